@@ -26,7 +26,7 @@ it("watches an account that an end user has connected, and again with what they 
   await browser().go(departure(all, await session({ allowed_integrations: [key] }), {}, key));
   const [connection] = await all.connections();
   const id = connection?.connection_id ?? "";
-  // By itself, within a second or two.
+  // The housekeeping does it within a second or two.
   await expect.poll(async () => (await states([State.ACTIVE])).length, { timeout: 8_000 }).toBe(1);
   const [first] = await states([State.ACTIVE]);
   expect(first?.connection?.id).toBe(id);

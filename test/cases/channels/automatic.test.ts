@@ -55,7 +55,7 @@ it("makes none where nobody asked for it, and one for those that were there befo
   await watching.rpc().stopChannel({ environment: "dev", id: current?.id ?? "" });
   await watching.keep();
   await watching.keep();
-  // Whoever stops it means it.
+  // A channel that was stopped on request stays stopped.
   expect(watching.live()).toHaveLength(0);
   expect(await watching.metadata("ada")).not.toHaveProperty("calendarChannelId");
 });
@@ -103,7 +103,7 @@ it("leaves one that somebody has stopped as it is, however the provider took it 
   }
   expect(requests("watch")).toBe(1);
   expect((await channels()).map((one) => [one.id, one.state])).toEqual([[id, State.STOPPED]]);
-  // It goes once there is another, or no connection.
+  // The failure is removed once a channel exists again, or the connection is gone.
   await connect("ada");
   await keep();
   clock.pass(8 * dayMs);
@@ -138,7 +138,7 @@ it("asks no more for what the provider has refused, however long ago, before the
   expect((await current())?.state).toBe(State.ACTIVE);
 });
 
-/** Of a connection whose access token is good for a year, as far as anybody was told. */
+/** Creates a connection whose access token lasts a year, as far as latchkey knows. */
 async function startLasting() {
   const watching = await startWatching({ automatic: true });
   const { sandbox, clock, connect, sidecar } = watching;
@@ -175,7 +175,7 @@ it("asks once with a token that lasts and is refused, and no more until its conn
   expect(requests("watch")).toBe(2);
   await hours(10);
   expect(await current()).toBeUndefined();
-  // For the channel, and for the one that is wanted since that ran out.
+  // One to renew the channel, and one for the new channel that is needed since it expired.
   expect(requests("watch")).toBe(3);
   await expect.poll(() => forwards("channel").map(({ operation }) => operation)).toEqual(["expiring", "expired"]);
   await connectLasting();
@@ -224,7 +224,7 @@ it("C11 spreads those that were made at once, and keeps to what the provider all
   const { sandbox, clock, keep, live, sidecar } = watching;
   const { access_token, refresh_token } = sandbox.grant();
   const expires_at = new Date(clock.now() + 300 * dayMs).toISOString();
-  // A thousand take a minute and a half on a slow disk; what is looked at is the same.
+  // A thousand take a minute and a half on a slow disk; the checks are the same.
   const many = Number(process.env["CHANNELS_DUE"] ?? 200);
   for (let i = 0; i < many; i += 1) {
     const credentials = { type: "OAUTH2", access_token, refresh_token, expires_at };
@@ -251,7 +251,7 @@ it("C11 spreads those that were made at once, and keeps to what the provider all
   clock.pass(6 * dayMs);
   const before = watching.requests("watch");
   await keep();
-  // All of them are due: those that were under way find out, and nobody else asks.
+  // All of them are due, but after the calls in progress have failed, no further one is made.
   expect(watching.requests("watch") - before).toBeLessThanOrEqual(8);
   sandbox.behave({ answers: { watch: [] } });
   clock.pass(61_000);

@@ -15,7 +15,7 @@ export const provider = "sandbox-calendar";
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
-/** A clock that both the sidecar and the provider go by, and that stands still unless it is moved. */
+/** A clock that the sidecar and the provider share; it moves only when told to. */
 export interface Clock {
   now: () => number;
   pass(ms: number): void;
@@ -35,7 +35,7 @@ interface Watching extends Pick<HarnessOptions, "folder" | "env"> {
   readonly automatic?: boolean;
   readonly sandbox?: SandboxOptions;
   readonly clock?: Clock;
-  /** Of the provider's description of its channels. */
+  /** Overrides of the provider's channel rules. */
   readonly rules?: Readonly<Record<string, unknown>>;
   /** Further parts of the configuration file. */
   readonly settings?: Readonly<Record<string, unknown>>;
@@ -89,12 +89,12 @@ export async function startWatching({
     application,
     clock,
     env,
-    /** Its configuration. */
+    /** The configuration file. */
     file,
     get sidecar() {
       return sidecar;
     },
-    /** Another one, over another store, or this one's. */
+    /** Starts another sidecar, over another store or the same one. */
     start,
     makeAutomatic,
     async restart(): Promise<TestSidecar> {
@@ -119,7 +119,7 @@ export async function startWatching({
     },
     ref: (id: string) => ({ environment: "dev", integration: provider, id }),
     rpc: () => sidecar.client(ChannelService),
-    /** What is due, done. */
+    /** Processes all due channels. */
     keep: () => sidecar.sidecar.broker.keepChannels(),
     async channels(states: readonly State[] = []): Promise<readonly Channel[]> {
       const { channels } = await sidecar
@@ -134,16 +134,16 @@ export async function startWatching({
       return (await sidecar.rest("GET", `/connections/${id}?provider_config_key=${provider}`)).body.metadata;
     },
     remove: (id: string) => sidecar.rest("DELETE", `/connections/${id}?provider_config_key=${provider}`),
-    /** At the provider. */
+    /** The live channels at the provider. */
     live: () => sandbox.seen().channels,
     requests: (endpoint: "watch" | "stop") => sandbox.seen().requests[endpoint] ?? 0,
-    /** What the application got, of one type, parsed. */
+    /** The parsed messages of one type that the application received. */
     forwards: (type: string) => application.seen.map(({ body }) => JSON.parse(body)).filter((one) => one.type === type),
   };
   return watching;
 }
 
-/** Some state that a channel is in, by id. */
+/** The state of a channel, by id. */
 export const stateIn = (channels: readonly Channel[], id: string | undefined): string =>
   Channel_StateSchema.value[channels.find((one) => one.id === id)?.state ?? 0]?.name ?? "";
 

@@ -9,10 +9,12 @@ import { adminKey, temporaryFolder } from "../../support/sidecar/harness.ts";
 import { serveInProcess } from "../../support/sidecar/process.ts";
 import { provider, State, startWatching } from "./channels.ts";
 
-/** Held so long that the process is gone before its answer. */
+/** Holds the answer long enough for the process to be killed first. */
 const holdMs = 5_000;
 
-/** Of each: what the provider does with the request in whose midst the process dies, and what it holds then. */
+/**
+ * For each moment: the change, how the provider treats the request that the crash interrupts, and its channels then.
+ */
 const moments: readonly (readonly [string, "create" | "renew", BehaviourChange["answers"], number])[] = [
   ["before a first watch was acted on", "create", { watch: [{ kind: "ordinary", delayMs: holdMs, times: 1 }] }, 0],
   [
@@ -76,7 +78,7 @@ it.each(moments)(
 
     sandbox.behave({ answers: { watch: [], stop: [] } });
     await watching.restart();
-    // The process that died went by a clock of its own, which is a little ahead.
+    // The killed process used its own clock, which is slightly ahead.
     clock.pass(70_000);
     await watching.keep();
     clock.pass(3_600_000);

@@ -8,7 +8,7 @@ const graceMs = 5 * minuteMs;
 
 type Options = Parameters<typeof startWatching>[0];
 
-/** A channel that is kept, and has been heard. */
+/** A channel that is kept and has received a notification. */
 async function watched(options: Options = {}) {
   const watching = await startWatching({ automatic: true, ...options });
   const { connect, keep, forwards, sandbox, clock } = watching;
@@ -18,13 +18,13 @@ async function watched(options: Options = {}) {
   let heard = 1;
   return {
     ...watching,
-    /** As many changes, of which the application hears. */
+    /** Makes this number of changes and waits until the application has received them. */
     async changes(count = 1) {
       heard += count;
       sandbox.changeCalendar("ada@example.com", count);
       await expect.poll(() => forwards("forward").length).toBe(heard);
     },
-    /** And of which nobody hears. */
+    /** Makes this number of changes whose notifications are dropped. */
     unheard(count: number) {
       sandbox.behave({ notifications: "dropped" });
       sandbox.changeCalendar("ada@example.com", count);

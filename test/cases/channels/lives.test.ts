@@ -57,7 +57,7 @@ describe("a channel that is asked for", () => {
       "unavailable",
     );
     expect(requests("watch")).toBe(6);
-    // An id that somebody has chosen is not exchanged for another.
+    // An id that the caller chose is not replaced by another.
     const chosen = { connection: primary(), resource: "team-1@group.calendar.example", id: "mine" };
     expect(await codeOf(rpc().createChannel(chosen))).toBe("already_exists");
     expect(requests("watch")).toBe(7);
@@ -74,7 +74,7 @@ describe("a channel that is asked for", () => {
     for (const wrong of [
       at(clock.now() - 1),
       at(clock.now() + 10_000),
-      // Seconds since 1970 that somebody took for milliseconds.
+      // Seconds since 1970 in a field that takes milliseconds.
       at(clock.now() / 1_000),
       { seconds: (2n ** 53n + 1n) / 1_000n, nanos: 1_000_000 },
     ]) {
@@ -358,7 +358,7 @@ describe("an answer that is lost", () => {
       expect(await codeOf(rpc().createChannel({ connection: primary(), id: "lost" }))).toBe("unavailable");
       expect(live().map(({ id }) => id)).toEqual(["lost"]);
       expect(stateIn(await channels(), "lost")).toBe("STATE_STOPPING");
-      // What it watches has no id that we know, until another on the same tells.
+      // Its resource id is unknown until another channel on the same resource reports it.
       clock.pass(hourMs / 2);
       await keep();
       expect(live().length).toBe(1);
@@ -396,7 +396,7 @@ describe("an answer that is lost", () => {
     const second = await current();
     expect(second?.previousId).toBe("first");
     expect(live().map(({ id }) => id)).toEqual([second?.id]);
-    // The sync of each, of the one whose answer was lost too.
+    // One sync for each channel, also for the one whose answer was lost.
     await expect.poll(() => forwards("forward").length).toBe(3);
     expect(await sidecar.metric('latchkey_notifications_refused_total{reason="wrong_token"}')).toBeUndefined();
   });

@@ -31,7 +31,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     await sidecar.client(ConnectionService).batchImportConnections({ connections });
     const both = () => Promise.all([keep(), other.sidecar.broker.keepChannels()]);
     await both();
-    // By itself, where the lease is the other one's.
+    // The housekeeping of the replica that holds the lease does it.
     await expect.poll(() => live().length, { timeout: 20_000 }).toBe(many);
     expect(requests("watch")).toBe(many);
     const first = await watching.channels([State.ACTIVE]);

@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { dayMs, provider, State, startWatching } from "./channels.ts";
 
 /**
- * The scripts of a customer who came here with channels of their own making: after a connection is created, once a
- * day, and before one is deleted. They know the proxy, the metadata, the address of the integration's webhooks, and
- * nothing of channels that are kept here.
+ * Scripts of a customer who manages channels without latchkey: after a connection is created, once a day, and before
+ * one is deleted. They use the proxy, the metadata and the integration's webhook address, and do not know about
+ * latchkey's own channels.
  */
 async function withScripts(automatic: boolean) {
   const watching = await startWatching({ automatic });
@@ -59,7 +59,7 @@ async function withScripts(automatic: boolean) {
       await stop(id, await watching.metadata(id));
       expect((await watching.remove(id)).status).toBe(200);
     },
-    /** How often the application hears of one change. */
+    /** The number of messages that the application receives for one change. */
     async heardOfOne() {
       const exists = () =>
         watching.forwards("forward").filter(({ payload }) => payload["x-cal-resource-state"] === "exists");
@@ -74,7 +74,7 @@ async function withScripts(automatic: boolean) {
   };
 }
 
-/** What tells of whom a notification is about, as a connection that somebody has imported has it. */
+/** Metadata of an imported connection by which notifications find it. */
 const more = { metadata: { emailAddress: "ada@example.com" } };
 
 describe.each([false, true])("scripts that make channels, beside automatic channels: %s", (automatic) => {
@@ -87,7 +87,7 @@ describe.each([false, true])("scripts that make channels, beside automatic chann
     expect(await heardOfOne()).toBe(1);
     for (let day = 0; day < 30; day += 1) {
       clock.pass(dayMs);
-      // Their day and ours do not begin together.
+      // The scripts' days do not start when latchkey's do.
       if (day % 3 === 0) await keep();
       await renewal("ada");
       if (day % 3 !== 1) await keep();

@@ -30,7 +30,7 @@ it(`lives through ${days} days with ${many} connections and a provider that fail
   }
   const { made, shares, planned, withoutMs } = life.known();
   const calls = { watches: requests("watch"), stops: requests("stop") };
-  // What was planned: each first one, each whose time of renewal has come, and a stop of what it took the place of.
+  // The planned calls: each first watch, each due renewal, and a stop of each replaced channel.
   const plan = { watches: many + planned, stops: planned };
   const ratio = (calls.watches + calls.stops) / (plan.watches + plan.stops);
   const failed = await life.failed();
@@ -41,7 +41,7 @@ it(`lives through ${days} days with ${many} connections and a provider that fail
   expect(ratio).toBeLessThanOrEqual(1.1);
   expect(ratio).toBeGreaterThan(0.98);
   expect(life.alerts()).toEqual([]);
-  // It did fail, as often as was said.
+  // As many calls failed as configured.
   if (planned > fewestRenewals) expect(failed / (calls.watches + calls.stops)).toBeGreaterThan(0.01);
   expect(life.live()).toHaveLength(many);
 });
@@ -51,7 +51,10 @@ it("is without a channel only where the provider fails for longer than what is l
 }, async () => {
   const life = await lives(few);
   const { clock, keep } = life;
-  /** When all are due: half a day, and then two and a half. What is left at renewal is 25 to 34 hours. */
+  /**
+   * Outages of half a day and of two and a half days, when all channels are due. They have 25 to 34 hours left at
+   * renewal.
+   */
   const outages = [
     { fromMs: 5.5 * dayMs, toMs: 6 * dayMs },
     { fromMs: 11.5 * dayMs, toMs: 14 * dayMs },
@@ -71,7 +74,7 @@ it("is without a channel only where the provider fails for longer than what is l
   }
   const { withoutMs } = life.known();
   console.log({ withoutHours: withoutMs / hourMs, alerts: life.alerts().length });
-  // What is left at renewal is a day at least, and the wait between two tries is an hour and a quarter at most.
+  // At least a day is left at renewal, and two tries are at most an hour and a quarter apart.
   expect(withoutMs).toBeGreaterThan(0);
   expect(life.longestMs()).toBeLessThanOrEqual((60 - 25 + 4) * hourMs);
   expect(new Set(withoutAfter)).toEqual(new Set([0]));
@@ -84,7 +87,7 @@ it("renews all at a provider that has room for one channel more than there are, 
   const life = await lives(few);
   const { clock, keep, requests } = life;
   life.sandbox.behave({ maxChannels: few + 1 });
-  // They become due within nine hours, and several ask where only one finds room: one a step is certain, no more.
+  // They become due within nine hours, and several try where only one fits: only one renewal a step is certain.
   clock.pass(5.6 * dayMs);
   for (let hours = 0; hours < 30; hours += 2) {
     clock.pass(2 * hourMs);
@@ -98,14 +101,15 @@ it("renews all at a provider that has room for one channel more than there are, 
   expect(life.live()).toHaveLength(few);
 });
 
-/** So many connections with a channel each, and what becomes of these at the provider. */
+/** Creates connections with a channel each, and follows the channels at the provider. */
 async function lives(connections: number) {
-  // All of them watch one calendar: found by its URI, each notification would concern them all.
+  // All channels watch one calendar: matched by its URI, each notification would go to every connection.
   const watching = await startWatching({ automatic: true, rules: { resource_uris_key: "" } });
   const { sandbox, clock, keep, live, sidecar } = watching;
   sandbox.behave({ accessTokenLifetimeS: 400 * 86_400, maxRefreshTokens: 2 * connections });
   const all = Array.from({ length: connections }, (_, i) => {
-    // Each its own: connections that rest are renewed within the year, and what two had would be taken for stolen.
+    // Each has its own tokens: unused connections are refreshed within the year, and shared refresh tokens would look
+    // stolen.
     const { access_token, refresh_token } = sandbox.grant();
     return create(ConnectionImportSchema, {
       environment: "dev",
@@ -118,7 +122,7 @@ async function lives(connections: number) {
     await sidecar.client(ConnectionService).batchImportConnections({ connections: all.slice(at, at + 500) });
   }
 
-  /** What every channel that was ever made says of itself, as the stream of changes tells. */
+  /** The connection of each channel, and when it is due, from the watch stream. */
   const owners = new Map<string, string>();
   const dueAt = new Map<string, number>();
   const shares = { least: 1, most: 0 };
@@ -145,7 +149,7 @@ async function lives(connections: number) {
     shares.most = Math.max(shares.most, share);
   }
 
-  /** Until when each connection's channels live, as they were when last looked at. */
+  /** When each connection's channels expire, at the last look. */
   let until = new Map<string, number>();
   const spells = new Map<string, number>();
   let withoutMs = 0;
@@ -173,7 +177,7 @@ async function lives(connections: number) {
   await keep();
   expect(live()).toHaveLength(connections);
   await hear();
-  /** Of what was put down for the step before and did not come to pass. */
+  /** The configured failures of the last step that did not occur. */
   const left = async () => {
     const shown = await sandbox.get("/_sandbox/behaviour");
     const { answers } = (await shown.json()) as { answers: Record<string, readonly { readonly kind: string }[]> };
@@ -192,7 +196,7 @@ async function lives(connections: number) {
     },
     answer: (watch: Misstep[]) => sandbox.behave({ answers: { watch } }),
     failed: async () => failed - (await left()),
-    /** What of the time since the last look each connection was without: as if nothing had been done meanwhile. */
+    /** Adds the time since the last look that each connection spent without a channel. */
     count() {
       const now = clock.now();
       for (const { id } of all) {
@@ -216,7 +220,7 @@ async function lives(connections: number) {
   };
 }
 
-/** One call in fifty fails, in one way or another. */
+/** Fails one call in fifty, in one of several ways. */
 function fateOf(random: () => number): Misstep {
   if (random() >= 0.02) return { kind: "ordinary" };
   const fate = random();

@@ -29,7 +29,7 @@ it.each(["bash", "zsh", "fish"])("completes every command and every option in %s
   expect(missing).toEqual([]);
 });
 
-/** What bash would offer behind these words. */
+/** The words that bash would offer after these words. */
 function offers(script: string, words: readonly string[]): string[] {
   const ask = 'COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _latchkey; printf "%s\\n" "${COMPREPLY[@]}"';
   const out = execFileSync("bash", ["-c", `${script}\n${ask}`, "bash", "latchkey", ...words], { encoding: "utf8" });

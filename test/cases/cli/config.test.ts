@@ -64,7 +64,7 @@ it("checks a file: all mistakes at once, and nothing else happens", { timeout: 6
   expect((await run(["config", "check", join(folder, "none.yaml")])).err).toContain(
     "cannot be read (ENOENT): there is no such file",
   );
-  // Neither a store nor a key was made.
+  // The command created neither a store nor a key.
   expect(readdirSync(folder).filter((name) => !/yaml$|^app-key$/.test(name))).toEqual([]);
   expect(existsSync(join(folder, "store"))).toBe(false);
 });
@@ -106,7 +106,7 @@ it("says what a file would change, by name and without secrets", { timeout: 60_0
     path: "environments.prod.variables.MAILER",
     kind: "changed",
   });
-  // The order of named things says nothing.
+  // The order of named entries has no meaning.
   const [head = "", tail = ""] = good.split("integrations:\n");
   const [first = "", second = "", ...rest] = tail.split("\n");
   const turned = write("turned.yaml", [`${head}integrations:`, second, first, ...rest].join("\n"));

@@ -17,7 +17,7 @@ interface DevOptions {
   readonly args?: readonly string[];
 }
 
-/** As a newcomer has it: nothing is set but the ports, which may be taken here. */
+/** Runs `dev` as a newcomer does: nothing is set but the ports, which may be taken on this machine. */
 async function devIn(cwd: string, { env = {}, args = ["--sandbox", ":0"] }: DevOptions = {}): Promise<Running> {
   const unset = { LATCHKEY_STORE: undefined, LATCHKEY_SEAL_KEYS: undefined };
   const keys = { LATCHKEY_SECRET_KEY: undefined, LATCHKEY_ADMIN_KEY: undefined };
@@ -37,7 +37,7 @@ async function stop({ child, exited }: Running): Promise<void> {
 
 const sandboxOf = (running: Running) => /(http:\S+)\/_sandbox /.exec(running.stdout())?.[1] ?? "";
 
-/** The data door's JSON routes and its proxy, with the key that lies beside the store. */
+/** Calls the JSON routes and the proxy of the data listener with the key from the store's folder. */
 async function callerOf(running: Running, cwd: string) {
   const key = (await readFile(join(cwd, ".latchkey/secret-key"), "utf8")).trim();
   return async (path: string, { headers = {}, ...init }: RequestInit = {}) => {
@@ -51,7 +51,7 @@ const through = (integration: string) => ({
   headers: { "provider-config-key": integration, "connection-id": "ada" },
 });
 
-/** Everything that is to be pasted, in the order in which it stands there. */
+/** All printed commands, in order. */
 function pastedFrom(text: string): string {
   const lines = text.slice(text.indexOf("\n  # ")).split("\n");
   return lines
@@ -60,7 +60,7 @@ function pastedFrom(text: string): string {
     .join("\n");
 }
 
-/** What a shell says to it, which has nothing to complain of. */
+/** Runs lines in a shell, expects no errors, and returns the output. */
 async function pasted(lines: string, cwd: string): Promise<string> {
   const shell = spawn("sh", ["-e", "-c", lines], { cwd, env: { PATH: process.env["PATH"] } });
   let said = "";
@@ -81,14 +81,14 @@ it("prints lines that all work as they are pasted, one after the other", async (
   const lines = pastedFrom(running.stdout());
   expect(lines.split("curl ").length).toBeGreaterThan(9);
   const said = await pasted(lines, cwd);
-  // Asked for three times: as they are, when the token had run out, and while the provider failed.
+  // Requested three times: at first, after the token expired, and while the provider failed.
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(4);
   expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +active/);
-  // Its webhook was hers, and there is nobody to tell.
+  // The webhook matches her connection, and no destination is configured.
   expect(said).toMatch(/\{"status":"success"\}\nNOTIFICATION[^\n]*\n\S+ +\S+ +calendar +hers \d+ +1 +ada\n/);
   expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination +0/);
-  // The one that was forced, and the one that nobody noticed.
+  // The forced refresh and the automatic one.
   expect(said).toContain('"refreshes":2,');
   expect(said).toMatch(/\{"revoked":1\}\n\{"error":\{"code":401/);
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +reauthorization_required: invalid_grant/);
@@ -112,7 +112,7 @@ it("prints commands that have the connect page offer a key and a password", asyn
 
 it("takes the folder of scripts that is there, and prints how to try one", async () => {
   const cwd = await temporaryFolder();
-  // The one that the README shows, where it says that it belongs.
+  // The script of the README, in the folder that it names.
   const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
   const [, script = ""] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
   writeScripts(join(cwd, "scripts"), { "syncs/events.ts": script }, "calendar");
@@ -160,7 +160,7 @@ it("starts again over its folder, with new tokens at a new address, and keeps wh
   expect((await call("/connections", { method: "POST", body: JSON.stringify(own) })).status).toBe(201);
   const metadata = { provider_config_key: "files", connection_id: "ada", metadata: { note: "kept" } };
   await call("/connections/metadata", { method: "PATCH", body: JSON.stringify(metadata) });
-  // Without the mark it is somebody's own.
+  // Without the tag the connection belongs to the developer.
   const claimed = { method: "PATCH", body: JSON.stringify({ tags: { team: "mine" } }) };
   expect((await call("/connections/ada?provider_config_key=unified", claimed)).status).toBe(200);
   const claim = await call("/connections/ada?provider_config_key=unified&credentials=false");

@@ -4,7 +4,7 @@ import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 
-/** A control plane over real sockets that answers what the test says. It ends with the test. */
+/** A control plane over real sockets that sends the test's answers, until the test ends. */
 export async function fakeControl(
   routes: (router: ConnectRouter) => void,
   where: { readonly path: string } | { readonly port: number } = { port: 0 },

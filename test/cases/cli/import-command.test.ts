@@ -24,7 +24,7 @@ async function fileOf(text: string | Buffer): Promise<string> {
   return path;
 }
 
-/** A control plane that imports all but ids that begin with `bad`, and knows what it holds. */
+/** A control plane that imports all ids but those that begin with `bad`, and stores them. */
 function importer() {
   const held = new Map<string, ConnectionImport>();
   const routes = (router: ConnectRouter) =>
@@ -200,7 +200,7 @@ it("keeps a bounded number of lines in flight", async () => {
         const readAhead = async (count: number) => {
           for (; received < count; received += 1) if ((await queue.next()).done) return;
         };
-        // It reads all that comes and answers none of it until it is let.
+        // Reads everything, and answers only after the test releases it.
         const reading = readAhead(Number.POSITIVE_INFINITY);
         await released;
         for (let index = 0n; index < 10_000n; index += 1n) {

@@ -8,7 +8,7 @@ interface Setting {
   readonly signal?: AbortSignal;
 }
 
-/** A terminal whose screen can be read. */
+/** A terminal whose screen a test can read. */
 export interface MemoryTerminal extends Terminal {
   readonly out: () => string;
   readonly err: () => string;

@@ -443,7 +443,7 @@ it("reads a provider's description from YAML, and says what does not fit", async
     auth: { case: "apiKey" },
     proxy: { baseUrl: "https://api.crm.test" },
   });
-  // What is shown can be given back.
+  // The output is accepted as input again.
   expect((await run(["providers", "create", "-"], { stdin: out })).out).toBe(out);
   const wrong = await run(["providers", "create", await fileOf("name: x\nbase_url: https://a\n")]);
   expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("base_url") });

@@ -151,7 +151,7 @@ it("shows the records that a trial would write, and where it began", async () =>
     { model: "Event", action: "delete", count: "1", records: [{ id: "old" }] },
   ]);
   expect(told.record_changes[0].records).toHaveLength(100);
-  // Nothing of it was kept: the next trial begins where the last run left off.
+  // The dry run saved nothing: the next one starts where the last real run ended.
   expect((await run(dry)).out).toContain('\nbegan at {"page":1}\n');
   const wrong = await run(["scripts", "run", ada, "none", "--dry-run"]);
   expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('declares no model "Other"')]);
@@ -228,7 +228,7 @@ it("triggers syncs, waits for them, and says how each ended", async () => {
   const [, id = ""] = /^to be run: (\S+)\n$/.exec(later.out) ?? [];
   expect((await run(["syncs", "runs", ada])).out).toContain(id);
   await started.run();
-  // It may have been under way already.
+  // The run may have started already.
   const succeeded = ["syncs", "runs", ada, "--state", "queued", "--state", "succeeded"];
   await expect.poll(async () => (await run(succeeded)).out, { timeout: 20_000 }).toContain(`${id} `);
   expect((await run(["syncs", "run", id])).out).toMatch(/succeeded\nby trigger, due .*, began .*, took .*, version /);

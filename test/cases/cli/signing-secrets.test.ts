@@ -12,7 +12,7 @@ import { memoryTerminal } from "./memory-terminal.ts";
 const at = (ms: number) => timestampFromMs(Date.parse("2026-01-01T00:00:00Z") + ms);
 const [newest, former] = ["whsec_newest-of-all", "whsec_the-former-one"];
 
-/** A control plane with two secrets, which shows a rotated one whether it was asked for or not. */
+/** A control plane with two secrets, which also sends a rotated secret that was not requested. */
 async function control() {
   const listed: ListSigningSecretsRequest[] = [];
   const rotated: RotateSigningSecretRequest[] = [];

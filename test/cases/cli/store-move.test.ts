@@ -11,7 +11,7 @@ import { openLevelStore } from "../../../src/store/level/level.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
 
-/** What goes wrong between two stores and not in them: seen from inside, as no two real ones fail on demand. */
+/** Failures between two stores, tested with stubs, since real stores do not fail on demand. */
 
 const log = createLog({ level: "error", format: "json", write: () => {} });
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -85,7 +85,7 @@ it("does not claim to know whether a store was retired that did not answer", asy
   expect(terminal.err()).toContain("whether the old store is retired is not known");
 });
 
-/** A store that keeps what it is given but for this. */
+/** A store that stores changed entries instead of those it is given. */
 function forgetful(store: Backend, change: (page: readonly Entry[]) => readonly Entry[]): Backend {
   return {
     ...store,

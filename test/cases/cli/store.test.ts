@@ -28,7 +28,7 @@ async function latchkey(argv: readonly string[], setting: Setting = {}) {
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
-/** Where nothing is to be made. */
+/** A folder that must stay empty. */
 const untouched = mkdtempSync(join(tmpdir(), "latchkey-test-"));
 const nowhere = `level:${join(untouched, "x")}`;
 afterAll(async () => {
@@ -90,7 +90,7 @@ it("pipes a backup through, whole", async () => {
   });
   expect((await once(child, "close"))[0]).toBe(0);
   const { sha256, revision } = JSON.parse(out) as { sha256: string; revision: string };
-  // What is piped is the backup alone; what it holds is said beside it.
+  // Stdout has the backup alone; the summary goes to stderr.
   expect(err).toContain(`revision: "${revision}"`);
   expect(err).toContain(sha256);
 });

@@ -16,7 +16,7 @@ interface Setting {
 async function typing(): Promise<Receiving & { readonly run: typeof run }> {
   const receiving = await startReceiving();
   async function run(line: readonly string[], { isTerminal = false, ...setting }: Setting = {}) {
-    // Without colours, which have a test of their own.
+    // Without colors, which have their own test.
     const terminal = memoryTerminal({ ...setting, isTerminal, env: isTerminal ? { NO_COLOR: "1" } : {} });
     const where = ["--address", receiving.sidecar.control, "--key", adminKey, "-e", "dev"];
     const code = await runCli(["webhooks", ...line, ...where], terminal);
@@ -29,7 +29,7 @@ type Typing = Awaited<ReturnType<typeof typing>>;
 const adas = calendarUri("ada%40example.com");
 const time = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g;
 const lines = (text: string) => text.trimEnd().split("\n");
-/** As it stands there, less what is another in each run. */
+/** The text without the parts that differ in each run. */
 const steady = (text: string) =>
   text
     .replaceAll(time, "TIME")
@@ -39,7 +39,7 @@ const steady = (text: string) =>
     .replaceAll(/\d+ ms/g, "0 ms")
     .replaceAll(/ {2,}/g, "  ");
 
-/** One for ada, delivered, and one for nobody. */
+/** Sends one notification for ada, which is delivered, and one that matches no connection. */
 async function two({ connect, notifyOf, application, run }: Typing): Promise<void> {
   await connect("ada", { metadata: { email: "ada@example.com" } });
   await notifyOf(adas, 1);
@@ -273,7 +273,7 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
   const [delivered] = await application.got(1);
   expect(JSON.parse(delivered?.body ?? "")).toMatchObject({
     connectionId: "ada",
-    // Of a channel's notification its headers, whatever its body.
+    // For a channel's notification the payload holds its headers, whatever its body.
     payload: { "x-cal-channel-id": "c" },
   });
   const again = await run(["send", "calendar", ...headers]);

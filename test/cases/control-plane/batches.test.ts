@@ -16,11 +16,11 @@ const item = (id: string, more: Plain = {}): Plain => ({
   credentials: { apiKey: { apiKey: `key-of-${id}` } },
   ...more,
 });
-/** What became of each item: `ok`, or the code of its problem. */
+/** The outcome of each item: `ok`, or the code of its problem. */
 const fates = ({ results }: Plain): readonly string[] => results.map(({ problem }: Plain) => problem?.code ?? "ok");
 const pathsIn = ({ problem }: Plain): readonly string[] => problem.violations.map(({ path }: Plain) => path);
 
-/** One of every kind of mistake between two good ones. */
+/** One item with each kind of mistake, between two good ones. */
 const mixed = (prefix: string): readonly Plain[] => [
   item(`${prefix}-first`),
   item(`${prefix}-nobody`, { integration: "nobody" }),
@@ -77,7 +77,7 @@ it("imports the good ones of a stream just so, and the stream goes on", async ()
 });
 
 it("takes nothing that could not be shown again, and imports what stands beside it", async () => {
-  // What JSON has no words for comes as bytes.
+  // Values that JSON cannot express are sent as protobuf.
   const credentials = { oauth2: { access_token: "t", expires_at: { seconds: "1152921504606846976" } } };
   const message = {
     connections: [
@@ -164,7 +164,7 @@ it("deletes each of several connections for itself", async () => {
   ]);
 });
 
-/** The names of what a batch holds. */
+/** The fields of a batch's items. */
 const fieldsOf = (method: string) =>
   methods.find(({ name }) => name === method)?.input.fields.map(({ jsonName }) => jsonName) ?? [];
 

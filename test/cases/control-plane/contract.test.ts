@@ -7,7 +7,7 @@ import { Scope, scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { file_latchkey_v1_credentials } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
 import { methods, pathOf, services } from "./services.ts";
 
-/** What the proto files promise, read from their descriptors. */
+/** Rules for the proto files, checked on their descriptors. */
 
 it("names a scope for every method", () => {
   const open = methods.filter((method) => !hasOption(method, scope) || getOption(method, scope) === Scope.UNSPECIFIED);
@@ -20,7 +20,7 @@ const readsOnly = ({ name }: DescMethod) => /^(Get|List|Watch|Explain|BatchGet)[
 it("says of every method that only reads that it has no side effects, and of no other", () => {
   const wrong = methods.filter((method) => readsOnly(method) !== (method.idempotency === Idempotency.NO_SIDE_EFFECTS));
   expect(wrong.map(pathOf)).toEqual([]);
-  // Both kinds are there, and what deletes, updates or revokes can be said twice.
+  // Both lists have entries; deleting, updating and revoking are idempotent.
   const again = methods.filter(({ name }) => /^(Batch)?(Delete|Update|Revoke)[A-Z]/.test(name));
   expect(again.length).toBeGreaterThan(10);
   expect(again.filter(({ idempotency }) => idempotency !== Idempotency.IDEMPOTENT).map(pathOf)).toEqual([]);
@@ -59,7 +59,7 @@ function filesOf(roots: readonly DescFile[], found = new Set<DescFile>()): Reado
 const files = [...filesOf([...services.map(({ file }) => file), file_latchkey_v1_credentials])];
 const messages = files.flatMap((file) => [...nestedTypes(file)].filter((one) => one.kind === "message"));
 
-/** Whether a field holds a text, bytes or a free form: what a secret can lie in. */
+/** Whether a field has text, bytes or free-form data, which may contain a secret. */
 const canHoldSecret = ({ scalar, message }: DescField) =>
   scalar === ScalarType.STRING || scalar === ScalarType.BYTES || message?.typeName === StructSchema.typeName;
 const isRedacted = ({ proto }: DescField) => proto.options?.debugRedact === true;
@@ -71,7 +71,7 @@ const soundsSecret = /token|secret|password|passphrase|private_key|api_?key|cred
 
 it("redacts every field whose name sounds like a secret", () => {
   const fields = messages
-    // Says where in a provider's answer the tokens stand.
+    // Describes where a provider's response has its tokens.
     .filter(({ name }) => name !== "TokenAnswer")
     .flatMap(({ fields: own }) => own)
     .filter((field) => canHoldSecret(field) && soundsSecret.test(field.name) && !harmless.test(field.name));
@@ -80,7 +80,7 @@ it("redacts every field whose name sounds like a secret", () => {
   expect(fields.filter(isRedacted).length).toBeGreaterThan(20);
 });
 
-/** Of credentials, what may be shown: it says who or where, and opens nothing by itself. */
+/** The fields of credentials that may be shown: they identify, but grant no access by themselves. */
 const shown = [
   "client_id",
   "client_certificate",

@@ -31,7 +31,7 @@ const prodIsFilled = () => {
   return filled;
 };
 
-/** Every way to reach into an environment that a key of another one might try. */
+/** Every way in which another environment's key could reach into an environment. */
 const reaches: readonly (readonly [method: string, request: Plain])[] = [
   ["ConnectionService/ImportConnection", { connection: { ...refInProd, credentials } }],
   ["ConnectionService/GetConnection", { ref: refInProd }],
@@ -190,7 +190,7 @@ it("does what its description says: no method is left unimplemented", async () =
   for (const { parent, name } of open.filter(({ methodKind }) => methodKind === "server_streaming")) {
     const stream = foreignClient(running().control).serverStream(`${parent.typeName}/${name}`, {});
     stream.resume();
-    // A watch goes on until it is ended.
+    // A watch runs until the caller ends it.
     setTimeout(() => stream.cancel(), 200);
     expect({ name, code: (await endOf(stream)).code }).not.toEqual({ name, code: 12 });
   }

@@ -7,7 +7,7 @@ import { loadSync } from "@grpc/proto-loader";
 import { onTestFinished } from "vitest";
 import { adminKey } from "../../support/sidecar/harness.ts";
 
-/** Callers that know nothing of our code: the proto files, a socket, and what the protocols say. */
+/** Callers without latchkey's own code: they use the proto files, a socket, and the protocols' documents. */
 
 const protos = fileURLToPath(new URL("../../../proto", import.meta.url));
 const definition = loadSync(
@@ -99,10 +99,10 @@ function metadataOf({ key = adminKey, metadata = {} }: CallOptions = {}): grpc.M
 const deadlineOf = ({ deadlineMs }: CallOptions = {}): grpc.CallOptions =>
   deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs };
 
-/** The status that a stream ends with, whichever way. */
+/** The final status of a stream, however it ended. */
 export const endOf = (stream: grpc.ClientReadableStream<Plain>): Promise<grpc.StatusObject> =>
   new Promise((resolve) => {
-    // Told once more by the status.
+    // The status event reports the same error.
     stream.on("error", () => {});
     stream.once("status", resolve);
   });
@@ -134,11 +134,11 @@ export interface RawAnswer {
   readonly status: number;
   readonly headers: http2.IncomingHttpHeaders;
   readonly trailers: http2.IncomingHttpHeaders;
-  /** `grpc-status`, wherever it stood. */
+  /** `grpc-status`, from the headers or the trailers. */
   readonly code: number | undefined;
   readonly message: string;
   readonly body: Buffer;
-  /** How the stream was ended, 0 when properly. */
+  /** How the stream ended; 0 for a regular end. */
   readonly reset: number;
 }
 
@@ -148,7 +148,7 @@ interface RawCall {
   readonly key?: string;
 }
 
-/** A gRPC call, byte for byte, on a session of its own. */
+/** A gRPC call, byte for byte, on its own session. */
 export async function rawGrpc(address: string, path: string, options: RawCall = {}): Promise<RawAnswer> {
   const session = http2.connect(address);
   await once(session, "connect");
@@ -180,7 +180,7 @@ export async function rawCall(
   stream.on("response", (found) => Object.assign(seen.headers, found));
   stream.on("trailers", (found) => Object.assign(seen.trailers, found));
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-  // What went wrong is read from the code of the reset.
+  // The reset code tells what failed.
   stream.on("error", () => {});
   const closed = new Promise<void>((resolve) => stream.once("close", resolve));
   stream.end(body);
@@ -202,7 +202,7 @@ interface ConnectAnswer {
   readonly body: Plain;
 }
 
-/** A Connect call: one POST of JSON. Text is sent as it is. */
+/** A Connect call: one POST of JSON. A text is sent unchanged. */
 export async function post(
   address: string,
   method: string,
@@ -223,7 +223,7 @@ export async function post(
   return { status: answer.status, headers: answer.headers, body: text === "" ? {} : JSON.parse(text) };
 }
 
-/** What `google.rpc.ErrorInfo` and `BadRequest` say in a Connect error. */
+/** The `google.rpc.ErrorInfo` and `BadRequest` details of a Connect error. */
 export function detailsIn({ details = [] }: Plain): {
   readonly reason: string | undefined;
   readonly metadata: Plain;

@@ -6,12 +6,12 @@ import tls from "node:tls";
 export interface FramesPeer {
   readonly socket: Socket;
   send(...frames: readonly Uint8Array[]): void;
-  /** How many frames of a type have come. */
+  /** The number of received frames of a type. */
   count(type: FrameType): number;
   /** The error code of the GOAWAY that came last; of the RST_STREAM of a stream. */
   goaway(): number | undefined;
   reset(stream: number): number | undefined;
-  /** Resolves once this holds, or the door has closed the connection. */
+  /** Resolves once the condition holds, or the listener has closed the connection. */
   until(holds: () => boolean): Promise<void>;
   readonly closed: Promise<void>;
 }
@@ -75,7 +75,7 @@ const settingsOf = (settings: Readonly<Record<number, number>>): Buffer =>
     Object.entries(settings).map(([id, value]) => Buffer.concat([Buffer.from([0, Number(id)]), uint32(value)])),
   );
 
-/** A frame that the door sent. */
+/** A frame from the listener. */
 export interface ReceivedFrame {
   readonly type: number;
   readonly flags: number;
@@ -94,7 +94,7 @@ export async function openFrames(
   const { protocol, port, hostname: host } = new URL(address);
   const isTls = protocol === "https:";
   const to = { port: Number(port), host };
-  // The frames are what is tested here, not the certificate.
+  // The tests check frames, not the certificate.
   const socket = isTls ? tls.connect({ ...to, ALPNProtocols: ["h2"], rejectUnauthorized: false }) : connect(to);
   const counts = new Map<number, number>();
   const resets = new Map<number, number>();

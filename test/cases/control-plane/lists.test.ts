@@ -13,7 +13,7 @@ interface List {
   readonly field: string;
   readonly nameOf: (item: Plain) => string;
   readonly request?: Plain;
-  /** Another question, whose pages are not this one's. */
+  /** A different request: page tokens are not valid across the two. */
   readonly other: Plain;
 }
 
@@ -75,7 +75,7 @@ const lists: readonly List[] = [
   },
 ];
 
-/** It ran out, and nothing renews it: a log says so. */
+/** Expired and not refreshable, so that a failure is logged. */
 const deadConnection = (id: string) => ({
   provider_config_key: "calendar",
   connection_id: id,

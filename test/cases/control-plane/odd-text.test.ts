@@ -21,7 +21,7 @@ function filled(message: DescMessage, text: string, { environment }: { readonly 
     return filled(field.message, text, { environment });
   };
   const entries = message.fields.flatMap((field) => {
-    // Of the members of a oneof the first will do.
+    // The first member of a oneof is enough.
     if (field.oneof !== undefined && field.oneof.fields[0] !== field) return [];
     const value = fill(field);
     if (value === undefined) return [];
@@ -47,7 +47,7 @@ const odd: Readonly<Record<string, string>> = {
 
 const unary = methods.filter(({ methodKind }) => methodKind === "unary");
 
-/** Answers of ours are never `internal`: that is what we say when we did not foresee something. */
+/** Expects an answer other than `internal`, which is the code of unexpected errors. */
 async function expectForeseen(method: DescMethod, request: Plain): Promise<void> {
   const { body } = await post(running().control, pathOf(method).slice(1), request);
   expect({ method: method.name, code: body["code"], message: body["message"] }).not.toMatchObject({ code: "internal" });

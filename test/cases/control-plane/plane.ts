@@ -8,7 +8,7 @@ import { createReadiness, type Readiness } from "../../../src/base/readiness.ts"
 import type { World } from "../../../src/base/world.ts";
 import { createControlPlane } from "../../../src/control-plane/plane.ts";
 
-/** A control plane as it stands before there is a store: what a sidecar serves while it starts. */
+/** A control plane without a store, as a sidecar serves it while it starts. */
 export interface YoungPlane {
   readonly address: string;
   readonly readiness: Readiness;

@@ -7,7 +7,7 @@ import { methods, services } from "./services.ts";
 
 const versions = ["v1", "v1alpha"];
 
-/** One question after the other on one stream, as tools ask them. No key is needed, and no store. */
+/** Sends one question after another on a stream, as tools do. No key and no store are needed. */
 async function ask(version: string, questions: readonly Plain[]): Promise<Plain[]> {
   const { address } = await startYoungPlane();
   const stream = foreignClient(address).bidi(`grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, {

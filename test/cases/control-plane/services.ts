@@ -10,7 +10,7 @@ import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 
-/** All of `latchkey.v1`. A test holds this to what the server itself says it serves. */
+/** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
 export const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,

@@ -126,7 +126,7 @@ it("signs with what a variable pins for the default environment, and forwards wh
   await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining("pinned in configuration") });
   expect((await refused.catch((error) => error)).metadata.get("latchkey-error")).toBe("read_only");
 
-  // A file that changes leaves alone what variables say.
+  // A changed file does not affect values that variables set.
   await reload(running, "environments: [{ name: prod, forward: { url: https://app.example } }]", env);
   expect(await urls()).toEqual({ dev: [env.LATCHKEY_FORWARD_URL, true], prod: ["https://app.example", true] });
   expect(await shown("dev")).toEqual([first]);

@@ -36,11 +36,11 @@ const chunksOf = (pieces: readonly BackupResponse[]) =>
 
 interface Furnishing {
   readonly folder?: string;
-  /** How large each connection is, on a disk and on a wire: random, so that nothing makes it smaller. */
+  /** Size of each connection on disk and on the wire; random bytes, so that compression has no effect. */
   readonly bytes?: number;
 }
 
-/** With so many connections in it. */
+/** Starts a sidecar with this number of connections. */
 async function furnished(count: number, { folder, bytes = 1_000 }: Furnishing = {}): Promise<TestSidecar> {
   const running = await startTestSidecar(folder === undefined ? {} : { folder });
   await furnish(running);
@@ -159,7 +159,7 @@ it("finds a value that was changed behind its back, and says so to whoever watch
 it("S05 finds a file of the store in which a bit has flipped", async () => {
   const folder = await temporaryFolder();
   await (await furnished(50, { folder })).stop();
-  // At this start, what was in the log becomes a table.
+  // This start writes the log's content into a table.
   const { client, metric } = await startTestSidecar({ folder });
   const tables = (await readdir(join(folder, "store"))).filter((name) => name.endsWith(".ldb"));
   const [table = ""] = tables;
@@ -171,7 +171,7 @@ it("S05 finds a file of the store in which a bit has flipped", async () => {
   const last = (await all(client(StoreService).scrub({}))).at(-1);
   expect(last?.examples).toContain(`the file ${table}`);
   expect(await metric("latchkey_store_damaged")).toBe(Number(last?.damaged));
-  // What is left out of a damaged file would be left out of a backup without a word.
+  // A backup that skipped damaged entries would be incomplete without an error.
   await expect(all(client(StoreService).backup({}))).rejects.toThrow(/damaged/);
 });
 
@@ -184,7 +184,7 @@ it("F04 gives an old seal key free once everything was sealed anew, and refuses 
     (await client(StoreService).listSealKeys({ countValues: true })).keys.map(
       ({ id, dataKeys, sealedValues, needed }) => `${id} ${dataKeys} ${sealedValues} ${needed}`,
     );
-  // What each connection's credentials are sealed with.
+  // The seal keys of each connection's credentials.
   expect(await keys(rotated)).toEqual(["fresh 1 0 true", "test 2 600 true"]);
   await rotated.stop();
   const early = startTestSidecar({ folder, env: { LATCHKEY_SEAL_KEYS: fresh } });

@@ -4,7 +4,7 @@ import { sidecarOfFile } from "../../support/sidecar/door.ts";
 import { furnish, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { foreignClient, type Plain, post } from "./foreign.ts";
 
-/** What a watcher was told: markers by their kind, connections by what became of them. */
+/** The events of a watcher: markers by kind, connections by change. */
 interface Watching {
   readonly told: readonly string[];
   /** The revision of the last step. */
@@ -117,7 +117,7 @@ it("begins anew for a watcher that was away too long", async () => {
   await put(running, item("ada"));
   await first.until(3);
   first.end();
-  // More changes than are kept for one watcher.
+  // More changes than the buffer of one watcher holds.
   for (let round = 0; round < 12; round += 1) {
     await put(running, ...Array.from({ length: 1_000 }, (_, i) => item(`many-${i}`)));
   }

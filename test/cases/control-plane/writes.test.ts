@@ -54,7 +54,7 @@ const newProvider = (name: string) => call("ProviderService/CreateProvider", { p
 const newEnvironment = (name: string) => call("EnvironmentService/CreateEnvironment", { name });
 const newKey = (id: string) => call("EnvironmentService/CreateKey", { environment: "dev", id });
 
-/** Every method that takes `expected_revision`. */
+/** Every method with `expected_revision`. */
 const writes: readonly Write[] = [
   {
     method: "ConnectionService/UpdateConnection",

@@ -39,7 +39,7 @@ const channel = (more: object) =>
     channel: { resources: { things: { watch: { method: "POST", path: "/watch", body: "{}" } } }, ...more },
   }) as ProviderInit;
 
-/** Each place of a description that a value of `connection_config` gets into. */
+/** Each part of a description that can contain a value of `connection_config`. */
 const places: Readonly<Record<string, ProviderInit>> = {
   "the host of the base URL": { ...key, proxy: { baseUrl: `https://${value}.a.test` } },
   "the path of the base URL": { ...key, proxy: { baseUrl: `https://a.test/${value}` } },
@@ -98,7 +98,7 @@ function credentialsFor({ auth }: ProviderInit) {
   }
 }
 
-/** What was refused for want of which scope; `undefined`: nothing was refused. */
+/** The message of the refusal, which names the missing scope; undefined if the call succeeded. */
 async function refusalOf(asked: Promise<unknown>): Promise<string | undefined> {
   try {
     await asked;
@@ -246,13 +246,13 @@ it("lets no key change an integration so that its credentials go elsewhere, that
     const hidden = change(name, narrow, ["display_name", path], { displayName: "x", ...integration });
     expect(await refusalOf(hidden), path).toMatch(/credentials:read/);
     expect(await refusalOf(change(name, wide, [path], integration)), path).toBeUndefined();
-    // The way back exposes nothing, and what stands already is no change.
+    // Reverting exposes nothing, and an equal value is not a change.
     expect(await refusalOf(change(name, narrow, [path], integration)), path).toBeUndefined();
     expect(await refusalOf(change(name, narrow, [path], { ...guarded, hosts: [] })), path).toBeUndefined();
   }
   const { integration } = await running.client(IntegrationService).getIntegration({ environment: "dev", key: name });
   expect(integration?.displayName).toBe("");
-  // At an address that providers share, a code may be sent to the wrong one.
+  // With a callback address that providers share, a code may reach the wrong one.
   const [, oauth = ""] = names.find(([what]) => what === "the token URL") ?? [];
   const shared = { callback: Integration_Callback.SHARED };
   expect(await refusalOf(change(oauth, narrow, ["callback"], shared))).toMatch(/callback .* credentials:read/);

@@ -17,7 +17,7 @@ import { lacks } from "../../support/sidecar/needs.ts";
 import { dial, opening, type Peer, requestBlock } from "../../support/wire/hostile-http2.ts";
 import { flags, frame, grpcHead } from "../control-plane/frames.ts";
 
-/** How a client leaves: with a FIN while it still reads, with its socket, or with an RST. */
+/** How a client disconnects: by FIN while it still reads, by destroying its socket, or by RST. */
 const endings: Readonly<Record<string, (peer: Peer) => unknown>> = {
   "a FIN alone": ({ socket }) => socket.end(),
   "a FIN below TLS": ({ tcp }) => tcp.end(),
@@ -29,7 +29,7 @@ interface Phase {
   readonly name: string;
   readonly doors: readonly DoorName[];
   readonly bytes: Buffer;
-  /** The door answers the bytes with something. */
+  /** The listener answers these bytes. */
   readonly isAnswered?: true;
 }
 
@@ -85,7 +85,7 @@ describe.each(variants)("a connection that its client has left, %s", (_, isTls) 
     async (_, leave) => {
       const port = await startSilentProvider();
       const running = await serveAllDoors({ isTls, filled: { port, fill: (plain) => fill({ running: plain, port }) } });
-      // First requests make the process open files of its own.
+      // The first requests make the process open files of its own.
       for (const door of doorNames) await statusAt(`${running.address(door)}/nowhere`);
       const left: string[] = [];
 

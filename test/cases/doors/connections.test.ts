@@ -26,7 +26,7 @@ const asked = frame("headers", {
   payload: requestBlock({ method: "GET", path: "/nowhere" }),
 });
 
-/** Whether a request over HTTP/2 is answered, whose connection may then be idle for minutes. */
+/** Whether an HTTP/2 request is answered on a connection that may be idle for minutes. */
 async function isOpen(socket: Socket): Promise<boolean> {
   socket.write(Buffer.concat([opening, asked]));
   const isClosed = once(socket, "close").then(() => true);
@@ -41,7 +41,7 @@ async function isOpen(socket: Socket): Promise<boolean> {
   return true;
 }
 
-/** Opens connections one after the other until one is refused, and returns those that were served. */
+/** Opens connections one by one until one is refused, and returns those that were served. */
 async function fillDoor(address: string, localAddress?: string): Promise<Socket[]> {
   const served: Socket[] = [];
   for (;;) {
@@ -84,7 +84,7 @@ it.each([
   stream.write(Buffer.concat([opening, frame("ping", { payload: Buffer.alloc(8) })]));
   await once(stream.resume(), "close");
 
-  // One that says nothing is closed as well, and one of another door is served.
+  // A silent connection is closed too; another listener still serves.
   await once((await open(address)).resume(), "close");
   expect(await statusAt(`${running.address("public")}/nowhere`)).toBe(404);
   expect(await refusedAt(running, door, "door")).toBe(5);

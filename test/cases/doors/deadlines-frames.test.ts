@@ -14,14 +14,14 @@ const pingHead = Buffer.concat([Buffer.from([0, 0, 8, frameTypes.ping, 0]), uint
 interface Sending {
   readonly address: string;
   readonly bytes: Buffer;
-  /** Sent again and again. */
+  /** Sent repeatedly. */
   readonly drip?: Buffer;
-  /** Sent once, after a while. */
+  /** Sent once, after a pause. */
   readonly later?: Buffer;
   readonly answersPings?: boolean;
 }
 
-/** Returns whether the door has ended the connection. */
+/** Returns whether the listener ended the connection. */
 async function send({ address, bytes, drip, later, answersPings = false }: Sending): Promise<() => boolean> {
   const { socket } = await dial({ address });
   let isEnded = false;
@@ -50,7 +50,7 @@ const watching = Buffer.concat([
   frame("data", { stream: 1, flags: endStream, payload: Buffer.alloc(5) }),
 ]);
 const headWithoutEnd = frame("headers", { stream: 3, payload: requestBlock({ path: "/x" }) });
-/** DATA of 16,000 bytes, of which only a byte comes at a time. */
+/** DATA of 16,000 bytes that arrives one byte at a time. */
 const uploading = Buffer.concat([
   opening,
   frame("headers", {

@@ -16,7 +16,7 @@ import { flags, frame, literal, uint32 } from "../control-plane/frames.ts";
 interface Silence {
   readonly doors: readonly DoorName[];
   readonly bytes: Buffer;
-  /** Sent again and again, so that the connection is never idle. */
+  /** Sent repeatedly, so that the connection is never idle. */
   readonly drip?: Buffer;
   /** Below TLS: the handshake never ends. */
   readonly isTcp?: true;
@@ -26,7 +26,7 @@ const two = ["data", "public", "control"] as const;
 const head = frame("headers", { stream: 1, payload: requestBlock({ path: "/x" }) });
 const ping = frame("ping", { payload: Buffer.alloc(8) });
 const more = frame("continuation", { stream: 1, payload: literal("x", "y") });
-/** No answer fits into a window of 0 bytes: the stream stays open. */
+/** A window of 0 bytes holds back every response, so that the stream stays open. */
 const openStream = Buffer.concat([
   opening.subarray(0, 24),
   frame("settings", { payload: Buffer.concat([Buffer.from([0, 4]), uint32(0)]) }),
@@ -73,7 +73,7 @@ it("ends connections that do not get on, at every door and over both protocols",
 });
 
 async function expectEnded(running: Running, all: Readonly<Record<string, Silence>>): Promise<void> {
-  // First requests make the process open files of its own.
+  // The first requests make the process open files of its own.
   for (const door of doorNames) await statusAt(`${running.address(door)}/nowhere`);
   const open = new Set<string>();
   const begun = Object.entries(all).flatMap(([name, silence]) =>
@@ -85,7 +85,7 @@ async function expectEnded(running: Running, all: Readonly<Record<string, Silenc
   const files = openFiles(running);
   await sleep(withinMs);
   expect([...open]).toEqual([]);
-  // No client has closed its side, and the process keeps none of the connections all the same.
+  // No client has closed its side, and still the process holds none of the connections.
   expect(files - openFiles(running)).toBeGreaterThanOrEqual(stops.length);
   await expectUnharmed(running, "silence");
   for (const stop of stops) stop();
@@ -95,7 +95,7 @@ interface Beginning {
   readonly address: string;
   readonly about: string;
   readonly silence: Silence;
-  /** Connections that the door has not ended. */
+  /** Connections that the listener has not closed. */
   readonly open: Set<string>;
 }
 

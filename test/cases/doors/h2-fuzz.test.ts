@@ -13,7 +13,7 @@ import { secretKey } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { createHostileConnections, openGauges, runHostile } from "../../support/wire/hostile-connections.ts";
 
-/** The long form is `npm run faults:doors`: 100,000 connections. What a seed has found, it finds again. */
+/** The long form is `npm run faults:doors`: 100,000 connections. A seed repeats its failures. */
 const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_500);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": "here", "connection-id": "ada" };
@@ -28,7 +28,7 @@ it.each([false, ...(lacks("openssl") ? [] : [true])])(
     const doors = doorNames.map((door) => running.address(door));
     await runHostile(createHostileConnections({ random: seeded(seed), doors, headers }), count, 40);
     await expectUnharmed(running, `seed ${seed}`);
-    // In MiB, what the manifests allow.
+    // MiB, the limit of the manifests.
     expect(memoryOf(running)).toBeLessThan(512);
     // A client that leaves its side open is waited for, for half a minute at most.
     const left = async () => openGauges(await textAt(`${running.address("ops")}/metrics`));

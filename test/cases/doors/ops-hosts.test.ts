@@ -10,7 +10,7 @@ it("serves metrics to hosts that are allowed and to addresses, which cannot be r
     "localhost:3005",
     "127.0.0.1",
     "[::1]:3005",
-    // As Prometheus sends it, which finds pods by their addresses.
+    // The Host that Prometheus sends, which finds pods by address.
     "10.1.2.3:3005",
     "[fd00::12]:3005",
     "latchkey.example.com",

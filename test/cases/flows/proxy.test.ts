@@ -14,7 +14,7 @@ it("sends a request to the provider with the credentials attached, and its answe
   const body = "x".repeat(300_000);
   const sent = await fetch(`${data}/proxy/upload`, { method: "POST", headers: proxyHeaders, body });
   expect(await sent.json()).toEqual({ line: "POST /upload HTTP/1.1", body });
-  // One connection carried them all.
+  // One connection carried all requests.
   expect(provider.connections).toHaveLength(1);
   const [first] = provider.connections[0]?.requests() ?? [];
   expect(first?.fields).toContainEqual(["x-api-key", apiKey]);

@@ -100,7 +100,7 @@ it("G03 writes all of a batch or nothing, whenever its deadline passes", async (
     const body = envelope(encode("latchkey.v1.BatchImportConnectionsRequest", batch(prefix, 1_000)));
     const { code } = await rawGrpc(control(), batchPath, { headers: { "grpc-timeout": `${deadlineMs}m` }, body });
     codes.push(code);
-    // Whether it was written may turn out after the answer; a part of it is never seen.
+    // The write may or may not have happened, perhaps after the answer; a part of it is never visible.
     for (let look = 0; look < 3; look += 1) expect([0, 1_000]).toContain(await countOf({ tags: { batch: prefix } }));
   }
   expect(codes[0]).toBe(deadlineExceeded);
@@ -119,7 +119,7 @@ it("G04 refuses a message of 5 MiB and holds no more than the limit of it", asyn
     "ConnectionService/ListConnections",
     Buffer.alloc(5 * 1024 * 1024, " "),
   ).catch(
-    // The door may close before all is sent.
+    // The listener may close before everything is sent.
     () => ({ status: 429 }),
   );
   expect(status).toBe(429);
@@ -191,7 +191,7 @@ it("G08 refuses a binary header that is no base64", async () => {
   const { code, message } = await rawGrpc(control(), listPath, { headers: { "x-trace-bin": "!!!" } });
   expect(code).toBe(invalidArgument);
   expect(message).toContain("x-trace-bin");
-  // Padded or not, one or several: all of these are what gRPC sends.
+  // Padded or not, one value or several: gRPC sends all of these.
   for (const good of ["AAEC", "AAE=", "AAE", "AAEC,AAE"]) {
     const { code: taken } = await rawGrpc(control(), listPath, { headers: { "x-trace-bin": good } });
     expect({ good, taken }).toEqual({ good, taken: 0 });
@@ -239,7 +239,7 @@ it("G09 asks for a key on every method, before it reads the message", async () =
   try {
     for (const method of methods) {
       const path = pathOf(method);
-      // No message at all: that would be the next mistake to be told of.
+      // No message at all: the next check would report that.
       const { code, trailers, headers } = await rawCall(session, path, { key: "", body: new Uint8Array() });
       expect({ path, code }).toEqual({ path, code: unauthenticated });
       expect({ ...headers, ...trailers }["latchkey-error"]).toBe("missing_auth_header");
@@ -272,7 +272,7 @@ it("G09 refuses every method whose scope the key does not have", async () => {
       const { code } = await rawCall(session, path, { key: proxyOnly });
       expect({ path, code }).toEqual({ path, code: permissionDenied });
       if (getOption(method, scope) !== Scope.ADMIN) continue;
-      // An environment's key opens nothing that reaches beyond it, whatever else it may do.
+      // An environment's key cannot set values beyond its environment, whatever its scopes.
       const { code: withDefaults } = await rawCall(session, path, { key: secretKey });
       expect({ path, withDefaults }).toEqual({ path, withDefaults: permissionDenied });
     }

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { expectUnharmed, serveAllDoors } from "../../support/sidecar/door-process.ts";
 import { adminKey, secretKey } from "../../support/sidecar/harness.ts";
 
-/** A request whose body stops; some go on a byte at a time. */
+/** A request whose body stops; some continue one byte at a time. */
 interface Unfinished {
   readonly path: string;
   readonly type: string;
@@ -41,7 +41,7 @@ function dripInto(write: () => void, over: (stop: () => void) => void): void {
   onTestFinished(stop);
 }
 
-/** Over HTTP/2; the session answers PINGs, as Node's does. */
+/** Over HTTP/2; the session answers PINGs, as Node's sessions do. */
 function overHttp2(address: string, unfinished: Unfinished): Outcome {
   const { path, sent = half, isDripping } = unfinished;
   const session = http2.connect(address);
@@ -77,7 +77,7 @@ function overHttp1(address: string, unfinished: Unfinished): Outcome {
     outcome.status = response.statusCode ?? 0;
     const fault = response.headers["latchkey-error"];
     if (typeof fault === "string") outcome.fault = fault;
-    // gRPC-Web says it at the end of the body.
+    // gRPC-Web sends the status at the end of the body.
     response.setEncoding("latin1").on("data", (text: string) => {
       outcome.fault ??= /^latchkey-error: (\w+)/im.exec(text)?.[1] ?? "";
     });

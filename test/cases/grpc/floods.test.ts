@@ -63,7 +63,7 @@ it.each([
   await expectSentAway(running(), peer, async () => {
     for (let i = 0; i < 40; i += 1) {
       for (let j = 0; j < 50; j += 1) peer.send(frame(type, { payload }));
-      // Each is answered before the next come: nothing ever waits.
+      // Each one is answered before the next are sent, so that none ever queues.
       await peer.until(() => peer.count(type) >= answered + 50 * (i + 1));
     }
   });
@@ -93,7 +93,7 @@ it("G14 lets a peer measure its way while it is sent messages", async () => {
     pings += 1;
     if (!session.destroyed) session.ping(() => {});
   };
-  // As gRPC's bandwidth estimation does: one with every piece that comes.
+  // Like gRPC's bandwidth estimation: one PING for each received piece.
   for (let i = 0; i < 4; i += 1) {
     const stream = session.request({
       ":method": "POST",
@@ -180,7 +180,7 @@ it("G16 answers HTTP/1.0 in its own way, and ends the connection with the answer
   expect(answer).not.toMatch(/transfer-encoding/i);
 });
 
-/** Once another call was answered, the port has read what was sent before it. */
+/** After an answer to another call, the port has read everything sent before it. */
 const isRead = () => post(running().control, "grpc.health.v1.Health/Check", {});
 
 it.each(["P", "PR", "PRI", "PRI * HTTP/2.0", "PRI * HTTP/2.0\r\n\r\nSM\r\n"])(
@@ -191,7 +191,7 @@ it.each(["P", "PR", "PRI", "PRI * HTTP/2.0", "PRI * HTTP/2.0\r\n\r\nSM\r\n"])(
     two.send(beginning);
     await isRead();
     two.send(Buffer.concat([Buffer.from(preface.slice(beginning.length)), frame("settings")]));
-    // Its own settings come first, and its thanks for ours.
+    // The server sends its SETTINGS first, then the ACK of the client's.
     const settings = await two.until((text) => text.length >= 18);
     expect(settings.charCodeAt(3)).toBe(4);
     two.socket.destroy();

@@ -38,7 +38,7 @@ const openWatchers = ({ metric }: TestSidecar) => metric("latchkey_watchers_open
 const noWatcherIsLeft = (running: TestSidecar) => expect.poll(() => openWatchers(running), { timeout: 10_000 }).toBe(0);
 const oneWatcherIsThere = (running: TestSidecar) => expect.poll(() => openWatchers(running)).toBe(1);
 
-/** A watch over HTTP/2 that nobody reads. */
+/** A watch over HTTP/2 whose client does not read. */
 async function openUnread({ control }: TestSidecar) {
   const session = http2.connect(control);
   await once(session, "connect");
@@ -49,7 +49,7 @@ async function openUnread({ control }: TestSidecar) {
     te: "trailers",
     authorization: `Bearer ${adminKey}`,
   });
-  // What ends it is read from its code.
+  // The code tells why the stream ended.
   stream.on("error", () => {});
   return { session, stream, closed: new Promise<void>((resolve) => stream.once("close", resolve)) };
 }
@@ -89,13 +89,13 @@ it("G11 sends away a watcher that never reads, and keeps nobody else waiting", a
     waits.push((arrived.get(id) ?? Number.POSITIVE_INFINITY) - since);
   }
 
-  // Long before the end of this, and not for having stood still so long.
+  // It was closed for its backlog, long before the end of the test, and not for being idle.
   expect(unread.stream.closed).toBe(true);
   expect(unread.stream.rstCode).toBe(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
   expect(await running.metric("latchkey_watchers_dropped_total")).toBe(1);
   expect(await openWatchers(running)).toBe(1);
   expect(process.memoryUsage().rss - before).toBeLessThan(512 * 1024 * 1024);
-  // From asking for a change until another watcher hears of it, with a thousand others just before.
+  // The time from a change until another watcher sees it, right after a thousand other changes.
   expect(waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)]).toBeLessThan(100);
   unread.session.destroy();
   watching.cancel();
@@ -110,7 +110,7 @@ it("G11 tells a watcher that reads on what it is sent away for", async () => {
   const ended = endOf(watching);
   watching.pause();
   await oneWatcherIsThere(running);
-  // A kilobyte each, so that what the sockets hold is soon full.
+  // A kilobyte each, to fill the sockets' buffers soon.
   for (let round = 0; round < 13; round += 1) {
     await importMany(running, thousand({ round, text: "x".repeat(1_000) }));
   }
@@ -203,7 +203,7 @@ it("G12 keeps what was imported when the caller leaves in the middle of a stream
   await expectNoTrace(running);
 });
 
-/** Nobody who leaves is a defect of ours: no watcher is left, nothing is counted or logged as one. */
+/** A client that disconnects leaves no watcher, and is neither counted nor logged as an error. */
 async function expectNoTrace(running: TestSidecar): Promise<void> {
   await noWatcherIsLeft(running);
   await expect

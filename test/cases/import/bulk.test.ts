@@ -29,7 +29,7 @@ async function* requests(items: readonly ConnectionImport[]) {
   for (const connection of items) yield { connection };
 }
 
-/** Imports all of these by one stream, and collects what became of each. */
+/** Imports all items by one stream, and collects their outcomes. */
 async function importAll(items: readonly ConnectionImport[]): Promise<StreamImportConnectionsResponse[]> {
   const results: StreamImportConnectionsResponse[] = [];
   for await (const result of running().client(ConnectionService).streamImportConnections(requests(items))) {
@@ -38,7 +38,7 @@ async function importAll(items: readonly ConnectionImport[]): Promise<StreamImpo
   return results;
 }
 
-/** All connections with a tag, by their id. */
+/** All connections with a tag, by id. */
 async function tagged(data: string): Promise<ReadonlyMap<string, Record<string, unknown>>> {
   const found = new Map<string, Record<string, unknown>>();
   for (let cursor = ""; ; ) {
@@ -82,7 +82,7 @@ it("I01 spoils no item by what is wrong with another", async () => {
     [
       "invalid_body",
       "unknown_provider_config",
-      // Not valid, and the name of nothing: whichever is seen first.
+      // Invalid and of an unknown integration: either problem may be reported.
       expect.stringMatching(/^(invalid_body|unknown_provider_config)$/),
       "invalid_body",
       "invalid_body",
@@ -168,7 +168,7 @@ it("I04 does not hand out credentials that are due for renewal, and says when to
   await post("due", { access_token: "t", refresh_token: "r", expires_at: "2020-01-01T00:00:00Z" });
   await post("not-yet", { refresh_token: "r" });
   await post("forced", { access_token: "t", refresh_token: "r" });
-  // Whom to ask is known, and who asks is not yet.
+  // The integration is known; its provider's credentials are not yet.
   const { status, body } = await getToken("due");
   expect({ status, code: body.error.code }).toEqual({ status: 424, code: "integration_misconfigured" });
   const credentials = { type: "OAUTH2", client_id: "app", client_secret: "secret" };
@@ -230,7 +230,7 @@ it("I05 comes to the same end after being killed in mid-import and started again
 
   const started = await serveInProcess({ folder });
   const survived = await tagged(started.address("data"));
-  // What was acknowledged is there, and nothing is there by half.
+  // Every acknowledged item exists, and every item is complete or absent.
   for (const id of first.done) expect(survived.has(id)).toBe(true);
   expect(survived.size).toBeLessThan(items.length);
   for (const [id, { metadata }] of survived) expect(metadata).toEqual({ round: Number(id.slice(2)), of: id });

@@ -32,7 +32,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
     ["a writer's key", writer],
     ["a reader's key", reader],
   ]);
-  /** What was said to somebody who must not learn a secret by it. */
+  /** All texts that callers without access to secrets received. */
   const told: string[] = [];
   const ask = async (...request: Parameters<typeof rest>) => {
     const answer = await rest(...request);
@@ -55,7 +55,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
     const at = `/connections/c?provider_config_key=${provider_config_key}`;
     const some = JSON.stringify(Object.values(credentials).at(1) ?? "x");
 
-    // Those who may see it do, which is not told to anybody else.
+    // A caller with access sees the credentials; this response is not collected.
     const shown = await rest("POST", "/connections", { body });
     expect(shown.body.credentials).toMatchObject(credentials);
     expect((await rest("GET", `${at}&refresh_token=true`)).body.credentials).toMatchObject(credentials);
@@ -67,7 +67,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
     const metadata = { connection_id: "c", provider_config_key, metadata: { k: 1 }, credentials };
     expect(await ask("PATCH", "/connections/metadata", { body: metadata })).toBe(200);
 
-    // Every way of getting it wrong.
+    // Every kind of wrong input.
     const other = type === "NONE" ? "keyed" : "kind-none";
     const wrong: readonly (readonly [number, unknown])[] = [
       [400, { ...body, provider_config_key: other }],
@@ -85,7 +85,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
     for (const [status, request] of wrong) {
       expect(await ask("POST", "/connections", { body: request, key: writer })).toBe(status);
     }
-    // Wrong for some kinds; what is free in form takes anything, and what does not expire ignores an expiry.
+    // Wrong for some kinds only: free-form kinds accept anything, and kinds without an expiry ignore one.
     for (const odd of [
       { expires_at: some, expires_in: some },
       { raw: some, config_override: some },
@@ -97,7 +97,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
     expect(await ask("POST", "/connections", { body, key: reader })).toBe(403);
     expect(await ask("POST", "/connections", { body, key: `${secretKey}x` })).toBe(401);
 
-    // Over gRPC, where a kind is another message.
+    // Over gRPC, where each kind is another message.
     const mistyped = create(ConnectionImportSchema, {
       environment: "dev",
       integration: other,
@@ -137,7 +137,7 @@ it("I07 shows the secrets of an import in its answer, to those who may see them,
   const seen = await rest("GET", "/integrations/with-secrets?include=credentials");
   expect(seen.body.data.credentials.client_secret).toBe(app.client_secret);
 
-  // Keys and tokens where they do not belong: the path, the query, a header, what is not HTTP.
+  // Keys and tokens in wrong places: the path, the query, a header, bytes that are not HTTP.
   const stray = [...secrets.values()].slice(0, 8);
   for (const secret of stray) {
     expect(await ask("GET", `/connections?limit=${secret}&page=${secret}&cursor=${secret}&${secret}=1`)).toBe(400);

@@ -98,7 +98,7 @@ describe("an imported connection", () => {
     const hash = await described(watching, "bob");
     expect(await hashIn(watching, "ada")).toBe("mine");
     expect(await watching.metadata("bob")).toEqual({ own: 1 });
-    // A value of the provider's own goes with the credentials that it was asked with.
+    // A value that the provider reported is removed with the credentials it was requested with.
     await watching.connect("bob", { user: "ada@example.com" });
     await expect.poll(() => hashIn(watching, "bob")).toMatch(new RegExp(`^${adaHash}`));
     await watching.connect("bob", { user: "bob@example.com", more: { connection_config: { emailAddressHash: hash } } });
@@ -135,7 +135,7 @@ describe("an imported connection", () => {
     expect(logs).toHaveLength(1);
     expect(sidecar.logged.filter((one) => one.includes("did not describe an imported connection")).length).toBe(2);
     expect((await sidecar.rest("GET", `/connections/ada?provider_config_key=${provider}`)).body.errors).toEqual([]);
-    // A new import asks anew.
+    // A new import asks the provider again.
     sandbox.behave({ answers: { calendar: [] } });
     await watching.connect("ada");
     await described(watching, "ada");
@@ -224,7 +224,7 @@ describe("many imported connections", () => {
     child.child.kill("SIGKILL");
     await child.exited;
     watching.sandbox.behave({ answers: { calendar: [] } });
-    // The process that died went by a clock of its own, which is a little ahead.
+    // The killed process used its own clock, which is slightly ahead.
     watching.clock.pass(60_000);
     await watching.restart();
     await described(watching, "ada");

@@ -66,11 +66,11 @@ it("leaves what the configuration does not say of an environment to be changed, 
   await expect(change(running, ["forward_url"])).rejects.toThrow('forward_url of the environment "dev" is declared');
   expect(await corsOf(running, one)).toBe(one);
   await running.stop();
-  // A restart changes nothing of it.
+  // A restart changes nothing.
   running = await start(forwards);
   expect(await corsOf(running, one)).toBe(one);
   await running.stop();
-  // What the configuration says counts, and is gone when it says so no more.
+  // The configuration's list applies, and is gone once the configuration has none.
   running = await start({ ...forwards, LATCHKEY_ALLOWED_ORIGINS: two });
   expect([await corsOf(running, one), await corsOf(running, two)]).toEqual([null, two]);
   await expect(change(running, ["allowed_origins"])).rejects.toThrow("allowed_origins of the environment");

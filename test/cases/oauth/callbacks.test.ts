@@ -5,7 +5,7 @@ import { auditOf, connecting, departure, tokenCalls } from "../../support/sideca
 import { adminKey, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 
-/** A provider at the sandbox that does not say who it is, under a name of its own. */
+/** A provider at the sandbox without an issuer, under another name. */
 const nameless = (name: string) => (origin: string) => ({
   name,
   oauth2: {
@@ -33,7 +33,7 @@ it("gives a new integration an address of its own where answers could not be tol
   expect(one.callback_url).toMatch(bound);
   expect(two.callback_url).toMatch(bound);
   expect(one.callback_url).not.toBe(two.callback_url);
-  // By the issuer that their descriptions name.
+  // By the issuer of their descriptions.
   for (const provider of ["calendar", "unified", "file-storage", "google-calendar", "sandbox-oauth1"]) {
     expect([provider, (await created(`new-${provider}`, provider, { credentials: undefined })).callback_url]).toEqual([
       provider,
@@ -49,7 +49,7 @@ it("gives a new integration an address of its own where answers could not be tol
   expect(
     (await rest("GET", "/integrations")).body.data.map((each: { callback_url: string }) => each.callback_url),
   ).toContain(one.callback_url);
-  // Nothing to register for what is typed in.
+  // Typed-in credentials need no registered callback.
   const keyed = await rest("POST", "/integrations", { body: { unique_key: "keyed", provider: "example-api-key" } });
   expect(keyed.body.data).not.toHaveProperty("callback_url");
 });
@@ -90,7 +90,7 @@ it("says over RPC and on the command line what to register, and warns of an addr
   const { integration } = await integrations.getIntegration({ environment: "dev", key: "one" });
   expect(integration?.warnings.map(({ code }) => code)).toEqual(["shared_callback"]);
   expect(integration?.warnings[0]?.message).toContain("sandbox-calendar (dev)");
-  // Those whose issuer is known share it without one.
+  // Providers with a known issuer share the callback without a code.
   expect(await codesOf("sandbox-files")).toEqual([]);
   expect(await run("integrations", "list")).toContain("shared_callback");
 });
@@ -122,7 +122,7 @@ it("compares an issuer that nobody described with those of the integrations that
   };
   expect((await back(all.sandbox.origin)).text).toContain("not from the provider that was asked");
   expect(tokenCalls(all)).toBe(0);
-  // An issuer of nobody's stops nothing: many providers send one that their descriptions do not name.
+  // An unknown issuer is no error: many providers send one that their descriptions do not name.
   await back("https://hostile.example");
   expect(tokenCalls(all)).toBe(1);
 });
@@ -146,6 +146,6 @@ it("keeps the address that an integration of the configuration file has", async 
   expect(await shown()).toBe(Integration_Callback.BOUND);
   expect(await shown()).toBe(Integration_Callback.BOUND);
   expect(await shown("shared")).toBe(Integration_Callback.SHARED);
-  // The file is silent again: what is registered at the provider goes on working.
+  // The file no longer names it: the callback that is registered at the provider keeps working.
   expect(await shown()).toBe(Integration_Callback.SHARED);
 });

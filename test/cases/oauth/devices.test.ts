@@ -17,7 +17,7 @@ import { adminKey, startTestSidecar, type TestSidecar, temporaryFolder } from ".
 import { lacks } from "../../support/sidecar/needs.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 
-/** Devices ask once a second, so that nobody waits long. */
+/** Devices poll once a second, to keep the tests short. */
 const quick = { consent: "allow", deviceIntervalS: 1 } as const;
 const files = "sandbox-files";
 
@@ -75,7 +75,7 @@ it("connects whoever enters the code, as if they had come with a browser", async
   const connection = await all.connection("sandbox-calendar", ref?.id ?? "");
   expect(connection).toMatchObject({
     tags: { team: "sales", end_user_id: "ada", end_user_email: "ada@app.example" },
-    // What the provider was asked about it stands beside what was given.
+    // The provider's own data is added to what the caller sent.
     connection_config: { shop: "one", emailAddressHash: expect.stringMatching(/^[0-9a-f]{64}$/) },
     credentials: { type: "OAUTH2", access_token: expect.stringMatching(/^sbx_/) },
   });
@@ -88,7 +88,7 @@ it("connects whoever enters the code, as if they had come with a browser", async
   ]);
   expect(await outcomes(all, "connected")).toBe(1);
   expect(await all.sidecar.metric('latchkey_authorizations_begun_total{credentials="oauth2"}')).toBe(1);
-  // Once it has come, nobody asks any more.
+  // Once the token has arrived, polling stops.
   const asked = tokenCalls(all);
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   expect(tokenCalls(all)).toBe(asked);
@@ -129,7 +129,7 @@ it("expires when nobody comes, and stops asking", async () => {
   expect([state, code]).toEqual([State.EXPIRED, "expired"]);
   const asked = tokenCalls(all);
   expect([asked > 0, await outcomes(all, "expired")]).toEqual([true, 1]);
-  // Too late is too late, whoever comes.
+  // A decision after the deadline is too late for everyone.
   await fetch(begun.verificationUriComplete);
   expect((await standing(all, begun.id)).state).toBe(State.EXPIRED);
   expect([tokenCalls(all), await all.connections()]).toEqual([asked, []]);
@@ -320,7 +320,7 @@ it("prints a link instead, and waits for its connection when told to", async () 
     return waiting;
   };
   const visit = (token: string) => all.browser().go(departure(all, token));
-  // Another of the same integration is not taken for it.
+  // Another device authorization of the same integration is not confused with it.
   await visit(await all.session({ end_user: { id: "bob" } }));
   const made = await follow(["--end-user", "ada", "--tag", "team=sales"], async (token) => {
     const others = await all.session({ end_user: { id: "bob" } });

@@ -18,7 +18,7 @@ const asked = { environment: "dev", operation: "auth.authorize" };
 const logsOf = async ({ sidecar }: Connecting): Promise<readonly Log[]> =>
   (await sidecar.client(LogService).listLogs(asked)).logs;
 
-/** What a log says, and of what. */
+/** The parts of a log that the tests compare. */
 const said = ({ integration, connectionId, failed, lines }: Log) => ({
   of: `${integration}/${connectionId}`,
   failed,
@@ -129,14 +129,17 @@ it("leaves a log of what an end user has typed in and the provider does not take
   expect(JSON.stringify(answer.body)).not.toContain(logs[0]?.id);
 });
 
-/** What keeps an end user from leaving for the provider: a pushed request, or a first one of OAuth 1, that is refused. */
+/**
+ * Runs a first request to the provider that is refused, a pushed request or one of OAuth 1, so that the user cannot
+ * leave for the provider.
+ */
 const notLeft = async (integrations: readonly object[], secret = app) => {
   const pushing = (origin: string) => ({
     name: "pushing",
     oauth2: {
       authorization_url: `${origin}/oauth2/auth`,
       token_url: `${secureOf(origin)}/oauth2/token`,
-      // The sandbox has none, and says so.
+      // The sandbox has no such endpoint and refuses it.
       pushed_authorization_url: `${secureOf(origin)}/oauth2/par`,
     },
     proxy: { base_url: secureOf(origin) },
@@ -178,7 +181,7 @@ it("leaves a log of a request that the provider refuses before anybody was sent 
     },
   ]);
   expect(processLines(all).get(logs[0]?.id)).toMatchObject({ outcome: "misconfigured", reason: "http_404" });
-  // It is for the operator, and not for the page that an end user sees.
+  // The log's id is for the operator, and not shown to the end user.
   expect(page.text).not.toContain(logs[0]?.id);
   expect(await counted(all, "oauth2", "misconfigured")).toBe(1);
 });
@@ -276,7 +279,7 @@ it("K03 repeats no secret of one that was refused before anybody was sent there"
   });
   const pages = [];
   for (let i = 0; i < 3; i += 1) pages.push(await leaving(all, "pushing"));
-  // What nobody has heard of passes.
+  // An unknown error code is passed on.
   expect(pages.map(({ status }) => status)).toEqual([502, 502, 502]);
   const found = await logsOf(all);
   expect([found.length, heard.length]).toEqual([3, 3]);
@@ -286,7 +289,7 @@ it("K03 repeats no secret of one that was refused before anybody was sent there"
 });
 
 it("K03 repeats no secret in them, whatever a provider says in its answers", async () => {
-  // Of words: what looks like a token would be blanked whether or not anybody knows it.
+  // Made of words: a text that looks like a token would be redacted in any case.
   const clientSecret = "nobody-but-the-two-of-us";
   const code = "words-of-a-code";
   const behaviour = { consent: "allow", deviceIntervalS: 1 } as const;
@@ -327,7 +330,7 @@ it("K03 repeats no secret in them, whatever a provider says in its answers", asy
     all.sandbox.behave({ answers: { token: [answer] } });
     statuses.push(await returned(() => {}));
   }
-  // Its secret is not the one that the sandbox knows.
+  // The secret does not match the sandbox's.
   statuses.push(await returned(() => {}));
   expect(statuses).toEqual(Array(9).fill(400));
 

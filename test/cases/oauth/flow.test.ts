@@ -83,7 +83,7 @@ it("makes one connection of two authorizations of a session that come back at on
     await broughtBackTo(all, browser, departure(all, token)),
     await broughtBackTo(all, browser, departure(all, token)),
   ];
-  // Both have their tokens before either is filed.
+  // Both have their tokens before either is stored.
   all.sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 300 }] } });
   const statuses = await Promise.all(backs.map(async (back) => (await browser.go(back)).status));
   expect([statuses.sort(), tokenCalls(all)]).toEqual([[200, 400], 2]);
@@ -204,7 +204,7 @@ it.each(["no cookie", "another cookie", "another beside it", "another behind it"
     const cookie = cookies[which];
     const stranger = await all.browser().get(back, cookie === "" ? {} : { cookie: `latchkey-browser=${cookie}` });
     expect([stranger.status, await stranger.text()]).toEqual([400, expect.stringContaining("another browser")]);
-    // The state is used up: not even the right browser can go on.
+    // The state is used up: not even the right browser can continue.
     expect((await browser.go(back)).status).toBe(400);
     expect(tokenCalls(all)).toBe(0);
     expect(await all.connections()).toEqual([]);
@@ -339,7 +339,7 @@ it("says that access was denied, and takes the state with it", async () => {
   expect([page.status, page.text]).toEqual([200, expect.stringContaining("Access was not allowed")]);
   expect((await browser.go(back)).status).toBe(400);
   expect(tokenCalls(all)).toBe(0);
-  // The link is still good: who changes their mind need not ask for another.
+  // The link still works: a user who changes their mind needs no new one.
   all.sandbox.behave({ consent: "allow" });
   expect((await browser.go(departure(all, token))).status).toBe(200);
 });
@@ -420,7 +420,7 @@ it("O19 stores a narrower scope, shows it, and names what is missing", async () 
   expect(connection?.grantedScopes).toEqual(["openid", "email", "profile"]);
   expect(connection?.missingScopes).toEqual(["drive"]);
 
-  // To the application too, in a list as with the connection, and to who asks on the command line.
+  // The application sees them too, in a list and with the connection, and so does the command line.
   const granted = ["openid", "email", "profile"];
   expect(item).toMatchObject({ missing_scopes: ["drive"] });
   expect(await all.connection("sandbox-files", ref.id)).toMatchObject({

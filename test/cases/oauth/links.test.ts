@@ -22,7 +22,7 @@ const navigation = (site: string) => ({
 /** The same of a browser that leaves Fetch Metadata out. */
 const olderNavigation = { accept: "text/html,*/*;q=0.8", "user-agent": "Mozilla/5.0 (iPhone) Safari/604.1" };
 
-/** One request of a browser with these fields. `fetch` would put fields of its own among them. */
+/** Sends one browser request with exactly these fields; `fetch` would add its own. */
 async function visit({ cookies }: TestBrowser, url: string, fields: Readonly<Record<string, string>>) {
   const { hostname } = new URL(url);
   const cookie = [...cookies].map(([key, value]) => `${key.split(" ")[1]}=${value}`).join("; ");
@@ -57,7 +57,7 @@ it.each(["cross-site", "same-site", "none"])(
     const url = departure(all, token, { "params[x]": `"><b>`, return_to: `${appOrigin}/done` });
     const page = await visit(browser, url, navigation(site));
     expect([page.status, page.location]).toEqual([200, undefined]);
-    // Who asks, and for whom: a name alone is whatever its owner calls himself.
+    // The page names the origin and the user: the app's display name alone proves nothing.
     expect(page.text).toContain("<strong>app.example.com</strong> asks to connect your Sandbox: file storage account");
     expect(page.text).toContain("<strong>Ada (eve@evil.test)</strong>");
     expect(page.text).not.toContain(`"><b>`);
@@ -81,7 +81,7 @@ it("shows its page to browsers that do not say where they come from, once", asyn
   const token = await all.session({ allowed_integrations: ["sandbox-files"] });
   expect((await visit(browser, departure(all, token), olderNavigation)).status).toBe(200);
   expect((await visit(all.browser(), departure(all, token), { referer: "https://evil.test/" })).status).toBe(200);
-  // From the page behind a connect link such a browser is not asked again.
+  // The page behind a connect link does not ask such a browser again.
   const other = all.browser();
   const shown = await visit(other, linkTo(all, token), olderNavigation);
   const away = await visit(
@@ -98,7 +98,7 @@ it("takes no agreement that its page was not shown for", async () => {
   const attacker = all.browser();
   const shown = fieldsOf((await visit(attacker, departure(all, token), navigation("cross-site"))).text);
   const victim = all.browser();
-  // Another browser's, another session's, and none.
+  // The proof of another browser, of another session, and none.
   expect((await victim.post(formTo(all), shown)).status).toBe(403);
   const elsewhere = new URLSearchParams([...shown]);
   elsewhere.set("connect_session_token", other);

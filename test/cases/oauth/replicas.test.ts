@@ -34,7 +34,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
       message_type: "success",
       connection_id: item?.connection_id,
     });
-    // And where nobody but the other one could have told it.
+    // Also when only the other replica could have reported it.
     const again = once(socket, "message");
     const second = await browser.until(departure(all, await all.session(), { ws_client_id }), "http://127.0.0.1:9/");
     expect((await browser.go(second.replace("http://127.0.0.1:9", other.data))).status).toBe(200);

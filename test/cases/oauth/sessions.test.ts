@@ -166,7 +166,7 @@ it("bounds what one session may begin at once", async () => {
   const all = await connecting();
   const away = departure(all, await all.session());
   const answers = await Promise.all(Array.from({ length: 100 }, () => all.browser().get(away)));
-  // One that is written down while another is judged may be seen by neither count.
+  // One that is stored while another is checked may be missed by both counts.
   expect(answers.filter(({ status }) => status === 303).length).toBeLessThanOrEqual(30);
   expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(70);
 });
@@ -259,7 +259,7 @@ it("asks for the details that a provider's address needs, and takes them from no
   expect((await go({ "params[shop]": "acme" })).headers.get("location")).toMatch(
     /^https:\/\/acme\.example\.com\/auth\?/,
   );
-  // What the application says, no page changes.
+  // A page cannot change values that the application has set.
   const fixed = { integrations_config_defaults: { tenant: { connection_config: { shop: "fixed" } } } };
   expect((await go({ "params[shop]": "acme" }, fixed)).headers.get("location")).toMatch(/^https:\/\/fixed\./);
 });
@@ -290,7 +290,7 @@ it("K02 answers CORS to the environment's own origins, without cookies, and to n
     expect(cors(await from(origin, "/connect/session", { headers: auth }))).toEqual([403, null]);
     expect(cors(await preflight(origin, "/connect/session"))).toEqual([403, null]);
   }
-  // Of an environment that is not the session's.
+  // Not an origin of the session's environment.
   expect(cors(await from("https://other.example.com", "/connect/session", { headers: auth }))).toEqual([403, null]);
   // An allowed origin opens the browser routes and nothing else.
   expect(cors(await from(appOrigin, "/connections", { headers: auth }))).toEqual([403, null]);

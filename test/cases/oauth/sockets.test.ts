@@ -83,7 +83,7 @@ it("tells a page that is not let in why, and the operator which it was", async (
   const lines = all.sidecar.logged
     .map((line) => JSON.parse(line))
     .filter(({ reason }) => reason === "origin_not_allowed");
-  // Once a minute for each origin.
+  // One log line a minute for each origin.
   expect(lines).toHaveLength(1);
   expect(lines[0]).toMatchObject({ origin: "https://forgotten.example", environment: "dev", door: "data" });
   expect(await all.sidecar.metric('latchkey_refused_total{door="data",reason="origin_not_allowed"}')).toBe(2);
@@ -173,7 +173,7 @@ it("lets the holder of one session take no more than a few of the places", async
   const first = await open();
   sockets.begun(first.id, "of-somebody-else");
   for (let i = 0; i < 11; i += 1) sockets.begun((await open()).id, "of-one-holder");
-  // Each finds a place, and takes none of those that others wait at.
+  // Each one finds a slot, and takes none from other holders.
   for (let i = 0; i < 3; i += 1) sockets.begun((await open()).id, "of-one-holder");
   const late = await open();
   sockets.begun(late.id, "of-a-third");

@@ -1,4 +1,4 @@
-/** One input of a page, as its HTML has it. */
+/** One input of a page's HTML. */
 export interface ShownInput {
   readonly value: string | undefined;
   readonly isInvalid: boolean;
@@ -25,7 +25,7 @@ export function inputIn(page: string, name: string): ShownInput {
   };
 }
 
-/** The form of a page, as a browser sends it, with these values in place of those that are there. */
+/** The form of a page as a browser sends it, with some values replaced. */
 export function sentForm(page: string, values: Readonly<Record<string, string>>): URLSearchParams {
   const inputs = [...page.matchAll(/<input [^>]*>/g)].map(([tag]) => tag);
   return new URLSearchParams({

@@ -8,7 +8,7 @@ import { type Connecting, connecting, departure } from "../../support/sidecar/co
 import { lacks } from "../../support/sidecar/needs.ts";
 import { sentForm, visibleText } from "./form.ts";
 
-/** The texts of a language, by their paths; those of providers left out. */
+/** The texts of a language by path, without those of providers. */
 function textsIn(language: string): Map<string, string> {
   const { provided: _, ...groups } = languages[language] ?? {};
   return new Map(
@@ -58,7 +58,7 @@ const linkOf = async ({ session, sidecar }: Connecting, more: object, query = ""
   `${sidecar.data}/connect/?session_token=${await session({ end_user: { id: "Ä" }, ...more })}${query}`;
 const htmlTag = (page: string) => /<html [^>]*>/.exec(page)?.[0];
 
-/** A page's text without names, which are nobody's to translate. */
+/** A page's text without names, which are not translated. */
 const wordsOf = (page: string): string =>
   [" Sandbox: file storage", " Sandbox: API key", "app.example.com", "http:", "crm.example"].reduce(
     (text, name) => text.replaceAll(name, ""),

@@ -6,7 +6,7 @@ import { lacks } from "../../support/sidecar/needs.ts";
 import { visibleText } from "./form.ts";
 
 const unset = { environment: "dev", key: "github", provider: "github" };
-/** Its credentials are only imported. */
+/** A provider whose credentials can only be imported. */
 const imported = [{ name: "imported", display_name: "Imported", app: { token_url: "https://a.example/token" } }];
 const integrations = [unset, { environment: "dev", key: "imported", provider: "imported" }];
 const started = (options: Parameters<typeof connecting>[0] = {}) =>
@@ -21,7 +21,7 @@ it("offers nothing that cannot be connected", async () => {
   expect(text).toContain("Sandbox: file storage");
   expect(text).not.toContain("GitHub");
   expect(text).not.toContain("Imported");
-  // One is left, and there is nothing to choose.
+  // Only one is left, so that there is nothing to choose.
   const single = await shown(all, { allowed_integrations: ["github", "imported", "sandbox-files"] });
   expect(single.text).toContain("Connect Sandbox: file storage</h1>");
 });

@@ -10,7 +10,7 @@ import { connecting } from "../../support/sidecar/connecting.ts";
 import { adminKey } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
-/** Providers of the catalogue whose form asks for a field with a pattern, with a value that does not match it. */
+/** Providers of the catalogue whose form has a field with a pattern, with a value that does not match it. */
 const withPatterns = [...loadCatalogue().values()].flatMap((provider) => {
   const fields = provider.connectionFields.filter(({ automatic, pattern }) => !automatic && pattern !== "");
   return fields.length === 0 ? [] : [{ name: provider.name, kind: provider.auth.case, fields }];

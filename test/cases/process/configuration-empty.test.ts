@@ -7,7 +7,7 @@ import { launch, serveInProcess } from "../../support/sidecar/process.ts";
 
 const key = "an-application-key-of-length";
 const message = "latchkey.yaml is empty: declare something in it, or write {} to declare nothing";
-/** What a truncated write, or a template that rendered nothing, leaves behind. */
+/** The files that a truncated write or an empty template leaves. */
 const empty: readonly (readonly [name: string, text: string])[] = [
   ["nothing", ""],
   ["blanks and line ends", " \n\n  \n"],

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { launch } from "../../support/sidecar/process.ts";
 
-/** What `serve` says about a file that it refuses. */
+/** The output of `serve` for a file that it refuses. */
 async function refusal(text: string, env: Readonly<Record<string, string>> = {}) {
   const folder = await temporaryFolder();
   const path = join(folder, "latchkey.yaml");

@@ -99,7 +99,7 @@ it("F07 refuses a changed file with such names, says where, and keeps what was i
     [`${good}${cal}`, "latchkey.yaml:6:26"],
     [`${good}${alias("environment: prod, integration: cla")}`, "latchkey.yaml:7:52"],
   ] as const) {
-    // At once: a file that is half written may be valid.
+    // Written in one step: a half-written file may be valid.
     await writeFile(`${path}.new`, text);
     await rename(`${path}.new`, path);
     running.child.kill("SIGHUP");
@@ -169,7 +169,7 @@ it("takes integrations of the environment dev from a file that declares no envir
   expect(typo.said).toContain('the environment "dve" is not declared. Did you mean "dev"?');
 });
 
-/** As Kubernetes sets them for Services called `latchkey` and `latchkey-ops`. */
+/** The variables that Kubernetes sets for Services called `latchkey` and `latchkey-ops`. */
 const links = {
   LATCHKEY_PORT: "tcp://10.0.0.1:3003",
   LATCHKEY_PORT_3003_TCP: "tcp://10.0.0.1:3003",

@@ -101,7 +101,7 @@ it("minds nothing of OpenTelemetry's while no spans are wanted: other programs o
   const others = { OTEL_TRACES_SAMPLER: "xray", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_METRICS_EXPORTER: "none" };
   const files = { read: () => ({ text: "", mode: 0o600 }) };
   expect(parseConfig({ env: { LATCHKEY_SEAL_KEYS: sealKey, ...others }, files }).tracing).toBeUndefined();
-  // The specification's own address, for who names the exporter alone.
+  // The specification's default address, used if only the exporter is named.
   const named = {
     LATCHKEY_SEAL_KEYS: sealKey,
     OTEL_TRACES_EXPORTER: "otlp",
@@ -303,7 +303,7 @@ it("makes its keys on first start, in files of its owner's alone, and prints non
     const key = (await readFile(join(folder, name), "utf8")).trim();
     expect(key).toMatch(/^lk_[\w-]{38}$/);
     expect(running.stdout() + running.stderr()).not.toContain(key);
-    // Where to find them is said.
+    // The message names the folder to look in.
     expect(running.stdout()).toContain(join(folder, name));
   }
   expect(adminKey).not.toBe("");
@@ -327,7 +327,7 @@ it("F07 refuses a file that takes away a provider which is in use", async () => 
   await running.says("the configuration file is refused");
   expect((await fetch(`${running.address("data")}/providers/mine`, { headers })).status).toBe(200);
 
-  // Started with that file, it runs: what was set up with the provider is still shown.
+  // With that file it starts: the integration set up with the provider is still shown.
   running.child.kill("SIGTERM");
   await running.exited;
   const again = await serveInProcess({ folder: join(folder, "data"), env });

@@ -80,7 +80,7 @@ it("K04 keeps the number of series, whatever the connections and callers are cal
   const { control, ops, rest } = running();
   const series = async () => {
     const text = await (await fetch(`${ops}/metrics`)).text();
-    // Those of the runtime come and go with what it happens to do.
+    // Metrics of the runtime vary from moment to moment.
     return text.split("\n").filter((line) => line.startsWith("latchkey_"));
   };
   const useAll = async (round: number) => {
@@ -129,7 +129,7 @@ it("K05 lets a revoked key in nowhere, a second later at most", async () => {
   expect((await rest("GET", "/connections?limit=1", { key: secret })).status).toBe(401);
   const { status, body: refused } = await post(control, "ConnectionService/ListConnections", {}, { key: secret });
   expect([status, refused["code"]]).toEqual([401, "unauthenticated"]);
-  // What was open already ends as well, though nothing happens on it.
+  // An open stream ends too, although nothing happens on it.
   expect((await ended).code).toBe(grpc.status.UNAUTHENTICATED);
   expect(performance.now() - since).toBeLessThan(3_000);
 });
@@ -171,7 +171,7 @@ interface Guarded {
   readonly app: Certificate;
 }
 
-/** A latchkey whose control port takes certificates of one authority, and of these those of one name. */
+/** A latchkey whose control port accepts certificates of one authority, with one name. */
 async function serveGuarded(): Promise<Guarded> {
   const folder = await temporaryFolder();
   const authority = createAuthority(folder, "authority");
@@ -219,7 +219,7 @@ it.skipIf(lacks("openssl"))("K06 lets in who shows a certificate of the right na
   for (const [what, certificate] of Object.entries(refused)) {
     expect({ what, status: await health(address, as(certificate)) }).toEqual({ what, status: "UNAVAILABLE" });
   }
-  // Plain HTTP, and one that never says hello, get nowhere either.
+  // Plain HTTP and a connection without a TLS hello are refused too.
   const wire = await openWire(address);
   wire.send(`${head(`POST ${checkPath} HTTP/1.1`, "host: localhost", ...jsonBody)}{}`);
   expect(await wire.ended).not.toContain("SERVING");
@@ -299,12 +299,12 @@ it("K09 takes a million random bytes on every port, and warns of each peer once 
   for (const door of ["data", "control"]) {
     expect({ door, count: warnings().filter((one) => one["door"] === door).length }).toEqual({ door, count: 2 });
   }
-  // A line stays a line, and holds nothing of what was sent.
+  // A log line stays one line, and holds nothing of the input.
   for (const warning of warnings())
     expect(Object.keys(warning).sort()).toEqual(["door", "level", "msg", "peer", "reason", "time"]);
 }, 60_000);
 
-/** To each door a million bytes: in one go, over many connections, and behind the preface of HTTP/2. */
+/** Sends a million bytes to each listener: at once, over many connections, and after the HTTP/2 preface. */
 async function sendNoise(doors: Readonly<Record<string, string>>): Promise<void> {
   const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   for (const address of Object.values(doors)) {
@@ -316,7 +316,7 @@ async function sendNoise(doors: Readonly<Record<string, string>>): Promise<void>
     for (const noise of noises) {
       const { port } = new URL(address);
       const socket = connect(Number(port), "127.0.0.1");
-      // It may be cut off at any byte.
+      // The listener may close the connection at any byte.
       socket.on("error", () => {});
       const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
       socket.end(noise);

@@ -77,7 +77,7 @@ it("K10 does not wait for a connection that has never asked anything", async () 
   const spare = connect(Number(new URL(running.address("data")).port), "127.0.0.1");
   await once(spare, "connect");
   spare.on("error", () => {});
-  // Taken in, and not only by the kernel.
+  // The process itself has accepted it, and not only the kernel.
   await fetch(`${running.address("data")}/health`);
   const since = performance.now();
   running.child.kill("SIGTERM");
@@ -124,7 +124,7 @@ it.each([
   await running.says("an error that no code caught");
   expect(running.stdout()).toMatch(new RegExp(`"kind":"${kind}"`));
   if (kind === "exception") {
-    // After an exception nobody knows what state the process is in.
+    // After an uncaught exception the state of the process is unknown.
     expect(await running.exited).toBe(70);
     return;
   }

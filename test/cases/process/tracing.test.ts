@@ -32,7 +32,7 @@ async function against(answer: Answering = ok, { env = {}, collector }: { env?: 
   const ask = (calling: Calling = {}, path = "/proxy/x") =>
     call(`${running.data}${path}`, { ...calling, headers: { ...running.proxyHeaders, ...calling.headers } });
   const requests = () => provider.connections.flatMap((one) => one.requests());
-  /** The spans of one trace, once so many of them have come; and no more. */
+  /** Waits for this number of spans of one trace, and expects no more. */
   async function spans(count: number): Promise<readonly CollectedSpan[]> {
     await expect.poll(collecting.spans, { timeout: 5_000 }).toHaveLength(count);
     return collecting.spans();
@@ -77,11 +77,11 @@ it("joins the caller's trace: one span for the caller, one for the provider, eac
     "url.scheme": "http",
     "network.protocol.version": "1.1",
   });
-  // The one within the other, and now.
+  // One span lies within the other, and both are recent.
   const [outer, inner] = [server, client] as [CollectedSpan, CollectedSpan];
   expect(outer.startNs <= inner.startNs && inner.startNs < inner.endNs && inner.endNs <= outer.endNs).toBe(true);
   expect(Math.abs(Number(outer.endNs / 1_000_000n) - Date.now())).toBeLessThan(10_000);
-  // SpanFlags: sampled, the parent is known, and somebody else's or not.
+  // SpanFlags: sampled, remoteness known, and remote or not.
   expect([outer.flags, inner.flags]).toEqual([0x301, 0x101]);
   const [post] = collecting.posts;
   expect(post).toMatchObject({ line: "POST /v1/traces", resource: { "service.name": "latchkey" } });
@@ -114,7 +114,7 @@ it("begins a trace where there is none, and lets go of a tracestate that is of n
     expect(server?.parentSpanId).toBeUndefined();
     expect(server?.traceId).not.toMatch(/^0+$/);
     const [request] = requests();
-    // Sampled, and random as Level 2 of the standard has it.
+    // Sampled, and marked random as in Level 2 of the standard.
     const own = ofKind(all, "client")[0]?.spanId;
     expect(fieldsOf(request as RecordedRequest, "traceparent")).toEqual([`00-${server?.traceId}-${own}-03`]);
     expect(fieldsOf(request as RecordedRequest, "tracestate")).toEqual([]);
@@ -186,7 +186,7 @@ it.each([
   ["parentbased_traceidratio", "0", "01", true],
   ["traceidratio", "0", "01", false],
   ["traceidratio", "1", "00", true],
-  // Of this trace id the random part lies at 0.28.
+  // The random part of this trace id is at 0.28.
   ["traceidratio", "0.7", "00", false],
   ["traceidratio", "0.75", "00", true],
 ])("samples by %s %s, with a parent of %s: %s", async (OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, flags, isKept) => {
@@ -207,7 +207,7 @@ it("keeps about the share of traces that was asked for", async () => {
   for (let i = 0; i < 200; i += 1) await ask();
   await running.stop();
   const kept = ofKind(collecting.spans(), "server").length;
-  // Of 200, five standard deviations to either side of 50.
+  // Of 200, five standard deviations around 50.
   expect(kept).toBeGreaterThan(19);
   expect(kept).toBeLessThan(81);
 });
@@ -246,7 +246,7 @@ it("says of a provider that cannot be reached, or answers badly, what was wrong"
   const { ask, spans } = await against((_, socket) => void socket.write(said(404)));
   await ask();
   const all = await spans(2);
-  // What the provider refuses is an error to who asked it, and none of who passed it on.
+  // An error status of the provider is an error of the client span, and not of the server span.
   expect(ofKind(all, "client")[0]).toMatchObject({ isError: true, attributes: { "error.type": "404" } });
   expect(ofKind(all, "server")[0]).toMatchObject({ isError: false, attributes: { "http.response.status_code": 404 } });
   expect(ofKind(all, "server")[0]?.attributes).not.toHaveProperty(["error.type"]);
@@ -339,7 +339,7 @@ it("says who cut an answer", async () => {
       attributes: { "error.type": "caller_left", "http.response.status_code": 200 },
     });
   }
-  // Before there was any answer.
+  // The provider fails before any response.
   const silent = await against(() => {});
   const early = connect(Number(new URL(silent.running.data).port), hostname);
   early.write(`GET /proxy/x HTTP/1.1\r\nHost: localhost\r\n${silent.running.proxyLines}\r\n`);
@@ -419,7 +419,7 @@ it("sends in batches of the size that was asked for", async () => {
 });
 
 it("goes on without a collector, and counts what is dropped", async () => {
-  // Nothing listens there.
+  // An address without a listener.
   const { running, ask } = await against(ok, {
     env: {
       OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
@@ -428,7 +428,7 @@ it("goes on without a collector, and counts what is dropped", async () => {
     },
   });
   for (let i = 0; i < 20; i += 1) expect((await ask()).status).toBe(200);
-  // Of 40 no more wait than are sent and may.
+  // Of 40 spans, at most these are sent or still queued.
   expect(await running.metric("latchkey_spans_dropped_total")).toBeGreaterThanOrEqual(40 - 4 - 6);
   const since = performance.now();
   await running.stop();
@@ -555,7 +555,7 @@ it("lets no secret, no path, no query and no field leave with a span", async () 
   await ask({ method: "CHECKOUT", headers }, path);
   await running.raw(handshake(`${running.proxyLines}x-canary: canary-in-a-socket\r\n`));
   await running.stop();
-  // It did go to the provider: a search there finds something.
+  // The provider received it: a search there finds the text.
   expect(
     requests()
       .map(({ line }) => line)
