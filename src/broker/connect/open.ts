@@ -1,7 +1,7 @@
 import type { ChannelRoom } from "../channels/open.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
-import type { ConnectionHealth } from "../connections/health.ts";
+import type { ConnectionHealth } from "../connections/health/health.ts";
 import { createNumbers } from "../connections/numbers.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";

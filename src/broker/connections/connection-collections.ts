@@ -19,7 +19,7 @@ import { keyOf, under } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 import { keysUntil, sortable } from "../stored/sortable-time.ts";
-import { connectionLookups } from "./connection-lookups.ts";
+import { connectionLookups } from "./lookup/connection-lookups.ts";
 
 export interface LookupFieldNames {
   /** The fields by which notifications find connections of this provider. */

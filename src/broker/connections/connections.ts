@@ -35,7 +35,7 @@ import {
   credentialsKey,
   droppedConnectionKey,
 } from "./connection-collections.ts";
-import type { ConnectionHealth } from "./health.ts";
+import type { ConnectionHealth } from "./health/health.ts";
 
 export interface Connections {
   get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>>;

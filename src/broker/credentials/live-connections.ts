@@ -13,7 +13,7 @@ import { partsOf } from "../../store/keys.ts";
 import { type ConnectionCollections, connectionTouchKey } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import { credentialsExpireAt, lacksToken } from "../connections/credentials-expiry.ts";
-import { areShortLived } from "../connections/refresh-bookkeeping.ts";
+import { areShortLived } from "../connections/health/refresh-bookkeeping.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";

@@ -2,7 +2,7 @@ import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { Restoration } from "../../store/contract.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
-import type { ConnectionHealth } from "../connections/health.ts";
+import type { ConnectionHealth } from "../connections/health/health.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
 import { createTokenEndpoint } from "../tokens/token-requests.ts";

@@ -20,8 +20,8 @@ import {
 import type { FreeLease } from "../../store/leases.ts";
 import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
 import type { LogWriter } from "../audit/logs.ts";
-import type { ConnectionHealth, ConnectionSnapshot, HealthUpdate } from "../connections/health.ts";
-import { isForOperator } from "../connections/refresh-bookkeeping.ts";
+import type { ConnectionHealth, ConnectionSnapshot, HealthUpdate } from "../connections/health/health.ts";
+import { isForOperator } from "../connections/health/refresh-bookkeeping.ts";
 import type { TokenEndpoint, TokenRequest } from "../tokens/token-endpoint.ts";
 import type { GrantCount } from "./grant-count.ts";
 import type { RefreshBreaker } from "./refresh-breaker.ts";

@@ -1,5 +1,5 @@
 import type { TokenFailureKind } from "../../auth/oauth2/tokens.ts";
-import { isAhead } from "../connections/refresh-bookkeeping.ts";
+import { isAhead } from "../connections/health/refresh-bookkeeping.ts";
 
 /**
  * Circuit breaker for failures that all connections of an integration share: a client that the provider refuses, and a

@@ -11,14 +11,14 @@ import { type HolderWatch, watchHolder } from "../../store/lease-holder-watch.ts
 import { createLeases, type FreeLease } from "../../store/leases.ts";
 import { refreshLease } from "../connections/connection-collections.ts";
 import { credentialsExpireAt } from "../connections/credentials-expiry.ts";
-import type { ConnectionHealth } from "../connections/health.ts";
+import type { ConnectionHealth } from "../connections/health/health.ts";
 import {
   areShortLived,
   coolDownMs,
   isForOperator,
   nextAttemptMs,
   pauseAfterSuccessMs,
-} from "../connections/refresh-bookkeeping.ts";
+} from "../connections/health/refresh-bookkeeping.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { NotificationValues } from "../../core/notifications/values.ts";
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
-import type { LookupIndex } from "../connections/lookup-index.ts";
+import type { LookupIndex } from "../connections/lookup/lookup-index.ts";
 import type { WebhookReceiver } from "./webhook-receivers.ts";
 
 /** Finds the connections that a notification concerns, by the provider's rules or by its channel. */

@@ -2,7 +2,7 @@ import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
-import { type LookupIndex, openLookupIndex } from "../connections/lookup-index.ts";
+import { type LookupIndex, openLookupIndex } from "../connections/lookup/lookup-index.ts";
 import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";

@@ -1,4 +1,4 @@
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { lookupFields } from "./connection-lookups.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { RefreshFailure } from "./refresh-bookkeeping.ts";
 import type { RefreshCause } from "./refresh-causes.ts";
 

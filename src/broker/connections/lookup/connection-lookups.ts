@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { digestBytes } from "./resource-index.ts";
+import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { digestBytes } from "./digest-postings.ts";
 
 /** Version of the digest format. Connections indexed in another format are indexed again. */
 export const lookupForm = 1;

@@ -1,10 +1,11 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { World } from "../../base/world.ts";
-import type { LookupFiling as Filing } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { partsOf, under } from "../../store/keys.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { ConnectionCollections } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import type { LookupFiling as Filing } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { partsOf, under } from "../../../store/keys.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { ConnectionCollections } from "../connection-collections.ts";
+import type { IntegrationName } from "../integration-name.ts";
 import { lookupForm } from "./connection-lookups.ts";
 import type { LookupFields } from "./lookup-fields.ts";
 
@@ -27,11 +28,6 @@ export interface ReindexWork {
   readonly wanted: readonly string[];
   readonly stored: StoredRecordOf<Filing> | undefined;
   readonly integrations: readonly IntegrationName[];
-}
-
-export interface IntegrationName {
-  readonly environment: string;
-  readonly integration: string;
 }
 
 interface ReindexPlanOptions {

@@ -1,8 +1,8 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
-import { OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Restoration } from "../../store/contract.ts";
+import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Restoration } from "../../../store/contract.ts";
 import type { ConnectionSetup } from "./health-judgement.ts";
 import type { RefreshFailure } from "./refresh-bookkeeping.ts";
 import { type RefreshCause, refreshCauses } from "./refresh-causes.ts";

@@ -1,13 +1,17 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { type DeadGrant, reasonOf, refreshCauses } from "../../../../src/broker/connections/refresh-causes.ts";
-import { OAuthApp_Publishing } from "../../../../src/gen/latchkey/v1/integration_pb.ts";
+import {
+  type DeadGrant,
+  reasonOf,
+  refreshCauses,
+} from "../../../../../src/broker/connections/health/refresh-causes.ts";
+import { OAuthApp_Publishing } from "../../../../../src/gen/latchkey/v1/integration_pb.ts";
 import {
   OAuth2RulesSchema,
   RefreshTokenRules_Use,
   type RefreshTokenRulesSchema,
-} from "../../../../src/gen/latchkey/v1/provider_pb.ts";
-import { loadCatalogue } from "../../../../src/providers/catalogue.ts";
+} from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
+import { loadCatalogue } from "../../../../../src/providers/catalogue.ts";
 
 const day = 86_400_000;
 const now = Date.parse("2026-03-01T00:00:00Z");

@@ -1,12 +1,12 @@
 import { create } from "@bufbuild/protobuf";
-import type { World } from "../../base/world.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { after, partsOf } from "../../store/keys.ts";
-import { transact } from "../../store/records.ts";
-import type { Integrations } from "../setup/integrations.ts";
-import type { Providers } from "../setup/providers.ts";
-import { type ConnectionCollections, toBeLookedAt } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { after, partsOf } from "../../../store/keys.ts";
+import { transact } from "../../../store/records.ts";
+import type { Integrations } from "../../setup/integrations.ts";
+import type { Providers } from "../../setup/providers.ts";
+import { type ConnectionCollections, toBeLookedAt } from "../connection-collections.ts";
 import type { ConnectionHealth } from "./health.ts";
 
 interface HealthScanOptions {

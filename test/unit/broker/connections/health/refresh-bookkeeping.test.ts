@@ -1,7 +1,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import type { TokenFailureKind } from "../../../../src/auth/oauth2/tokens.ts";
+import type { TokenFailureKind } from "../../../../../src/auth/oauth2/tokens.ts";
 import {
   afterFailure,
   afterIntent,
@@ -12,8 +12,8 @@ import {
   isEmptyRecord,
   isExhausted,
   nextAttemptMs,
-} from "../../../../src/broker/connections/refresh-bookkeeping.ts";
-import { type RefreshRecord, RefreshRecordSchema } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
+} from "../../../../../src/broker/connections/health/refresh-bookkeeping.ts";
+import { type RefreshRecord, RefreshRecordSchema } from "../../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 
 const hour = 3_600_000;
 const start = Date.parse("2026-01-01T00:00:00Z");

@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
-import type { Change, Condition, Store } from "../../store/contract.ts";
-import { after, keyOf, partsOf, under } from "../../store/keys.ts";
-import { type ConnectionCollections, lookupSpace } from "./connection-collections.ts";
+import type { Change, Condition, Store } from "../../../store/contract.ts";
+import { after, keyOf, partsOf, under } from "../../../store/keys.ts";
+import { type ConnectionCollections, lookupSpace } from "../connection-collections.ts";
+import type { IntegrationName } from "../integration-name.ts";
 import { connectionLookups } from "./connection-lookups.ts";
-import type { IntegrationName } from "./reindex-plan.ts";
 
 interface LookupPageOptions {
   readonly store: Store;

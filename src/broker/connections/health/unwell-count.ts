@@ -1,9 +1,9 @@
-import type { World } from "../../base/world.ts";
-import { type Connection_State, Connection_StateSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Store, Watch } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { after, partsOf, under } from "../../store/keys.ts";
-import { isWell, unwellSpace } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import { type Connection_State, Connection_StateSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Store, Watch } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { after, partsOf, under } from "../../../store/keys.ts";
+import { isWell, unwellSpace } from "../connection-collections.ts";
 
 const pageSize = 2_000;
 

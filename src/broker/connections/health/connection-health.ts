@@ -1,12 +1,12 @@
 import { durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { TokenFailureKind } from "../../auth/oauth2/tokens.ts";
-import { assertNever } from "../../base/assert-never.ts";
-import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
-import { type Integration, OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
-import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../gen/latchkey/v1/provider_pb.ts";
-import { credentialsExpireAt } from "./credentials-expiry.ts";
+import type { TokenFailureKind } from "../../../auth/oauth2/tokens.ts";
+import { assertNever } from "../../../base/assert-never.ts";
+import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Connection_State } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import { type Integration, OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
+import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { credentialsExpireAt } from "../credentials-expiry.ts";
 import { isExhausted } from "./refresh-bookkeeping.ts";
 
 /** Everything that determines a connection's health. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, it } from "vitest";
-import { uuidOf, uuidWords } from "../../../../src/broker/connections/uuid-words.ts";
+import { uuidOf, uuidWords } from "../../../../../src/broker/connections/lookup/uuid-words.ts";
 
 const roundTrip = (id: string) => {
   const words = uuidWords(id);

@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { expect, it } from "vitest";
+import { digestBytes } from "../../../../../src/broker/connections/lookup/digest-postings.ts";
+import type { Owner } from "../../../../../src/broker/connections/lookup/indexed-owners.ts";
 import {
   createResourceIndex,
-  digestBytes,
-  type Owner,
   type ResourceIndex,
-} from "../../../../src/broker/connections/resource-index.ts";
+} from "../../../../../src/broker/connections/lookup/resource-index.ts";
 
 const digestOf = (value: string): Uint8Array => hash("sha256", value, "buffer").subarray(0, digestBytes);
 const filedUnder = (values: Iterable<string>): Uint8Array =>

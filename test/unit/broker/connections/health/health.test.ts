@@ -1,15 +1,19 @@
 import { clone, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import type { RefreshFailure } from "../../../../src/broker/connections/refresh-bookkeeping.ts";
-import { Connection_State } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../../../../src/gen/latchkey/v1/credentials_pb.ts";
-import { OAuthApp_Publishing } from "../../../../src/gen/latchkey/v1/integration_pb.ts";
-import { LogSchema } from "../../../../src/gen/latchkey/v1/log_pb.ts";
-import { type Provider, ProviderSchema, RefreshTokenRules_Use } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
-import { StaleWrite } from "../../../../src/store/contract.ts";
-import { type OpenBroker, openTestBroker, refOf } from "../open-broker.ts";
-import { testWorld } from "../world.ts";
+import type { RefreshFailure } from "../../../../../src/broker/connections/health/refresh-bookkeeping.ts";
+import { Connection_State } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { OAuthApp_Publishing } from "../../../../../src/gen/latchkey/v1/integration_pb.ts";
+import { LogSchema } from "../../../../../src/gen/latchkey/v1/log_pb.ts";
+import {
+  type Provider,
+  ProviderSchema,
+  RefreshTokenRules_Use,
+} from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
+import { StaleWrite } from "../../../../../src/store/contract.ts";
+import { type OpenBroker, openTestBroker, refOf } from "../../open-broker.ts";
+import { testWorld } from "../../world.ts";
 
 const { ACTIVE, EXPIRING, REFRESH_FAILING, REAUTHORIZATION_REQUIRED } = Connection_State;
 const hour = 3_600_000;

@@ -1,8 +1,8 @@
-import type { World } from "../../base/world.ts";
-import type { Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { createLeases, type Lease, LeaseLost } from "../../store/leases.ts";
-import type { ConnectionCollections } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import type { Store } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { createLeases, type Lease, LeaseLost } from "../../../store/leases.ts";
+import type { ConnectionCollections } from "../connection-collections.ts";
 import type { LookupFields } from "./lookup-fields.ts";
 import { createReindexPlan, type ReindexWork } from "./reindex-plan.ts";
 import { runReindex } from "./reindex-run.ts";

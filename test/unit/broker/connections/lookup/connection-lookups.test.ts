@@ -4,10 +4,10 @@ import {
   connectionLookups,
   lookupDigest,
   lookupFields,
-} from "../../../../src/broker/connections/connection-lookups.ts";
-import { digestBytes } from "../../../../src/broker/connections/resource-index.ts";
-import { ConnectionSchema } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
-import { ProviderSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
+} from "../../../../../src/broker/connections/lookup/connection-lookups.ts";
+import { digestBytes } from "../../../../../src/broker/connections/lookup/digest-postings.ts";
+import { ConnectionSchema } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
+import { ProviderSchema } from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
 
 const where = { environment: "dev", integration: "calendar", field: "metadata.uris" };
 const connection = (metadata: JsonObject, connectionConfig: JsonObject = {}) =>

@@ -1,12 +1,13 @@
-import type { World } from "../../base/world.ts";
-import type { Lookup } from "../../core/notifications/notification.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { after, partsOf, under } from "../../store/keys.ts";
-import { lookupSpace } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import type { Lookup } from "../../../core/notifications/notification.ts";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { after, partsOf, under } from "../../../store/keys.ts";
+import { lookupSpace } from "../connection-collections.ts";
 import { type LookupField, lookupDigest } from "./connection-lookups.ts";
-import { createResourceIndex, type Owner } from "./resource-index.ts";
+import type { Owner } from "./indexed-owners.ts";
+import { createResourceIndex } from "./resource-index.ts";
 
 /** In-memory index of the connections that a notification concerns. */
 export interface LookupIndex {

@@ -1,22 +1,22 @@
 import { create, equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { World } from "../../base/world.ts";
-import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { World } from "../../../base/world.ts";
+import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Connection,
   Connection_State,
   type ConnectionError,
   ConnectionErrorSchema,
   ConnectionSchema,
-} from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Change } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import { refreshEvent } from "../deliveries/auth-event.ts";
-import type { Events } from "../deliveries/events.ts";
-import type { ConnectionCollections } from "./connection-collections.ts";
+} from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import { refreshEvent } from "../../deliveries/auth-event.ts";
+import type { Events } from "../../deliveries/events.ts";
+import type { ConnectionCollections } from "../connection-collections.ts";
 import { healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
 

@@ -1,6 +1,6 @@
 import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
-import { OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
-import { type OAuth2Rules, RefreshTokenRules_Use } from "../../gen/latchkey/v1/provider_pb.ts";
+import { OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
+import { type OAuth2Rules, RefreshTokenRules_Use } from "../../../gen/latchkey/v1/provider_pb.ts";
 
 /** What is known about a grant that a provider has just refused for good. Undefined values are not known. */
 export interface DeadGrant {

@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { TokenFailureKind } from "../../auth/oauth2/tokens.ts";
+import type { TokenFailureKind } from "../../../auth/oauth2/tokens.ts";
 import {
   RefreshIntentSchema,
   type RefreshRecord,
   RefreshRecordSchema,
-} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+} from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 
 /** The result of an attempt that returned no token. */
 export interface RefreshFailure {

@@ -1,15 +1,16 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { World } from "../../base/world.ts";
-import { type LookupFiling as Filing, LookupFilingSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import { StaleWrite, type Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { ConnectionCollections } from "./connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import { type LookupFiling as Filing, LookupFilingSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { StaleWrite, type Store } from "../../../store/contract.ts";
+import type { Lease } from "../../../store/leases.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { ConnectionCollections } from "../connection-collections.ts";
+import type { IntegrationName } from "../integration-name.ts";
 import { lookupForm } from "./connection-lookups.ts";
 import { type LookupPage, readLookupPage } from "./reindex-pages.ts";
-import { type IntegrationName, isFiledBy, type ReindexWork } from "./reindex-plan.ts";
+import { isFiledBy, type ReindexWork } from "./reindex-plan.ts";
 
 /** Writes the lookup keys of all connections of one provider again. */
 interface ReindexRunOptions {

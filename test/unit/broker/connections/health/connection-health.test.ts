@@ -1,13 +1,13 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { healthOf, soonMs } from "../../../../src/broker/connections/connection-health.ts";
-import { RefreshRecordSchema } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
-import { Connection_State } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
-import { CredentialsSchema } from "../../../../src/gen/latchkey/v1/credentials_pb.ts";
-import { IntegrationSchema, OAuthApp_Publishing } from "../../../../src/gen/latchkey/v1/integration_pb.ts";
-import { ProviderSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
-import { loadCatalogue } from "../../../../src/providers/catalogue.ts";
+import { healthOf, soonMs } from "../../../../../src/broker/connections/health/connection-health.ts";
+import { RefreshRecordSchema } from "../../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { Connection_State } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { IntegrationSchema, OAuthApp_Publishing } from "../../../../../src/gen/latchkey/v1/integration_pb.ts";
+import { ProviderSchema } from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
+import { loadCatalogue } from "../../../../../src/providers/catalogue.ts";
 
 const { ACTIVE, EXPIRING, REFRESH_FAILING, REAUTHORIZATION_REQUIRED } = Connection_State;
 const now = Date.parse("2026-03-01T00:00:00Z");
