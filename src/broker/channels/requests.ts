@@ -5,7 +5,7 @@ import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import { type ChannelAsk, jsonOf, type ProviderRequests } from "../credentials/provider-requests.ts";
-import { reauthorize } from "../credentials/refresh-faults.ts";
+import { reauthorize } from "../credentials/refresh/refresh-faults.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type StopVerdict, stopVerdict, type WatchVerdict, watchVerdict } from "./rules/answer.ts";
 import { askedExpirationMs, type WatchRule, watchedBy } from "./rules/rules.ts";

@@ -113,6 +113,10 @@ export const connectionTouchKey = (environment: string, integration: string, id:
 
 export const connectionCounterKey = keyOf("counter", "connection");
 
+/** Identifies a connection in memory. */
+export const connectionKey = ({ environment, integration, id }: Omit<ConnectionRef, "$typeName">): string =>
+  `${environment}\0${integration}\0${id}`;
+
 /** Name of the lease held while a connection's credentials are refreshed. */
 export const refreshLease = ({ environment, integration, id }: ConnectionRef): string =>
   `refresh/${environment}/${integration}/${id}`;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
-import { createRefreshPace } from "../../../../src/broker/credentials/refresh-pace.ts";
+import { createRefreshPace } from "../../../../../src/broker/credentials/refresh/refresh-pace.ts";
 
 const few = 6;
 const most = 64;

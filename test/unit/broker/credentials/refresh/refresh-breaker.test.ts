@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createRefreshBreaker } from "../../../../src/broker/credentials/refresh-breaker.ts";
+import { createRefreshBreaker } from "../../../../../src/broker/credentials/refresh/refresh-breaker.ts";
 
 const failed = (kind: "passing" | "client_refused" | "grant_dead", nowMs: number, retryAfterMs?: number) => ({
   kind,
