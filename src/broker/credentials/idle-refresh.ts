@@ -8,7 +8,7 @@ import type { Connections } from "../connections/connections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { restLimitMs } from "./idle-limit.ts";
-import type { Refresher } from "./refresh.ts";
+import type { Refresher } from "./refresh/refresher.ts";
 import { renewalOf } from "./refresh-timing.ts";
 
 /**

@@ -10,9 +10,10 @@ import { type Attachments, createAttachments } from "./attachments.ts";
 import { type AskWithConnection, createConnectionRequests } from "./connection-request.ts";
 import { createGrantCount, type GrantCount } from "./grant-count.ts";
 import { createIdleRefresh, type IdleRefresh } from "./idle-refresh.ts";
-import { type Live, openLiveConnections } from "./live-connections.ts";
+import type { Live } from "./live-connections.ts";
+import { openLiveConnections } from "./open-live-connections.ts";
 import { createProviderRequests, type ProviderRequests } from "./provider-requests.ts";
-import { createRefresher } from "./refresh.ts";
+import { createRefresher } from "./refresh/refresher.ts";
 
 /** Connections with valid credentials: loads, refreshes and attaches credentials, and sends requests with them. */
 export interface CredentialsRoom {

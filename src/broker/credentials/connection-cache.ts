@@ -1,0 +1,86 @@
+import { LRUCache } from "lru-cache";
+import type { World } from "../../base/world.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { follow } from "../../store/follow.ts";
+import { partsOf } from "../../store/keys.ts";
+import { connectionKey } from "../connections/connection-collections.ts";
+import { createRetryingReads } from "../stored/retrying-reads.ts";
+import type { CachedConnection } from "./cached-connection.ts";
+import type { LoadConnection } from "./connection-loader.ts";
+
+/** The connections in use. A change in the store evicts the connections that it affects. */
+export interface ConnectionCache {
+  /** Returns the connection, loaded if the cache does not hold it. Concurrent callers share one load. */
+  get(ref: ConnectionRef): Promise<CachedConnection>;
+  /** Returns the connection if the cache holds it. */
+  peek(ref: ConnectionRef): CachedConnection | undefined;
+  evict(ref: ConnectionRef): void;
+  close(): void;
+}
+
+interface ConnectionCacheOptions {
+  readonly store: Store;
+  readonly load: LoadConnection;
+  readonly hits: { add(): void };
+  /** Called when an integration or its secrets have changed. */
+  readonly onIntegrationChange: (environment: string, integration: string) => void;
+  readonly world: World;
+}
+
+const maxLive = 10_000;
+/** Matches the keys that affect connections. Most changes do not match and need no further work. */
+const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
+
+export async function openConnectionCache(options: ConnectionCacheOptions): Promise<ConnectionCache> {
+  const { store, load, hits, onIntegrationChange, world } = options;
+  const misses = world.metrics.liveLookups.series({ result: "miss" });
+  const retried = createRetryingReads(world.log);
+  const cache = new LRUCache<string, CachedConnection, ConnectionRef>({
+    max: maxLive,
+    // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
+    ignoreFetchAbort: true,
+    onInsert: (entry) => {
+      entry.seat.live = entry;
+    },
+    dispose: ({ seat }) => seat.leave(),
+    fetchMethod: (_key, _stale, { context: ref }) => retried(() => load(ref)),
+  });
+
+  const watch = await follow({
+    store,
+    world,
+    spaces: ["connection", "credentials", "integration", "integration-secrets", "provider"],
+    // Changes may have been missed: evict everything, to be read again on demand.
+    read: async () => () => cache.clear(),
+    onCommit({ changes }) {
+      for (const { key } of changes) {
+        if (!isOfConnections.test(key)) continue;
+        const [space, environment = "", integration = "", id = ""] = partsOf(key);
+        if (space === "connection" || space === "credentials") {
+          cache.delete(connectionKey({ environment, integration, id }));
+        }
+        // Integration or provider changed: rare, and every connection of it must be read again.
+        if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+        if (space === "integration" || space === "integration-secrets") onIntegrationChange(environment, integration);
+      }
+    },
+  });
+
+  return {
+    async get(ref) {
+      const key = connectionKey(ref);
+      const known = cache.get(key);
+      (known === undefined ? misses : hits).add();
+      const found = known ?? (await cache.fetch(key, { context: ref }));
+      if (found === undefined) throw new Error("a connection was loaded and not returned");
+      return found;
+    },
+    peek: (ref) => cache.get(connectionKey(ref)),
+    evict: (ref) => void cache.delete(connectionKey(ref)),
+    close() {
+      retried.close();
+      watch.close();
+    },
+  };
+}

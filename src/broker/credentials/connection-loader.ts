@@ -1,0 +1,56 @@
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type ConnectionCollections, connectionTouchKey } from "../connections/connection-collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+import { touchedBy } from "../stored/last-used.ts";
+import { CachedConnection, validUntilMs } from "./cached-connection.ts";
+import { lifeMsOf, renewAheadMs, renewalOf } from "./refresh-timing.ts";
+import { tokenClient } from "./token-client.ts";
+
+interface ConnectionLoaderOptions {
+  readonly collections: Pick<ConnectionCollections, "refreshes">;
+  readonly connections: Connections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+}
+
+/** Reads a connection from the store with everything needed to use it. Rejects with a Fault if it does not exist. */
+export type LoadConnection = (ref: ConnectionRef) => Promise<CachedConnection>;
+
+export function createConnectionLoader(options: ConnectionLoaderOptions): LoadConnection {
+  const { collections, connections, integrations, providers } = options;
+
+  /** Whether the integration's client has changed since the token was obtained, for example its secret. */
+  async function hasOtherClient(ref: ConnectionRef, obtained: Parameters<typeof tokenClient>[0]): Promise<boolean> {
+    const now = tokenClient(obtained);
+    const then = now && (await collections.refreshes.get(ref.environment, ref.integration, ref.id))?.value.tokenClient;
+    return now !== undefined && then !== undefined && then.length > 0 && Buffer.compare(now, then) !== 0;
+  }
+
+  return async (ref) => {
+    const at = { environment: ref.environment, key: ref.integration };
+    const [{ value: connection }, { integration, secrets }, credentials] = await Promise.all([
+      connections.get(ref),
+      integrations.inUse(at),
+      connections.credentialsOf(ref),
+    ]);
+    if (credentials === undefined) {
+      // If the connection was deleted between the two reads, this throws. Missing credentials otherwise are a bug.
+      await connections.get(ref);
+      throw new Error("a connection has no credentials");
+    }
+    const provider = await providers.findNow(connection.provider);
+    const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
+    const validUntil = isOfFormerClient ? 0 : validUntilMs(credentials);
+    const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
+    return new CachedConnection({
+      ...{ connection, integration, secrets, provider, credentials, validUntil },
+      refreshFrom:
+        isRenewable && Number.isFinite(validUntil)
+          ? renewAheadMs({ expiresAtMs: validUntil, lifeMs: lifeMsOf(credentials), jitter: Math.random() })
+          : Number.POSITIVE_INFINITY,
+      lastUse: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
+    });
+  };
+}
