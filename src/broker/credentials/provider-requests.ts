@@ -60,6 +60,11 @@ const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
 
+interface DescribeRequest {
+  readonly template: RequestTemplate;
+  readonly rules: readonly DescribeRule[];
+}
+
 export function createProviderRequests({ askWith, world }: ProviderRequestsOptions): ProviderRequests {
   async function ask(
     live: LiveConnection,
@@ -72,16 +77,6 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
       ...(content === undefined ? [] : ["Content-Type", "application/json"]),
     ];
     return askWith(live, { method, path, rawHeaders, content }, { ...options, maxBytes });
-  }
-
-  const configOf = ({ integration, connection }: LiveConnection) => ({
-    ...integration.connectionDefaults,
-    ...connection.connectionConfig,
-  });
-
-  interface DescribeRequest {
-    readonly template: RequestTemplate;
-    readonly rules: readonly DescribeRule[];
   }
 
   async function described(live: LiveConnection, { template, rules }: DescribeRequest, signal?: AbortSignal) {
@@ -119,19 +114,6 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     };
   }
 
-  /** Groups the rules by request, so that equal requests are sent once. */
-  function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[] {
-    const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
-    for (const rule of wanted) {
-      if (rule.request === undefined) continue;
-      const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
-      const known = byRequest.get(key);
-      if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
-      else known.rules.push(rule);
-    }
-    return [...byRequest.values()];
-  }
-
   return {
     async describe(live) {
       const { filed, failures } = await tryDescribe(live, live.provider.describe);
@@ -167,6 +149,24 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     },
   };
 }
+
+/** Groups the rules by request, so that equal requests are sent once. */
+function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[] {
+  const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
+  for (const rule of wanted) {
+    if (rule.request === undefined) continue;
+    const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
+    const known = byRequest.get(key);
+    if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
+    else known.rules.push(rule);
+  }
+  return [...byRequest.values()];
+}
+
+const configOf = ({ integration, connection }: LiveConnection) => ({
+  ...integration.connectionDefaults,
+  ...connection.connectionConfig,
+});
 
 const nothing: DescribedValues = { metadata: {}, connectionConfig: {} };
 const namesOf = ({ integration, connection }: LiveConnection) => ({
