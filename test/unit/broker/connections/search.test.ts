@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
 import { type Collections, createCollections } from "../../../../src/broker/collections.ts";
+import type { ConnectionQuery } from "../../../../src/broker/connections/connection-sources.ts";
 import {
   type ConnectionListing,
-  type ConnectionQuery,
   createConnectionListing,
   lookedAtPerCall,
 } from "../../../../src/broker/connections/search.ts";
