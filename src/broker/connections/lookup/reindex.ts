@@ -1,11 +1,9 @@
 import type { World } from "../../../base/world.ts";
-import type { Store } from "../../../store/contract.ts";
+import type { Store, Watch } from "../../../store/contract.ts";
 import { follow } from "../../../store/follow.ts";
-import { createLeases, type Lease, LeaseLost } from "../../../store/leases.ts";
 import type { ConnectionCollections } from "../connection-collections.ts";
 import type { LookupFields } from "./lookup-fields.ts";
-import { createReindexPlan, type ReindexWork } from "./reindex-plan.ts";
-import { runReindex } from "./reindex-run.ts";
+import { createReindexRound, type ReindexDue } from "./reindex-round.ts";
 
 /**
  * Writes the lookup keys of a provider's connections again when the fields that notifications find them by have
@@ -28,47 +26,34 @@ interface ReindexOptions {
 }
 
 const everyMs = 60_000;
-const leaseMs = 30_000;
 
 export async function openReindex(options: ReindexOptions): Promise<Reindex> {
   const { store, collections, fields, world } = options;
   const { lookupFilings } = collections;
-  const leases = createLeases(store);
-  const plan = createReindexPlan({ store, collections, fields, world });
-  const ended = new AbortController();
+  let isEnded = false;
   let isBegun = false;
-  /** Providers or integrations have changed. */
-  let isDue = false;
+  const due: ReindexDue = { isDue: false };
   /** `look` was called while a round may be about to end. */
   let isRepeated = false;
   let round: Promise<void> | undefined;
+  const reindexDue = createReindexRound({ store, collections, fields, due, isEnded: () => isEnded, world });
   const timer = setInterval(() => void run(), everyMs);
   timer.unref();
 
-  const watch = await follow({
+  const watch = await followLookupFields({
     store,
+    lookupFilings,
+    fields,
     world,
-    spaces: [lookupFilings.name, "integration", "provider"],
-    async read() {
-      const filings = await lookupFilings.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
-      return () => {
-        for (const { value } of filings) fields.remember(value.provider, value.fields);
-        look();
-      };
-    },
-    onCommit({ changes, revision }) {
-      for (const change of changes) {
-        const filing = lookupFilings.read(change, revision)?.value;
-        if (filing !== undefined) fields.remember(filing.provider, filing.fields);
-        // A new integration has no connections yet: the next round is soon enough.
-        if (change.key.startsWith("integration\0")) isDue = true;
-        if (change.key.startsWith("provider\0")) look();
-      }
+    onProviderChange: () => look(),
+    // A new integration has no connections yet: the next round is soon enough.
+    onIntegrationChange: () => {
+      due.isDue = true;
     },
   });
 
   function look(): void {
-    isDue = true;
+    due.isDue = true;
     isRepeated = true;
     if (isBegun) void run();
   }
@@ -83,53 +68,16 @@ export async function openReindex(options: ReindexOptions): Promise<Reindex> {
     try {
       do {
         isRepeated = false;
-        await fileAll();
-      } while (isRepeated && !ended.signal.aborted);
+        await reindexDue();
+      } while (isRepeated && !isEnded);
     } catch (err) {
-      isDue = true;
-      if (!ended.signal.aborted) {
+      due.isDue = true;
+      if (!isEnded) {
         world.log.warn("lookup keys of connections were not written; they are within a minute", { err });
       }
     } finally {
       round = undefined;
     }
-  }
-
-  async function fileAll(): Promise<void> {
-    let lease: Lease | undefined;
-    try {
-      for (;;) {
-        const wasDue = isDue;
-        isDue = false;
-        const { work, isLeft } = await plan.next(wasDue);
-        if (work.length === 0 && !isDue) {
-          isDue = isLeft;
-          return;
-        }
-        if (lease === undefined) {
-          isDue = true;
-          lease = await leases.take("lookup-filing", leaseMs);
-          if (lease === undefined) return;
-          // The last holder of the lease may have done some of the work.
-          continue;
-        }
-        for (const one of work) await file(one, lease);
-        if (ended.signal.aborted) return;
-      }
-    } catch (error) {
-      // Another replica has the lease and continues.
-      if (!(error instanceof LeaseLost)) throw error;
-      isDue = true;
-    } finally {
-      await lease?.release().catch((err: unknown) => world.log.debug("a lease was not released", { err }));
-    }
-  }
-
-  async function file(work: ReindexWork, lease: Lease): Promise<void> {
-    const isOver = () => ended.signal.aborted || fields.known(work.provider) !== work.wanted;
-    const isDone = await runReindex({ store, collections, lease, leaseMs, work, isOver, world });
-    if (!isDone) isDue = true;
-    plan.agree(work.provider, work.wanted);
   }
 
   return {
@@ -140,9 +88,40 @@ export async function openReindex(options: ReindexOptions): Promise<Reindex> {
     run,
     async close() {
       clearInterval(timer);
-      ended.abort();
+      isEnded = true;
       watch.close();
       await round;
     },
   };
+}
+
+interface LookupFieldsWatch extends Pick<ReindexOptions, "store" | "fields" | "world"> {
+  readonly lookupFilings: ConnectionCollections["lookupFilings"];
+  readonly onProviderChange: () => void;
+  readonly onIntegrationChange: () => void;
+}
+
+/** Keeps `fields` in step with the stored ones, and reports changes that may need a reindex. */
+function followLookupFields(options: LookupFieldsWatch): Promise<Watch> {
+  const { store, lookupFilings, fields, world, onProviderChange, onIntegrationChange } = options;
+  return follow({
+    store,
+    world,
+    spaces: [lookupFilings.name, "integration", "provider"],
+    async read() {
+      const filings = await lookupFilings.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
+      return () => {
+        for (const { value } of filings) fields.remember(value.provider, value.fields);
+        onProviderChange();
+      };
+    },
+    onCommit({ changes, revision }) {
+      for (const change of changes) {
+        const filing = lookupFilings.read(change, revision)?.value;
+        if (filing !== undefined) fields.remember(filing.provider, filing.fields);
+        if (change.key.startsWith("integration\0")) onIntegrationChange();
+        if (change.key.startsWith("provider\0")) onProviderChange();
+      }
+    },
+  });
 }
