@@ -43,7 +43,7 @@ it("builds what runs scripts, and what they import", async () => {
   );
   // Beside the other files, as the host is in the one file of dist.
   const options = { bundle: true, platform: "node", target: "node24", format: "esm", external } as const;
-  const contents = `import { createScriptHost } from "../../src/scripts/host.ts"; import { usualScriptLimits } from "../../src/core/scripts/script.ts";
+  const contents = `import { createScriptHost } from "./host.ts"; import { usualScriptLimits } from "../core/scripts/script.ts";
     const log = { debug() {}, info() {}, warn: console.error, error: console.error };
     const host = await createScriptHost({ folder: process.argv[2], world: { log, now: Date.now } });
     const [script] = host.all();

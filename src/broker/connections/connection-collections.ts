@@ -117,6 +117,9 @@ export const connectionCounterKey = keyOf("counter", "connection");
 export const connectionKey = ({ environment, integration, id }: Omit<ConnectionRef, "$typeName">): string =>
   `${environment}\0${integration}\0${id}`;
 
+/** `integration/id`, the connection's name in the audit log. */
+export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
+
 /** Name of the lease held while a connection's credentials are refreshed. */
 export const refreshLease = ({ environment, integration, id }: ConnectionRef): string =>
   `refresh/${environment}/${integration}/${id}`;

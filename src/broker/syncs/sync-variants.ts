@@ -3,7 +3,7 @@ import { baseVariant, newSync, type SyncPlace } from "../../core/scripts/sync-st
 import type { Sync } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
-import { targetOf } from "../connections/connections.ts";
+import { targetOf } from "../connections/connection-collections.ts";
 import { findSync, unknownVariant } from "./stored-sync.ts";
 import type { SyncSettingsOptions } from "./sync-settings.ts";
 

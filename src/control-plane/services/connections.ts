@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { ConnectionUpdate } from "../../broker/connections/connections.ts";
+import type { ConnectionUpdate } from "../../broker/connections/connection-updates.ts";
 import { type Caller, requireScope } from "../../broker/setup/access.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";

@@ -31,11 +31,15 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Logs } from "../../audit/logs.ts";
 import { channelChanges } from "../../channels/channels.ts";
 import type { ChannelSlots } from "../../channels/slots.ts";
-import { type ConnectionCollections, credentialsKey, refreshKey } from "../../connections/connection-collections.ts";
-import { targetOf } from "../../connections/connections.ts";
+import {
+  type ConnectionCollections,
+  credentialsKey,
+  refreshKey,
+  targetOf,
+} from "../../connections/connection-collections.ts";
 import { credentialsExpireAt } from "../../connections/credentials-expiry.ts";
 import { checkCredentials } from "../../connections/credentials-rules.ts";
-import type { ConnectionHealth } from "../../connections/health.ts";
+import type { ConnectionHealth } from "../../connections/health/health.ts";
 import { scopesOfImport } from "../../connections/import-scopes.ts";
 import type { Numbers } from "../../connections/numbers.ts";
 import type { Events } from "../../deliveries/events.ts";

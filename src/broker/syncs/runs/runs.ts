@@ -12,7 +12,7 @@ import { type Run, Run_State, RunSchema, Script_Kind } from "../../../gen/latchk
 import type { Change, Store } from "../../../store/contract.ts";
 import { type PageRequest, type StoredRecordOf, transact } from "../../../store/records.ts";
 import type { Audit } from "../../audit/audit.ts";
-import { targetOf } from "../../connections/connections.ts";
+import { targetOf } from "../../connections/connection-collections.ts";
 import type { Destinations } from "../../deliveries/destinations.ts";
 import { namesNothing } from "../../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../../stored/paging.ts";
