@@ -155,7 +155,7 @@ it("goes by its name on the data door, where names resolve so", async () => {
   );
   const foreignPage = head("GET /v1 HTTP/1.1", "Host: here-ada.localhost", key, "Sec-Fetch-Site: cross-site");
   expect(errorOf(await raw(foreignPage))).toBe("origin_not_allowed");
-  // Beside it, the door is as it was.
+  // Other paths of the listener are unchanged.
   expect((await fetch(`${data}/connections`, { headers: bearer })).headers.get("content-type")).toMatch(/json/);
 });
 

@@ -56,7 +56,7 @@ it("says of a connection that is not active which state it is in, and which log 
     "latchkey-log-id": logId,
   });
 
-  // New credentials, and there is nothing to be said.
+  // With new credentials the warning is gone.
   const again = await running.rest("POST", "/connections", {
     body: {
       provider_config_key: "here",

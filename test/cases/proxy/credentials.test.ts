@@ -18,7 +18,7 @@ interface Kind {
   readonly auth: { readonly case: string; readonly value: object };
   readonly credentials: { readonly type: string } & Readonly<Record<string, unknown>>;
   readonly integration?: Readonly<Record<string, unknown>>;
-  /** What the provider must get: one header or one parameter, with a value. */
+  /** What the provider must receive: one header or one parameter, with a value. */
   readonly header?: readonly [string, string | RegExp];
   readonly query?: readonly [string, string];
 }
@@ -159,7 +159,7 @@ for (const [what, { auth, credentials, integration = {}, header, query }] of Obj
   });
 }
 
-/** RFC 5849, 3.4, anew and for form bodies: what a provider does with what it received. */
+/** RFC 5849, 3.4, implemented again and for form bodies: a provider's check of a received request. */
 function signatureOf(request: RecordedRequest, origin: string): { readonly sent: string; readonly expected: string } {
   const [method = "", target = ""] = request.line.split(" ");
   const encode = (text: string) =>
@@ -212,7 +212,7 @@ it("P38: signs a form with its body, up to a bound, and anything else without", 
     const request = provider.connections.flatMap((one) => one.requests()).at(-1);
     expect(request?.body === body, body.slice(0, 30)).toBe(true);
     const { sent, expected } = signatureOf(request as RecordedRequest, `http://127.0.0.1:${provider.port}`);
-    // It was described as https: that is what is signed, unless the operator has it spoken to in the open.
+    // The signature covers https, as in the description, unless the operator allows plain HTTP.
     const secure = signatureOf(request as RecordedRequest, `https://127.0.0.1:${provider.port}`).expected;
     expect([expected, secure], body.slice(0, 30)).toContain(sent);
   }
@@ -250,7 +250,7 @@ it("P33: says which connection it lacks, or why it cannot be used, and that it w
   expect(await ask("ada", "other")).toEqual([404, "unknown_connection"]);
   expect((await ask("ada", "nothing"))[0]).toBe(404);
   expect(await ask("expired")).toEqual([424, "reauthorization_required"]);
-  // The integration has no OAuth app to renew them with, and nothing is sent with what has run out.
+  // The integration has no OAuth app to refresh them, and expired tokens are not sent.
   const due = await Promise.all(Array.from({ length: 200 }, () => ask("due")));
   expect(new Set(due.map(String))).toEqual(new Set(["424,integration_misconfigured"]));
   expect(provider.received().length).toBe(before);

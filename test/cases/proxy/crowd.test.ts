@@ -5,11 +5,11 @@ import { expect, it, onTestFinished } from "vitest";
 import { startProvider, startProxied } from "../../support/peers/provider.ts";
 import { below, seeded } from "../../support/runner/seeded.ts";
 
-/** By the first of a path; what it says is the rest of it, and the request's body. */
+/** Responses by the first segment of a path; their text is the rest of the path, and the request's body. */
 const answers: Readonly<Record<string, (response: ServerResponse, said: string) => void>> = {
   length: (response, said) => void response.writeHead(200, { "content-length": said.length }).end(said),
   apart(response, said) {
-    // The head, and what it promises a moment later.
+    // Sends the head, and its body a moment later.
     response.writeHead(200, { "content-length": said.length }).flushHeaders();
     setImmediate(() => response.end(said));
   },
@@ -18,7 +18,7 @@ const answers: Readonly<Record<string, (response: ServerResponse, said: string) 
     response.end();
   },
   end(response, said) {
-    // Only the end of the connection ends it.
+    // Only the end of the connection ends the response.
     response.socket?.end(`HTTP/1.1 200 OK\r\n\r\n${said}`);
   },
   last: (response, said) => void response.writeHead(200, { connection: "close" }).end(said),
@@ -68,7 +68,7 @@ it.each([1, 2, 3])("gives each of a crowd its own answer, whatever providers and
     return new Promise((resolve, reject) => {
       const asked = request(
         `${data}/proxy/${kind}/${id}`,
-        // A body of unknown length is for the general lane.
+        // A request body of unknown length takes the general path.
         { agent, method: isGet ? "GET" : "POST", headers: { ...proxyHeaders, ...(isGet ? {} : lengthOf(body)) } },
         (answer) => {
           let text = "";
@@ -112,7 +112,7 @@ it("answers who asks for more before the first is answered, in order, and who sa
       text += piece;
     });
     const first = get(`/${i % 4 < 2 ? "apart" : "length"}/${i}a`);
-    // Where there is nothing, and what comes behind that, is for the general lane.
+    // An unknown route takes the general path, and so does the request behind it.
     const isOdd = i % 3 === 0;
     const second = isOdd ? get(`/length/${i}b`).replace("/proxy", "/nowhere") : get(`/length/${i}b`);
     const isLast = i % 5 > 1;
@@ -122,7 +122,7 @@ it("answers who asks for more before the first is answered, in order, and who sa
     await once(socket, "close");
     const wanted = [`${i}a`, isOdd ? "404" : `${i}b`, `${i}c`, `${i}d`];
     const found = [...text.matchAll(/(\d+[abcd]) |HTTP\/1.1 (4\d\d)/g)].map(([, said, status]) => said ?? status);
-    // Who says nothing more has left, and may have been answered by then or not; half a head is none.
+    // A client that closed its side may or may not have been answered; half a head never is.
     if (isLast) expect(found).toEqual(wanted);
     else if (found.at(-1) === "400") expect(found.slice(0, -1)).toEqual(wanted.slice(0, 3));
     else expect(found).toEqual(wanted.slice(0, found.length));

@@ -21,7 +21,7 @@ const app = { client_id: "app", client_secret: "the-secret-of-the-app" };
 interface Bound {
   readonly dpopKey?: string;
   readonly reflection?: Integration_Reflection;
-  /** Another port that the credentials may go to. */
+  /** Another port that the credentials may be sent to. */
   readonly alsoAt?: number;
 }
 
@@ -180,7 +180,7 @@ describe("a provider that wants a nonce", () => {
     expect((await ask("/third")).status).toBe(200);
     expect((await ask("/fourth", { method: "POST", body: "x" })).status).toBe(200);
     expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one", "one", "one", "two", "two"]);
-    // Nothing was wrong with the token.
+    // The token was fine.
     expect(requests().filter(({ line }) => line.includes("/token"))).toEqual([]);
     expect(await running.metric("latchkey_proxy_refusals_total")).toBe(0);
   });
@@ -234,7 +234,7 @@ describe("a provider that wants a nonce", () => {
     };
     const { ask, requests } = await boundTo(refusing);
     expect((await ask("/a")).status).toBe(200);
-    // Connection by connection: tokens are asked for over one of their own.
+    // In the order of connections: token requests use a connection of their own.
     expect(requests().map(({ line }) => line.slice(0, -" HTTP/1.1".length))).toEqual([
       "GET /a",
       "GET /a",
@@ -281,7 +281,7 @@ describe("a provider that wants a nonce", () => {
 });
 
 describe("a token of the application's own that is bound to a key", () => {
-  /** Gives tokens to whoever proves a key, and takes one with that key alone: of those, the last. */
+  /** Issues tokens to any client that proves a key, and accepts only the last token of each key, with that key. */
   async function machine() {
     const keys: string[] = [];
     let good = "";
@@ -429,7 +429,7 @@ describe.skipIf(lacks("openssl"))("with a server that somebody else wrote", () =
       env: { LATCHKEY_PROVIDER_CA: "/ca.pem" },
       files: { "/ca.pem": pem(ca.cert).toString() },
     });
-    // It ran out: the tokens that come in its place are bound to a key of ours.
+    // The token has expired: new ones are bound to a key of latchkey.
     const value = { accessToken: "has run out", refreshToken, expiresAt: timestampFromMs(Date.now() - 60_000) };
     await running.client(ConnectionService).importConnection({
       connection: {

@@ -54,7 +54,7 @@ it("P21: goes nowhere that a name leads to within, whichever of its addresses th
   for (const [name, kind] of Object.entries(kinds)) {
     const answer = await ask(name);
     expect([answer.status, faultOf(answer)], name).toEqual([403, "host_not_allowed"]);
-    // The operator learns what kind of place it is, and the caller no more than that.
+    // The operator learns the kind of address; the caller learns no more than that.
     expect(answer.body, name).toContain(kind);
     expect(answer.body, name).not.toMatch(/10\.1\.2\.3|127\.0|169\.254|192\.168|::1/);
   }
@@ -64,7 +64,7 @@ it("P21: goes nowhere that a name leads to within, whichever of its addresses th
   }
   expect(provider.connections).toHaveLength(0);
 
-  // A name that was good when it was asked first is asked again for the next connection.
+  // A name that was allowed at first is resolved again for the next connection.
   const egress = createEgress({ resolve, allowPrivate: [] });
   const origin: Origin = { scheme: "https", host: "rebinding.test", port: 443 };
   const look = () =>
@@ -105,7 +105,7 @@ it("goes to a private place that the operator names, by host and port and no fur
   expect(other.connections).toHaveLength(0);
 });
 
-/** Facts 3.5: what leaves a templated host, and what quietly changes it. */
+/** Facts 3.5: inputs that leave a templated host, and inputs that change it silently. */
 const escapes = [
   ...[
     "evil.test/#",
@@ -241,7 +241,7 @@ it("P22: hands redirects to the caller, with the body sent once, and keeps those
     ...[`${base}/v1/%2e%2e/connections/ada`, "urn:x", "myapp:/x"],
   ];
   for (const to of left) expect(fieldOf(await ask(302, to), "location"), to).toBe(to);
-  // Relative to the provider's address, and not to this door: a provider must not choose among our own routes.
+  // Relative to the provider's address and not to latchkey's: a provider must not choose among latchkey's routes.
   const relative = {
     next: "/proxy/next",
     "?a=b": "/proxy/302?a=b",
@@ -275,7 +275,7 @@ it("P22: of a provider that spans hosts, a redirect leads to no other of them th
     return fieldOf(await call(`${running.data}/proxy/sheets/x?${encodeURIComponent(to)}`, { headers }), "location");
   };
   expect(await locationOf("/sheets/y")).toBe("/proxy/sheets/y");
-  // That path would be the other host's.
+  // That path would belong to the other host.
   expect(await locationOf("/y")).toBe(`${sheets}/y`);
   expect(await locationOf("/y", { "base-url-override": sheets })).toBe("/proxy/y");
 });
@@ -285,7 +285,7 @@ const withLimits = (proxy: Readonly<Record<string, number>>) => ({
   files: { "/latchkey.yaml": JSON.stringify({ proxy }) },
 });
 
-/** Starts with limits of its own: `startProxied` has the environment for the provider. */
+/** Starts with its own limits: `startProxied` uses the environment for the provider. */
 const proxiedWith = (port: number, proxy: Readonly<Record<string, number>>) => startProxied(port, withLimits(proxy));
 
 it("P25: gives up a provider that accepts and says nothing, says it in drops, or stops in the middle", async () => {
@@ -329,7 +329,7 @@ it("P25: gives up a provider that accepts and says nothing, says it in drops, or
 
 it("P26: says in which way a provider cannot be reached", async () => {
   const port = await portOf();
-  // Accepts connections, and never says a word of TLS.
+  // Accepts connections, and never starts TLS.
   const mute = await startProvider(() => {});
   const running = await startProxied(port, {
     ...withLimits({ connect_ms: 300 }),

@@ -4,7 +4,7 @@ import { type Answering, ok, startProvider, startProxied } from "../../support/p
 import { secretKey } from "../../support/sidecar/harness.ts";
 import { call, faultOf, fieldOf } from "../../support/wire/proxy-call.ts";
 
-/** Fields that depend on who asks for them, and on how far they may go. */
+/** Fields that depend on the caller, and on how far they may be forwarded. */
 
 const valuesOf = ({ fields }: { readonly fields: readonly (readonly [string, string])[] }, name: string) =>
   fields.filter(([one]) => one === name).map(([, value]) => value);
@@ -33,7 +33,7 @@ it("P30 leaves Set-Cookie out, unless the integration keeps it: then each as it 
   const kept = await ask();
   const each = [0, 1, 2].map((i) => `c${i}=v; Domain=x.test; HttpOnly`);
   expect(valuesOf(kept, "set-cookie")).toEqual([...each, "last=1"]);
-  // Nothing else comes with them: not what else is dropped, no cookie in a trailer, none of the caller's own.
+  // No other field comes along: no dropped ones, no cookie in a trailer, none that the caller sent.
   expect(valuesOf(kept, "strict-transport-security")).toEqual([]);
   expect(valuesOf(kept, "x-other")).toEqual(["1"]);
   expect(kept.trailers).toEqual([]);
@@ -89,7 +89,7 @@ it("sends an OPTIONS on with one hop less, and answers the one that has none lef
   expect([answered.status, answered.body, faultOf(answered)]).toEqual([204, "", undefined]);
   expect(fieldOf(answered, "allow")).toBe("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   expect(fieldOf(answered, "latchkey-version")).toBeDefined();
-  // By us, and not by anybody for whom we would not ask.
+  // latchkey answers itself, and only to callers whose requests it would forward.
   expect(faultOf(await ask("OPTIONS", "0", { authorization: "Bearer lk_unknown" }))).toBe("unknown_key");
   expect(faultOf(await ask("OPTIONS", "0", { "connection-id": "nobody" }))).toBe("unknown_connection");
   expect(faultOf(await ask("OPTIONS", "some"))).toBe("invalid_headers");
@@ -103,7 +103,7 @@ it("sends an OPTIONS on with one hop less, and answers the one that has none lef
   expect((await raw(again + again)).match(/^HTTP\/1\.1 204 /gm)).toHaveLength(2);
   expect(hopsSeen()).toHaveLength(2);
 
-  // To any other method it means nothing (RFC 9110, 7.6.2).
+  // Other methods ignore the field (RFC 9110, 7.6.2).
   expect((await ask("GET", "0")).status).toBe(200);
   expect((await ask("POST", "many")).status).toBe(200);
   expect(hopsSeen().slice(2)).toEqual([["0"], ["many"]]);

@@ -5,7 +5,7 @@ import { call, fieldOf } from "../../support/wire/proxy-call.ts";
 
 const large = "x".repeat(70_000);
 
-/** What a provider may say after its status line, by path; `${connection}` stands for the options that it names. */
+/** Bytes after a provider's status line, by path; `${connection}` stands for the options of that field. */
 const answers: Readonly<Record<string, string>> = {
   "/length": "Content-Length: 5\r\n\r\nhello",
   "/large": `Content-Length: ${large.length}\r\n\r\n${large}`,

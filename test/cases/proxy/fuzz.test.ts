@@ -5,11 +5,11 @@ import { apiKey, type ProxiedSidecar, startProxied } from "../../support/peers/p
 import { below, seeded } from "../../support/runner/seeded.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
-/** Each on both lanes. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. What a seed has found, it finds again. */
+/** The number on each path. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. A seed repeats its failures. */
 const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 100_000);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const connectionsAtOnce = 12;
-/** What waits for more is told that there is none. */
+/** After this time an incomplete request gets no more bytes. */
 const patienceMs = 250;
 const hangsAfterMs = 10_000;
 
@@ -18,21 +18,21 @@ interface Request {
   readonly target: string;
   readonly body: string;
   readonly end: number;
-  /** Another request may follow. */
+  /** Whether another request may follow. */
   readonly keepsAlive: boolean;
   readonly fields: readonly (readonly [string, string])[];
 }
 
 const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
-// RFC 9112, 3: a reader may take more than one blank between them, as Node does; what goes out has one.
+// RFC 9112, 3: a reader may accept several spaces here, as Node does; the forwarded line has one.
 const requestLine = new RegExp(`^(${token}) +([\\x21-\\x7e]+) +HTTP/1\\.([01])$`);
 const fieldLine = new RegExp(`^(${token}):([\\t\\x20-\\x7e\\x80-\\xff]*)$`);
 const sizeLine = /^([0-9a-fA-F]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?$/;
 const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /**
- * The next request as RFC 9112 has it, and nobody could have it otherwise; undefined while it is not all there, and
- * `malformed` where two readers could differ.
+ * Reads the next request strictly by RFC 9112; undefined while it is incomplete, and `malformed` if two readers could
+ * disagree on it.
  */
 function readRequest(text: string, from: number): Request | "malformed" | undefined {
   const headEnd = text.indexOf("\r\n\r\n", from);
@@ -94,7 +94,7 @@ function readChunks(text: string, from: number): { body: string; end: number } |
   }
 }
 
-/** Up to what could be read in two ways, or to the end of the connection. */
+/** All requests up to the first ambiguous byte, or to the end of the connection. */
 function readRequests(text: string): Request[] {
   const found: Request[] = [];
   let at = 0;
@@ -111,7 +111,7 @@ function readRequests(text: string): Request[] {
 
 const keyOf = ({ method, target, body }: Pick<Request, "method" | "target" | "body">) => `${method} ${target}\n${body}`;
 
-/** Reads what comes as strictly, holds it against what may come, and answers with the target. */
+/** Reads requests as strictly, compares them with the allowed ones, and answers with the target. */
 async function startStrictOrigin(onRequest: (request: Request) => void, onWrong: (what: string) => void) {
   const server = createServer((socket) => {
     let text = "";
@@ -177,10 +177,10 @@ interface Making {
 /** A request that has one meaning; its body would be another request, were it taken for one. */
 function makeRequest(dice: Dice, { id, lines, isLast }: Making): string {
   const hidden = `GET /proxy/hidden-${id} HTTP/1.1\r\nHost: localhost\r\n${dice.chance(0.5) ? lines : ""}\r\n`;
-  // Each at most once, as most may be.
+  // Each at most once, since most may not repeat.
   const more = [...new Set(Array.from({ length: dice.below(4) }, () => `${dice.one(extras)}\r\n`))].join("");
   const body = dice.one(["", hidden, hidden, `0\r\n\r\n${hidden}`, "x".repeat(dice.below(2_000))]);
-  // Without a body there is nothing to wait for: Node ends the connection after such a request.
+  // A request without a body has nothing to wait for: Node closes the connection after it.
   const expects = body !== "" && dice.chance(0.1) ? "Expect: 100-continue\r\n" : "";
   const head = `${dice.one(methods)} /proxy/f-${id} HTTP/1.1\r\nHost: localhost\r\n${lines}${more}${expects}${isLast ? "Connection: close\r\n" : ""}`;
   if (body === "" && dice.chance(0.7)) return `${head}\r\n`;
@@ -236,7 +236,7 @@ const insertions = [
 
 function mutate(dice: Dice, request: string): string {
   const bodyAt = request.indexOf("\r\n\r\n") + 4;
-  // Most of what matters stands in the head, or at the beginning of the body.
+  // The head and the start of the body matter most.
   const at = dice.chance(0.85) ? dice.below(Math.min(request.length, bodyAt + 20)) : dice.below(request.length);
   const { one } = dice;
   const replace = (length: number, by: string) => request.slice(0, at) + by + request.slice(at + length);
@@ -312,7 +312,7 @@ function converse(port: number, bytes: string, { isPatient }: { readonly isPatie
   });
 }
 
-/** Status and body of each answer, in their order; what is cut off counts as none. */
+/** Status and body of each response, in order; a truncated one does not count. */
 function readAnswers(text: string, asked: readonly Request[]): { status: number; body: string }[] {
   const found: { status: number; body: string }[] = [];
   for (let at = 0; at < text.length; ) {
@@ -331,14 +331,14 @@ function readAnswers(text: string, asked: readonly Request[]): { status: number;
 
 interface Side {
   readonly port: number;
-  /** How many requests came to the provider. */
+  /** The number of requests at the provider. */
   readonly arrived: () => number;
-  /** What goes on as it is. */
+  /** Allows a request that must arrive unchanged. */
   allow(request: Request): void;
   readonly sidecar: ProxiedSidecar;
 }
 
-/** A sidecar on one lane, and a provider of its own that holds what comes against what may come. */
+/** A sidecar on one path, and its own provider that compares what arrives with what may arrive. */
 async function startSide(lane: "on" | "off", wrong: string[], suspectsOf: (key: string) => readonly string[]) {
   const allowed = new Map<string, number>();
   let arrived = 0;
@@ -374,7 +374,7 @@ it(
   async () => {
     process.stdout.write(`fuzz: LATCHKEY_FUZZ_SEED=${seed} LATCHKEY_FUZZ_COUNT=${count}\n`);
     const wrong: string[] = [];
-    /** Of the conversations under way: their first number, and what in them was changed. */
+    /** Conversations in progress: their first number, and their mutations. */
     const mutated = new Map<number, readonly string[]>();
     const suspectsOf = (key: string) => {
       const id = Number(/f-(\d+)|hidden-(\d+)/.exec(key)?.[1]);
@@ -433,7 +433,7 @@ it(
         );
         mutated.delete(first);
         if (!isMutated) clean += size;
-        // A conversation may end early on either. As far as both have answered, they have said the same.
+        // A conversation may end early on either path. The responses that both gave must agree.
         const [onFast = [], onGeneral = []] = statuses;
         const at = onFast.findIndex((status, i) => onGeneral[i] !== undefined && onGeneral[i] !== status);
         if (at !== -1)

@@ -14,7 +14,7 @@ import {
   uint32,
 } from "../control-plane/frames.ts";
 
-/** What the control port is asked in grpc-floods, asked of the door that leads to providers. */
+/** The floods of grpc-floods, against the data listener. */
 
 const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 
@@ -36,7 +36,7 @@ async function attacked(answer?: Answering) {
   });
   const away = (peer: FramesPeer, flood: (peer: FramesPeer) => void | Promise<void>) =>
     expectSentAway(running, peer, flood);
-  /** Nothing that was begun is left behind. */
+  /** Waits until no request is in progress. */
   const quiet = async () => {
     while ((await running.metric("latchkey_proxy_open")) !== 0) await new Promise((resolve) => setTimeout(resolve, 20));
   };
@@ -57,7 +57,7 @@ it("G13 sends a peer away from the data door that opens streams and resets them 
     }
   });
   await quiet();
-  // What is reset in the same breath is not carried to the provider for each of them.
+  // A stream that is reset at once does not cause a request to the provider.
   expect(provider.connections.length).toBeLessThan(2_000);
 });
 
@@ -89,7 +89,7 @@ it.each([
     await away(patient, async () => {
       for (let i = 0; i < 40; i += 1) {
         for (let j = 0; j < 50; j += 1) patient.send(frame(type, { payload }));
-        // Each is answered before the next come: nothing ever waits.
+        // Each one is answered before the next are sent, so that none ever queues.
         await patient.until(() => patient.count(type) >= answered + 50 * (i + 1));
       }
     });
@@ -131,7 +131,7 @@ it("G14 lets a session measure its way through the data door while it is sent an
   let pings = 0;
   const stream = session.request({ ":path": "/proxy/x", ...headers });
   await new Promise<void>((resolve) => {
-    // As gRPC's bandwidth estimation does: one with every piece that comes.
+    // Like gRPC's bandwidth estimation: one PING for each received piece.
     stream.on("data", (chunk: Buffer) => {
       for (let at = 0; at < chunk.length; at += 8_192) {
         pings += 1;

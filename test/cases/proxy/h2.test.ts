@@ -18,7 +18,7 @@ const mib = 1024 * 1024;
 
 type Options = NonNullable<Parameters<typeof startProxied>[1]>;
 
-/** A provider that is spoken to over HTTP/2 without TLS, since its description says so. */
+/** A provider whose description says HTTP/2 without TLS. */
 const byPriorKnowledge = (port: number): Options => ({
   provider: { proxy: { baseUrl: `https://127.0.0.1:${port}`, http2Only: true } },
 });
@@ -193,7 +193,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     });
     const { authorization } = proxyHeaders;
     const head = { ":path": "/connections", ":method": "POST", authorization, "content-type": "application/json" };
-    // Without it Node ends the request before it resets the stream.
+    // Without this option Node ends the request before it resets the stream.
     const stream = session.request(head, { waitForTrailers: true });
     stream.on("error", () => {});
     stream.write(body);
@@ -226,7 +226,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     }
     const stream = session.request({ ":path": "/proxy/large", ...proxyHeaders });
     await once(stream, "response");
-    // Nobody reads: what has come to rest by now lies in buffers.
+    // The caller does not read: everything that was sent by now is in buffers.
     let before = -1;
     while (written !== before) {
       before = written;
@@ -254,7 +254,7 @@ describe("a provider that speaks HTTP/2", () => {
     expect(JSON.parse(sent.body)).toMatchObject({ method: "POST", body });
     expect(provider.heads[0]).toMatchObject({ "x-api-key": apiKey, via: "1.1 latchkey", te: "trailers" });
     expect(provider.heads[0]).not.toHaveProperty("authorization");
-    // Never in the table that the requests of others are packed with.
+    // Never in the shared compression table of the connection.
     const { [http2.sensitiveHeaders as unknown as string]: neverIndexed } = provider.heads[0] ?? {};
     expect(neverIndexed).toContain("x-api-key");
     expect(provider.sessions).toHaveLength(1);
@@ -289,7 +289,7 @@ describe("a provider that speaks HTTP/2", () => {
     const codes: number[] = [];
     const provider = await startHttp2Provider((stream, head) => {
       stream.on("close", () => codes.push(stream.rstCode ?? 0));
-      // Without it Node ends the answer before it resets the stream.
+      // Without this option Node ends the response before it resets the stream.
       stream.respond({ ":status": 200 }, { waitForTrailers: true });
       stream.write("half");
       if (head[":path"] === "/reset") setTimeout(() => stream.close(NGHTTP2_ENHANCE_YOUR_CALM), 20);
@@ -315,7 +315,7 @@ describe("a provider that speaks HTTP/2", () => {
       stream.on("data", () => {
         begun += 1;
       });
-      // What is reset comes to an end as well.
+      // A reset stream ends too.
       stream.on("end", () => stream.aborted || ends.push("whole"));
       stream.on("aborted", () => ends.push("given up"));
     });
@@ -537,7 +537,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
       const answer = await streamed(session, `/proxy/${i}`, { headers, body });
       expect(JSON.parse(answer.body)).toEqual({ line: `POST /${i} HTTP/1.1`, body });
     }
-    // One that asked what is spoken there, and one that is kept.
+    // One to find out the protocol, and one that is kept.
     expect(provider.connections.length).toBeLessThanOrEqual(2);
     const refused = await streamed(session, "/proxy/x", {
       headers: { ...headers, "content-type": "application/grpc" },
@@ -562,7 +562,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
       env: { ...options.env, LATCHKEY_CONFIG: "/config", LATCHKEY_ALLOW_PRIVATE: `127.0.0.1:${provider.port}` },
     });
     const session = await openSession(data);
-    // Those that waited to learn what is spoken there all arrive at once, beside those that are there already.
+    // Requests that waited for the protocol all arrive at once, together with those that are already there.
     const before = Array.from({ length: 6 }, () => call(`${data}/proxy/x`, { headers }));
     const beside = Array.from({ length: 2 }, () => streamed(session, "/proxy/x", { headers }));
     const answers = await Promise.all([...before, ...beside]);
@@ -597,7 +597,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
   it("is negotiated at the door too, and HTTP/1.1 as before", async () => {
     const { authority } = await withAuthority();
     const own = authority.issue("door", { names: "DNS:localhost" });
-    // For what sets the sidecar up; what it asks of providers does not look at it.
+    // Only for the clients of this test; latchkey's requests to providers ignore the variable.
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     onTestFinished(() => void delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]);
     const provider = await startProvider();

@@ -6,7 +6,7 @@ import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { type ProxiedSidecar, startProvider, startProxied } from "../../support/peers/provider.ts";
 
-/** A connection to the data door that is kept, and the status of each answer on it. */
+/** A kept connection to the data listener, and the status of each response on it. */
 async function openLine({ data }: ProxiedSidecar) {
   const { hostname, port } = new URL(data);
   const socket = connect(Number(port), hostname);
@@ -50,7 +50,7 @@ it("looks at the key of every request, also of one whose like was let in on the 
   expect(await as(expiring)).toBe("401");
 
   expect(await as(lasting)).toBe("200");
-  // What was let in before is not what stands there now.
+  // A change of the key takes effect although earlier requests were allowed.
   expect(await ask(...here)).toBe("401");
   expect(await ask(...here, "Authorization: Bearer lk_other")).toBe("401");
   expect(await ask(...here, `Authorization: Bearer ${lasting.secret}`, "Latchkey-Key: lk_other")).toBe("401");

@@ -4,14 +4,14 @@ import { type Answering, ok, type ProxiedSidecar, startProvider, startProxied } 
 import { answersIn, openWire } from "../../support/sidecar/door.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
-/** How many connections have been handed over since this was asked for; those that furnish a sidecar are among them. */
+/** Counts the connections handed to the general path from now on; those that create records count too. */
 async function countingHandedOver({ metric }: ProxiedSidecar) {
   const count = async () => (await metric("latchkey_proxy_handed_over_total")) ?? 0;
   const before = await count();
   return async () => (await count()) - before;
 }
 
-/** What a provider says to a path, whatever is asked of it there. */
+/** The provider's response to a path, whatever the request. */
 const answers: Readonly<Record<string, string>> = {
   "/length": "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello",
   "/nothing": "HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n",
@@ -99,7 +99,7 @@ describe("what a caller sees", () => {
     for (const bytes of refused) {
       const twice = bytes + get("/length", lines);
       const both = await Promise.all([fast, general].map(({ probe }) => probe(twice, { silentMs: 1_300 })));
-      // Of ours, the date.
+      // Only latchkey's date differs.
       const [ours, theirs] = both.map(({ text, ...rest }) => ({ ...rest, text: text.replaceAll(/^Date: .*$/gm, "") }));
       expect([bytes, ours]).toEqual([bytes, theirs]);
       expect(ours?.text).toMatch(/^latchkey-error: /m);
@@ -136,7 +136,7 @@ it("reads heads and bodies in whatever pieces they come", async () => {
     await new Promise(setImmediate);
   }
   expect(await wire.until((text) => text.endsWith("}"))).toContain('{"line":"PUT /x HTTP/1.1","body":"0123456789"}');
-  // All at once, many times over.
+  // All at once, many times.
   const sent = 300;
   wire.send(bytes.repeat(sent));
   await wire.until((text) => answersIn(text) === sent + 1);
@@ -159,7 +159,7 @@ it("ends a connection of the general lane after many requests, with an answer th
 it("leaves a request in peace whose caller asks for more before it is answered, and lets go when the caller leaves", async () => {
   const { fast, provider } = await startBoth(() => {});
   const wire = await openWire(fast.data);
-  // As much as is read before its turn: behind that nobody looks.
+  // As many bytes as are read in advance: the rest stays unread.
   wire.send(get("/a", fast.proxyLines) + get("/b", fast.proxyLines).repeat(300));
   await expect.poll(() => provider.connections.length).toBe(1);
   wire.socket.resetAndDestroy();
@@ -235,14 +235,14 @@ it("says while it leaves that each answer is the last one, and has streams of ev
       2,
       ["Connection: keep-alive", "Connection: close"],
     ]);
-    // Not brought to an end that the provider did not give it.
+    // The response is cut off, and not ended in place of the provider.
     expect(await streaming.ended).toMatch(/data: 1\n\r\n$/);
     expect(performance.now() - since).toBeGreaterThan(900);
     return { stopped };
   }
 
   const { stopped } = await leave(fast);
-  // It still counts: nothing was cut but what had to be.
+  // Nothing else was handed over.
   expect(await handedOver()).toBe(0);
   await Promise.all([stopped, leave(general)]);
 });

@@ -12,7 +12,7 @@ import { type Called, call, faultOf, fieldOf } from "../../support/wire/proxy-ca
 
 type Options = NonNullable<Parameters<typeof startProxied>[1]>;
 
-/** A sidecar whose proxy is configured so; the file may change. */
+/** A sidecar with this proxy configuration; the file may change. */
 async function configured(proxy: string, options: Options = {}) {
   const provider = await startProvider(ok);
   const files: Record<string, string> = { "/latchkey.yaml": `proxy: ${proxy}` };
@@ -38,7 +38,7 @@ async function configured(proxy: string, options: Options = {}) {
       agent: false,
     });
   };
-  /** As the file's watcher does it. */
+  /** Applies a change like the file's watcher. */
   const change = async (text: string) => {
     files["/latchkey.yaml"] = text;
     await running.sidecar.reload(() =>
@@ -54,7 +54,7 @@ async function configured(proxy: string, options: Options = {}) {
 
 const outcome = (answer: Called) => faultOf(answer) ?? answer.status;
 
-/** One after another. */
+/** Sends requests one after another. */
 async function times(count: number, ask: () => Promise<Called>) {
   const all: (string | number)[] = [];
   for (let i = 0; i < count; i += 1) all.push(outcome(await ask()));
@@ -71,7 +71,7 @@ describe("rates", () => {
     expect(await times(3, ask)).toEqual([200, 200, 200]);
     const refused = await ask();
     expect([refused.status, faultOf(refused)]).toEqual([429, limited]);
-    // Half an hour, less what the requests have taken.
+    // Half an hour, less the time of the requests.
     const seconds = Number(fieldOf(refused, "retry-after"));
     expect(seconds).toBeLessThanOrEqual(1_800);
     expect(seconds).toBeGreaterThan(1_790);
@@ -111,7 +111,7 @@ describe("rates", () => {
     const rates = "per_integration: { requests: 3, per: 1h }, per_key: { requests: 5, per: 1h }";
     const { running, ask } = await configured(`{ rates: { ${rates} } }`);
     expect([...(await times(2, ask)), ...(await times(2, () => ask("here/bob")))]).toEqual([200, 200, 200, limited]);
-    // What was refused took nothing of the other buckets: two are left of five.
+    // Refused requests took nothing from other buckets: two of five are left.
     expect(await times(3, () => ask("there/ada"))).toEqual([200, 200, limited]);
     const { secret } = await running
       .client(EnvironmentService)
@@ -152,7 +152,7 @@ describe("rates", () => {
     expect(await running.metric("latchkey_config_rejected")).toBe(1);
     expect(outcome(await ask())).toBe(limited);
     await change("proxy: { rates: { per_connection: { requests: 20, per: 1s, burst: 2 } } }");
-    // Of an hour there are 50 ms left.
+    // 50 ms of the hour are left.
     expect(fieldOf(await ask(), "retry-after") ?? "1").toBe("1");
     await sleep(60);
     expect(outcome(await ask())).toBe(200);
@@ -187,7 +187,7 @@ describe("rates", () => {
   });
 });
 
-/** A provider that takes requests, and answers when it is told to. */
+/** A provider that answers a request when the test tells it to. */
 async function startHesitant() {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
@@ -268,7 +268,7 @@ describe("the number of requests under way", () => {
   });
 });
 
-/** Keeps the loop busy, in blocks, until it is told to stop. */
+/** Blocks the event loop in intervals until it is stopped. */
 function blocking(forMs: number): () => void {
   let isOver = false;
   const block = () => {

@@ -51,12 +51,12 @@ it("leads the provider's links back to this door, and keeps everything else of t
     [`<http:/${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
     [`<http:${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
     [`<https:\\\\${own}\\v1\\2>; rel=next`]: `<${door}/2>; rel=next`,
-    // Relative to the address that the provider was asked at.
+    // Relative to the address of the provider's request.
     "<?page=2>; rel=next": `<${door}/from/here?page=2>; rel=next`,
     "<there>; rel=next": `<${door}/from/there>; rel=next`,
     "</v1/there>; rel=next": `<${door}/there>; rel=next`,
     [`<//${own}/v1/there>; rel=next`]: `<${door}/there>; rel=next`,
-    // A route of this door is never where a link leads.
+    // A link never becomes one of latchkey's own routes.
     "</connections/ada>; rel=next": `<https://${own}/connections/ada>; rel=next`,
   };
   for (const [link, expected] of Object.entries(kept)) expect(await linkOf(link), link).toBe(expected);
@@ -128,7 +128,7 @@ it("lets no list of short references make an answer many times as long", async (
   expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nok$/);
   expect(answer.length).toBeLessThan(120_000);
   expect(answer).toContain(`\r\nLink: <http://localhost/proxy/${long}>,`);
-  // Beyond that, a reference leads nowhere: neither to the provider nor to a route of this door.
+  // Above the limit, references are blanked: they lead neither to the provider nor to latchkey.
   expect(answer).toContain("\r\nLink: <about:blank>,<about:blank>,<about:blank>\r\n");
   expect(answer).toContain("\r\nLocation: about:blank\r\n");
 });

@@ -94,7 +94,7 @@ it("P14 goes to no host outside the binding, and opens no tunnel", async () => {
     "HTTP://EVIL.TEST/x",
   ]) {
     expect([url, await ask(`GET ${url} HTTP/1.1`)]).toEqual([url, "403 host_not_allowed"]);
-    // Whatever the Host header says: the request line decides.
+    // The request line decides, whatever the Host header.
     expect([url, await ask(`GET ${url} HTTP/1.1`, own)]).toEqual([url, "403 host_not_allowed"]);
   }
   expect(await ask("GET ftp://evil.test/x HTTP/1.1")).toMatch(/^400 /);
@@ -198,7 +198,7 @@ it("P17 fills nothing in that a caller wrote", async () => {
   expect(provider.received()).toContain("X-Filled: ${apiKey} ${connectionConfig.x}\r\n");
 });
 
-/** Each of them is changed by something that builds URLs: `URL`, `encodeURI`, or a library that joins paths. */
+/** Each of these paths is changed by something that builds URLs: `URL`, `encodeURI`, or a library that joins paths. */
 const faithful = [
   "/a{b}c",
   '/a"b',

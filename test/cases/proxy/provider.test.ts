@@ -6,7 +6,7 @@ import { type Answering, ok, startProvider, startProxied } from "../../support/p
 import { openWire } from "../../support/sidecar/door.ts";
 import { type Called, call, faultOf, fieldOf } from "../../support/wire/proxy-call.ts";
 
-/** What the provider says to a request for a path: bytes as they are, or whatever it does with the socket. */
+/** The provider's response by path: raw bytes, or a function that uses the socket. */
 type Script = Readonly<Record<string, string | ((socket: Socket) => void)>>;
 
 const scripted =
@@ -50,7 +50,7 @@ it("P03: keeps fields of the hop to the provider from the caller, and lives thro
   expect(fieldOf(hopped, "keep-alive")).not.toBe("timeout=977");
   expect(await ask("/head", "HEAD")).toMatchObject({ status: 200, body: "" });
   expect(await ask("/304")).toMatchObject({ status: 304, body: "" });
-  // RFC 9110, 6.5.1: what frames a message cannot stand behind it.
+  // RFC 9110, 6.5.1: framing fields may not be trailers.
   expect(await ask("/chunked")).toMatchObject({ status: 200, body: "ok", trailers: ["T", "t"] });
   // HTTP/1.0 has no chunks, and so no trailers.
   const old = await running.raw(`GET /proxy/chunked HTTP/1.0\r\nHost: localhost\r\n${running.proxyLines}\r\n`);
@@ -221,14 +221,14 @@ it("P04: an answer that the provider broke off ends broken off at the caller too
   const { ask, running } = await withScript(script);
   for (const path of Object.keys(breaks)) {
     const since = performance.now();
-    // What was broken off before the first byte went on shows nothing at all.
+    // If it broke off before the first byte was forwarded, the caller sees nothing.
     const answer = await ask(path).catch(() => ({ outcome: "cut", body: "" }));
     expect(answer.outcome, path).toBe("cut");
     expect("hello".startsWith(answer.body), path).toBe(true);
     expect(performance.now() - since, path).toBeLessThan(1_000);
   }
   expect(await running.metric('latchkey_proxy_cut_total{by="provider"}')).toBe(Object.keys(breaks).length);
-  // To a caller of HTTP/1.0 the end of the connection is the end of the answer, unless it is a reset.
+  // For an HTTP/1.0 caller the end of the connection ends the response, unless it is a reset.
   for (const path of ["/chunk-fin", "/length-fin"]) {
     const wire = await openWire(running.data);
     const errors: string[] = [];

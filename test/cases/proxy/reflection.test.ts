@@ -94,7 +94,7 @@ it("masks the credentials wherever a provider echoes them, and changes nothing e
   }
   expect(JSON.parse((await ask("/echo")).body)).toEqual({ headers: { "X-Api-Key": stars }, again: stars });
   expect((await ask("/clean")).body).toBe('{"s3cr3t":"s3cr3t-0123456789-s3cr3"}');
-  // What is to be read must not be compressed.
+  // A response that is scanned must not be compressed.
   expect(provider.received()).not.toMatch(/accept-encoding: (?!identity)/i);
   await ask("/echo", { "accept-encoding": "gzip, br" });
   expect(provider.received()).not.toMatch(/gzip|br\b/);
@@ -203,7 +203,7 @@ const signed = 'Sec/ret+0123="word"&<456>';
 const numbered = (text: string, write: (code: number) => string) =>
   [...text].map((one) => write(one.charCodeAt(0))).join("");
 
-/** Ways to quote a secret, and what of each would give it away. */
+/** Encodings of a secret, and the part of each that would reveal it. */
 const quoted: Readonly<Record<string, string>> = {
   "with escaped slashes": JSON.stringify(signed).replaceAll("/", "\\/"),
   "with escapes in numbers": numbered(signed, (code) => `\\u${code.toString(16).padStart(4, "0")}`),
@@ -279,7 +279,7 @@ it.each(["MASK", "REFUSE"] as const)("finds them far behind the beginning of an 
   });
   for (const length of [65_530, 65_536, 200_000]) {
     const answer = await ask(`/${length}`);
-    // Within what is held back, the answer is refused.
+    // A response within the scan buffer is refused.
     if (how === "REFUSE" && length < 70_000 && faultOf(answer) === "credential_echo") continue;
     expect([answer.status, answer.outcome, answer.body.length]).toEqual([
       200,
@@ -378,7 +378,7 @@ it("lets a pause of a stream hold nothing back but what is likely a secret", asy
   });
   const wire = await openWire(running.data);
   wire.send(`GET /proxy/stream HTTP/1.1\r\nHost: localhost\r\n${running.proxyLines}\r\n`);
-  // The last letter may begin the secret, and somebody may wait for it.
+  // The last letter could start the secret, and still the caller gets it in time.
   await wire.until((all) => /\r\nfirst \r\n1\r\ns\r\n/.test(all));
   const all = await wire.until((text) => text.includes(" end."));
   expect(all.replaceAll(/\r\n[0-9a-f]+\r\n/g, "")).toContain(`first s${stars.slice(1)} end.`);

@@ -19,12 +19,12 @@ const codeOf = (answer: string) => /^latchkey-error: (.*)$/m.exec(answer)?.[1]?.
 const valuesOf = ({ fields }: RecordedRequest, name: string) =>
   fields.filter(([one]) => one === name).map(([, value]) => value);
 
-/** A provider, a connection to it, and what becomes of requests. */
+/** A provider, a connection to it, and a way to send requests. */
 async function startBoth(options: Parameters<typeof startProxied>[1] = {}) {
   const provider = await startProvider();
   const sidecar = await startProxied(provider.port, options);
   const requests = () => provider.connections.flatMap((one) => one.requests());
-  /** One request with these field lines, which end in a line break each. */
+  /** Sends one request with these field lines, each with its line break. */
   const ask = (fields = "", { line = "GET /proxy/x HTTP/1.1", body = "", lines = sidecar.proxyLines } = {}) =>
     sidecar.raw(`${line}\r\nHost: localhost\r\nConnection: close\r\n${lines}${fields}\r\n${body}`);
   return { ...sidecar, provider, requests, ask };
@@ -55,7 +55,7 @@ it.each(["DELETE", "OPTIONS", "GET", "HEAD", "POST", "PATCH", "PROPFIND", "QUERY
       [`${method} /x HTTP/1.1`, secondRequest],
       ["GET /mine HTTP/1.1", ""],
     ]);
-    // Both went over one connection, and nothing else did.
+    // Both used one connection, which carried nothing else.
     expect(provider.connections.map(({ rest }) => rest())).toEqual([""]);
     expect(valuesOf(requests()[0] ?? { line: "", fields: [], body: "" }, "transfer-encoding")).toEqual(["chunked"]);
   },
@@ -119,7 +119,7 @@ it.each([
   const failed = once(socket, "error");
   socket.resume().write(bytes);
   await once(socket, "end");
-  // Whoever writes into a connection that is gone is told so.
+  // A write to a closed connection fails, so that the client notices.
   const writing = setInterval(() => socket.write("more\r\n"), 100);
   expect(((await failed)[0] as NodeJS.ErrnoException).code).toMatch(/^(?:ECONNRESET|EPIPE)$/);
   clearInterval(writing);
@@ -136,12 +136,14 @@ it("writes no answer of its own into one of the provider's", async () => {
   await wire.until((text) => text.includes("the beginning"));
   wire.send("zz\r\n");
   expect(await wire.ended).toMatch(/the beginning$/);
-  // Where no answer has begun, there is one.
+  // If no response has started, the caller gets one.
   const { text, isClosed } = await probe(`${upload}zz\r\n`, { silentMs: 1_500 });
   expect([statusesOf(text), isClosed]).toEqual([[400], true]);
 });
 
-/** Of each kind of credentials: the provider's rules, the connection's credentials, and what of them a request carries. */
+/**
+ * For each kind of credentials: the provider's rules, the connection's credentials, and what a request carries of them.
+ */
 const schemes: readonly {
   readonly name: string;
   readonly auth: Record<string, unknown>;
@@ -219,7 +221,7 @@ it.each(schemes)(
   },
 );
 
-// What waits to be told to go on is easily taken for something that was sent already.
+// A body that waits for 100-continue is easily mistaken for one that was already sent.
 it.each(schemes)("P05 asks for the body itself, once, and attaches $name to it once", async (scheme) => {
   const { data, proxyLines, provider, requests } = await startWith(scheme);
   for (const framing of ["Content-Length: 5", "Transfer-Encoding: chunked"]) {
@@ -489,7 +491,7 @@ it("takes the caller's key wherever an SDK may put it, and the first of several"
   ]) {
     expect([field, await codeFor(field)]).toEqual([field, 200]);
   }
-  // The first that is there counts, be it a wrong one.
+  // The first one counts, even if it is wrong.
   const right = `Bearer ${secretKey}`;
   expect(
     await codeFor(`Latchkey-Key: ${secretKey}`, "Proxy-Authorization: Bearer no", "Authorization: Bearer no"),
@@ -573,7 +575,7 @@ it("P36 says on what an answer depends, so that a cache cannot give it to anothe
   }
   const [bare = "", accepts = "", any, both = ""] = varies;
   const names = (value: string) => value.toLowerCase().split(/, */);
-  // Whatever decides whose answer it is, or from where.
+  // Fields that decide the response or its origin.
   const deciding = [
     "authorization",
     "proxy-authorization",
@@ -601,11 +603,11 @@ it("P41 tunnels nothing that is no WebSocket", async () => {
   ]) {
     const head = `${method} /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: ${protocol}\r\nHTTP2-Settings: AAMAAABk\r\n`;
     const answers = statusesOf(await raw(`${head}\r\n${frames}`));
-    // Refused or ignored, and what follows is no HTTP/1.
+    // The upgrade is refused or ignored, and no other protocol follows.
     expect([protocol, answers[0] === 501 || answers[0] === 200]).toEqual([protocol, true]);
     expect(answers).not.toContain(101);
   }
-  // Named, but not asked for: the connection stays what it is.
+  // Named but not requested: the connection stays HTTP/1.1.
   const named = await raw(
     `GET /proxy/named HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Upgrade: websocket\r\nConnection: close\r\n\r\n`,
   );
@@ -634,7 +636,7 @@ it("P43 lets no trailer change what a request is", async () => {
   expect(statusOf(text)).toBe(200);
   expect(requests().map(({ body }) => body)).toEqual(["hello"]);
   expect(provider.received()).toMatch(/\r\n0\r\nX-Checksum: kept\r\n\r\n$/);
-  // What would frame it is refused, or left out.
+  // Framing fields as trailers are refused or dropped.
   for (const trailer of [
     "Content-Length: 1",
     "Transfer-Encoding: chunked",
@@ -674,14 +676,14 @@ it("P44 speaks HTTP/1.0 to who speaks it", async () => {
     expect(text).toMatch(/\r\n\r\nhello$/);
     expect(text).not.toMatch(/^(?:transfer-encoding|trailer):/im);
   }
-  // With a length, and when it asks, the connection is kept.
+  // With a length and on request, the connection is kept.
   const kept = await ask("/length", "Connection: keep-alive\r\n");
   expect([statusesOf(kept.text), kept.isClosed]).toEqual([[200], false]);
   expect(kept.text).toMatch(/^connection: keep-alive\r$/im);
   // Expectations are none of HTTP/1.0 (RFC 9110, 10.1.1), and neither are codings.
   expect(statusesOf((await ask("/x", "Expect: 100-continue\r\nContent-Length: 5\r\n", "hello")).text)).toEqual([200]);
   expect(statusesOf((await ask("/x", "Transfer-Encoding: chunked\r\n", chunk("hello"))).text)).toEqual([400]);
-  // Who says no length has no body.
+  // A request without a length has no body.
   const lines = provider.connections.flatMap((one) => one.requests());
   expect(lines.map(({ line }) => line).every((line) => line.endsWith("HTTP/1.1"))).toBe(true);
   expect(lines.at(-1)?.body).toBe("hello");

@@ -17,7 +17,7 @@ type Options = NonNullable<Parameters<typeof startProxied>[1]>;
 const mib = 1024 * 1024;
 const said = (status: number, more = "") => `HTTP/1.1 ${status} Said\r\n${more}Content-Length: 4\r\n\r\nsaid`;
 
-/** Says one thing after another, and then that all is well. */
+/** Sends these responses one after another, and 200 afterwards. */
 function saying(...answers: readonly (string | "close" | "silent")[]): Answering {
   const left = [...answers];
   return (request, socket, count) => {
@@ -150,7 +150,7 @@ it("waits as long as the provider says, in seconds or as a date, if that is not 
   // A date is of whole seconds, and some of the two have gone by.
   expect(date).toMatchObject({ status: 200, count: 2 });
   expect(date.ms).toBeGreaterThan(300);
-  // What would take too long is the caller's to wait for.
+  // A longer wait is left to the caller.
   expect(far).toMatchObject({ status: 429, count: 1 });
   expect(far.ms).toBeLessThan(900);
   expect(nonsense).toMatchObject({ status: 200, count: 2 });
@@ -184,14 +184,14 @@ it("takes a status for a limit only where the provider says that nothing is left
     await running.stop();
     return [status, countOf(provider)];
   };
-  // A right that is missing, in an answer that says when the limit will be counted anew.
+  // A missing permission, in a response that also names the reset of a limit.
   expect(await tries(said(403, `x-left: 17\r\n${inAnHour}`))).toEqual([403, 1]);
   expect(await tries(said(403))).toEqual([403, 1]);
   expect(await tries(said(403, "X-Left: 0\r\n"))).toEqual([200, 2]);
   expect(await tries(said(403, "x-left: 17\r\nRetry-After: 0\r\n"))).toEqual([200, 2]);
-  // Longer than anybody waits.
+  // Longer than the longest wait.
   expect(await tries(said(403, `x-left: 0\r\n${inAnHour}`))).toEqual([403, 1]);
-  // Another failure does not wait for a limit that is not reached.
+  // Other failures do not wait for a limit that is not exhausted.
   expect(await tries(said(503, `x-left: 17\r\n${inAnHour}`))).toEqual([200, 2]);
 });
 
@@ -220,7 +220,7 @@ it("sends a body again that it could hold, and no other", async () => {
   expect(await send("x".repeat(mib), {})).toEqual([200, true, true]);
   expect(await send("x".repeat(mib + 1), {})).toEqual([503, true]);
   expect(await send("in chunks", { "transfer-encoding": "chunked" })).toEqual([503, true]);
-  // Nothing to hold, and nobody knows what it did.
+  // Without a body to hold, but its effect is unknown.
   expect(await send("", { "content-length": "0" })).toEqual([503, true]);
 });
 

@@ -7,24 +7,24 @@ import {
   startProxied,
 } from "../../support/peers/provider.ts";
 
-/** What is sent over a connection of its own, and what may come of it. */
+/** Bytes for a connection of its own, and the allowed outcome. */
 interface Attempt {
   readonly name: string;
   /** `id` is a path that nothing else asks for; the lines hold the caller's key and name the connection. */
   readonly bytes: (id: string, lines: string) => string;
   /**
-   * `refused`: one answer, which says no, and the end of the connection; nothing reaches the provider.
-   * A body: one request with this body, and one answer. `either`: one of the two, whatever the body.
+   * `refused`: one response that refuses, and the end of the connection; nothing reaches the provider. A body: one
+   * request with this body, and one response. `either`: one of the two, with any body.
    */
   readonly expected: "refused" | "either" | { readonly body: string | RegExp; readonly alsoSecond?: boolean };
 }
 
-/** A whole request that would do as it says, were it taken for one. */
+/** A complete request that would take effect if a reader saw it as one. */
 const hidden = (id: string, lines: string) => `GET /proxy/hidden-${id} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`;
 const post = (id: string, lines: string) => `POST /proxy/${id} HTTP/1.1\r\nHost: localhost\r\n${lines}`;
 const get = (id: string, lines: string) => `GET /proxy/${id} HTTP/1.1\r\nHost: localhost\r\n${lines}`;
 
-/** Runs all, a few at a time, and returns what was not as expected, in words. */
+/** Runs all attempts, a few at a time, and describes the unexpected outcomes. */
 async function failuresOf(attempts: readonly Attempt[]): Promise<string[]> {
   const provider = await startProvider();
   const sidecar = await startProxied(provider.port);
@@ -35,7 +35,7 @@ async function failuresOf(attempts: readonly Attempt[]): Promise<string[]> {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const [n, attempt] = next;
       const id = `a${n}z`;
-      // Over a refused body the door waits for a second before it cuts.
+      // After a refused body the listener waits a second before it closes.
       const probed = await sidecar.probe(attempt.bytes(id, sidecar.proxyLines), { silentMs: 1_300 });
       ran.push({ attempt, id, probed });
     }
@@ -46,7 +46,7 @@ async function failuresOf(attempts: readonly Attempt[]): Promise<string[]> {
     if (failure !== undefined)
       failures.push(`${attempt.name}: ${failure}; ${JSON.stringify(probed.text.slice(0, 200))}`);
   }
-  // Whatever a strict reader cannot take for a request might be taken for one by another.
+  // Bytes that a strict reader rejects might be a request for another reader.
   for (const { rest, socket } of provider.connections) {
     if (rest() !== "" && !socket.closed) failures.push(`left over at the provider: ${JSON.stringify(rest())}`);
   }
@@ -135,7 +135,7 @@ it("P09 takes none of 134 disguised codings beside a length, whichever of the tw
         name: `${name}, TE.CL`,
         bytes: (id, lines) =>
           `${post(id, lines)}${field}\r\nContent-Length: ${size(id, lines).length}\r\n\r\n${size(id, lines)}${hidden(id, lines)}\r\n0\r\n\r\n`,
-        // With no coding but in the value of X, what follows the length is another request, for whoever reads it.
+        // A coding only in the value of X: what follows the length is a second request for every reader.
         expected: isHarmless ? { body: /^[0-9a-f]+\r\n$/, alsoSecond: true } : "refused",
       },
     ];
@@ -152,7 +152,7 @@ const lengthy = (field: string, body = "hello"): Attempt["bytes"] => {
 const withField = (field: string): Attempt["bytes"] => {
   return (id, lines) => `${get(id, lines)}${field}\r\n\r\n`;
 };
-/** `LINE` stands for a request line's path. */
+/** `PATH` stands for the request line's path. */
 const withLine = (line: string): Attempt["bytes"] => {
   return (id, lines) => `${line.replace("PATH", `/proxy/${id}`)}\r\nHost: localhost\r\n${lines}\r\n`;
 };
@@ -219,7 +219,7 @@ const codings = [
   "",
 ];
 
-/** Each of these is read in two ways by two servers in use, if it is read at all. */
+/** Servers in use read each of these in two ways, if at all. */
 const chunkBodies: readonly [string, string][] = [
   ["a plus before the size", "+5\r\nhello\r\n0\r\n\r\n"],
   ["a minus before the size", "-5\r\nhello\r\n0\r\n\r\n"],
@@ -286,7 +286,7 @@ const heads: readonly [string, Attempt["bytes"], Attempt["expected"]][] = [
   ["HTTP/01.1", withLine("GET PATH HTTP/01.1"), "refused"],
   ["HTTP/1", withLine("GET PATH HTTP/1"), "refused"],
   ["the protocol in lower case", withLine("GET PATH http/1.1"), "refused"],
-  // Of these three Node shows no more than the method.
+  // For these three, Node reports only the method.
   ["RTSP with a method that HTTP has", withLine("OPTIONS PATH RTSP/1.0"), "either"],
   ["RTSP with one of its own", withLine("DESCRIBE PATH RTSP/1.0"), "refused"],
   ["the method of a radio station", withLine("SOURCE PATH ICE/1.0"), "either"],

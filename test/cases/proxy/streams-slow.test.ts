@@ -19,7 +19,7 @@ const answer: Answering = (request, socket, count) => {
   socket.write(Buffer.alloc(8 * mib));
 };
 
-/** How long each of some requests took, one after another, in milliseconds. */
+/** The duration of each of some sequential requests, in milliseconds. */
 async function healthy(url: string, headers: Readonly<Record<string, string>>, times: number): Promise<number[]> {
   const took: number[] = [];
   for (let i = 0; i < times; i += 1) {
@@ -59,7 +59,7 @@ it("P34: callers who send or take slowly are in nobody's way, and gone when noth
   const among = await healthy(`${running.data}/proxy/x`, running.proxyHeaders, 50);
   clearInterval(dripping);
   const p95 = (took: readonly number[]) => took[47] ?? 0;
-  // In so few samples, on a busy machine, twice the time is noise; being in the way would be seconds.
+  // With so few samples on a busy machine, twice the time is noise; a real delay would be seconds.
   expect(p95(among)).toBeLessThan(2 * p95(alone) + 100);
   const since = performance.now();
   while ((await running.metric("latchkey_proxy_open")) !== 0 && performance.now() - since < 5_000) await sleep(50);

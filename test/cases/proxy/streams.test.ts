@@ -31,10 +31,10 @@ const hashOf = (bytes: number, salt: string) => {
   return hash.digest("hex");
 };
 
-/** How many bytes a large answer has sent off, by path. */
+/** The bytes sent of a large response, by path. */
 const sentOff = new Map<string, number>();
 
-/** `/big/<bytes>/<salt>`: the salt, and then the pattern over and over, as fast as it is taken. */
+/** `/big/<bytes>/<salt>`: the salt, and then the pattern repeated, as fast as the reader takes it. */
 const big =
   (framing: "length" | "chunked"): Answering =>
   ({ line }, socket) => {
@@ -108,7 +108,7 @@ for (const framing of ["length", "chunked"] as const) {
     for (const [i, salt] of salts.entries()) {
       expect(answers[i], salt).toEqual({ hash: hashOf(size, salt), bytes: size + salt.length });
     }
-    // What those who left had of buffers serves the next ones.
+    // Buffers of callers that left are reused for the next ones.
     expect(await download(`${data}/proxy/big/${size}/last`, headers)).toMatchObject({ hash: hashOf(size, "last") });
   });
 }
@@ -131,7 +131,7 @@ it("P24: a slow reader slows the provider down, and memory stays where it is", a
   // The provider's own buffers of the kernel and of this process are among it.
   expect(sentOff.get(path)).toBeLessThan(40 * mib);
   expect(peak).toBeLessThan(80 * mib);
-  // Who comes to life again gets the rest.
+  // A reader that resumes gets the rest.
   let taken = 0;
   wire.socket.on("data", (chunk: string) => {
     taken += chunk.length;
@@ -225,7 +225,7 @@ it("P32: a caller who leaves in mid-download, in mid-upload or before any answer
     for (const { socket } of provider.connections.slice(before)) {
       expect(await closedWithin(socket, 1_000), when).toBe(true);
     }
-    // Nothing of it is left behind for others.
+    // Later requests are not affected.
     expect((await call(`${running.data}/proxy/ok`, { headers: running.proxyHeaders })).status, when).toBe(200);
     lastSocket(provider)?.destroy();
     await sleep(20);
@@ -335,7 +335,7 @@ it("an answer that comes before the upload has ended reaches the caller, who nee
   const socket = lastSocket(provider);
   socket?.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
   expect(await wire.until((text) => text.endsWith("no"))).toMatch(/^HTTP\/1\.1 413 /);
-  // Half a request stands on that connection: nobody else may have it.
+  // That connection has half a request on it: it must not be reused.
   expect(await closedWithin(socket, 1_000)).toBe(true);
   const since = performance.now();
   await wire.ended;

@@ -12,7 +12,7 @@ import { type Authority, createAuthority, pem } from "../control-plane/certifica
 
 type Options = NonNullable<Parameters<typeof startProxied>[1]>;
 
-/** Says whether it has met the peer before, and ends the connection: the next request needs a handshake of its own. */
+/** Reports whether the TLS session was resumed, and ends the connection: the next request needs a new handshake. */
 const onceOnly: Answering = (_, socket) => {
   const said = (socket as TLSSocket).isSessionReused() ? "again" : "first";
   socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n${said}`);
@@ -81,7 +81,7 @@ describe.skipIf(lacks("openssl"))("with certificates of one's own", () => {
       "of an unknown authority": serving(stranger.issue("here", { names: "IP:127.0.0.1" })),
       "of TLS 1.0": serving(ca.issue("old", { names: "IP:127.0.0.1" }), old),
     };
-    // An operator's mistake, or somebody's convenience: it counts for nothing here.
+    // Set by mistake or for convenience: latchkey ignores it.
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     const messages = new Set<string>();
     for (const [what, options] of Object.entries(providers)) {
@@ -163,7 +163,7 @@ describe.skipIf(lacks("openssl"))("with certificates of one's own", () => {
     await Promise.all(Array.from({ length: 20 }, (_, i) => ask(i % 2 === 0 ? "ada" : "bob", i)));
     expect(seen).toHaveLength(24);
     for (const one of seen) expect(one).toMatch(/^(ada \/ada-|bob \/bob-)/);
-    // Without a certificate the provider breaks the connection off.
+    // Without a client certificate the provider closes the connection.
     const answer = await call(`${running.data}/proxy/x`, { headers: running.proxyHeaders });
     expect([answer.status, faultOf(answer)]).toEqual([502, "provider_closed"]);
     expect(seen).toHaveLength(24);

@@ -13,7 +13,7 @@ import { isFastLane, secretKey, startTestSidecar, temporaryFolder } from "../../
 import { lacks } from "../../support/sidecar/needs.ts";
 import { createAuthority, pem } from "../control-plane/certificates.ts";
 
-/** WebSockets through the proxy, and every other upgrade that somebody might try (P41). */
+/** WebSockets through the proxy, and every other upgrade that a client might try (P41). */
 
 interface Handshake {
   readonly url: string | undefined;
@@ -21,7 +21,7 @@ interface Handshake {
   readonly rawHeaders: readonly string[];
 }
 
-/** A provider that speaks WebSocket, says everything back, and takes the subprotocol `chat`. */
+/** A provider that speaks WebSocket, echoes everything, and accepts the subprotocol `chat`. */
 async function startEcho() {
   const handshakes: Handshake[] = [];
   const sockets: Duplex[] = [];
@@ -151,7 +151,7 @@ it("P41 judges a request for a WebSocket as any other", async () => {
     [good.replace(key, "short"), 400, "malformed_request"],
     [good.replace("Host: localhost", "Host: localhost\r\nContent-Length: 3"), 400, "malformed_request"],
     [good.replace("Host: localhost", "Host: localhost\r\nTransfer-Encoding: chunked"), 400, "malformed_request"],
-    // Behind the head, before the answer: to a provider that does not upgrade it would be another request.
+    // Bytes after the head, before the response: for a provider that does not upgrade they would be another request.
     [`${good}GET /admin HTTP/1.1\r\nHost: a\r\n\r\n`, 400, "malformed_request"],
   ];
   for (const [bytes, status, code] of cases) {
@@ -177,7 +177,7 @@ it.each([
   );
   const answer = await wire.until((text) => text.includes("\r\n\r\n"));
   expect([statusOf(answer), errorOf(answer)]).toEqual([501, "not_implemented"]);
-  // What comes behind it is a request of its own, and is judged as one.
+  // What follows is a request of its own, and is checked as one.
   if (version === "1.1") {
     wire.send(head("GET /proxy/smuggled HTTP/1.1", "Host: localhost"));
     const both = await wire.until((text) => answersIn(text) === 2);
@@ -212,7 +212,7 @@ it("P41 keeps an upgrade apart from what was asked before it on the same connect
   ]) {
     const wire = await openWire(data);
     wire.send(asking(proxyLines) + second);
-    // On the general lane nobody keeps the two apart, and the connection ends; on the fast lane the second waits.
+    // The general path cannot separate the two and closes the connection; on the fast path the second request waits.
     expect(await Promise.race([wire.ended, sleep(500, "waits")])).toBe(isFastLane ? "waits" : "");
     wire.socket.destroy();
   }
@@ -353,7 +353,7 @@ it("does not end the process over anything that happens to either side", async (
   expect(await metric("latchkey_unhandled_errors_total")).toBe(0);
 });
 
-/** A tunnel that stands, by its two ends. */
+/** An open tunnel, by its two ends. */
 async function openTunnel(options: Parameters<typeof startProxied>[1] = {}) {
   const provider = await startProvider((_request, socket) => void socket.write(accepted));
   const running = await startProxied(provider.port, options);
@@ -490,7 +490,7 @@ it("P25 gives up on a provider that does not answer", async () => {
 it("ends a tunnel in which nothing moves, and no other", async () => {
   const { wire, there } = await openTunnel(impatient);
   const since = performance.now();
-  // One side alone keeps it open.
+  // Traffic of one side keeps it open.
   for (let i = 0; i < 4; i += 1) {
     await new Promise((resolve) => setTimeout(resolve, 250));
     there.socket.write("!");

@@ -113,7 +113,7 @@ it("records what was refused with a connection at hand, and nothing of what neve
   expect(uses()).toHaveLength(2);
 });
 
-/** By path: what a provider can do to an answer. */
+/** By path: the ways in which a provider can answer. */
 let busy = 0;
 const doing: Answering = ({ line }, socket) => {
   const [, path = ""] = line.split(" ");

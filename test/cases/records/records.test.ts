@@ -211,7 +211,7 @@ it("leaves nothing of a record in the open, on disk or in the log", async () => 
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   const text = (await Promise.all(files.map((path) => readFile(path, "latin1")))).join("\n");
-  // It shows that a search there finds something.
+  // Proves that the search finds text that is stored in plain.
   expect(text).toContain("VisibleModelName");
   const hidden = canaries.flatMap((one) => [one, Buffer.from(one).toString("base64").slice(0, -4)]);
   expect(hidden.filter((one) => text.includes(one) || logged.join("\n").includes(one))).toEqual([]);

@@ -16,12 +16,12 @@ import { formsOf } from "../../support/wire/secret-forms.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { started } from "../sandbox/started.ts";
 
-/** Those that a provider is asked to renew. */
+/** The kinds whose credentials a provider refreshes. */
 const renewable = everyKind.filter(({ type }) =>
   ["OAUTH2", "OAUTH2_CC", "APP", "TWO_STEP", "SIGNATURE"].includes(type),
 );
 
-/** The kind with its token endpoint where the sandbox has one, and with somebody to send the rest to. */
+/** The kind with the sandbox's token endpoint if it has one, or else with the provider of the test. */
 function authAt({ auth }: KindOfCredentials, origin: string): KindOfCredentials["auth"] {
   const tokenUrl = `${origin.replace("http:", "https:")}/oauth2/token`;
   return { ...auth, value: { ...auth.value, tokenUrl } } as KindOfCredentials["auth"];
@@ -117,7 +117,7 @@ it("K03 L12 repeats no secret, whatever a token endpoint says that was given it"
     { kind: "reset-after-reading" },
     { kind: "drop-answer" },
     { kind: "cut-answer" },
-    // And one that is all right.
+    // A regular response.
     {
       kind: "raw",
       status: 200,
@@ -141,7 +141,7 @@ it("K03 L12 repeats no secret, whatever a token endpoint says that was given it"
     for (const [at, credentials] of credentialsOf) {
       const provider_config_key = at.trim();
       const connection_id = at.endsWith(" ") ? "other" : "c";
-      // Whatever was learned of the integration and the connection is forgotten.
+      // A change clears everything cached for the integration and the connection.
       await rest("PATCH", `/integrations/${provider_config_key}`, { body: { display_name: `${visible} ${i}` } });
       const body = { provider_config_key, connection_id, credentials, metadata: { visible } };
       expect((await rest("POST", "/connections", { body })).status).toBe(201);
@@ -166,7 +166,7 @@ it("K03 L12 repeats no secret, whatever a token endpoint says that was given it"
     }
     asked = sandbox.seen().requests.token ?? 0;
   }
-  // Each was driven through all of it.
+  // Each kind went through all failures.
   expect(asked).toBeGreaterThan(missteps(0).length * renewable.length);
   for (const outcome of ["reauthorization_required", "integration_misconfigured", "refresh_unavailable", "401"]) {
     expect(outcomes).toContain(outcome);

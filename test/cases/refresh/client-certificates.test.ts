@@ -18,7 +18,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
   const issued = (ca: Authority, name: string) => ca.issue(name, { names: `DNS:${name}` });
   const authority = async () => createAuthority(await temporaryFolder(), "authority");
 
-  /** Of a provider that lets nobody in without a certificate of the authority's, and notes whose each request is. */
+  /** A provider that requires a certificate of its authority, and records which one each request used. */
   async function guarded() {
     const ca = await authority();
     const seen: string[] = [];
@@ -62,11 +62,11 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     await running.rest("POST", "/connections", {
       body: { provider_config_key: "here", connection_id: "bob", credentials },
     });
-    // What memory has of a connection is let go of by the store's watch, within a moment.
+    // The store's watch evicts the cached connection within a moment.
     await expect.poll(async () => (await ask()).status, { interval: 50 }).toBe(200);
     expect((await ask({ "connection-id": "bob" })).status).toBe(200);
     expect(new Set(seen)).toEqual(new Set(["first"]));
-    // One of the certificate, whoever asks.
+    // One connection for the certificate, whatever the connection of the caller.
     expect(provider.connections.filter(({ received }) => received() !== "")).toHaveLength(1);
     expect(provider.received()).toContain(apiKey);
 
@@ -146,7 +146,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
       ]);
     }
     await change(one);
-    // Of a pair, neither half goes without the other.
+    // The two halves of a pair change only together.
     await expect(change({ certificate: other.certificate }, ["secrets.client_certificate"])).rejects.toThrow(
       /not valid/,
     );

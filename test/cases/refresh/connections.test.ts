@@ -6,11 +6,11 @@ import { secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
 type Fate = "answered" | "answered late" | "unread" | "answer lost";
 
 interface Strict {
-  /** What becomes of a request for a token: by its place among those of its connection, and among all. */
+  /** The outcome of a token request: by its number on its connection, and among all. */
   readonly fateOf?: (inConnection: number, inAll: number) => Fate;
 }
 
-/** A provider that takes each refresh token once and never again, and ten connections of it that have run out. */
+/** A provider that accepts each refresh token once, and ten expired connections of it. */
 async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
   const good = new Set(Array.from({ length: 10 }, (_, i) => `first-${i}`));
   let [given, asked, taken, refused] = [0, 0, 0, 0];
@@ -66,7 +66,7 @@ async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
     const response = await fetch(`${data}/proxy/files`, { headers });
     return { status: response.status, used: ((await response.json()) as { used?: string }).used };
   }
-  /** Of each connection that was made to it: how many requests for tokens came over it, and how many others. */
+  /** For each connection to the provider: the number of token requests, and of other requests. */
   const shares = () =>
     provider.connections.map((one) => {
       const lines = one.requests().map(({ line }) => line.startsWith("POST /token"));
@@ -85,7 +85,7 @@ describe("requests for tokens", () => {
   });
 
   it("that a kept connection ended under unread are sent once more, over a new one, and no token is lost", async () => {
-    // Each connection is good for two; and of the third nothing is known but that no answer came.
+    // Each connection serves two requests; of the third the client only knows that no response came.
     const { call, shares, seen, metric } = await startStrict({ fateOf: (nth) => (nth === 2 ? "unread" : "answered") });
     for (let i = 0; i < 10; i += 1) {
       const { status, used } = await call(i);
@@ -94,7 +94,7 @@ describe("requests for tokens", () => {
     const { asked, taken, refused } = seen();
     expect([taken, refused]).toEqual([10, 0]);
     expect(asked).toBeGreaterThan(10);
-    // What was sent once more never was the second, or the third, of its connection.
+    // A repeated request was never the second or third on its connection.
     expect(shares().filter(([tokens]) => tokens > 3)).toEqual([]);
     expect(await metric('latchkey_refreshes_total{outcome="renewed"}')).toBe(10);
   });
@@ -110,7 +110,7 @@ describe("requests for tokens", () => {
   it("whose answer was lost on a kept connection are sent once more, and not a third time", async () => {
     const { call, seen } = await startStrict({ fateOf: (_, nth) => (nth === 2 ? "answer lost" : "answered") });
     expect((await call(0)).status).toBe(200);
-    // It forgives nothing: the token was taken.
+    // The token was used up, and the provider allows no second use.
     expect((await call(1)).status).toBe(424);
     expect(seen()).toEqual({ asked: 3, taken: 2, refused: 1 });
     expect((await call(1)).status).toBe(424);

@@ -14,7 +14,7 @@ const day = 86_400_000;
 describe("client credentials", () => {
   const machine = "sandbox-client-credentials";
 
-  /** A connection that has nothing of its own: its integration's client is what it asks with. */
+  /** A connection without credentials of its own: it uses the integration's client. */
   async function startMachine() {
     const clock = { ms: Date.now() };
     const now = () => clock.ms;
@@ -58,7 +58,7 @@ describe("client credentials", () => {
     const { sandbox, get, change, renewals, lastToken } = await startMachine();
     expect((await get()).status).toBe(200);
     const first = lastToken();
-    // What the token was not obtained with changes nothing.
+    // Secrets that the token was not obtained with change nothing.
     await change({ webhookSecret: "another" });
     expect((await get()).status).toBe(200);
     expect([renewals(), lastToken()]).toEqual([1, first]);
@@ -154,8 +154,8 @@ describe("O11 a provider whose token lives", () => {
         const all = await Promise.all(Array.from({ length: 50 }, () => get()));
         expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
       }
-      // A token that is over when it arrives is used by those that waited for it, and by nobody after them.
-      // Of fifty that do not come quite at once, the last may have to wait for the next.
+      // A token that is expired on arrival is used by its waiting callers, and by no later ones. Fifty callers that
+      // arrive at slightly different times may need a second token.
       expect(renewals()).toBeGreaterThanOrEqual(livesMs === 0 ? 4 : 1);
       expect(renewals()).toBeLessThanOrEqual(livesMs === 0 ? 8 : 1);
       const first = renewals();
@@ -168,7 +168,7 @@ describe("O11 a provider whose token lives", () => {
       else
         expect(Math.abs((expiresAt === undefined ? 0 : timestampMs(expiresAt)) - now - livesMs)).toBeLessThan(4 * day);
 
-      // Showing the credentials has asked for others as well, where those were over.
+      // Showing the credentials refreshed those that had expired.
       const shown = renewals();
       expect(shown).toBe(livesMs === 0 ? first + 1 : 1);
       now += 31_000;
@@ -179,7 +179,8 @@ describe("O11 a provider whose token lives", () => {
       expect((await get()).status).toBe(200);
       const asked = renewals();
       expect(asked).toBe(livesMs === 0 ? shown + 3 : 2);
-      // When it refuses all of them, its answer goes on: of tokens that should be good, another is asked for twice a minute.
+      // If the provider rejects every token, the caller gets its response: a token that should be valid is replaced
+      // twice a minute at most.
       sandbox.behave({ answers: { files: [{ kind: "error", status: 401, error: "invalid_token" }] } });
       const since = performance.now();
       for (let i = 0; i < 3; i += 1) expect((await get()).status).toBe(401);
@@ -222,7 +223,7 @@ describe.skipIf(lacks("postgres"))("connections that nobody uses", () => {
     now += 6.9 * day;
     await bothKeepHouse();
     expect(renewals()).toBe(0);
-    // As many that are not due as one stretch holds stand between the first and the others.
+    // As many connections that are not due as one scan reads lie between the first and the others.
     for (let i = 0; i < 1_600; i += 400) await importAs(numbered(`m${i}-`, 400));
     now += 0.2 * day;
     await bothKeepHouse();

@@ -8,7 +8,7 @@ import { type Connecting, connecting, departure } from "../../support/sidecar/co
 const nearlyUsedUp = "latchkey_grants_nearly_used_up_total";
 const limited = "limited";
 
-/** A calendar of which an account may have ten live refresh tokens; the sandbox's user is Ada. */
+/** A calendar whose accounts may have ten live refresh tokens; the sandbox's user is Ada. */
 const limitedTo = (most: number) =>
   connecting({
     sandbox: { behaviour: { consent: "allow", deviceIntervalS: 1 } },
@@ -55,7 +55,7 @@ const grantLogs = async (all: Connecting) =>
 it("says so when a new connection uses up nearly all that an account may have", async () => {
   const all = await limitedTo(10);
   for (let i = 0; i < 8; i += 1) await importOf(all, `ada-${i}`);
-  // Of others, who count for themselves.
+  // Connections of another account count separately.
   for (let i = 0; i < 5; i += 1) await importOf(all, `bob-${i}`, { email: "bob@example.com" });
   expect((await authorise(all)).status).toBe(200);
   expect([await grantLogs(all), await all.sidecar.metric(nearlyUsedUp)]).toEqual([[], 0]);
@@ -83,7 +83,7 @@ it("says it of a device as well, and no more once others are gone", async () => 
     await expect.poll(state, { timeout: 5_000 }).toBe(DeviceAuthorization_State.CONNECTED);
   };
   await connectDevice();
-  // It is looked at once the connection is there.
+  // The check follows once the connection exists.
   await expect.poll(() => all.sidecar.metric(nearlyUsedUp)).toBe(1);
   for (let i = 0; i < 2; i += 1) {
     const path = `/connections/ada-${i}?provider_config_key=${limited}`;

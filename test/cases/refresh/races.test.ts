@@ -23,7 +23,7 @@ async function startHeld() {
   await expect.poll(renewing.renewals, { interval: 5 }).toBe(1);
   const { tallies } = renewing.sandbox.seen();
   expect(tallies.refreshes).toBe(1);
-  /** No token is lost: the next renewal is taken as well. */
+  /** No token is lost: the next refresh succeeds too. */
   const staysRenewable = async () => {
     const asked = renewing.renewals();
     now += 7_200_000;
@@ -63,7 +63,7 @@ describe("while the provider is asked for a token", () => {
       isOver = true;
     });
     const patching = Array.from({ length: 4 }, async (_, lane) => {
-      // The writes stop only after the call, and not before there were many of them.
+      // The writes stop after the call, and not before there were many of them.
       for (let i = 0; !isOver || done < 40; i += 1) {
         const body = { connection_id: "ada", provider_config_key: provider, metadata: { [`lane${lane}`]: i } };
         const { status } = await sidecar.rest("PATCH", "/connection/metadata", { body });
@@ -101,7 +101,7 @@ describe("while the provider is asked for a token", () => {
     const body = { provider_config_key: provider, connection_id: "ada", credentials };
     expect((await sidecar.rest("POST", "/connections", { body })).status).toBe(201);
     const files = () => sandbox.seen().last.files ?? [];
-    // Nothing is sent twice that has a body: it must go with the right token at once.
+    // A request with a body is not repeated: it must have the right token at once.
     const posted = call(provider, "/upload/drive/v3/files?uploadType=media", { method: "POST", body: "x" });
     expect([(await calling).status, (await posted).status]).toEqual([200, 200]);
     for (const { headers } of files()) expect(headers.authorization).not.toBe(`Bearer ${access_token}`);
@@ -185,7 +185,7 @@ describe("an endpoint that was down for all", () => {
     expect(await statusOf("c5")).toBe(503);
     expect(renewals()).toBe(5);
     sandbox.behave({ answers: { token: [] } });
-    // The endpoint may be asked again, but not yet on behalf of one that failed a moment ago.
+    // The endpoint may be called again, but not for a connection that failed a moment ago.
     now += 6_000;
     expect(await statusOf("c0")).toBe(503);
     expect(await statusOf("c5")).toBe(200);
@@ -194,7 +194,7 @@ describe("an endpoint that was down for all", () => {
   });
 });
 
-/** Every key of a store that nobody has open. */
+/** Every key of a closed store. */
 async function keysIn(folder: string): Promise<readonly string[]> {
   const log = createLog({ level: "error", format: "json", write: () => {} });
   const backend = await openBackend({ kind: "level", folder }, { log, metrics: createMetrics() });

@@ -227,7 +227,7 @@ describe("a provider that gives no token", () => {
     expect(renewals()).toBe(1);
     const { body } = await sidecar.rest("GET", "/connections?limit=2000");
     expect(body.connections.filter(({ errors }: { errors: unknown[] }) => errors.length > 0)).toEqual([]);
-    // Mended: whatever was learned of the integration is forgotten.
+    // A change of the integration clears everything cached for it.
     sandbox.behave({ answers: { token: [] } });
     await sidecar.client(IntegrationService).updateIntegration({
       integration: { key: provider, secrets: { clientSecret: "sandbox-secret" } },
@@ -306,7 +306,7 @@ describe("a provider that gives no token", () => {
     );
     const outcomes = await Promise.allSettled(asked);
     expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
-    // Those that were on their way when the fifth had failed, and no more.
+    // Those in progress when the fifth had failed, and no more.
     expect(renewals()).toBeLessThanOrEqual(40);
   });
 

@@ -1,4 +1,4 @@
-/** Tokens that live a second or less: none is used after its end because of a throttle, and no storm comes of it. */
+/** Tokens that live a second or less: a throttle never causes the use of an expired one, and refreshes stay rare. */
 import { describe, expect, it } from "vitest";
 import { secretKey } from "../../support/sidecar/harness.ts";
 import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
@@ -31,7 +31,7 @@ describe("a provider whose tokens live one second, and whose API refuses those t
     const counted = await callFor(4_000, { callers: 10, get: all.get });
     const seconds = (performance.now() - before) / 1_000;
     expect([...counted.keys()]).toEqual([200]);
-    // One that ran out on its way is refused, and the call goes again with the next.
+    // A token that expired in transit is rejected, and the call is repeated with the next one.
     const refused = (await all.sidecar.metric("latchkey_proxy_refusals_total")) ?? 0;
     expect(refused).toBeLessThanOrEqual(all.renewals());
     expect(all.renewals()).toBeGreaterThanOrEqual(3);
@@ -84,7 +84,7 @@ describe("a token that has run out when it arrives", () => {
     const outside = Array.from({ length: 100 }, () => fetch(`${all.sidecar.data}/proxy/drive/v3/files`, { headers }));
     await Promise.all(inside);
     expect(new Set((await Promise.all(outside)).map(({ status }) => status))).toEqual(new Set([200]));
-    // One, and another for each second that the machine takes over so many calls.
+    // One, and another for each second that the machine needs for these calls.
     expect(all.renewals()).toBeLessThanOrEqual(Math.ceil((performance.now() - begun) / 1_000) + 1);
     const before = all.renewals();
     const since = performance.now();

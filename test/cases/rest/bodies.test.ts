@@ -128,12 +128,12 @@ it("R08 R09 holds no more of large bodies than it is allowed to read of them", a
     const packed = Buffer.concat([Buffer.from(head("POST /connections HTTP/1.1", ...lines, ...framing)), bomb]);
     expect(statusOf(await say(data, packed))).toBe(415);
   }
-  // What the runtime takes once, for its code and its heap.
+  // Lets the runtime allocate its code and heap first.
   for (let i = 0; i < 30; i += 1) await offer();
   const before = await residentOf(process);
   for (let i = 0; i < 30; i += 1) await offer();
   const grown = (await residentOf(process)) - before;
-  // 480 MiB were offered as they are, and 1,920 MiB packed.
+  // 480 MiB were sent uncompressed, and 1,920 MiB compressed.
   expect(grown).toBeLessThan(32 * 1024 * 1024);
 });
 

@@ -11,7 +11,7 @@ const get = (id: string) => running().rest("GET", `/connections/${encodeURICompo
 const patch = (id: string, body: unknown) =>
   running().rest("PATCH", `/connections/${id}?provider_config_key=keyed`, { body });
 
-/** Status and code of a refusal, and where it says the mistakes are. */
+/** Status and code of a refusal, and the paths of the mistakes. */
 const refusalOf = ({ status, body }: Awaited<ReturnType<typeof post>>) => ({
   status,
   code: body.error?.code,

@@ -7,7 +7,7 @@ import { launch } from "../../support/sidecar/process.ts";
 
 const running = sidecarOfFile();
 
-/** JSON that reading would change, the path of what is wrong, and a word of what is said. */
+/** JSON whose values parsing would change, the path of the mistake, and a word of the message. */
 const inexact: readonly (readonly [string, readonly string[], RegExp])[] = [
   ['{"a":-0}', ["a"], /-0/],
   ['{"a":-0.0}', ["a"], /-0/],
@@ -20,7 +20,7 @@ const inexact: readonly (readonly [string, readonly string[], RegExp])[] = [
   ['{"a":1e21}', ["a"], /text/],
 ];
 
-/** What only the text shows, and protobuf's JSON has lost before anything can look. */
+/** Visible only in the text: protobuf's JSON parser drops these before any check. */
 const inexactAsText: typeof inexact = [
   ...inexact,
   ['{"a":1e-400}', ["a"], /too small/],

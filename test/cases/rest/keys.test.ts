@@ -9,7 +9,7 @@ import { adminKey, keyedConnection, secretKey } from "../../support/sidecar/harn
 
 const running = sidecarOfFile();
 const close = "connection: close";
-/** An authorization header as it is written, and the status it brings. */
+/** The status of a request with this raw authorization header. */
 const statusWith = async (authorization: string) =>
   statusOf(await say(running().data, head("GET /connections HTTP/1.1", "host: localhost", authorization, close)));
 

@@ -58,7 +58,7 @@ it.each<readonly [string, unknown, number]>([
     expect((await set({ id: "strict", metadata, method })).status).toBe(status);
   }
   expect((await running().rest("POST", "/connections", { body: keyedConnection("strict", { metadata }) })).status).toBe(
-    // A new connection may say nothing of its metadata.
+    // A new connection may omit its metadata.
     metadata === undefined || metadata === null ? 201 : status,
   );
   expect(await metadataOf("strict")).toEqual({ before: true });

@@ -46,7 +46,7 @@ it.each(["/connections", "/connections/headed?provider_config_key=keyed", "/heal
     ask("HEAD");
     const headed = await wire.until((text) => text.includes("\r\n\r\n"));
     expect(headed.endsWith("\r\n\r\n")).toBe(true);
-    // On the same connection: were there a body, it would stand before this answer.
+    // On the same connection: a response body would appear before this response.
     ask("GET");
     const both = await wire.until((text) => answersIn(text) === 2 && text.endsWith("}"));
     wire.socket.destroy();
@@ -65,7 +65,7 @@ it("R19 answers OPTIONS with what a path takes, without asking for a key", async
   expect(statusOf(connections)).toBe(204);
   expect(allowOf(connections)).toEqual(["GET", "HEAD", "OPTIONS", "POST"]);
   expect(statusOf(await ask("/nowhere"))).toBe(404);
-  // The provider may have an OPTIONS of its own: it is a request like any other.
+  // The provider may implement OPTIONS: it is forwarded like any other request.
   expect(statusOf(await ask("/proxy/x"))).toBe(401);
 });
 
@@ -103,7 +103,7 @@ it.each([
 });
 
 it("R20 takes no request that names no path, or one that is too long", async () => {
-  // A whole URL is for a provider: whoever sends one takes the door for a forward proxy.
+  // A whole URL is a request to a forward proxy.
   expect(codeOf(await request("GET http://localhost/connections"))).toBe("invalid_headers");
   expect(codeOf(await request("GET *"))).toBe("invalid_path");
   const long = await request(`GET /connections?search=${"x".repeat(9_000)}`);

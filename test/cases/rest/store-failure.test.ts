@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
-/** A folder on a disk of its own that is small. */
+/** A folder on a small disk of its own. */
 async function smallDisk(): Promise<string> {
   const folder = await temporaryFolder();
   const { status } = spawnSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", folder]);
@@ -44,7 +44,7 @@ it.skipIf(lacks("tmpfs"))(
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await metric("latchkey_store_writable")).toBe(0);
 
-    // Until it has tried to recover, and could not.
+    // Waits until it has tried to recover and failed.
     await expect
       .poll(() => logged.some((line) => line.includes("could not be opened again")), { timeout: 10_000 })
       .toBe(true);

@@ -10,7 +10,7 @@ const fields = { grant_type: "client_credentials" };
 const ask = ({ send }: Started) => send("POST", "/oauth2/token", { headers: own, body: new URLSearchParams(fields) });
 const misbehaving = (...token: Missteps) => started({ behaviour: { answers: { token } } });
 
-/** What comes back over a raw socket until it ends or is silent for half a second. */
+/** The received bytes of a raw socket until it ends or is silent for half a second. */
 async function rawToken({ origin }: Started, { withBody = true } = {}): Promise<{ text: string; ended: string }> {
   const socket = connect(Number(new URL(origin).port), "127.0.0.1");
   await once(socket, "connect");
@@ -67,7 +67,7 @@ it("misbehaves towards one grant type alone when told so", async () => {
   expect((await sandbox.token({ grant_type: "refresh_token", refresh_token })).body).toEqual({
     error: "invalid_grant",
   });
-  // Nothing was done: the token is still good.
+  // The request was not processed: the token still works.
   sandbox.behave({ answers: { token: [] } });
   expect((await sandbox.token({ grant_type: "refresh_token", refresh_token })).status).toBe(200);
 });
@@ -235,7 +235,7 @@ it("is changed and asked over HTTP as well", async () => {
   const changed = await put({ graceS: 30, answers: { token: [{ kind: "error", error: "invalid_grant", times: 2 }] } });
   expect(await changed.json()).toMatchObject({ graceS: 30, rotation: true, answers: { token: [{ left: 2 }] } });
   expect((await ask(sandbox)).status).toBe(400);
-  // A change leaves what it does not name.
+  // A change keeps the settings that it does not name.
   await put({ iss: "wrong" });
   expect(await (await sandbox.get("/_sandbox/behaviour")).json()).toMatchObject({
     graceS: 30,

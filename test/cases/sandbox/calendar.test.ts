@@ -242,7 +242,7 @@ it("refuses a channel once there are as many as it allows, and forgets none that
   await expect.poll(() => got.length).toBe(4);
   const ids = () => seen().channels.map(({ id }) => id);
   expect(ids()).toEqual(["c-1", "c-2"]);
-  // What was refused has not used up its id; what has run out, or was stopped, makes room.
+  // A refused request does not use up its id; expired and stopped channels make room.
   time += 60_000;
   expect((await watch("c-3")).status).toBe(200);
   expect((await watch("c-4")).status).toBe(403);

@@ -28,7 +28,7 @@ it("waits for a user who enters the code, and gives tokens once", async () => {
   expect((await poll(sandbox, device.device_code)).body.error).toBe("authorization_pending");
 
   expect(await (await sandbox.get("/oauth2/device")).text()).toContain('name="user_code"');
-  // As people type it.
+  // In the way people type it.
   const user_code = device.user_code.toLowerCase().replace("-", " ");
   const entered = await sandbox.send("POST", "/oauth2/device", { body: new URLSearchParams({ user_code }) });
   const page = await consentPage(sandbox, entered);

@@ -126,7 +126,7 @@ it("lets who still writes have the answer that it is too much", async () => {
     text += chunk;
   });
   const error = new Promise((resolve) => socket.on("error", resolve));
-  // Twice as much as is taken, and every byte of it is written before anything is read.
+  // Twice the limit, and every byte is written before any is read.
   socket.pause();
   socket.write(`${head.join("\r\n")}\r\ncontent-length: 67108864\r\n\r\n`);
   const written = new Promise((resolve) => socket.write(Buffer.alloc(67_108_864), resolve));
@@ -218,7 +218,7 @@ it("takes an API key and a password, and says what it was sent", async () => {
   expect((await get("/api/me", { "x-api-key": "wrong" })).status).toBe(401);
   const wrong = await get("/api/me", { authorization: basic("sandbox", "wrong") });
   expect([wrong.status, wrong.headers.get("www-authenticate")]).toEqual([401, 'Basic realm="sandbox"']);
-  // Neither opens what takes tokens.
+  // Neither opens an endpoint that requires tokens.
   expect((await get("/drive/v3/files", password)).status).toBe(401);
 });
 

@@ -4,7 +4,7 @@ import { readSignedRequest } from "../../../src/dev/sandbox/auth/oauth1-signatur
 import type { Call } from "../../../src/dev/sandbox/call.ts";
 import { broughtBack, callback, consentPage, type Started, started } from "./started.ts";
 
-/** A signer of its own, so that the sandbox is not judged by itself. */
+/** An independent signer, so that the sandbox is not checked with its own code. */
 interface Signing {
   readonly method?: string;
   readonly path: string;

@@ -2,7 +2,7 @@ import { secretKey, type TestSidecar } from "../../support/sidecar/harness.ts";
 
 /** Connections of a sidecar to the sandbox's providers, and requests through them. */
 export const proxyCall = ({ rest, data }: TestSidecar) => ({
-  /** Makes an integration named like its provider, and the connection `ada` of it. */
+  /** Creates an integration named like its provider, and its connection `ada`. */
   async connect(provider: string, credentials: object, integration: object = {}): Promise<void> {
     const made = await rest("POST", "/integrations", { body: { unique_key: provider, provider, ...integration } });
     if (made.status !== 200) throw new Error(`the integration was not made: ${JSON.stringify(made.body)}`);

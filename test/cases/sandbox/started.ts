@@ -2,12 +2,12 @@ import { createHash, randomBytes } from "node:crypto";
 import { onTestFinished } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../src/dev/sandbox/sandbox.ts";
 
-/** A sandbox on a port of its own, closed when the test has finished, and what a client of it needs. */
+/** A sandbox on its own port, closed at the end of the test, and the calls of a client. */
 export interface Started extends Sandbox {
   /** A request that follows no redirect. */
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
   send(method: string, path: string, options?: SendOptions): Promise<Response>;
-  /** A form to the token endpoint, from the ready-made client unless said. */
+  /** Sends a form to the token endpoint; default client: the predefined one. */
   token(fields: Readonly<Record<string, string>>, headers?: Readonly<Record<string, string>>): Promise<Answered>;
 }
 
@@ -56,7 +56,7 @@ export const newVerifier = () => randomBytes(32).toString("base64url");
 export const challengeOf = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
 export const callback = "http://127.0.0.1:9/callback";
 
-/** What the consent page asks, as a browser finds it. */
+/** The consent page, as a browser parses it. */
 export interface ConsentPage {
   readonly text: string;
   readonly headers: Headers;

@@ -217,7 +217,7 @@ it("revokes what a user or an administrator would", async () => {
     401, 401, 401,
   ]);
   expect((await refresh(sandbox, ada.refresh_token)).body.error).toBe("invalid_grant");
-  // Of Grace only that one token was revoked.
+  // Only one of Grace's tokens was revoked.
   expect((await refresh(sandbox, grace.refresh_token)).status).toBe(200);
 });
 

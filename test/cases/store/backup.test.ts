@@ -36,7 +36,7 @@ async function latchkey(...words: readonly string[]) {
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
-/** What lies in a store that nobody serves. */
+/** The content of a store that no process serves. */
 async function contentOf(store: string) {
   const location = parseStoreLocation(store);
   if (location === undefined) throw new Error("it is a location");
@@ -63,7 +63,7 @@ const withKey: Interceptor = (next) => (request) => {
   return next(request);
 };
 
-/** Imports so many a second, each with its own credentials, until it is told to stop. */
+/** Imports this number of connections a second, each with its own credentials, until it is stopped. */
 function startWriting(connections: Client<typeof ConnectionService>, perSecond: number) {
   const revisions = new Map<string, bigint>();
   const everyMs = 25;
@@ -128,7 +128,7 @@ it("S11 backs up one moment of a store under 2,000 writes a second, and restores
   expect(content.sha256.toString("base64")).toBe(manifest.sha256);
   expect(content.revision).toBe(revision);
   expect(content.newest).toBe(revision);
-  // All that was written up to that moment, and nothing of what came after it.
+  // Everything written up to that moment, and nothing later.
   const before = written()
     .filter(([, one]) => one <= revision)
     .map(([id]) => id);
@@ -148,7 +148,7 @@ it("S11 backs up one moment of a store under 2,000 writes a second, and restores
   expect((await contentOf(`level:${elsewhere}`)).revision).toBeGreaterThanOrEqual(revision);
 });
 
-/** One connection of every kind, and the secrets that are in them. */
+/** Imports one connection of every kind, and returns their secrets. */
 async function importEveryKind(running: TestSidecar): Promise<ReadonlyMap<string, string>> {
   await furnish(running);
   await setUpEveryKind(running);
@@ -173,7 +173,7 @@ async function importEveryKind(running: TestSidecar): Promise<ReadonlyMap<string
   return secrets;
 }
 
-/** Everything that callers see of what was imported, the secrets with it. */
+/** Everything that callers see of the imports, secrets included. */
 async function shownOf({ rest }: TestSidecar): Promise<unknown[]> {
   const shown: unknown[] = [];
   for (const kind of everyKind) {
@@ -198,7 +198,7 @@ it("shows no secret of a connection in a backup, in no form, and brings all of t
       .map((form) => `${name} as ${form}`),
   );
   expect(hits).toEqual([]);
-  // A search in there finds what is not secret.
+  // Proves that the search finds text that is not secret.
   expect(text).toContain("with-secrets");
 
   const folder = await temporaryFolder();

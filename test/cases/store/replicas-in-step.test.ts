@@ -13,7 +13,7 @@ import { lacks } from "../../support/sidecar/needs.ts";
 import { calendarUri } from "../../support/sidecar/receiving.ts";
 import { codeOf, startWatching } from "../channels/channels.ts";
 
-/** So often that luck, a poll at the right moment, does not make a test green. */
+/** Repeated, so that one lucky poll cannot make a test pass. */
 const rounds = Array.from({ length: 8 }, (_, i) => i + 1);
 
 describe.skipIf(lacks("postgres"))("a replica, in the moment after something was done through another", () => {
@@ -29,7 +29,9 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     return server.storeUrl(`in_step_${schemas}`);
   };
 
-  /** Nobody hears a bell until they have noticed, which takes them half a second: of what others do the feed alone tells. */
+  /**
+   * Stops NOTIFY until the replicas reconnect, half a second later: until then only the feed reports others' changes.
+   */
   const silenceBells = () =>
     server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
 
@@ -86,7 +88,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
   test("W04 takes what a provider says of a channel before it has answered the request for it, as that connection's", async () => {
     const store = { LATCHKEY_STORE: newStore() };
     const listen = `127.0.0.1:${await freePort()}`;
-    // Providers reach the one, and the other asks them.
+    // The provider notifies one replica, and the other one calls the provider.
     const watching = await startWatching({ env: { ...store, LATCHKEY_PUBLIC_URL: `http://${listen}` } });
     const env = { ...watching.env, ...store, LATCHKEY_CONFIG: "/latchkey.yaml", LATCHKEY_DATA_LISTEN: listen };
     const other = await startTestSidecar({ env, now: watching.clock.now, files: { "/latchkey.yaml": watching.file } });
@@ -161,7 +163,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
   });
 });
 
-/** What a request for a WebSocket is answered. */
+/** The response to a WebSocket request. */
 function upgradeOf({ data }: TestSidecar, headers: Readonly<Record<string, string>>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const key = Buffer.alloc(16).toString("base64");

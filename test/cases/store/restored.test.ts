@@ -1,4 +1,4 @@
-/** Refresh tokens that rotated after the backup was taken: refused after a restore, and said why on every face. */
+/** Refresh tokens that rotated after the backup: refused after a restore, and explained on every interface. */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runCli } from "../../../src/cli/program.ts";
@@ -77,7 +77,7 @@ describe("a store that was restored from a backup", () => {
       /restored on (\S+) from a backup of (\S+), /.exec(causes[0]?.[1] ?? "") ?? [];
     expect(Date.parse(backupAt)).toBe(all.takenAt);
     expect(Math.abs(Date.parse(restoredAt) - Date.now())).toBeLessThan(60_000);
-    // Beside what else it may be.
+    // One of several possible causes.
     expect(causes.map(([cause]) => cause)).toContain("revoked");
 
     const at = ["--address", restored.control, "--key", adminKey];
@@ -85,7 +85,7 @@ describe("a store that was restored from a backup", () => {
     expect(await latchkey("connections", "list", "-e", "dev", "--state", "reauthorization_required", ...at)).toContain(
       "restored_backup",
     );
-    // In PostgreSQL the lease of the former deliverer came with the backup: it runs out first.
+    // In PostgreSQL the backup has the lease of the former deliverer: it has to expire first.
     const forwards = await all.application.got(1, 30_000);
     const event = forwards.map(({ body }) => JSON.parse(body)).find(({ operation }) => operation === "refresh");
     expect(event).toMatchObject({ success: false, error: { type: "restored_backup" } });

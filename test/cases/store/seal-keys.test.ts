@@ -27,7 +27,7 @@ describe.skipIf(lacks("postgres"))("a replica that lacks a seal key which anothe
     await expect.poll(readyz, soon).toBe(`503 ${lacksNew}`);
     expect(behind.logged.filter((line) => line.includes("a seal key is missing"))).toHaveLength(1);
 
-    // What was sealed under the new key cannot be read, and nobody is told that it is a matter of writes.
+    // Values encrypted with the new key cannot be read, and the error is not about writes.
     await ahead.rest("POST", "/connections", { body: keyedConnection("after") });
     const at = (id: string) => `/connections/${id}?provider_config_key=keyed`;
     const refused = await behind.rest("GET", at("after"));

@@ -39,7 +39,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     for (const { rest } of [two, three]) {
       expect((await rest("GET", at("ada"))).body).toMatchObject({ credentials: { apiKey: "key-of-ada" } });
     }
-    // What one of them has in memory, another changes.
+    // One replica has it cached, and the other changes it.
     const patch = { connection_id: "ada", provider_config_key: "keyed", metadata: { calendar: "primary" } };
     expect((await three.rest("PATCH", "/connection/metadata", { body: patch })).status).toBe(200);
     await expect
@@ -60,7 +60,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     onTestFinished(() => wire.close());
     const url = server.storeUrl(`replicas_${schemas}`).replace(`:${server.port}/`, `:${wire.port}/`);
     const other = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
-    /** Who was shown, or why nobody; and after how many milliseconds. */
+    /** The matched connection or the reason for none, and the time in milliseconds. */
     const shown = async (id: string) => {
       const since = performance.now();
       const { status, body, headers } = await other.rest("GET", at(id));
@@ -86,7 +86,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     expect(bob).toMatchObject({ came: "503 store_unavailable", retryAfter: "1" });
     expect(bob.ms).toBeLessThan(2_000);
     expect(ada.came).toBe("key-of-ada");
-    // Nobody else waits for what is known to be away.
+    // Other callers do not wait for a replica that is known to be away.
     const eve = await shown("eve");
     expect([eve.came, eve.ms < 500]).toEqual(["503 store_unavailable", true]);
     wire.mend();

@@ -26,7 +26,7 @@ it("S02 refuses a second process on the same folder, naming the first, however o
   expect(await ready(first)).toBe(200);
   first.child.kill("SIGKILL");
   await first.exited;
-  // Whoever was killed is not in the way.
+  // A killed process does not block the next.
   expect(await ready(await serveInProcess({ folder }))).toBe(200);
 });
 
@@ -82,7 +82,7 @@ it.skipIf(lacks("tmpfs"))(
     expect((await running.rest("GET", "/connections/before?provider_config_key=keyed")).status).toBe(200);
     rmSync(filler);
     await expect.poll(async () => (await write("after")).status, { timeout: 5_000, interval: 50 }).toBe(201);
-    // It was never closed for that.
+    // The store stayed open.
     expect(running.logged.some((line) => line.includes("stopped after a write error"))).toBe(false);
   },
 );
@@ -102,7 +102,7 @@ it.skipIf(lacks("tmpfs"))("S08 waits for room when the disk is full at start, un
   expect(await readyz.text()).toMatch(/starting: the disk has \d+ bytes left/);
   expect((await fetch(`${again.address("ops")}/livez`)).status).toBe(200);
   await sleep(2_500);
-  // Said once, not with every attempt.
+  // Logged once, and not with every attempt.
   expect(again.stdout().split("cannot be opened yet")).toHaveLength(2);
   rmSync(filler);
   await again.says('"phase":"ready"');

@@ -96,7 +96,7 @@ async function outcomesOf(folder: string): Promise<Readonly<Record<string, strin
   expect((await running.rest("POST", "/connections", { body })).status).toBe(201);
   const client = running.client(SyncService);
   const list = await client.listScripts({});
-  // What is wrong with a file quotes nothing of another.
+  // An error of one file quotes nothing of another.
   expect(toJsonString(ListScriptsResponseSchema, list)).not.toContain(canary);
   const headers = { "provider-config-key": "here", "connection-id": "ada" };
   const outcomes: Record<string, string> = {};
@@ -202,7 +202,7 @@ it("reads no file outside the folder of scripts that is no package by its name",
   expect(Object.keys(outcomes)).toHaveLength(47);
   const leaks = Object.entries(outcomes).filter(([, outcome]) => outcome.includes(canary));
   expect(leaks).toEqual([]);
-  // Each is refused when it is read, and says why; these few are read, and find nothing of it.
+  // Most are refused at load with a reason; these few load, and read nothing.
   const read = Object.entries(outcomes).filter(([, outcome]) => outcome.startsWith("200"));
   expect(read.map(([name]) => name).toSorted()).toEqual(["map"]);
 });

@@ -26,7 +26,7 @@ async function limited(scripts: object) {
   await started.connect("ada");
   const client = started.sidecar.client(SyncService);
   const codeOf = async (name: string) => {
-    // One that fails is refused to whoever asked for it; how it ended, its run says.
+    // A failing action rejects its caller; its run records how it ended.
     await client.runAction({ connection: started.ref("ada"), name }).catch(() => undefined);
     const { runs } = await client.listRuns({ environment: "dev", script: name });
     return runs[0]?.problem?.code ?? "done";
@@ -93,6 +93,6 @@ it("stops at once while many wait for their turn", async () => {
   await expect.poll(async () => (await runs()).length, { timeout: 20_000 }).toBeGreaterThan(30);
   const since = performance.now();
   await sidecar.stop();
-  // Begun one after another, all of them would take several times as long.
+  // Started one after another, they would take several times as long.
   expect(performance.now() - since).toBeLessThan(3_000);
 }, 60_000);

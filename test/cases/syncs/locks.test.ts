@@ -39,7 +39,7 @@ it("gives one run a lock at a time, until it ends, releases it, or its time is o
   expect(await run("try", { lock, times: 1 })).toBe(false);
   expect(await run("try", { lock: { key: "another", ttlMs: 60_000 }, times: 1 })).toBe(true);
   expect(await holding).toBe(true);
-  // Its end has released it, long before its time.
+  // The end of the run released it, long before its timeout.
   expect(await run("try", { lock, times: 1 })).toBe(true);
 
   const short = { key: "short", ttlMs: 300 };

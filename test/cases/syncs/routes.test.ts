@@ -52,7 +52,7 @@ it("lists the records of a sync by its own route, and runs nothing", async () =>
   expect(first.body.records[0]._nango_metadata).toMatchObject({ last_action: "ADDED" });
   const second = await ask("GET", `/things?limit=2&cursor=${encodeURIComponent(first.body.next_cursor)}`);
   expect([idsOf(second), second.body.next_cursor]).toEqual([["c"], null]);
-  // Each of several routes is that of one model, in their order; the query names another.
+  // Several routes each return their own model, in order; the query names another model.
   expect(idsOf(await ask("GET", "/others"))).toEqual(["x"]);
   expect(idsOf(await ask("GET", "/things?model=Other"))).toEqual(["x"]);
   expect(idsOf(await ask("GET", "/things?filter=deleted"))).toEqual([]);

@@ -21,7 +21,7 @@ export async function startScripted(scripts: Scripts, options: Parameters<typeof
   const watching = await startWatching({ ...options, env: { ...options.env, LATCHKEY_SCRIPTS: folder } });
   return Object.assign(watching, {
     scriptsFolder: folder,
-    /** All that is due of scripts, and what that brings about, done. */
+    /** Processes all due runs and everything they cause. */
     run: () => watching.sidecar.sidecar.broker.keepRuns(),
   });
 }

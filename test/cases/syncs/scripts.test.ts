@@ -111,7 +111,7 @@ describe("a sync", () => {
   });
 
   it("X07 that is triggered a hundred times has one run under way and one that waits", async () => {
-    // Until the test says go.
+    // Waits until the test releases it.
     const slow = `
       while ((await nango.getMetadata()).go !== true) await new Promise((done) => setTimeout(done, 50));`;
     const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", slow) });
@@ -275,7 +275,7 @@ describe("a sync", () => {
 const isDeleted = ({ _nango_metadata: { deleted_at } }: { _nango_metadata: { deleted_at: string | null } }) =>
   deleted_at !== null;
 
-/** The file as it stands has been taken up. `mark` is what the test calls it. */
+/** Waits until the current file is loaded. `mark` is the test's name for it. */
 async function taken(started: Started, mark: string): Promise<void> {
   const before = versions.get(started);
   await expect.poll(() => versionNow(started) !== before, { message: mark, timeout: 10_000 }).toBe(true);

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { startScripted } from "./scripting.ts";
 
-/** What the types say that there is, as a script's author reads them. */
+/** The members that the types declare to a script's author. */
 function declared(name: string): { methods: string[]; values: string[] } {
   const text = readFileSync(fileURLToPath(new URL("../../../src/scripts/sdk.ts", import.meta.url)), "utf8");
   const [, body = ""] = new RegExp(`export interface ${name}[^{]*\\{\\n([\\s\\S]*?)\\n\\}`).exec(text) ?? [];
@@ -19,7 +19,7 @@ const kinds = {
   action: declared("NangoAction"),
   sync: declared("NangoSync"),
 };
-/** Told to scripts that come from the peer, and declared to nobody. */
+/** Members that exist for migrated scripts, and are not declared. */
 const refused = ["uncontrolledFetch"];
 
 const walk = `
@@ -64,7 +64,7 @@ it("has every method of its types, answers each, and has no others", async () =>
     [sync, [kinds.action, kinds.sync]],
   ] as const) {
     if (ran?.output === undefined) throw new Error("it gave nothing");
-    // What the script gave: two objects of words.
+    // The script's output: two objects of texts.
     const { kinds: own, answers } = toJson(ValueSchema, ran.output) as Record<string, Record<string, string>>;
     const methods = said.flatMap((one) => one.methods);
     const values = said.flatMap((one) => one.values);

@@ -52,7 +52,7 @@ test("what is left of an environment that was deleted is swept, though another i
   await environments.deleteEnvironment({ name: "again" });
   const { environment: second } = await made();
   expect(second?.id).not.toBe(first?.id);
-  // In the same millisecond, as far as the clock goes.
+  // In the same millisecond of the clock.
   await sidecar.sidecar.broker.keepHouse();
   expect((await webhooks.listForwards({ environment: "again" })).forwards).toEqual([]);
   expect((await webhooks.listNotifications({ environment: "again" })).notifications).toEqual([]);
@@ -109,7 +109,7 @@ test("W08 a message that comes again within a day is not forwarded again, though
   expect(await notifyOf(uri)).toBe(200);
   expect(await notifications()).toBe(0);
   now += 2 * hour;
-  // Its mark goes, and what came before it in time with it: then it is another message.
+  // Its mark is deleted, and those before it too: then it counts as another message.
   await sidecar.sidecar.broker.keepHouse();
   expect(await notifyOf(uri)).toBe(200);
   expect(await notifications()).toBe(1);

@@ -122,7 +122,7 @@ describe("notifications", () => {
     expect(await listed({ unmatched: true })).toEqual([keyed, stranger]);
     expect(await listed({ unmatched: true, integration: "calendar" })).toEqual([stranger]);
     expect(await listed({ ...ada, unmatched: true })).toEqual([]);
-    // From the very moment on, and up to it.
+    // `since` is inclusive, `until` exclusive.
     expect(await listed({ since: at(2) })).toEqual([last, keyed, stranger]);
     expect(await listed({ until: at(2) })).toEqual([bobs, first]);
     expect(await listed({ since: at(1), until: at(4), integration: "calendar" })).toEqual([stranger, bobs]);
@@ -158,7 +158,7 @@ describe("notifications", () => {
     const { sendOf, listed, forwarded, connect, client, sidecar, statesBecome } = all;
     await connectTwo(all);
     const before = await sendOf("ada@example.com");
-    // Its deletion is an event among its forwards, which no notification belongs to.
+    // The deletion of the connection is an event among its deliveries, without a notification.
     const gone = await sidecar.rest("DELETE", "/connections/ada?provider_config_key=calendar");
     expect(gone.status).toBe(200);
     await connect("ada", { metadata: { email: "ada@example.com" } });
@@ -187,7 +187,7 @@ describe("notifications", () => {
     await connectTwo(all);
     const sent: string[] = [];
     for (let i = 0; i < 12; i += 1) sent.unshift(await all.sendOf("ada@example.com"));
-    // Without its second address the next has a single one: what is read by twenties ends in the middle of a pair.
+    // Without its second address, later notifications have one delivery: a page of twenty ends within a pair.
     files["/latchkey.yaml"] = fileOf({ url: first.url });
     await all.receiving.restart();
     sent.unshift(await all.sendOf("ada@example.com"));
@@ -236,7 +236,7 @@ describe("forwards", () => {
     const { sendOf, forwarded, application, client, statesBecome } = all;
     await connectTwo(all);
     await all.integrate("private-api-key");
-    // One that arrives, one that waits, one that is given up.
+    // One is delivered, one waits, one is given up.
     await sendOf("ada@example.com");
     await statesBecome(State.DELIVERED);
     now += 60_000;
@@ -264,7 +264,7 @@ describe("forwards", () => {
     expect(await codeOf(client().listForwards({ environment, filter: { connectionId: "ada" } }))).toBe(
       Code.InvalidArgument,
     );
-    // Paused is what waits for an address that is: no state of its own in the store.
+    // A delivery is paused if its address is: the store has no such state.
     application.answer = (_, response) => void response.writeHead(410).end();
     await client().replayForwards({ environment, ids: [keyed ?? ""] });
     await expect.poll(() => ids({ states: [State.PAUSED] })).toEqual([keyed, bobs]);
@@ -289,7 +289,7 @@ describe("forwards", () => {
       (await client().listForwards({ ...home, filter: { states } })).forwards.map(({ id }) => id);
     const [third = "", second = "", first = ""] = await forwards();
     const replay = (request: object) => client().replayForwards({ ...home, ...request });
-    // There is still nowhere to send them to.
+    // There is still no destination.
     const { replayed, refused } = await replay({ ids: [first, "nothing"] });
     expect([replayed, refused[first]?.code, refused["nothing"]?.code]).toEqual([0n, "conflict", "not_found"]);
     await environments.updateEnvironment({
@@ -308,7 +308,7 @@ describe("forwards", () => {
     const ids = application.seen.map(({ headers }) => headers["webhook-id"]);
     expect([ids[0], ...ids.slice(1).toSorted()]).toEqual([third, ...[first, second].toSorted()]);
     await expect.poll(() => forwards([State.DELIVERED])).toHaveLength(3);
-    // What has arrived goes out again, under the id by which the application knows it.
+    // A delivered message is sent again, with the id that the application knows.
     const before = (await client().getForward({ ...home, id: first })).attempts.length;
     expect(await replay({ ids: [first] })).toMatchObject({ replayed: 1n });
     expect((await application.got(4)).at(-1)?.headers["webhook-id"]).toBe(first);
@@ -328,7 +328,7 @@ it("addresses are listed with what waits for them; only one that forwards go to 
   const { client, application, sidecar } = await controlling();
   const one = await client().listDestinations({ environment });
   expect(one.destinations).toMatchObject([{ url: application.url, paused: false, pending: 0n }]);
-  // Resuming what is not paused changes nothing, and is nobody's mistake.
+  // Resuming a destination that is not paused changes nothing and is no error.
   const { destination } = await client().resumeDestination({ environment, url: application.url });
   expect(destination?.paused).toBe(false);
   const { events } = await sidecar.client(LogService).listAuditEvents({ action: "destination.resume" });
@@ -379,7 +379,7 @@ it("a key needs the scope, and sees its own environment alone", async () => {
   }
   expect(await codeOf(watch(proxy))).toBe(Code.PermissionDenied);
   expect((await own.listNotifications({})).notifications).toHaveLength(1);
-  // Of another environment: nothing is there, and nothing can be asked for by name.
+  // From another environment nothing is visible, also by id.
   expect((await stranger.listNotifications({})).notifications).toEqual([]);
   expect((await stranger.listForwards({})).forwards).toEqual([]);
   expect((await stranger.listDestinations({})).destinations).toEqual([]);
@@ -430,7 +430,7 @@ it("a watcher is told of what comes and where it goes, of one integration or all
     return { steps, ended: codeOf(watching()) };
   };
   const [everything, calendar] = [told(""), told("calendar")];
-  // Each looks at two collections.
+  // Each one watches two collections.
   await expect.poll(() => sidecar.metric("latchkey_watchers_open")).toBe(4);
   await send({ integration: "private-api-key", body: "{}" });
   await expect.poll(() => everything.steps.length).toBe(3);
@@ -602,7 +602,7 @@ describe("what is kept", () => {
     expect(replayed.refused[former?.id ?? ""]?.code).toBe("not_found");
     const filter = { states: [State.PENDING, State.NO_DESTINATION] };
     expect((await client().replayForwards({ ...home, filter })).replayed).toBe(0n);
-    // Its time comes, and it is taken to nobody.
+    // It becomes due and is not sent.
     now += 10_000;
     await expect.poll(() => sidecar.metric("latchkey_outbox_forwards"), { timeout: 5_000 }).toBe(0);
     expect(other.seen).toEqual([]);

@@ -38,7 +38,7 @@ test("W03 an application that is down for 26 hours gets everything once it is up
   const { port } = new URL(application.url);
   await application.close();
   for (let number = 1; number <= 40; number += 1) expect(await notifyOf(uri, number)).toBe(200);
-  // Each wait of the schedule passes while nobody is there.
+  // Each wait of the schedule passes while the application is down.
   for (const wait of [0, 7_000, 0.2 * hour, 0.8 * hour, 3 * hour, 7 * hour, 13 * hour]) {
     now += wait;
     await sleep(1_500);
@@ -120,7 +120,7 @@ test("W06 410 pauses the address, keeps the queue, and says so; resumed, everyth
   expect(destinations).toMatchObject([{ url: application.url, paused: true, pausedReason: "gone", pending: 3n }]);
   expect(sidecar.logged.filter((line) => line.includes("answered 410"))).toHaveLength(1);
   expect(await sidecar.metric("latchkey_destinations_paused_total")).toBe(1);
-  // It stays so over a restart.
+  // A restart does not change that.
   await receiving.restart();
   await sleep(1_500);
   expect(application.seen).toHaveLength(asked);
@@ -199,7 +199,7 @@ test.each([
       },
     });
     if (before.status !== 201) {
-      // What can be seen to be wrong is not even taken.
+      // An address that is visibly wrong is refused.
       expect(before.status).toBe(400);
       return;
     }
@@ -238,12 +238,12 @@ test("W23 replays go under the same id, one at a time, by id and by what they ha
     replayed: 3n,
   });
   await application.got(7);
-  // One that waits for its retry is sent at once, and once.
+  // A delivery that waits for its retry is sent at once, and once.
   application.answer = (_, response) => void response.writeHead(500).end();
   await notifyOf(uri, 4);
   await application.got(8);
   const waiting = String(application.seen[7]?.headers["webhook-id"]);
-  // Until that is written down it is one that was never tried, and goes out by itself.
+  // Until the attempt is stored, the delivery counts as untried and is sent by itself.
   const tried = async () => (await webhooks.getForward({ environment, id: waiting })).attempts.length;
   await expect.poll(tried).toBe(1);
   application.answer = (_, response) => void setTimeout(() => response.end(), 200);
@@ -312,7 +312,7 @@ test("W25 a destination that takes its time holds up no other", async () => {
   await slow.got(32);
   const beside = await times(100, 21);
   expect(slow.seen.length).toBeLessThanOrEqual(32);
-  // Not one of them waited for a slow one.
+  // None of them waited for a slow one.
   expect(beside.at(-1)).toBeLessThan(2_000);
 }, 30_000);
 
@@ -327,7 +327,7 @@ test("W25 a hundred dead overrides, each with more waiting than may be under way
   const metadata = { calendarWatchResourceUris: [team] };
   for (let i = 0; i < 100; i += 1) await connect(`dead-${i}`, { webhook_url_override: `${dead.url}/${i}`, metadata });
   for (let n = 1; n <= 20; n += 1) await notifyOf(team, n, { "x-cal-channel-id": `channel-${n}` });
-  // As many as may be under way before it is crowded.
+  // As many as may be in progress at once.
   await dead.got(512);
   for (let n = 1; n <= 5; n += 1) {
     await notifyOf(uri, n, { "x-cal-channel-id": "alive" });
@@ -340,7 +340,7 @@ test("first attempts of one channel are made one after another, in the order of 
   const receiving = await startReceiving();
   const { application, notifyOf } = receiving;
   application.answer = (_, response) => void setTimeout(() => response.end(), Math.random() * 20);
-  // Two who write at once, each in its own order.
+  // Two concurrent senders, each in its own order.
   const of = (channel: string) => async () => {
     for (let number = 1; number <= 30; number += 1) await notifyOf(uri, number, { "x-cal-channel-id": channel });
   };

@@ -23,7 +23,7 @@ const success: WebhookAnswer = { status: 200, body: { status: "success" }, heade
 
 let address = "";
 const receipts: WebhookReceipt[] = [];
-/** What stands behind the door: the door's own half is what is looked at here. */
+/** Stands in for the broker: the tests check only the listener's half. */
 let receive: (asked: WebhookReceipt) => WebhookAnswer = () => success;
 
 beforeAll(async () => {
@@ -66,7 +66,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-/** Of the one request that came through. */
+/** The only request that arrived. */
 function only(): WebhookReceipt {
   expect(receipts).toHaveLength(1);
   const [receipt] = receipts;

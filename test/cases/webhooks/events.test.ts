@@ -8,7 +8,7 @@ import { startApplication } from "../../support/peers/application.ts";
 import { type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
 import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
 
-// What the peer's type has besides does not compile here, and neither does what it has no longer.
+// Does not compile if the peer's type gains or loses a field.
 const always = {
   from: true,
   type: true,
@@ -26,7 +26,7 @@ const known = { ...always, ...sometimes } satisfies Record<
   true
 >;
 
-/** An event as an application written for the peer reads it: its fields, all of them, and one of ours. */
+/** Reads an event like an application for the peer: with all its fields, and one that latchkey adds. */
 function eventIn(body: string): NangoAuthWebhookBody {
   const event: NangoAuthWebhookBody = JSON.parse(body);
   expect([...Object.keys(known), "accountChanged"]).toEqual(expect.arrayContaining(Object.keys(event)));
@@ -135,7 +135,7 @@ it("tells of a grant that dies, once, and of the authorization that mends it as 
   const ref = { environment: "dev", integration: "sandbox-files", id };
   const { connection } = await sidecar.client(ConnectionService).getConnection({ ref });
   expect(died).toMatchObject({ error: { type: connection?.stateReason } });
-  // It is dead still, and the application knows.
+  // The connection still fails, and the application was already notified.
   expect((await renew()).status).toBe(424);
   await sleep(200);
   expect(application.seen).toHaveLength(2);

@@ -5,7 +5,7 @@ import { startReceiving } from "../../support/sidecar/receiving.ts";
 const uri = "https://www.googleapis.com/calendar/v3/calendars/ada%40example.com/events?alt=json";
 const changes = "https://www.googleapis.com/drive/v3/changes";
 
-/** What one connection of an integration of this provider holds, and another that a later rule would find. */
+/** The data of one connection of a provider's integration, and of another that a later rule would find. */
 type Row = readonly [provider: string, what: string, held: object, resource: string, other: object];
 
 const rows: readonly Row[] = [

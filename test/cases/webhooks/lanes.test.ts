@@ -19,7 +19,7 @@ const success: WebhookAnswer = { status: 200, body: { status: "success" } };
 
 const receipts: WebhookReceipt[] = [];
 let receive: (asked: WebhookReceipt) => WebhookAnswer | Promise<WebhookAnswer> = () => success;
-/** Of whom nobody knows at once whether there is one. */
+/** Whether the integration exists, for one that is not in memory. */
 let admit: () => Promise<void> | undefined = () => undefined;
 
 beforeEach(() => {
@@ -121,7 +121,7 @@ it("comes to the same on both lanes, to the byte and in what is counted", async 
   expect(await handedOver(fast)).toBe(0);
 });
 
-/** Order and case say nothing, and a date is on one lane. */
+/** Order and case are ignored, and the date, which only one path sends. */
 const linesOf = (top: string) =>
   top
     .split("\r\n")
@@ -132,7 +132,7 @@ const linesOf = (top: string) =>
 it("takes bodies in whatever pieces they come, and many behind one another in their order", async () => {
   const opened = await openDoor(true);
   const wire = await openWire(opened.address);
-  // Of fewer bytes nobody can say what they begin.
+  // Fewer bytes do not tell the start of the request.
   const pieces = ["POST /", ...`${head(post, host, "content-length: 10")}0123456789`.slice("POST /".length)];
   for (const byte of pieces) {
     wire.send(byte);
@@ -204,7 +204,7 @@ it("waits 30 seconds for a body, and no longer; of one that is there it looks at
 
 it("gives the room back of bodies that were broken off, refused or answered", async () => {
   const { address } = await openDoor(true);
-  // Each round is more than the room of all bodies by far.
+  // Each round is far more than the limit for all bodies.
   const large = "a".repeat(4 * 1024 * 1024);
   for (let i = 0; i < 40; i += 1) {
     const wire = await openWire(address);

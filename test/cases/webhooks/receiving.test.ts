@@ -87,7 +87,7 @@ test("W17 too large a body is refused, and none is no body", async () => {
   const address = await addressOf(receiving);
   const large = await fetch(address, { method: "POST", body: Buffer.alloc(10 * 1024 * 1024) }).then(
     ({ status }) => status,
-    // The answer may be cut off with what nobody reads.
+    // The listener may close the connection before the whole response was read.
     () => 413,
   );
   expect(large).toBe(413);
@@ -230,7 +230,7 @@ test("a body for nobody is not read, and bodies that are refused or broken off g
   const receiving = await startReceiving();
   const address = await addressOf(receiving);
   const nobodys = address.replace(/[^/]+$/, "another");
-  // Five times what all bodies may take together, a large one at a time.
+  // Five times the limit for all bodies together, one large body at a time.
   const large = Buffer.alloc(4 * 1024 * 1024, "a");
   for (let i = 0; i < 20; i += 1) {
     const left = new AbortController();

@@ -7,7 +7,7 @@ import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
 const inFlight = 16;
-/** Longer than whoever delivers may do so without the store. */
+/** Longer than a replica may deliver without the store. */
 const outageMs = 20_000;
 
 describe.skipIf(lacks("postgres"))("replicas that forward webhooks over PostgreSQL", () => {

@@ -15,7 +15,7 @@ const token = { type: "OAUTH2", access_token: "a" };
 const uri = (calendar: string) => `https://cal.example/v3/calendars/${calendar}/events`;
 
 const listed = (value: string): Lookup => ({ rule: 0, field: "metadata.calendarWatchResourceUris", values: [value] });
-/** As the rules of the catalogue's `calendar` put it, for a calendar of this address. */
+/** The rules of the catalogue's `calendar`, for a calendar of this address. */
 const rulesFor = (address: string): readonly Lookup[] => [
   listed(uri(encodeURIComponent(address))),
   { rule: 1, field: "connection_config.emailAddressHash", values: [emailHash(address)] },
@@ -156,7 +156,7 @@ it("W14 lets the first rule that finds any win, alone", async () => {
   expect(matched(rulesFor(address))).toEqual({ rule: 1, ids: ["w14-hash"] });
   await watching("w14-list", uri(encodeURIComponent(address)));
   expect(matched(rulesFor(address))).toEqual({ rule: 0, ids: ["w14-list"] });
-  // What has no value for a rule goes on to the next.
+  // A rule without a value is skipped.
   expect(matched(rulesFor(address).map((rule) => (rule.rule < 2 ? { ...rule, values: [""] } : rule)))).toEqual({
     rule: 2,
     ids: ["w14-address"],
@@ -171,7 +171,7 @@ it("W11 names each of 1,000 connections that list the same, once and in their or
       credentials: { kind: { case: "oauth2" as const, value: { accessToken: "a" } } },
       metadata: { calendarWatchResourceUris: [uri("shared"), uri("shared"), uri(id)] },
     }));
-    // The last first, so that the order is nobody's accident.
+    // In reverse, so that the expected order is no accident.
     await running().client(ConnectionService).batchImportConnections({ connections: connections.reverse() });
   }
   expect(idsOf(uri("shared"))).toEqual(ids);
@@ -302,7 +302,7 @@ describe("when a provider looks in other fields than before", () => {
     expect(matched([page("metadata.page", "p")], at).ids).toEqual([]);
     await second.stop();
 
-    // The file says nothing of it: what is changed meanwhile goes on being filed as it was.
+    // The file is gone: changes are still indexed as before.
     const third = await startTestSidecar({ folder: first.folder });
     await third.rest("PATCH", "/connection/metadata", {
       body: { connection_id: "one", provider_config_key: "wiki", metadata: { space: "s2" } },
