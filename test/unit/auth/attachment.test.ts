@@ -10,7 +10,7 @@ const client = { id: "id", secret: "cs", privateKey: rsaKey };
 const aws = { accessKeyId: "AKID", secretAccessKey: "sk", sessionToken: "st", region: "eu-central-1" };
 const hs256 = { algorithm: "HS256", keyField: "secret" };
 
-/** One of each kind, and of those that sign in several ways one of each way. */
+/** One setting for each kind, and for each way of signing of a kind that has several. */
 const settings: readonly Setting[] = [
   { auth: { case: "oauth2", value: {} }, kind: { case: "oauth2", value: { accessToken: "t" } } },
   { auth: { case: "oauth2Client", value: {} }, kind: { case: "oauth2Client", value: { token: "t" } } },
@@ -55,7 +55,7 @@ it.each(settings)("attaches $auth.case under the names it announces (%#)", (sett
   }
 });
 
-/** Whatever a caller may send: any path and query that are printable, any body, headers of all sorts. */
+/** Any request that a caller may send: a printable path and query, any body, many headers. */
 function randomDraft(seed: number) {
   // A linear congruential generator (Numerical Recipes): the same drafts in every run.
   let state = seed;

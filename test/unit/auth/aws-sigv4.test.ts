@@ -191,7 +191,7 @@ it.each<[string, RequestDraft, string]>([
 
 const hash = (text: string | Buffer) => createHash("sha256").update(text).digest("hex");
 const hmac = (key: string | Buffer, text: string) => createHmac("sha256", key).update(text).digest();
-/** Written down from AWS's description, for what no published example has. */
+/** Written from AWS's description, for cases without a published example. */
 function signatureOfCanonical(canonical: string | Buffer, service: string): string {
   const key = hmac(hmac(hmac(hmac(`AWS4${keys.secretAccessKey}`, "20150830"), "us-east-1"), service), "aws4_request");
   const day = `20150830/us-east-1/${service}/aws4_request`;

@@ -42,7 +42,7 @@ export function attachSigning(setting: Setting): SigningAttachment {
   return attachment;
 }
 
-/** What an operator is told; a failure of another kind is none of ours. */
+/** The message for the operator; any other error fails the test. */
 export function refusalOf(setting: Setting): string {
   try {
     attach(setting);

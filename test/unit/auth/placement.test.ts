@@ -7,7 +7,7 @@ import { attachFixed, providerOf, refusalOf, type Setting } from "./fixtures.ts"
 type Placement = MessageInitShape<typeof ApiKeyRulesSchema>;
 type Maker = (token: string, placement?: Placement) => Setting;
 
-/** The kinds whose token or key is sent as it is. */
+/** The kinds whose token or key is sent unchanged. */
 const kinds: readonly (readonly [name: string, settingOf: Maker])[] = [
   [
     "oauth2",

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { sequentialId } from "../../../src/base/ids.ts";
 
-/** More than there are in four digits. */
+/** More than four digits can express. */
 const many = 36 ** 4 + 1_000;
 
 it("makes ids that sort as they were made, however many in one millisecond, and when the clock is set back", () => {

@@ -15,7 +15,7 @@ it("lets so many of a kind in at a time, in their order, and holds up no other k
     await sleep(1);
     open -= 1;
     giveBack();
-    // Twice is once.
+    // A second call has no effect.
     giveBack();
   };
   const all = Promise.all(Array.from({ length: 20 }, (_, i) => one(i)));
@@ -25,7 +25,7 @@ it("lets so many of a kind in at a time, in their order, and holds up no other k
   await all;
   expect(most).toBe(2);
   expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
-  // Nothing is left of them: as many are let in as at first.
+  // The limiter is empty again: as many may enter as at first.
   await Promise.all([one(20), one(21), one(22)]);
   expect(most).toBe(2);
 });

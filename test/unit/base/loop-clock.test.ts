@@ -45,9 +45,9 @@ describe("a clock that stands still while the loop does", () => {
       }),
     );
     const { promise: arrived, resolve } = Promise.withResolvers<void>();
-    // What follows in the loop are timers, and only then what has arrived.
+    // After this come timers, and only then arrived I/O.
     setImmediate(() => {
-      // It is there long before the process looks.
+      // The result is there long before the process reads it.
       void stat(".").then(() => {
         order.push("arrived");
         resolve();

@@ -6,7 +6,7 @@ function spin(ms: number): void {
   for (const until = performance.now() + ms; performance.now() < until; );
 }
 
-/** Busy for so long, and then a turn later: what a loop was busy with is counted once it is through. */
+/** Blocks for this time, and resolves one tick later: a loop's busy time is counted at its end. */
 async function busy(ms: number): Promise<void> {
   await new Promise(setImmediate);
   spin(ms);
@@ -48,7 +48,7 @@ it("forgives nothing that is owed because of a rest that was over long ago", asy
   const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 60 });
   await busy(30);
   expect(share.restMs()).toBeGreaterThan(0);
-  // Less is owed than may be: nothing is forgiven for that.
+  // Less is owed than the maximum, so that nothing is waived.
   while (share.restMs() > 0) await sleep(2);
   await sleep(60);
   await busy(80);

@@ -16,7 +16,7 @@ const lengths = [0, 1, 39, 40, 41, 42, 43, 63, 127, 128, 129, 500, 5_461, 16_383
 const numbers = [0, -0, 1, 0.5, -1, 127, 128, 16_384, 2 ** 31 - 1, -(2 ** 31), 1_767_225_600_000, Number.NaN];
 const longs = [0n, 1n, 127n, 128n, 2n ** 31n, 2n ** 35n + 5n, 10n ** 15n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 63n - 1n];
 
-/** Something of its kind: what is usual, what is empty, and what lies at the edges. */
+/** A value of the field's type: ordinary, empty, or an edge case. */
 function oneOf(random: () => number, field: DescField): unknown {
   const of = <T>(some: readonly T[]): T => some[below(random, some.length)] as T;
   const text = () => (random() < 0.5 ? of(texts) : of(texts.slice(1)).repeat(of(lengths)));
@@ -53,7 +53,7 @@ function messageOf(random: () => number, schema: DescMessage) {
         ? Array.from({ length: below(random, 4) }, () => oneOf(random, field))
         : oneOf(random, field);
   }
-  // Of a version to come.
+  // A field of a later version.
   if (random() < 0.1) message.$unknown = [{ no: 1_000, wireType: 2, data: Uint8Array.of(2, 8, 1) }];
   return message;
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createScanLoop } from "../../../src/base/scan-loop.ts";
 
-/** A loop whose scans end when the test says so. */
+/** A loop whose scans end when the test releases them. */
 function heldLoop() {
   const scans: { end(count?: number): void; fail(error: Error): void }[] = [];
   const failures: unknown[] = [];

@@ -4,7 +4,7 @@ import { createWriteBehind } from "../../../src/base/write-behind.ts";
 
 const [most, few] = [16, 4];
 
-/** However long the machine stands still, a turn takes what a test says. */
+/** A clock that moves only by the test, so that a slow machine does not count. */
 function standingClock() {
   let ms = 0;
   vi.spyOn(performance, "now").mockImplementation(() => ms);
@@ -17,7 +17,7 @@ function standingClock() {
 
 afterEach(() => void vi.restoreAllMocks());
 
-/** So many wait. */
+/** Queues this number of writes. */
 function waiting(count: number) {
   let left = count;
   const pace = createWriteBehind({
@@ -99,7 +99,7 @@ it("rests for as long as its share of the loop says, and goes on by itself", asy
   pace.soon();
   await turn();
   expect(begun).toBe(2);
-  // Nobody who asks for it in between has it begin earlier.
+  // Further requests do not start it earlier.
   pace.soon();
   await turn();
   expect(begun).toBe(2);

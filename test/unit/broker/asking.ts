@@ -22,17 +22,17 @@ type ProviderInit = Extract<MessageInitShape<typeof ProviderSchema>, { $typeName
 export type OAuth2 = Extract<NonNullable<ProviderInit["auth"]>, { case: "oauth2" }>["value"];
 
 interface Way {
-  /** What `LATCHKEY_ALLOW_PRIVATE` would hold. */
+  /** The value of `LATCHKEY_ALLOW_PRIVATE`. */
   readonly allow: readonly string[];
   readonly extraCa?: string | undefined;
   readonly limits?: Partial<UpstreamLimits>;
   readonly now?: () => number;
   readonly resolve?: (host: string) => Promise<{ address: string; family: number }[]>;
-  /** In place of a minute. */
+  /** Replaces the default of a minute. */
   readonly deadlineMs?: number;
 }
 
-/** The real way to providers, and all that may be asked of them. */
+/** The real connections to providers, and the requests that use them. */
 export interface Wayfarer {
   readonly send: SendSmallRequest;
   readonly tokens: TokenEndpoint;
@@ -73,7 +73,7 @@ interface Who {
   readonly connectionConfig?: JsonObject;
 }
 
-/** Who asks: the sandbox's ready-made app unless said. */
+/** The client of a token request; default: the sandbox's predefined app. */
 export function asking({
   provider,
   clientId = "sandbox",
@@ -98,7 +98,7 @@ export function asking({
 
 export const oauth2 = (value: OAuth2): ProviderInit => ({ auth: { case: "oauth2", value } });
 
-/** What it came to when it was no token; a failure of another kind is a defect. */
+/** The failure of a token request; any other error fails the test. */
 export async function failureOf(asked: Promise<unknown>): Promise<TokenFailure> {
   try {
     await asked;
@@ -116,7 +116,7 @@ export async function expectFailure(asked: Promise<unknown>, kind: TokenFailureK
 
 export interface Serving {
   readonly port: number;
-  /** With the scheme that it has. */
+  /** With its scheme. */
   readonly origin: string;
   readonly server: Server;
 }
@@ -134,5 +134,5 @@ export async function serve(listener: RequestListener, tls?: ServerOptions): Pro
   return { port, server, origin: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}` };
 }
 
-/** How a provider on this machine is described: `https`, always. */
+/** The address of a local provider in a description: always `https`. */
 export const secure = (origin: string): string => origin.replace(/^http:/, "https:");

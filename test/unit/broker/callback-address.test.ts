@@ -15,7 +15,7 @@ it("leaves an integration that was stored before the form was decided at creatio
   const addressOf = async () =>
     broker.authorizations.callbackUrl((await broker.integrations.get({ environment: "dev", key: "old" })).value);
   expect(await addressOf()).toMatch(/\/oauth\/callback$/);
-  // Neither a file that declares it, nor a change of something else.
+  // Neither a file that declares it nor an unrelated change has an effect.
   await broker.integrations.declare(wanted);
   expect(await addressOf()).toMatch(/\/oauth\/callback$/);
 });

@@ -29,18 +29,18 @@ export interface OpenBroker {
   import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
   known(id: string): Promise<ConnectionSnapshot>;
   equipment(id: string): Promise<ConnectionSetup>;
-  /** Looks at the health of those whose time has come. */
+  /** Scans the health of the connections that are due. */
   sweepHealth(): Promise<number>;
 }
 
 interface Options {
   readonly retention?: LogRetention;
   readonly publishing?: OAuthApp_Publishing;
-  /** What is sent to providers; unless said, nothing can be. */
+  /** Sends to providers; by default no request can be sent. */
   readonly send?: SendSmallRequest;
   readonly scripts?: ScriptHost;
   readonly runLeaseMs?: number;
-  /** As another replica over the same store, or over what a test sees of it. */
+  /** Opens another replica over the same store, or over the test's view of it. */
   readonly beside?: Pick<OpenBroker, "store" | "backend">;
 }
 
@@ -59,7 +59,7 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
   const { store, backend } = beside ?? (await openStore(world));
   const broker = await openBroker({
     store,
-    // Of a store that one process has for itself, no lease is left to anybody else.
+    // A store of a single process grants no leases to others.
     backend: beside === undefined ? backend : { ...backend, isShared: true },
     catalogue: loadCatalogue(),
     scripts,

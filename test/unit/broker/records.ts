@@ -14,7 +14,7 @@ export const everything: RecordFilter = {
   maxBytes: Number.POSITIVE_INFINITY,
 };
 
-/** As `id action data`, in the order in which they are listed. */
+/** Records as `id action data`, in list order. */
 export async function shown(records: SyncRecords, of: RecordsOf, filter: Partial<RecordFilter> = {}) {
   const { records: page } = await records.list(of, { ...everything, ...filter });
   return page.map(({ record }): readonly [string, string, JsonObject] => [

@@ -5,12 +5,12 @@ import type { Change } from "../../../src/store/contract.ts";
 import { openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";
 
-/** A connection whose credentials have run out, over a real store; and a provider that renews whatever it is asked to. */
+/** A connection with expired credentials over a real store, and a provider that always refreshes. */
 async function expired() {
   const world = testWorld();
   const spent: string[] = [];
   const send: SendSmallRequest = async ({ method, body = "" }) => {
-    // The keys of its id_tokens, which nobody needs here.
+    // The keys of its ID tokens, which these tests do not need.
     if (method !== "POST") return { status: 404, header: () => undefined, fields: [], body: Buffer.alloc(0) };
     spent.push(new URLSearchParams(String(body)).get("refresh_token") ?? "");
     const tokens = {

@@ -17,7 +17,7 @@ import { openTestStore, testWorld } from "./world.ts";
 const of = contacts();
 const ids = 60;
 
-/** Two replicas that save, each with half of the ids, so that a test knows what came last of each. */
+/** Two replicas that each save half of the ids, so that the test knows the last change of each. */
 async function openReplicas(backends: readonly Backend[]): Promise<readonly SyncRecords[]> {
   const world = testWorld();
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
@@ -37,7 +37,7 @@ async function openReplicas(backends: readonly Backend[]): Promise<readonly Sync
   return replicas;
 }
 
-/** What a reader has who does nothing but follow cursors. */
+/** The state of a reader that only follows cursors. */
 function startReader(records: SyncRecords, random: () => number) {
   const state = new Map<string, JsonObject>();
   let cursor = "";
@@ -91,7 +91,7 @@ function startWriter(records: SyncRecords, random: () => number, own: (id: numbe
   return { state, step: () => steps[below(random, steps.length)]?.() };
 }
 
-/** Any two texts of JSON with the same keys are one. */
+/** JSON with the same keys in another order counts as equal. */
 const sorted = (state: ReadonlyMap<string, JsonObject>) => new Map([...state].sort(([a], [b]) => (a < b ? -1 : 1)));
 
 async function follows(backends: readonly [Backend, Backend], rounds: number): Promise<void> {
@@ -103,7 +103,7 @@ async function follows(backends: readonly [Backend, Backend], rounds: number): P
   let over = false;
   const reading = readers.map(async (reader) => {
     while (!over) {
-      // Whoever has come to the end waits a little.
+      // A reader at the end waits a little.
       if (!(await reader.readOn())) await new Promise((resolve) => setImmediate(resolve));
     }
     while (await reader.readOn());

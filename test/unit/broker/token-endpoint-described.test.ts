@@ -26,7 +26,7 @@ const saying =
   };
 const good = saying(201, { access_token: "at" });
 
-/** Asks a provider whose description makes its token request up, and shows what came there. */
+/** Sends a token request that the provider's description defines, and returns what arrived. */
 async function described({ kind = "twoStep", rules, fields, answer = good, privateKey, connectionConfig }: Setting) {
   const provider = await startProvider(answer);
   const at = `https://127.0.0.1:${provider.port}`;
@@ -37,7 +37,7 @@ async function described({ kind = "twoStep", rules, fields, answer = good, priva
     ...(connectionConfig === undefined ? {} : { connectionConfig }),
   });
   const asked = tokens.ask({ ...who, grant: { type: "described", fields } });
-  // Whoever expects a failure looks at it.
+  // A test that expects a failure handles it itself.
   asked.catch(() => {});
   const requests = (): readonly RecordedRequest[] => provider.connections.flatMap((one) => one.requests());
   await asked.catch(() => {});

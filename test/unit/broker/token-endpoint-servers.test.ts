@@ -39,7 +39,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
 
   let folder: string;
 
-  // For the whole file: making certificates takes longer than any test.
+  // Once for the whole file: creating certificates takes longer than any test.
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "latchkey-test-"));
     ca = createAuthority(folder, "authority");
@@ -117,7 +117,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       jwks: { keys: [signing] },
       cookies: { keys: ["one"] },
     });
-    // What it warns of is that it is no production.
+    // It warns that it is not for production.
     listener = provider.callback();
     const way = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString(), now });
     const all: TokenParties = asking({
@@ -131,7 +131,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       ...who,
     });
 
-    /** As a user's consent brings it. */
+    /** Gets a code by a user's consent. */
     async function code(more: Record<string, unknown> = {}): Promise<string> {
       const grant = new provider.Grant({ accountId: "ada", clientId: "app" });
       grant.addOIDCScope(offline);
@@ -174,7 +174,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     expect(requests.filter((line) => line === "GET /jwks")).toHaveLength(1);
     const next = await tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: got.refreshToken ?? "" } });
     expect(next.refreshToken).not.toBe(got.refreshToken);
-    // Of a renewal too, by the keys that were there.
+    // Also for a refresh, with the cached keys.
     expect([next.raw["id_token"], requests.filter((line) => line === "GET /jwks").length]).toEqual([next.idToken, 1]);
     const spent = tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: got.refreshToken ?? "" } });
     await expectFailure(spent, "grant_dead", "invalid_grant");
@@ -227,7 +227,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       const toToken = () => requests.filter((line) => line === "POST /token").length;
       expect((await tokens.ask({ ...who, grant: own })).accessToken).not.toBe("");
       expect(toToken()).toBe(Math.abs(skewMs) > 60_000 ? 2 : 1);
-      // What was learnt is kept.
+      // The learned setting is kept.
       await tokens.ask({ ...who, grant: own });
       expect(toToken()).toBe(Math.abs(skewMs) > 60_000 ? 3 : 2);
     },
@@ -281,7 +281,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     });
     await tokens.ask({ ...asking({ provider: oauth2(rules), ...held }), grant: own });
     const [first, second] = assertions;
-    // An issuer that nobody knows is stood in for by exactly the endpoint.
+    // With an unknown issuer, the audience is exactly the endpoint.
     expect([first?.["aud"], second?.["aud"]]).toEqual(["https://issuer.example/", `${origin}/token`]);
     expect(first?.["jti"]).not.toBe(second?.["jti"]);
     expect(first).toMatchObject({ iss: "app", sub: "app", secret: false });
@@ -382,7 +382,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     const oauth1 = { auth: { case: "oauth1" as const, value: { requestTokenUrl: `${origin}/oauth1` } } };
     await tokens.requestToken({ ...as(oauth1), callback: "oob" });
     expect(shown).toEqual([
-      // What a provider says of itself it says to everybody.
+      // The provider's metadata are public.
       "undefined /metadata",
       "client /mtls",
       "client /revoke",
@@ -402,7 +402,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     });
     const { tokens } = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
     const who = asking({ provider: oauth2({ tokenUrl: `${origin}/token` }) });
-    // With TLS 1.3 the server says so only once our request is on its way.
+    // With TLS 1.3 the server refuses only after the request is on its way.
     expect((await failureOf(tokens.ask({ ...who, grant: own }))).kind).toBe("uncertain");
     await expectFailure(
       tokens.ask({ ...who, client: { id: "app", secret: "s", ...certificate }, grant: own }),

@@ -16,7 +16,7 @@ const many = (count: number, secret?: true) =>
     ...(secret && { secret }),
   }));
 
-/** A backend that says how many of its snapshots are open. */
+/** A backend that counts its open snapshots. */
 function counting(backend: Backend): Backend & { readonly open: () => number } {
   let open = 0;
   return {
@@ -88,7 +88,7 @@ it("lets go of the snapshot when whoever takes the backup leaves, or is told to"
     seen.push(piece.case);
     told.abort();
   }
-  // Cut off: what says that it is whole does not come.
+  // Truncated: the end marker is missing.
   expect(seen).toEqual(["chunk"]);
   expect(backend.open()).toBe(0);
 });
@@ -154,7 +154,7 @@ it("takes nothing for damaged that was replaced while it was read", async () => 
   await store.commit([{ key: "a", value: bytes("1"), secret: true }]);
   const [now] = await backend.list({ from: "a", to: "b", limit: 1 });
   if (now === undefined) throw new Error("it is there");
-  // As if a re-seal had come to its end since this was read.
+  // As if re-encryption had finished after this was read.
   const before = { ...now, value: Buffer.concat([Buffer.of(1, 0, 0, 0, 99), now.value.subarray(5)]) };
   const { scrub } = upkeepOf({
     async *scrub() {
@@ -226,11 +226,11 @@ it("F04 says of each seal key whether the store could do without it", async () =
     sealedValues,
     isNeeded,
   });
-  // Of the old key's data keys one seals, and one authenticates.
+  // Of the old key's data keys, one encrypts and one authenticates.
   expect(await keys()).toEqual([use("fresh", 1, 1, true), use("old", 2, 3, true), use("spare", 0, 0, false)]);
   await all(upkeep.reseal(asked));
   expect(await keys()).toEqual([use("fresh", 2, 4, true), use("old", 0, 0, false), use("spare", 0, 0, false)]);
-  // And so it is.
+  // And the store opens without them.
   const { store: without } = await openUpkeep([fresh], before.backend);
   expect((await without.get("k000001"))?.value[0]).toBe(1);
 });

@@ -7,7 +7,7 @@ import type { Backend } from "../../../src/store/contract.ts";
 import { openLevelStore } from "../../../src/store/level/level.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 
-/** A world whose clock a test turns by hand. */
+/** A world whose clock the test moves. */
 export interface TestWorld extends World {
   readonly logged: readonly string[];
   advance(ms: number): void;
@@ -28,7 +28,7 @@ export function testWorld(): TestWorld {
   };
 }
 
-/** A store of one test; or again the one of before, in its folder. */
+/** Opens a test's own store, or an earlier one in its folder. */
 export async function openTestStore({ log, metrics }: World, folder?: string): Promise<Backend> {
   const store = await openLevelStore({ folder: folder ?? join(await temporaryFolder(), "store"), log, metrics });
   onTestFinished(() => store.close());

@@ -28,7 +28,7 @@ it("has scripts use as much as the file says, and as always where it says nothin
     runsPerIntegration: 3,
     limits: { ...limits, toolCallsAtOnce: 2, outputBytes: 2_048, logLines: 0, logLineBytes: 100 },
   });
-  // Of one integration no more than of all.
+  // The limit of one integration may not exceed that of all.
   expect(read("scripts: { runs: 4 }")).toEqual({ ...defaultScripts, runs: 4, runsPerIntegration: 4 });
 });
 

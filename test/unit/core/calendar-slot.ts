@@ -6,7 +6,7 @@ import type { Slot } from "../../../src/broker/channels/rules/slot.ts";
 import type { StoredChannel } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 
-/** The slot of a calendar's events, whose provider gives a channel a week: as wished, asked for, made, renewed. */
+/** The channel slot of a calendar's events, at a provider that gives channels a week: requested, created, renewed. */
 export const dayMs = 86_400_000;
 export const lifeMs = 7 * dayMs;
 export const t0 = 1_800_000_000_000;

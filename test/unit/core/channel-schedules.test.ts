@@ -31,14 +31,14 @@ const stepsOfSchedule = 60;
 const knownResource = "resource";
 
 /**
- * Two keepers, a provider that fails in every way there is, processes that die between any two steps, and clocks that
- * jump. A keeper reads, decides and commits over exactly what it read, as `broker/channel-slots` does.
+ * Two replicas, a provider with every kind of failure, crashes between any two steps, and clocks that jump. A replica
+ * reads, decides and commits under the revision it read, as `broker/channel-slots` does.
  */
 function runSchedule(seed: number): { steps: number; made: number } {
   const random = seeded(seed);
   const chance = (share: number) => random() < share;
   let nowMs = 1_800_000_000_000;
-  /** By the provider's clock, which does not jump. */
+  /** The provider's clock, which does not jump. */
   let providerMs = nowMs;
   let ids = 0;
   let jumped = 0;
@@ -59,7 +59,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     for (const one of [...put, ...gone]) {
       if (seen.get(idOf(one))?.revision !== stored.get(idOf(one))?.revision) return false;
     }
-    // A first one rests on nobody having or wanting one.
+    // A first channel requires that none exists and none was requested.
     revision += 1;
     for (const one of put) stored.set(idOf(one), { value: one, revision });
     for (const one of gone) stored.delete(idOf(one));
@@ -159,7 +159,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     for (const [id, { token, untilMs }] of provider) {
       if (untilMs <= providerMs) continue;
       const known = stored.get(id)?.value;
-      // Whose clock jumped may think that it is over; its token is known all the same.
+      // A replica with a jumped clock may think that it has expired, but still knows its token.
       if (known === undefined) throw new Error(`schedule ${seed}: ${id} is at the provider and not known`);
       if (known.tokenHash !== token) throw new Error(`schedule ${seed}: ${id} would be refused its notifications`);
       if (jumped === 0 && isOver(known)) throw new Error(`schedule ${seed}: ${id} is given up and lives`);
@@ -190,15 +190,15 @@ function runSchedule(seed: number): { steps: number; made: number } {
     check();
   }
 
-  // Then all goes well, for long enough.
+  // From now on nothing fails, for long enough.
   isQuiet = true;
   keepers.fill(undefined);
   for (let round = 0; round < 40; round += 1) {
     pass(3_700_000);
     for (const _ of tend());
   }
-  // What has been replaced is stopped by a keeper, if whoever replaced it has not. That round may be one of renewal
-  // itself, and what it replaces is still claimed; the one after it is not.
+  // A replaced channel is stopped in a later round if its replacement did not stop it. That round may itself renew, and
+  // its replaced channel is still claimed; the round after it stops that one.
   for (let round = 0; round < 2 && slotOf(read()).some((one) => stateOf(one) === State.STOPPING); round += 1) {
     pass(claimMs);
     for (const _ of tend());

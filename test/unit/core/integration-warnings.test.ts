@@ -21,7 +21,7 @@ it("says that refresh tokens of an app in testing die in seven days", () => {
   const [warning] = warningsFor("google-drive", { publishing: TESTING, scopes: ["openid", file] });
   expect(warning).toMatchObject({ code: "short_lived_refresh_tokens", scopes: [file] });
   expect(warning?.message).toMatch(/Google Drive die 7 days after/);
-  // A scope that nobody has described is not among the exempt ones.
+  // An unknown scope is not exempt.
   expect(codesFor("google-drive", { publishing: TESTING, scopes: ["https://www.googleapis.com/auth/new"] })).toEqual([
     "short_lived_refresh_tokens",
   ]);
@@ -75,7 +75,7 @@ it("tells when more than nine tenths of an account's refresh tokens are used up"
   const warning = refreshTokensUsedUp(google, 91);
   expect(warning?.code).toBe("refresh_tokens_used_up");
   expect(warning?.message).toMatch(/^91 of the 100 refresh tokens that one account of Google Workspace/);
-  // Where there is no such bound, nobody counts.
+  // Without such a limit nothing is counted.
   expect(refreshTokensUsedUp(catalogue.get("slack") ?? google, 1_000)).toBeUndefined();
 });
 
@@ -87,6 +87,6 @@ it("warns of webhooks that nothing proves, where a secret could", () => {
   expect(codeOf("github", { ...none, webhookSecret: "s" })).toBeUndefined();
   expect(codeOf("hubspot", none)).toBe("webhooks_unproven");
   expect(codeOf("hubspot", app)).toBeUndefined();
-  // Each channel has a token of its own; the others send nothing that could be proven.
+  // Each channel has its own token; the other providers send nothing that could be verified.
   for (const name of ["calendar", "google-drive", "salesforce", "nobody"]) expect(codeOf(name, none)).toBeUndefined();
 });

@@ -65,7 +65,9 @@ const categories = [
 ];
 
 const secret = "s3cr3t-canary";
-/** Those that send nothing, or of which nothing is known: Salesforce's messages are SOAP, and not signed. */
+/**
+ * Providers that send no notifications, or whose notifications are unknown or unsigned (Salesforce's SOAP messages).
+ */
 const silent = [...others, "file-storage", "unified", "salesforce"];
 
 /** Sample credentials of the kinds that the catalogue has. */
@@ -93,7 +95,7 @@ describe.each(all)("%s", (name, provider) => {
 
   it("is read from the file of its name, and survives the wire", () => {
     expect(files).toContain(`${name}.yaml`);
-    // Edited and not generated anew (`npm run generate`), it would not be what latchkey loads.
+    // An edited file without `npm run generate` would differ from what latchkey loads.
     expect(readProvider(parse(textOf(`${name}.yaml`)))).toEqual(provider);
     expect(fromBinary(ProviderSchema, toBinary(ProviderSchema, provider))).toEqual(provider);
   });
@@ -127,7 +129,7 @@ describe.each(all)("%s", (name, provider) => {
   it("leads nowhere else, whatever a connection says", () => {
     const names = connectionFields.map((field) => field.name);
     const evils = ["evil.test", "evil.test/x", "https://evil.test", "evil.test#", "x@evil.test", "evil.test\\"];
-    // Whose host the customer names is the customer's to choose.
+    // If the customer names the host, the customer chooses it.
     const isOwn = name.startsWith("private-api-");
     for (const evil of isOwn ? evils.slice(1) : evils) {
       const config = Object.fromEntries(names.map((of) => [of, evil]));
@@ -162,7 +164,7 @@ describe.each(all)("%s", (name, provider) => {
       expect(request?.path).toMatch(/^\/[^/]/);
       expect([field, value]).not.toContain("");
     }
-    // Nobody can ask an API of which nothing is known.
+    // An unknown API cannot be verified.
     if (real.includes(name)) expect(verification?.request?.path).toMatch(/^\/[^/]/);
     for (const request of [...rules.map((rule) => rule.request), verification?.request]) {
       const used = [...(request?.path ?? "").matchAll(/\$\{connectionConfig\.(\w+)\}/g)].map(([, one]) => one);

@@ -32,7 +32,7 @@ it("finds every mistake at once, and says where", () => {
     verification: { request: { method: "GET", path: "//evil.example" } },
     channel: {
       resources: { events: { watch: { path: "/x" } } },
-      // Of no number can it be told whether that message came.
+      // Without a number a lost message cannot be detected.
       sequential_numbers: true,
       stop: { method: "POST", path: "/x", body: "${id}" },
     },
@@ -91,7 +91,7 @@ it("lets a connection name a part of a URL that a field describes, and no other"
   for (const [url, fields] of [
     ["https://${connectionConfig.shop}.a.example/x", []],
     ["https://${connectionConfig.shop}.a.example/x", [{ name: "shop" }]],
-    // A suffix says nothing of a path.
+    // A suffix does not restrict a path.
     ["https://a.example/${connectionConfig.host}/x", [host]],
     ["https://x${connectionConfig.shop}.a.example/x", [shop]],
     ["https://${connectionConfig.shop}x.a.example/x", [shop]],

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { forbiddenKind } from "../../../src/relay/address.ts";
 
-/** First and last addresses of what is refused; between them, and around, the tests below look. */
+/** The first and last addresses of each refused range; the tests probe between and around them. */
 const refused: Readonly<Record<string, readonly string[]>> = {
   "this network": ["0.0.0.0", "0.255.255.255"],
   private: ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"],
@@ -58,7 +58,7 @@ it("judges an IPv6 address that carries an IPv4 one by what it carries, in every
   for (const address of ["::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::a9fe:a9fe"]) {
     expect(forbiddenKind(address), address).toBe("link-local");
   }
-  // A translator of somebody's own leads where it likes, whatever the address says; a NAT64 in between does not.
+  // A network's own NAT64 prefix may lead anywhere, whatever the address; the well-known one does not.
   for (const address of [
     "::ffff:8.8.8.8",
     "2002:808:808::1",

@@ -118,7 +118,7 @@ it("takes exactly as much as is allowed", async () => {
 });
 
 it("knows that nothing was sent while the connection did not stand", async () => {
-  // Takes the connection, and never says hello.
+  // Accepts the connection, and never starts TLS.
   const mute = createServer(() => {});
   await once(mute.listen(0, "127.0.0.1"), "listening");
   const { port } = mute.address() as { port: number };

@@ -32,7 +32,7 @@ it("X01 kills a script that spins, and nobody else waits for it", async () => {
   clearInterval(timer);
   expect(failure(ran)).toMatchObject({ code: "busy" });
   expect(performance.now() - began).toBeGreaterThan(590);
-  // Had it been in this thread, there would have been none.
+  // If the script had run in this thread, there would be none.
   expect(ticks).toBeGreaterThan(20);
 });
 
@@ -251,7 +251,7 @@ it.each([
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
-  // In the same thread, and half done while the other fails.
+  // In the same thread, and half done when the other fails.
   const other = at.run("other", { tool: () => held.then(() => ({ status: 200, headers: {}, data: 1 })) });
   const ran = await at.run("it");
   release();
@@ -332,7 +332,7 @@ it("X01 ends a thread that one step of the engine holds, tells what waited in it
   timeout: 60_000,
 }, async () => {
   const at = await hosted({
-    // A search of many hours, during which the engine asks nobody.
+    // A search of many hours, in which the engine never checks for interruption.
     "calendar/actions/it.ts": action("return 'a'.repeat(8_000_000).indexOf('a'.repeat(4_000_000) + 'b');"),
     "calendar/actions/other.ts": action("await nango.get({ endpoint: '/' }); return 'well';"),
   });

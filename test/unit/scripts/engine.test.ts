@@ -19,7 +19,7 @@ async function openPictured() {
   };
 }
 
-/** What lies in a machine's memory, but for where it lies. */
+/** The memory of a machine, in pages. */
 const pagesOf = (machine: Machine): number => machine.picture().pages;
 const contents = (machine: Machine): Buffer => Buffer.concat(machine.picture().pieces.map(({ bytes }) => bytes));
 
@@ -27,7 +27,7 @@ it("X02 gives a run nothing of what was in the memory that it gets", async () =>
   const { restore } = await openPictured();
   const first = await restore();
   const fresh = contents(first);
-  // What fits into the memory that it began with, so that it is used again.
+  // Fits into the initial memory, so that the machine is reused.
   first.enter("go", String(2 ** 20), "");
   const dirty = pagesOf(first);
   expect(contents(first).includes(Buffer.alloc(1_000, 0xa7))).toBe(true);
@@ -52,7 +52,7 @@ it("X02 gives a run one memory that has grown, wiped, and no more than one; noth
   expect(pagesOf(second)).toBe(grown);
   expect(contents(second).equals(fresh)).toBe(true);
   expect(pagesOf(await restore())).toBe(size);
-  // It needed no more than it would have had: the next is not made to wipe 64 MiB.
+  // It needed no more than its usual memory: the next run does not have to clear 64 MiB.
   second.release();
   expect(pagesOf(await restore())).toBe(size);
 });
@@ -77,7 +77,7 @@ it("lets nobody into a machine that is gone", async () => {
   first.release();
   expect(() => first.enter("go", "1", "")).toThrow("gone");
   expect(() => first.settle()).toThrow("gone");
-  // Given back twice, it would be two machines' at once.
+  // Given back twice, it would be used by two at once.
   first.release();
   const [third, fourth] = [await restore(), await restore()];
   third.enter("go", String(2 ** 20), "");

@@ -24,7 +24,7 @@ async function mistakesOf(file: string, text: string, others: Readonly<Record<st
   return at.host.broken().find((one) => one.file === file)?.mistakes;
 }
 
-/** Until the host has heard of it, or the test is over its time. */
+/** Waits until the host has noticed, or the test times out. */
 async function until(at: Pick<Hosted, "host">, is: () => boolean): Promise<void> {
   while (!is()) {
     await new Promise<void>((resolve) => {

@@ -2,7 +2,7 @@ import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
 import { action, failure, hosted, output } from "./hosting.ts";
 
-/** The same text evaluated in a script and here: what people expect is what Node does. */
+/** Evaluates the same text in a script and here: scripts should behave like Node. */
 async function both(expressions: readonly string[], imports = "") {
   const list = expressions.map((one) => `() => (${one})`).join(",\n");
   const body = `return [${list}].map((run: any) => { try { return run(); } catch (e: any) { return "threw " + e.name; } });`;

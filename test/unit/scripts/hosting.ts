@@ -13,14 +13,14 @@ import {
 import { createScriptHost, type HostLimits, type ScriptHostOptions } from "../../../src/scripts/host.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 
-/** A host over a folder of its own, with real threads. */
+/** A host over its own folder, with real threads. */
 export interface Hosted {
   readonly host: ScriptHost;
   readonly folder: string;
   readonly logged: readonly string[];
-  /** As editors and deployments do it: another file, put in the old one's place. */
+  /** Replaces the file by another one, as editors and deployments do. */
   write(file: string, text: string): Promise<void>;
-  /** Runs the action of this name; `calls` and `lines` are what it asked and said. */
+  /** Runs the action of this name; `calls` and `lines` are its tool calls and output. */
   run(name: string, options?: RunOptions): Promise<Ran>;
 }
 

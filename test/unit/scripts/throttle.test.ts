@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { action, failure, type Hosted, hosted, output } from "./hosting.ts";
 
-/** Spins once it has said that it began, unless it is told not to. */
+/** Reports its start and then spins, unless its input says otherwise. */
 const spins = action("await nango.getMetadata(); if (input.spins) for (;;); return 'done';");
 const busyMs = 150;
-/** As long as it took, ten times, but for what a clock rounds. */
+/** Ten times as long as the run took, less clock rounding. */
 const restMs = busyMs * 9;
 
-/** Runs it, and says when it began. */
+/** Runs it, and returns when it started. */
 async function run({ run }: Hosted, input: { readonly spins: boolean }, signal = new AbortController().signal) {
   let beganAt = Number.NaN;
   const ran = await run("it", {

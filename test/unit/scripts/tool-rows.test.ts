@@ -35,7 +35,7 @@ it("begins a few in a turn of the loop, none that is not wanted, and all at once
   ended.beginAll();
   expect(begun).toEqual(["a1", "a2"]);
   gone.clear();
-  // How many turns that takes is the loop's: where it stood still, it rests before the first.
+  // The number of ticks depends on the loop: after a pause it may delay the first.
   let [seen, mostInTurn] = [begun.length, 0];
   await until(() => {
     mostInTurn = Math.max(mostInTurn, begun.length - seen);

@@ -47,7 +47,7 @@ const vectors: readonly Vector[] = [
     signature: "MdpQcU8iPSUjWoN/UDMsK2sui9I=",
   },
   {
-    // Not the signature that the RFC prints: see its erratum 2550.
+    // Differs from the signature in the RFC: see its erratum 2550.
     name: "query and form of RFC 5849, section 3.4.1",
     draft: draftOf("POST", "http://EXAMPLE.COM/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b", form("c2&a3=2+q")),
     consumer: ["9djdj82h48djs9d2", "j49sk3j29djd"],

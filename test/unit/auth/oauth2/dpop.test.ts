@@ -47,7 +47,7 @@ it("makes the proof of the RFC's figure 13, but for the key and what that signs"
 it.each([
   ["https://api.example.com/a%2Fb/../c;d?x=1", "https://api.example.com/a%2Fb/../c;d"],
   ["https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443/"],
-  // Where the operator lets a provider be spoken to in the open, that is what the provider sees.
+  // Where the operator allows plain HTTP, the provider sees an http address.
   ["http://127.0.0.1:3010/a", "http://127.0.0.1:3010/a"],
 ])("names %s without its query, as it is sent", (url, htu) => {
   expect(proofFrom(attachSigning(bound(key)).sign(draftOf("PATCH", url)).headers).claims).toMatchObject({

@@ -24,7 +24,8 @@ it.each([
   [500, undefined, "passing"],
   [500, "invalid_grant", "passing"],
   [503, undefined, "passing"],
-  // What stands behind a gateway may have acted, and its answer is lost; a gateway that says why it refused has not.
+  // Behind a gateway the server may have acted although its answer is lost; a gateway that gives a reason has not
+  // forwarded.
   [502, undefined, "uncertain"],
   [504, undefined, "uncertain"],
   [502, "server_error", "passing"],

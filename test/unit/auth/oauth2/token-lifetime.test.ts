@@ -50,7 +50,7 @@ it.each([
   ["iso", "2026-01-01T02:01:00.000+02:00", 60_000],
   ["iso", "2025-01-01T00:00:00Z", 0],
   ["iso", "2999-01-01T00:00:00Z", tenYears],
-  // Never guessed: seconds are seconds, also where they could be milliseconds.
+  // Never guessed: seconds stay seconds, even if milliseconds are plausible.
   ["s", now, tenYears],
   ["ms", now / 1_000, 0],
   ["iso", now / 1_000, undefined],

@@ -37,7 +37,7 @@ async function startPlace(answerAfterMs: () => number): Promise<Place> {
   return { sessions, port, served: () => served };
 }
 
-/** Asks over HTTP/2 as connect-node does: a session that is kept, a new one when it is told to leave, no second try. */
+/** Sends HTTP/2 requests like connect-node: a kept session, a new one after GOAWAY, no retry. */
 function startCallers({ count, port }: { readonly count: number; readonly port: () => number }) {
   const failed: string[] = [];
   let answered = 0;
@@ -88,7 +88,7 @@ describe("a session that is left", () => {
       old.sessions.leave();
       place = next;
       await sleep(30);
-      // On a machine that is busy with something else they come later.
+      // On a busy machine they arrive later.
       await expect.poll(callers.answered).toBeGreaterThan(count);
       const before = callers.answered();
       old.sessions.drain();
@@ -135,7 +135,7 @@ describe("a session that is left", () => {
     const second = await ask("second");
     expect(second.session).toBe(first.session);
     await sleep(600);
-    // Nobody has been answered, and yet it has been told: what follows goes elsewhere.
+    // Before the first answer GOAWAY was sent: later requests use another session.
     expect(answers).toEqual([]);
     const third = await ask("third");
     expect(third.session).not.toBe(first.session);

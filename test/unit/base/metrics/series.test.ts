@@ -4,7 +4,7 @@ import { createTallies, createTimings } from "../../../../src/base/metrics/serie
 
 const bounds = [0.001, 0.1, 1];
 
-/** What a registry with these in it shows. */
+/** The exposition of a registry with these metrics. */
 function textOf(...metrics: readonly unknown[]): Promise<string> {
   const registry = new Registry();
   for (const metric of metrics) registry.registerMetric(metric as Counter);
@@ -37,7 +37,7 @@ it("shows what prom-client's own instruments show", async () => {
   theirs.gauge.dec();
   ours.gauge.series({}).add(3);
   ours.gauge.series({}).add(-1);
-  // On a bound, between two, and beyond the last.
+  // On a bound, between two, and above the last.
   for (const seconds of [0.001, 0.0011, 0.5, 1, 7]) {
     theirs.histogram.observe({ door: "data" }, seconds);
     ours.histogram.series({ door: "data" }).observe(seconds);

@@ -37,7 +37,7 @@ async function list({ broker }: OpenBroker, asked: About = {}, size = 1_000): Pr
   return seen;
 }
 
-/** Rounds of housekeeping, each a minute after the other. */
+/** Rounds of housekeeping, a minute apart. */
 async function keepHouse({ broker }: OpenBroker, world: TestWorld, rounds = 1): Promise<void> {
   for (let i = 0; i < rounds; i += 1) {
     world.advance(60_000);
@@ -45,7 +45,7 @@ async function keepHouse({ broker }: OpenBroker, world: TestWorld, rounds = 1): 
   }
 }
 
-/** Everything that lies in the store for logs. */
+/** All keys of logs in the store. */
 const keysLeft = async ({ store }: OpenBroker) =>
   (await store.list({ from: "log", to: "log~", limit: 100_000 })).length;
 

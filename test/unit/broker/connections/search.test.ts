@@ -54,7 +54,7 @@ async function openListing(places: readonly Place[]) {
 const refsOf = ({ items }: Awaited<ReturnType<ConnectionListing["list"]>>) =>
   items.map(({ ref }) => `${ref?.integration}/${ref?.id}`);
 
-/** All pages of this size, from the first to the last. */
+/** All pages of this size. */
 async function pagesOf(
   listing: ConnectionListing,
   query: ConnectionQuery,
@@ -115,12 +115,12 @@ it.each([1, 2, 3, 5, 100])("shows each once, in pages of %i, through whatever le
     const pages = await pagesOf(listing, query, size);
     const whole = refsOf(await listing.list(query, { size: 100, token: "" }));
     expect(pages.flat()).toEqual(whole);
-    // Without a search no page is short but the last, and no empty one follows it.
+    // Without a search, only the last page may be short, and none is empty.
     if (query.search === "") expect(pages.map((page) => page.length)).toEqual(sizesOf(whole.length, size));
   }
 });
 
-/** How long the pages of so many are. */
+/** The lengths of the pages for this number of entries. */
 const sizesOf = (count: number, size: number): number[] =>
   count <= size ? [count] : [size, ...sizesOf(count - size, size)];
 

@@ -6,7 +6,7 @@ import { testWorld } from "../world.ts";
 
 const apart = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A broker over a real store, of which as many reads fail as is said, from now on. */
+/** A broker over a real store in which the next reads fail, as many as set. */
 async function failing() {
   const all = await openTestBroker(testWorld());
   for (const id of ["ada", "bob"]) await all.import(id, { case: "oauth2", value: { accessToken: `token-of-${id}` } });
@@ -24,7 +24,7 @@ async function failing() {
   return { ...all, counted };
 }
 
-/** How it ends, and after how many milliseconds. */
+/** The outcome, and its time in milliseconds. */
 async function timed({ broker }: OpenBroker, id: string): Promise<{ readonly came: string; readonly ms: number }> {
   const since = performance.now();
   const came = await broker.live.get(refOf(id)).then(
@@ -61,7 +61,7 @@ it("says within about a second that the store is away, and from then on at once"
   expect(Math.max(...late.map(({ ms }) => ms))).toBeLessThan(200);
   expect(all.counted.asked - asked).toBeLessThan(10);
 
-  // As soon as it has answered, it is waited for as before.
+  // As soon as the store answers again, callers wait for it as before.
   all.counted.left = 0;
   expect((await timed(all, "ada")).came).toBe("ada");
   all.counted.left = 1;

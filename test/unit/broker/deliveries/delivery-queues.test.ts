@@ -32,7 +32,7 @@ const to = (overrideUrl: string, about: Partial<QueuedForward> = {}): QueuedForw
 function queuesOf({ perDestination = 2, most = 1_000, paused = new Set<string>() } = {}) {
   const isPaused = ({ overrideUrl }: Pick<QueuedForward, "overrideUrl">) => paused.has(overrideUrl);
   const queues = createDestinationQueues({ mostPerDestination: () => perDestination, most, isPaused });
-  /** All that can be begun now. */
+  /** Starts every delivery that may start now. */
   function begin(nowMs = 1_000): StartedDelivery[] {
     const all: StartedDelivery[] = [];
     for (let one = queues.next(nowMs); one !== undefined; one = queues.next(nowMs)) all.push(one);
@@ -184,17 +184,17 @@ describe("delivery queues", () => {
     const { queues, begin, endAll } = queuesOf({ perDestination: 8, most: 20 });
     const dead = Array.from({ length: 30 }, (_, i) => `dead ${i}`);
     for (const url of dead) for (let i = 0; i < 8; i += 1) queues.put(to(url), 1_000);
-    // New ones all of them: each has one, until no place is left.
+    // All are new: each gets one slot, until all slots are taken.
     const first = begin();
     expect(first).toHaveLength(20);
     expect(new Set(first.map(({ waiting: one }) => one.overrideUrl)).size).toBe(20);
     for (const one of first) queues.ended(one, false);
-    // The others have theirs then, beside half of those that have failed.
+    // Then the others get theirs, beside half of those that have failed.
     const second = begin();
     expect(second).toHaveLength(20);
     expect(new Set([...first, ...second].map(({ waiting: one }) => one.overrideUrl))).toEqual(new Set(dead));
     for (const one of second) queues.ended(one, false);
-    // All of them have failed: from now on half of the places is all that they have.
+    // All have failed: from now on they share half of the slots.
     const failing = begin();
     expect(failing).toHaveLength(10);
     for (let i = 0; i < 8; i += 1) queues.put(to("alive"), 1_000);
@@ -202,7 +202,7 @@ describe("delivery queues", () => {
     expect(one.map(({ waiting: { overrideUrl } }) => overrideUrl)).toEqual(["alive"]);
     endAll(one);
     expect(begin().map(({ waiting: { overrideUrl } }) => overrideUrl)).toEqual(["alive", "alive"]);
-    // And each of them has its turn, in a place that one of them leaves.
+    // Each of them gets a slot that another one frees.
     const tried = new Set<string>();
     for (let [ended] = failing; ended !== undefined && tried.size < 30; ) {
       queues.ended(ended, false);

@@ -68,7 +68,7 @@ it("remembers what is soon on its way as it was committed, of each destination b
   expect(outbox.isSoon(another)).toBe(true);
   await put(another);
   expect(isKnown("one")).toBe(true);
-  // As it is now, and not as it was.
+  // The current state, not an earlier one.
   await put({ ...another, attemptCount: 1 });
   const found = outbox.committed({ name: `${environment}\0one` });
   expect(forwards.read(found?.change ?? { key: "", value: undefined }, 1)?.value?.attemptCount).toBe(1);

@@ -3,7 +3,7 @@ import { nextAttempt, type SchedulePosition } from "../../../../src/broker/deliv
 
 const hour = 3_600_000;
 
-/** Every attempt of a forward whose application never says yes, in milliseconds from the first. */
+/** All attempts of a delivery that always fails, in milliseconds from the first. */
 function attempts(options: { readonly random: number; readonly retryAfterMs?: number }): number[] {
   const made = [0];
   for (let at: SchedulePosition & { readonly dueMs: number } = { step: 0, forMs: 0, dueMs: 0 }; ; ) {

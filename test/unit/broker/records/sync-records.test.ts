@@ -77,7 +77,7 @@ it("saves many in several commits, and of a batch that is not valid nothing", as
   const before = store.status().revision;
   await records.save(of, many(2_500));
   expect((await records.counts(of.connection))[0]?.count).toBe(2_500);
-  // One is for the key that ids are hashed with.
+  // One is for the key that hashes ids.
   expect(store.status().revision - before).toBe(4);
   const large = store.status().revision;
   await records.save(of, many(5, { text: "x".repeat(1_000_000) }));
@@ -162,7 +162,7 @@ it("X06 deletes what a whole full run did not bring, and nothing for one that di
   const whole = await records.detectDeletes(of);
   await records.save(of, many(900));
   whole.seen(many(900));
-  // Meanwhile somebody who hears of notifications: one that is new, one that has changed, one that is gone already.
+  // In the meantime a notification arrives for a new record, a changed one, and one that is already gone.
   await records.save(of, [{ id: "heard" }, { id: "r1500", n: 2 }]);
   await records.delete(of, ["r1999"]);
   expect(await whole.finish()).toBe(1_098);
@@ -194,7 +194,7 @@ it("empties records up to a cursor, a bounded part a call, and knows them still"
     unchanged: 1,
   });
   expect((await records.getByIds(of, ["r0", "r1"])).get("r1")).toEqual({ id: "r1", text: "y" });
-  // What is deleted once it is pruned is not pruned twice.
+  // A record that is deleted after pruning is not pruned again.
   await records.delete(of, ["r2"]);
   const end = (await records.list(of, { ...everything, limit: 3_000 })).records.at(-1);
   expect([end?.record.id, end?.record.prunedMs !== 0]).toEqual(["r2", true]);

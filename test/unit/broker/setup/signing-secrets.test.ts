@@ -18,13 +18,13 @@ const written = /^whsec_[A-Za-z0-9+/]{43}=$/;
 const [first, second, third] = [1, 2, 3].map((n) => signingSecretOf(Buffer.alloc(32, n))) as [string, string, string];
 
 interface Slow {
-  /** Each read of a record's ends when this does. */
+  /** Delays each read of a record. */
   readonly reading?: () => Promise<void>;
-  /** So long after a commit the watch tells of it, as it does over a shared database. */
+  /** The delay between a commit and its watch event, as over a shared database. */
   readonly watchMs?: number;
 }
 
-/** What one process has of it, over a store that others may have too. */
+/** One process with its caches, over a store that others may share. */
 async function replica(backend: Backend, world: TestWorld, { reading = async () => {}, watchMs = 0 }: Slow = {}) {
   const store = await openSealedStore({
     backend,
@@ -241,7 +241,7 @@ it.each(["make", "rotate"])("does not %s one for an environment that is deleted 
   const { of, rotate, backend, world } = await one({
     async reading() {
       reads += 1;
-      // To make one it is read once more, in what is to be committed.
+      // Before creation it is read again, with the commit's conditions.
       if (reads === (what === "make" ? 2 : 1)) await gate.promise;
     },
   });

@@ -8,7 +8,7 @@ import { openTestStore, type TestWorld, testWorld } from "../world.ts";
 const start = Date.parse("2026-01-01T00:00:00Z");
 const key = "touch\0x";
 
-/** Touches whose writing-behind is due when a test says so. */
+/** Last-used times whose write-behind runs when the test says so. */
 async function openTouches(given: Store | undefined = undefined) {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -75,7 +75,7 @@ it("outlives a store that takes no writes, and writes the next use", async () =>
   const before = store.status().revision;
   expect(await flushed()).toBe(before + 2);
 
-  // What the store cannot tell, memory may.
+  // If the store fails, memory still answers.
   store.getMany = () => Promise.reject(new StoreUnavailable("closed"));
   expect(await touches.lastOf([key, "touch\0never"])).toEqual([start, undefined]);
   store.getMany = getMany;

@@ -87,7 +87,7 @@ it("gives none before an older one of its lane that it has read and let go of", 
   const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
   await store.commit([...many.flat(), ...run("other", "older", 1_500, "one"), ...run("other", "newer", 3_300, "one")]);
   await queue.look(10_000);
-  // Where the older one lies has been passed, and it could not begin then.
+  // The queue has passed the older run, which could not start then.
   await sleep(260);
   await queue.look(10_000);
   const given = [queue.take(ofLane)?.id];

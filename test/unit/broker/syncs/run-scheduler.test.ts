@@ -17,7 +17,7 @@ const script: SyncScript = {
   ...{ webhookSubscriptions: [], hasOnWebhook: false, hasCheckpoint: false, changedMs: 0, scopes: [] },
 };
 
-/** What comes to it waits until it is opened. */
+/** Blocks callers until it is opened. */
 function createGate() {
   let open: () => void = () => undefined;
   const opened = new Promise<void>((resolve) => {
@@ -34,7 +34,7 @@ function createGate() {
   return { open, reached, pass };
 }
 
-/** A host whose only script goes through the gate. */
+/** A host whose only script waits at the gate. */
 function hostBehind(pass: () => Promise<void>): ScriptHost & { readonly ran: string[] } {
   const ran: string[] = [];
   return {
@@ -148,7 +148,7 @@ it("begins no run once another replica has the lease", async () => {
   const heldUp = two.held.broker.keepRuns();
   await beginning.reached;
   await sleep(leaseMs * 1.2);
-  // What the other one begins first is of the same lane.
+  // The other replica starts one with the same order key first.
   await store.commit(await removed(two.ground, "r1"));
   await add("r0");
   const kept = two.other.broker.keepRuns();

@@ -17,13 +17,13 @@ function signed(claims: object, { key = theirs.privateKey, kid = "one" } = {}): 
 
 interface Given {
   readonly rules?: OAuth2;
-  /** Its metadata say by which algorithms it signs, one with the client's secret among them. */
+  /** Publishes metadata with its signing algorithms, also one that uses the client's secret. */
   readonly describesItself?: boolean;
   readonly clientSecret?: string;
   readonly now?: () => number;
 }
 
-/** A provider whose every token answer brings what is said, and keys that can be exchanged. */
+/** A provider whose token responses are fixed, and whose keys can be replaced. */
 async function provider({
   rules = {},
   describesItself = false,
@@ -136,7 +136,7 @@ it("refuses an authorization with an id_token that no key of the provider has si
     [signed(claims(), { key: stranger.privateKey }), "id_token_signature"],
     [signed(claims(), { key: stranger.privateKey, kid: "two" }), "id_token_key"],
     [`${none}.`, "id_token_unreadable"],
-    // The public key as if it were a shared one; and the secret, which nothing says that this provider signs with.
+    // The public key misused as a shared one; and the client's secret, although the provider does not sign with it.
     [`${bySecret}.${hmac(publicPem)}`, "id_token_unreadable"],
     [`${bySecret}.${hmac("sandbox-secret")}`, "id_token_unreadable"],
     ["no token", "id_token_unreadable"],
@@ -158,7 +158,7 @@ it("believes an id_token by the client's secret where the provider says that it 
     said.idToken = `${content}.${hmac(key)}`;
     await expectFailure(authorize(), "unusable", "id_token_signature");
   }
-  // Of a client that has no secret, anybody would know it.
+  // A client without a secret: everyone would know the key.
   const open = await provider({ describesItself: true, clientSecret: "" });
   open.said.idToken = `${content}.${hmac("")}`;
   await expectFailure(open.authorize(), "unusable", "id_token_signature");
@@ -194,7 +194,7 @@ it("takes up a key that the provider has begun to sign with, and asks once a min
   await authorize();
   said.keys = [jwk(theirs.publicKey, "one"), jwk(next.publicKey, "two")];
   said.idToken = signed(claims(), { key: next.privateKey, kid: "two" });
-  // So soon after it was asked, nobody's new key is looked for.
+  // So soon after the last request, new keys are not fetched.
   await expectFailure(authorize(), "unusable", "id_token_key");
   time += 61_000;
   expect((await authorize()).idToken).toBe(said.idToken);

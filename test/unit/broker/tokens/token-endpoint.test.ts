@@ -109,7 +109,7 @@ it("asks for a token of the application's own, and exchanges one for another", a
   const { sandbox, tokens, who, at } = await toSandbox();
   const own = await tokens.ask({ ...who, grant: { type: "client_credentials", scopes: ["drive", "calendar"] } });
   expect(own.scopes).toEqual(["drive", "calendar"]);
-  // None asked for: the integration's, else the provider's.
+  // Without requested scopes: those of the integration, or else of the provider.
   const provider = oauth2({ tokenUrl: `${at}/oauth2/token`, defaultScopes: ["gmail"] });
   const none: TokenGrant = { type: "client_credentials", scopes: [] };
   const usual = await tokens.ask({ ...asking({ provider }), grant: none });
@@ -225,7 +225,7 @@ it("O09: reads no more than a mebibyte", async () => {
     "unusable",
     "too_large",
   );
-  // What the two sockets hold between them comes on top.
+  // Beyond what the two sockets buffer.
   expect(written).toBeLessThan(16 * 1024 * 1024);
 });
 
@@ -294,10 +294,10 @@ it("knows of certain that nothing was sent, and when it cannot know", async () =
     throw Object.assign(new Error("x"), { code: "ENOTFOUND" });
   };
   await expectFailure(at("https://nowhere.example/t", { resolve: nowhere }), "passing", "unknown_host");
-  // Nobody but the operator can mend an address that leads inside.
+  // Only the operator can correct an address that leads inside.
   await expectFailure(at("https://inside.example/t"), "misconfigured", "address_forbidden");
   await expectFailure(at("https://127.0.0.1:1/t"), "misconfigured", "address_forbidden");
-  // In the open where TLS is expected: not a byte of the request is sent.
+  // Plain HTTP where TLS is expected: not a byte of the request is sent.
   const plain = await startProvider();
   await expectFailure(
     at(`https://127.0.0.1:${plain.port}/t`, { allow: [`127.0.0.1:${plain.port}`], limits: { connectMs: 300 } }),
@@ -311,7 +311,7 @@ it("does not go over a connection that lay idle, of which nobody could say wheth
   const body = JSON.stringify({ access_token: "at" });
   const provider = await startProvider((_, socket) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
-    // Closed without a word, as a provider does after a while: what comes next finds it so.
+    // Closed without notice, as a provider does after a while: the next request finds it closed.
     setTimeout(() => socket.destroy(), 50);
   });
   const { tokens, send } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
@@ -319,7 +319,7 @@ it("does not go over a connection that lay idle, of which nobody could say wheth
   const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   for (let i = 0; i < 5; i += 1) expect((await tokens.ask({ ...who, grant })).accessToken).toBe("at");
   expect(provider.connections).toHaveLength(5);
-  // What may be asked twice goes over what is there.
+  // A request that may be repeated uses the existing connection.
   await send({ url: `https://127.0.0.1:${provider.port}/x`, method: "GET", headers: {} });
   expect(provider.connections).toHaveLength(5);
 });
@@ -491,7 +491,7 @@ it("sends JSON where the provider wants it", async () => {
     ["application/json", asked],
     ["application/json", { ...asked, client_id: "sandbox", client_secret: "sandbox-secret" }],
   ]);
-  // And a server that reads it.
+  // With a server that accepts it.
   const { sandbox, refresh } = await toSandbox({}, { rules: { tokenRequestFormat: "json" } });
   expect((await refresh(sandbox.grant().refresh_token)).accessToken).toMatch(/^sbx_at_/);
 });
@@ -609,7 +609,7 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
   // slow_down, slow_down, pending, allowed.
   expect(waits).toEqual([5_000, 10_000, 15_000, 15_000]);
 
-  // Nobody decides: it stops in time, and asks no more.
+  // The user never decides: polling ends in time.
   waits.length = 0;
   const ignored = await tokens.beginDevice({ ...device, scopes: [] });
   await expectFailure(
@@ -622,14 +622,14 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
     "expired_token",
   );
   expect(waits.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(60_000);
-  // Asked all the same, the provider says so itself.
+  // If asked anyway, the provider reports it itself.
   time += 60_000;
   await expectFailure(
     tokens.ask({ ...device, grant: { type: "device_code", deviceCode: ignored.deviceCode } }),
     "grant_dead",
     "expired_token",
   );
-  // And who may not is refused at once.
+  // A client without permission is refused at once.
   const denied = await tokens.beginDevice({ ...device, scopes: [] });
   const page = await consentPage(sandbox, await sandbox.get(`/oauth2/device?user_code=${denied.userCode}`));
   await page.answer("deny");
@@ -643,7 +643,7 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
     "access_denied",
   );
   await expectFailure(tokens.beginDevice({ ...who, scopes: [] }), "misconfigured", "device_url_missing");
-  // As often as the provider says, and with a pause where it says none.
+  // At the provider's interval, or at the default one.
   for (const [deviceIntervalS, intervalMs] of [
     [7, 7_000],
     [0, 5_000],

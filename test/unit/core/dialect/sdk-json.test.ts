@@ -11,7 +11,7 @@ const post = (body: unknown) => running().rest("POST", "/connections", { body })
 const get = async (key: string, query = "") =>
   (await running().rest("GET", `/connections/c?provider_config_key=${key}${query}`)).body.credentials;
 
-/** Whether a text stands anywhere in a value. */
+/** Whether a text appears anywhere in a value. */
 const holds = (value: unknown, text: string) => JSON.stringify(value).includes(text);
 
 describe.each(everyKind.map((kind) => [kind.type, kind] as const))("%s", (type, kind) => {
@@ -28,7 +28,7 @@ describe.each(everyKind.map((kind) => [kind.type, kind] as const))("%s", (type, 
     const shown = await get(provider_config_key, "&refresh_token=true");
     expect(shown).toEqual({ ...added, ...credentials });
 
-    // What was shown is what may be sent.
+    // The shown credentials are accepted as input.
     expect((await post({ provider_config_key, connection_id: "c", credentials: shown })).status).toBe(201);
     expect(await get(provider_config_key, "&refresh_token=true")).toEqual(shown);
   });
@@ -129,7 +129,7 @@ it.each(bound)("takes and shows the key that a token of %s is bound to", async (
     expect(await get(provider_config_key, "&refresh_token=true")).toEqual(credentials);
     expect(await get(provider_config_key)).toEqual({ type, ...rest, raw: {} });
   }
-  // What is imported again is all that it says.
+  // A second import replaces everything.
   const { body } = await post({ provider_config_key, connection_id: "c", credentials: { type, ...rest } });
   expect(body.credentials).not.toHaveProperty("dpop_key");
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createOverload } from "../../../../src/core/limits/overload.ts";
 
-/** What is said of laps of these lengths, a quarter of a second apart. */
+/** The log for laps of these lengths, a quarter of a second apart. */
 function saying(laps: readonly number[], rule = { delayMs: 500, forMs: 1_000 }): string {
   const overload = createOverload(rule);
   return laps.map((lap, i) => (overload(lap, i * 250) ? "!" : ".")).join("");

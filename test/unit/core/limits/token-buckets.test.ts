@@ -3,7 +3,7 @@ import { createTokenBuckets, type Rate, takeToken, waitMs } from "../../../../sr
 
 const rate: Rate = { requests: 10, perMs: 1_000, burst: 5 };
 
-/** How many of so many requests at one moment pass. */
+/** How many of this number of simultaneous requests pass. */
 function passing(
   buckets: ReturnType<typeof createTokenBuckets>,
   name: string,
@@ -88,7 +88,7 @@ describe("many token buckets", () => {
     expect(passing(buckets, "spent", 0)).toBe(5);
     for (let i = 0; i < 10_000; i += 1) passing(buckets, `other ${i}`, 0, { of: 1 });
     expect(buckets.size).toBe(100);
-    // Whoever makes up names does not buy himself anything by it.
+    // Made-up names gain a caller nothing.
     expect(passing(buckets, "spent", 0)).toBe(0);
   });
 });

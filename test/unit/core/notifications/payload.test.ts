@@ -66,7 +66,7 @@ it("makes an object of a form, with a list of what is repeated", () => {
   const { kind, text } = payload({ headers: form, body: "a=1&b=%7B%7D&a=2&__proto__=x&c" });
   expect(kind).toBe(PayloadForm.FORM);
   expect(text).toBe('{"a":["1","2"],"b":"{}","__proto__":"x","c":""}');
-  // What Node could take it for is not what it is.
+  // The name has no special meaning here, although it has one in Node.
   expect(({} as { x?: unknown }).x).toBeUndefined();
 });
 

@@ -93,13 +93,13 @@ const published: readonly (readonly [string, Case])[] = [
   ],
 ];
 
-/** Signatures made here, as each provider's documentation says. */
+/** Signatures made here by each provider's documentation. */
 const made: readonly (readonly [string, Case])[] = [
   [
     "stripe",
     {
       headers: {
-        // By Stripe's own library.
+        // Made by Stripe's own library.
         "stripe-signature": new Stripe("sk_test_x").webhooks.generateTestHeaderString({
           payload: '{"id":"evt_1"}',
           secret: "whsec_stripe",
@@ -213,7 +213,7 @@ describe.each([...published, ...made])("a webhook of %s", (name, one) => {
       "é".repeat(64),
     ];
     for (const signature of wrong) {
-      // Stripe's is a list: what is there twice is there.
+      // Stripe's header is a list, which may repeat a signature.
       if (name === "stripe" && signature === `${sent}, ${sent}`) continue;
       const outcome = await reasonOf(of(name, { ...one, headers: { ...one.headers, [field]: signature } }));
       expect({ signature, outcome }).toEqual({
@@ -395,7 +395,7 @@ describe("a token", () => {
         reasonOf(of(name, { headers, secret: "", ...more }));
       expect(await outcome({ [header]: "t0ken" }, { expected })).toBe("proven");
       expect(await outcome({ [header]: "t0ken" }, { secret: "t0ken" })).toBe("proven");
-      // The channel's own is what counts.
+      // Only the channel's own token counts.
       expect(await outcome({ [header]: "t0ken" }, { secret: "t0ken", expected: hash("sha256", "x") })).toBe(
         "wrong_token",
       );

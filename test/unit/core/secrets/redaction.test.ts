@@ -33,7 +33,7 @@ describe("a redaction", () => {
         for (const form of [...formsOf(secret), twice, within, JSON.stringify(secret), `"error":"${secret}"`]) {
           const shown = redact(`the token ${form}, of ada, is not valid`);
           for (const bare of [...formsOf(secret), twice]) {
-            // Less than that of a secret is not looked for: any word might hold it.
+            // Shorter pieces of a secret are not searched for: any word could contain them.
             if (bare.length < 8) continue;
             looked += 1;
             if (shown.includes(bare)) throw new Error(`${JSON.stringify(secret)} as ${JSON.stringify(form)}: ${shown}`);

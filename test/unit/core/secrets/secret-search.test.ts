@@ -9,7 +9,7 @@ const search = createSecretSearch([secret]);
 const hex = (text: string, mark: string) =>
   [...Buffer.from(text)].map((byte) => mark + byte.toString(16).padStart(2, "0")).join("");
 
-/** Forms in which a program may quote a secret, beside those of the redaction. */
+/** Further encodings in which a program may quote a secret. */
 const quoted: Readonly<Record<string, string>> = {
   JSON: JSON.stringify(secret).slice(1, -1),
   "JSON as PHP writes it": JSON.stringify(secret).slice(1, -1).replaceAll("/", "\\/"),
@@ -66,13 +66,13 @@ it.each(all)("finds a secret in %s, whole, within anything, and wherever it is c
     const bytes = Buffer.from(before + text + after, "latin1");
     const { ranges } = finder.find(bytes);
     expect(ranges.length, before).toBe(2);
-    // All but what is shared with neighbours, as in base64, and the NUL behind the last letter.
+    // All but the characters shared with neighbors, as in base64, and the NUL after the last letter.
     expect((ranges[0] ?? 99) - before.length).toBeLessThanOrEqual(8);
     expect(bytes.length - after.length - (ranges[1] ?? 0)).toBeLessThanOrEqual(8);
   }
   const bytes = Buffer.from(`x${text}`, "latin1");
   const [from = 0, to = 0] = finder.find(bytes).ranges;
-  // With its last character gone, or any more of it, it is known to have begun.
+  // Without its last characters, the search still reports that a secret has begun.
   for (let end = from + 1; end < to - 12; end += 1)
     expect(finder.find(bytes.subarray(0, end), { hasMore: true }).begun).toBeLessThanOrEqual(from);
 });

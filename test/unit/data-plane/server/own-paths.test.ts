@@ -5,7 +5,7 @@ import { restRoutes } from "../../../../src/data-plane/api/rest.ts";
 import { ownFirstSegments } from "../../../../src/data-plane/server/own-paths.ts";
 
 it("knows every path that the door answers itself, so that no script takes one", () => {
-  // Nothing is asked: the table is looked at, and no row of it is called.
+  // Reads the table of routes and calls none.
   const routes = restRoutes({ broker: {} as Broker, sockets: {} as ConnectSockets, publicUrl: () => "" });
   expect(routes.length).toBeGreaterThan(40);
   const first = new Set(routes.map(({ path }) => path.split("/")[1] ?? ""));

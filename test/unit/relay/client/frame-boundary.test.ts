@@ -10,7 +10,7 @@ function frame(size: number, isMasked: boolean): Buffer {
       : size < 65_536
         ? [bit | 126, size >> 8, size & 0xff]
         : [bit | 127, 0, 0, 0, 0, (size >>> 24) & 0xff, (size >> 16) & 0xff, (size >> 8) & 0xff, size & 0xff];
-  // What looks like a head is none within a frame.
+  // Bytes that look like a head are not one within a frame.
   return Buffer.concat([Buffer.from([0x82, ...length, ...(isMasked ? [1, 2, 3, 4] : [])]), Buffer.alloc(size, 0x81)]);
 }
 

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { Http1Client } from "../../../../src/relay/client/http1-client.ts";
 import { createHeadReader } from "../../../../src/relay/http1/response-head.ts";
 
-/** Callers on a real door: one for each request of these bytes. */
+/** Callers on a real listener: one for each request of these bytes. */
 async function callersFor(bytes: string, count: number) {
   const callers: Http1Client[] = [];
   const left: number[] = [];

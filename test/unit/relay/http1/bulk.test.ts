@@ -41,7 +41,7 @@ it("gives nobody a buffer that is still on its way to somebody who has left", ()
     return all;
   };
   expect(next()).not.toContain(buffer);
-  // However often it says that it is done with it, one other gets it.
+  // However often it is given back, it goes to one other reader.
   back?.();
   back?.();
   expect([...next(), ...next()].filter((one) => one === buffer)).toHaveLength(1);

@@ -37,7 +37,7 @@ async function unanswered(asked: ReturnType<SendSmallRequest>): Promise<RequestF
   throw new Error("there was an answer, or no outcome of a request");
 }
 
-/** What comes back from there within a moment goes on in one write. */
+/** A relay that joins responses arriving within a moment into one write. */
 async function startGathering(to: number): Promise<{ readonly port: number }> {
   const server = createServer({ allowHalfOpen: true }, (near) => {
     const far = connect({ port: to, host: "127.0.0.1", allowHalfOpen: true });
@@ -85,7 +85,7 @@ describe("of what may arrive twice", () => {
   });
 
   it("sends it once more, with all of its body, when the connection turns out to be closed", async () => {
-    // Answers the first of a connection and, told of a second, goes without a word.
+    // Answers the first request of a connection, and closes it without a response at the second.
     const seen = new Set<unknown>();
     const app = await startProvider((request, socket, count) => {
       if (seen.has(socket)) socket.destroy();
@@ -106,7 +106,7 @@ describe("of what may arrive twice", () => {
     const send = trusted();
     for (let i = 1; i <= 4; i += 1) {
       expect((await send(repeatable(at(app)))).status).toBe(200);
-      // Not waited for: the close may come before the next request, under way with it, or after it.
+      // The close races the next request: it may come before, during or after it.
       app.connections.at(-1)?.socket.resetAndDestroy();
     }
     expect(all(app).reduce((sum, one) => sum + one, 0)).toBeGreaterThanOrEqual(4);
@@ -180,7 +180,7 @@ describe("of what may follow another", () => {
     expect((await send(repeatable(at(app)))).status).toBe(200);
     expect((await send(post(at(app)))).status).toBe(200);
     expect(all(app)).toEqual([3, 2, 1]);
-    // Nor is it ever answered by what comes over theirs.
+    // It is never answered by the bytes of another connection.
     expect((await send(following(at(app)))).status).toBe(200);
     expect(all(app)).toEqual([4, 2, 1]);
   });
@@ -298,7 +298,7 @@ describe("to the operator's own", () => {
     const own = ca.issue("app", { names: "DNS:app.internal" });
     const app = await startProvider(
       async (_, socket) => {
-        // Each is a record of its own, once the one before it has been written.
+        // Each piece is its own TLS record, sent after the one before was written.
         for (const piece of pieces) {
           if (piece === "end") socket.end();
           else await new Promise((resolve) => socket.write(piece, resolve));

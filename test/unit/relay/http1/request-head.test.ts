@@ -31,7 +31,7 @@ describe("an ordinary head", () => {
   });
 
   it("has the same fields where the same ones come again, whatever the path", () => {
-    // What is seen for the first time may never come again.
+    // A head is cached only at its second use.
     parseRequestHead(plain);
     const first = parseRequestHead(plain);
     expect(parseRequestHead(plain.replace("y=z", "other"))?.fields).toBe(first?.fields);
@@ -83,7 +83,7 @@ it.each([
 
 it("knows what may yet become a head, wherever it is cut off behind its path's first slash", () => {
   const cut = Array.from({ length: plain.length }, (_, i) => plain.slice(0, i)).filter((text) => isBegunHead(text));
-  // Before that it is left to another reader.
+  // A shorter prefix is left to another reader.
   expect(cut).toHaveLength(plain.length - "GET /".length);
   for (const text of [
     "",

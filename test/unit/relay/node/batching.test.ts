@@ -18,7 +18,7 @@ afterEach(async () => {
   setCrowd(usualCrowd);
 });
 
-/** Notes when it works and writes; what it works on it has ready to be written. */
+/** Records when it works and when it writes. */
 function noting(name: string, notes: string[]): BatchMember {
   const one: BatchMember = {
     workNow() {
@@ -109,7 +109,7 @@ it("is asked to wait only while many come at a time", async () => {
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy();
   });
-  /** Each of them asks, and all are answered. */
+  /** All of these sockets send a request, and all are answered. */
   const ask = async (asking: readonly Socket[]) => {
     answers = [];
     const answered = asking.map((socket) => once(socket, "data"));

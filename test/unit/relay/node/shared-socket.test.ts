@@ -22,12 +22,12 @@ const nothing: AnswerRules = {
   cut() {},
 };
 
-/** Answers each request with its body, which it keeps until all of it is there. */
+/** Answers each request with its body, once it is complete. */
 function echo(line: ClientConnection, length: number): void {
   const pieces: Buffer[] = [];
   line.begin(nothing, { over() {} });
   const answer = () => line.answer({ status: 200, headers: {}, body: Buffer.concat(pieces).toString("latin1") });
-  // Never while the line is in the middle of what it reads.
+  // Never while the connection is in the middle of reading.
   const done = () => void setImmediate(answer);
   if (length === 0) {
     done();
@@ -38,7 +38,7 @@ function echo(line: ClientConnection, length: number): void {
   line.sendBody(exchange);
 }
 
-/** Another text of that length for each caller, and at each place in it. */
+/** A different text of that length for each caller, and at each position. */
 const textOf = (caller: number, length: number): string =>
   Array.from({ length: Math.ceil(length / 8) }, (_, at) => `${caller}:${at}`.padEnd(8, "."))
     .join("")
@@ -142,7 +142,7 @@ it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, i
   await stop();
 });
 
-/** A caller's connection in a crowd, and its other end, to which more than one read can be given in a turn. */
+/** A caller's connection in batch mode, and its other end, which can send several reads in a tick. */
 async function openInCrowd() {
   setCrowd(0);
   const sockets: SharedSocket[] = [];
@@ -153,7 +153,7 @@ async function openInCrowd() {
   });
   const caller = connect(served.port, "127.0.0.1");
   await expect.poll(() => sockets.length).toBe(1);
-  /** In one turn, as where more than a thousand connections have something at once. */
+  /** In one tick, as when more than a thousand connections are readable at once. */
   const give = (pieces: readonly string[]) => {
     for (const piece of pieces) sockets[0]?.took(piece.length, Buffer.from(piece));
   };
@@ -184,7 +184,7 @@ it.each([[["NONSENSE\r\n", "more, ", "and more"]], [["NONSENSE\r\nmore, and more
       came += String(bytes);
     });
     give(pieces);
-    // As Node does where it has read the end.
+    // What Node does at the end of input.
     socket?.push(null);
     socket?.read(0);
     await once(caller, "end");

@@ -9,7 +9,7 @@ import { below, seeded } from "../../../support/runner/seeded.ts";
 import { temporaryFolder } from "../../../support/sidecar/harness.ts";
 
 beforeAll(async () => {
-  // Otherwise all of these would be of what a stream writes.
+  // Otherwise these tests would only test the stream's own writes.
   expect(await canWriteTexts()).toBe(true);
 });
 
@@ -44,7 +44,7 @@ it.each([1, 2, 3])("keeps the order of texts, buffers and what waits for a slow 
   const { near, far } = await pair();
   const wanted: Buffer[] = [];
   const heard: Buffer[] = [];
-  /** What is written at once, until the last of it is kept under the stream. */
+  /** Writes until the stream buffers the last write. */
   const fill = () => {
     while (!hasUnsent(near)) {
       const text = String.fromCharCode(65 + (wanted.length % 26)).repeat(16_000);
@@ -67,7 +67,7 @@ it.each([1, 2, 3])("keeps the order of texts, buffers and what waits for a slow 
     else writeText(near, text);
     if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
     if (i % 500 !== 250) continue;
-    // Whoever reads catches up now and then, so that texts find nothing before them again.
+    // The reader catches up now and then, so that later texts find an empty buffer.
     far.resume();
     while (hasUnsent(near)) await new Promise((resolve) => setTimeout(resolve, 1));
     far.pause();
@@ -92,7 +92,7 @@ it("says that a connection is gone as its stream would", async () => {
     await new Promise((resolve) => setImmediate(resolve));
   }
   expect((await failed)[0]).toMatchObject({ code: expect.stringMatching(/^(?:EPIPE|ECONNRESET)$/) });
-  // What comes after that is nobody's.
+  // Later text goes nowhere.
   writeText(near, "x");
 });
 
@@ -102,7 +102,7 @@ it("lets go of what waited for a reader that has left", async () => {
   far.pause();
   while (!hasUnsent(near)) writeText(near, "x".repeat(16_000));
   expect(near.writableLength).toBe(0);
-  // What follows waits in the stream, where it is counted.
+  // Later text is queued in the stream, which counts it.
   writeText(near, "12345");
   expect(near.writableLength).toBe(5);
   near.destroy();
@@ -123,7 +123,7 @@ it("leaves together what is held back to make one write", async () => {
 });
 
 it("uses no request again before its text has left, though nothing waits any more", async () => {
-  // Who reads is as fast as it can be: now and then it has made room between the first try of a write and the second.
+  // The reader is as fast as possible: now and then it makes room between the two tries of a write.
   const path = join(await temporaryFolder(), "socket");
   const server = createServer();
   await once(server.listen(path), "listening");

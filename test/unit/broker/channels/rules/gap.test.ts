@@ -17,7 +17,7 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const t0 = 1_800_000_000_000;
 
-/** A channel that is heard and looked at. */
+/** A channel that receives messages and is scanned. */
 function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) {
   const came = new Set<bigint>();
   const told: Loss["code"][] = [];
@@ -35,13 +35,13 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
     },
     comes(...numbers: readonly number[]) {
       for (const number of numbers) {
-        // What comes again is known, and nothing is written of it.
+        // A repeated message is known and causes no write.
         if (came.has(BigInt(number))) continue;
         came.add(BigInt(number));
         heard = { number: String(number), atMs: nowMs };
       }
     },
-    /** What came is forgotten, as after a week. */
+    /** Forgets the received messages, as after a week. */
     forget: () => came.clear(),
     look() {
       const arrived = new Set(toVerify(rhythm, heard).filter((number) => came.has(number)));
@@ -285,7 +285,7 @@ it(`tells of what was lost and of nothing else, in ${schedules} schedules of lat
     let now = 0;
     for (let step = 0; step < 120; step += 1) {
       const fate = random();
-      // The last of all is not lost: nothing would tell of it.
+      // The last message is never lost: no later one would reveal the gap.
       if (fate < 0.5) {
         number += 1;
         const isLost = loses && number > 1 && random() < 0.1;
@@ -308,7 +308,7 @@ it(`tells of what was lost and of nothing else, in ${schedules} schedules of lat
       one.pass(graceMs);
     }
     const isTold = one.told.includes("numbers_missing");
-    // What was lost before the first look nobody misses, where the first message itself is known.
+    // Losses before the first scan go unnoticed if the first message itself is known.
     expect(isTold, `schedule ${seed}: ${gone.join(" ")} were lost`).toBe(gone.length > 0);
     expect(one.told.length, `schedule ${seed}: no loss twice`).toBeLessThanOrEqual(gone.length);
     const told = one.told.length;

@@ -34,7 +34,7 @@ interface Case {
   readonly provider?: typeof google;
   readonly state: Connection_State;
   readonly reason?: string;
-  /** From now. */
+  /** Milliseconds from now. */
   readonly lookIn?: number;
 }
 

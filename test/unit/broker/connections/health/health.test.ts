@@ -21,7 +21,7 @@ const hour = 3_600_000;
 const tokens = (refreshToken = "1//the-refresh-token", more: object = {}) =>
   ({ case: "oauth2", value: { accessToken: "ya29.the-access-token", refreshToken, ...more } }) as const;
 
-/** The same provider, each of whose answers brings another refresh token. */
+/** The same provider, whose every response has a new refresh token. */
 function rotating(provider: Provider): Provider {
   const changed = clone(ProviderSchema, provider);
   if (changed.auth.case !== "oauth2" || changed.auth.value.refreshTokens === undefined) throw new Error("not OAuth 2");
@@ -29,7 +29,7 @@ function rotating(provider: Provider): Provider {
   return changed;
 }
 
-/** What an engine does that asks a token endpoint and gets no token. */
+/** Records a failed token request, as the refresher does. */
 async function fail(
   { broker, store, known, equipment }: OpenBroker,
   failure: RefreshFailure,
@@ -158,7 +158,7 @@ it("is well again once it was renewed, remembers when that was, and says so in a
   expect(record?.value).toMatchObject({ failures: 0, lastSucceededAt: timestampFromMs(world.now()) });
   const { items } = await logsOf(open);
   expect(items.map(({ failed }) => failed)).toEqual([false, true]);
-  // One like any other is not told of, unless somebody asked for it.
+  // A regular connection causes no event, unless one was requested.
   await succeed(open, credentials);
   expect((await logsOf(open)).items).toHaveLength(2);
   await succeed(open, credentials, true);
@@ -210,7 +210,7 @@ it("lets nothing be noted of a connection that is being deleted", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   const { changes, conditions } = await open.broker.health.noteDeletion(refOf("ada"));
-  // No more than the lease of whoever may have died over it.
+  // Only the lease of a process that may have died.
   expect(changes.map(({ key, value }) => [key.split("\0")[0], value])).toEqual([
     ["lease", undefined],
     ["lease-term", undefined],

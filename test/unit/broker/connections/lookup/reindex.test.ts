@@ -32,7 +32,7 @@ async function importWith(open: OpenBroker, id: string, email: string): Promise<
   await open.broker.imports.importOne(item, "test");
 }
 
-/** As a version did it that knows nothing of what connections are filed under. */
+/** Writes like an older version that has no lookup index. */
 async function changedByAnOlderVersion({ store }: OpenBroker, id: string, email: string): Promise<void> {
   const { connections } = createCollections(store, { fieldsOf: () => [] });
   const before = await connections.get("dev", "calendar", id);
@@ -90,7 +90,7 @@ it("leaves it to whoever has the lease, and goes on where that one stopped", asy
   const open = await openTestBroker(testWorld());
   const ids = ["a", "b", "c"];
   for (const id of ids) await importWith(open, id, `${id}@example.com`);
-  // What would be seen if it began anew: this integration comes first.
+  // Would show a restart of the scan: this integration comes first.
   const earlier = { environment: "dev", key: "a-calendar", provider: "google-calendar" };
   await open.broker.integrations.create(create(IntegrationSchema, earlier), "test");
   await open.broker.keepHouse();
@@ -115,7 +115,7 @@ it("leaves it to whoever has the lease, and goes on where that one stopped", asy
   expect(await open.store.get(orphan)).toBeDefined();
 });
 
-/** Files as a broker does, over a store that a test steps into, for a provider whose fields a test says. */
+/** Indexes as a broker does, over a store that the test intercepts, for a provider with the test's fields. */
 async function openFiling(before: (changes: readonly Change[], filing: Reindex) => Promise<void>) {
   const world = testWorld();
   const { store } = await openTestBroker(world);

@@ -28,7 +28,7 @@ const idForms: readonly ((n: number) => string)[] = [
   (n) => `c${n}`,
   (n) => `user-${n}@example.com`,
   (n) => `${String(n).padStart(8, "0")}-aaaa-4bbb-8ccc-0123456789ab`,
-  // Not as UUIDs are written: it must come back as it is.
+  // Not in the form of a UUID: it must be returned unchanged.
   (n) => `${String(n).padStart(8, "0")}-AAAA-4bbb-8ccc-0123456789ab`,
   (n) => `${"x".repeat(250)}${n}`,
 ];
@@ -39,7 +39,7 @@ it.each(Array.from({ length: 24 }, (_, seed) => seed))(
     const choose = chooser(seed * 7_919 + 1);
     const index = createResourceIndex();
     const model = new Map<string, { readonly owner: Owner; readonly values: ReadonlySet<string> }>();
-    // Few of each in some runs, so that they meet; many in others, so that it grows.
+    // Few distinct ones in some runs, so that they collide; many in others, so that the index grows.
     const [ids, values] = [[20, 500][seed % 2] ?? 0, [15, 400, 5_000][seed % 3] ?? 0];
     const anyOwner = () => {
       const n = choose(ids);
@@ -83,7 +83,7 @@ it.each(Array.from({ length: 24 }, (_, seed) => seed))(
 
 it("takes up no more after a hundred generations of connections than after a few", () => {
   const index = createResourceIndex();
-  // One stays, so that it is never empty and never begins anew.
+  // One stays, so that the index is never empty and never starts again.
   index.put(at("the-one-that-stays"), filedUnder(["x"]));
   const generation = (g: number) => {
     const ownerOf = (n: number) => at(`g${g}-${n}`, `integration-${g}`);
@@ -111,7 +111,7 @@ it("finds all that share one value, and goes on finding the others when one leav
   const index = createResourceIndex();
   const all = Array.from({ length: 1_000 }, (_, n) => at(`c${n}`));
   for (const owner of all) index.put(owner, filedUnder(["shared", `own-${owner.id}`]));
-  // From the ends and the middle of the list of those that share it.
+  // From the ends and the middle of the list of connections that share it.
   for (const n of [0, 999, 500, 1, 998]) index.remove(at(`c${n}`));
   const left = all.filter((_, n) => ![0, 999, 500, 1, 998].includes(n));
   expect(namesOf(matchOf(index, "shared"))).toEqual(namesOf(left));

@@ -10,7 +10,7 @@ afterEach(() => {
   isOver = true;
 });
 
-/** Counts the turns of the loop, and does something in each of them. */
+/** Counts the ticks of the loop, and calls a function in each. */
 function countTurns(meanwhile = () => {}): { readonly now: number } {
   const turns = { now: 0 };
   isOver = false;
@@ -54,7 +54,7 @@ describe("the pace of renewals", () => {
     await Promise.all(Array.from({ length: few }, () => pace.begin()));
     const order: string[] = [];
     const first = pace.begin().then(() => order.push("first"));
-    // Long enough that there is room again, which nobody has seen yet.
+    // Long enough for room that has not been noticed yet.
     busyFor(45);
     await Promise.all([first, pace.begin().then(() => order.push("second"))]);
     expect(order).toEqual(["first", "second"]);
@@ -87,7 +87,7 @@ describe("the pace of renewals", () => {
     });
     await sleep(40);
     expect(isIn).toBe(false);
-    // Twice is once.
+    // A second call has no effect.
     leaves[0]?.();
     leaves[0]?.();
     (await next)();
