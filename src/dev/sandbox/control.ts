@@ -15,8 +15,8 @@ interface SandboxControlOptions {
   readonly behaviour: Behaviour;
   readonly clients: Clients;
   readonly seen: () => SandboxReport;
-  readonly revoke: (which: RevokeWish) => number;
-  readonly grant: (wish: GrantInput) => unknown;
+  readonly revoke: (which: RevokeFilter) => number;
+  readonly grant: (request: GrantInput) => unknown;
   readonly changeCalendar: (user: string, changes: number) => void;
   readonly reset: () => void;
 }
@@ -28,7 +28,7 @@ export const revokeSchema = v.strictObject({
   client: v.optional(v.string()),
   token: v.optional(v.string()),
 });
-export type RevokeWish = v.InferInput<typeof revokeSchema>;
+export type RevokeFilter = v.InferInput<typeof revokeSchema>;
 
 export const grantSchema = v.strictObject({
   /** An address. */

@@ -1,5 +1,5 @@
-import type { Channel } from "./apis/channels.ts";
-import type { SandboxGrant } from "./auth/tokens.ts";
+import type { Channel } from "./apis/channel.ts";
+import type { SandboxGrant } from "./auth/grants.ts";
 import type { SeenReport } from "./seen.ts";
 
 /** What the sandbox saw, and what it holds. */

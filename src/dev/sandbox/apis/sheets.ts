@@ -1,11 +1,14 @@
 import { randomBytes } from "node:crypto";
 import type { AccessCheck } from "../auth/access.ts";
 import { createBounded } from "../bounded.ts";
-import { type Call, json, objectOf, refuse } from "../call.ts";
+import { type Call, json, objectOf, refuse, type SandboxAnswer } from "../call.ts";
 import type { Person } from "../people.ts";
 import type { SandboxRoute } from "../router.ts";
+import { formatRange, maxColumns, maxRows, parseRange } from "./a1-range.ts";
 
 type CellValue = string | number | boolean;
+/** Null leaves a cell as it is. */
+type WrittenValue = CellValue | null;
 
 interface Spreadsheet {
   readonly id: string;
@@ -15,130 +18,69 @@ interface Spreadsheet {
   readonly sheets: Map<string, (CellValue | undefined)[][]>;
 }
 
-interface CellRange {
-  readonly sheet: string;
-  /** From 0; the end is not part of it, and may be open. */
-  readonly top: number;
-  readonly left: number;
-  readonly bottom: number;
-  readonly right: number;
-}
-
-/** Each user's spreadsheets: made, and read and written by range in A1 notation. */
+/** Each user's spreadsheets: created, and read and written by range in A1 notation. */
 export interface Sheets {
   readonly routes: readonly SandboxRoute[];
   reset(): void;
 }
 
-const toRead = ["spreadsheets", "spreadsheets.readonly", "drive", "drive.readonly", "drive.file"];
-const toWrite = ["spreadsheets", "drive", "drive.file"];
-const mostRows = 10_000;
-const mostColumns = 256;
+const readScopes = ["spreadsheets", "spreadsheets.readonly", "drive", "drive.readonly", "drive.file"];
+const writeScopes = ["spreadsheets", "drive", "drive.file"];
 
 export function createSheets({ access }: { readonly access: AccessCheck }): Sheets {
   const spreadsheets = createBounded<Spreadsheet>(1_000);
 
-  function make(person: Person, title: string, id = randomBytes(12).toString("base64url")): Spreadsheet {
-    const made: Spreadsheet = { id, title, ownerId: person.id, sheets: new Map([["Sheet1", []]]) };
-    spreadsheets.set(keyOf(person, id), made);
-    return made;
+  function add(person: Person, title: string, id = randomBytes(12).toString("base64url")): Spreadsheet {
+    const added: Spreadsheet = { id, title, ownerId: person.id, sheets: new Map([["Sheet1", []]]) };
+    spreadsheets.set(keyOf(person, id), added);
+    return added;
   }
 
-  /** Everybody has one to begin with, `engines`. */
-  function required(person: Person, { params }: Call): Spreadsheet {
-    const id = params["id"] ?? "";
+  /** Each user starts with one spreadsheet, `engines`. */
+  function spreadsheetOf(call: Call, scopes: readonly string[]): Spreadsheet {
+    const { person } = access.require(call, scopes);
+    const id = call.params["id"] ?? "";
     const found = spreadsheets.get(keyOf(person, id));
     if (found !== undefined) return found;
     if (id !== "engines") throw refuse(404, "notFound", "Requested entity was not found.");
-    const made = make(person, "Engines", id);
-    made.sheets.set("Sheet1", [
+    const sample = add(person, "Engines", id);
+    sample.sheets.set("Sheet1", [
       ["engine", "year", "built"],
       ["Difference Engine", 1822, false],
       ["Analytical Engine", 1837, false],
     ]);
-    return made;
+    return sample;
   }
 
-  function read(call: Call) {
-    const { sheets } = required(access.require(call, toRead).person, call);
-    const range = rangeOf(call.params["range"] ?? "", sheets);
-    const rows = (sheets.get(range.sheet) ?? []).slice(range.top, range.bottom);
-    const values = rows.map((row) => withoutTail(Array.from(row.slice(range.left, range.right), (cell) => cell ?? "")));
-    while (values.at(-1)?.length === 0) values.pop();
-    return json({ range: a1(range), majorDimension: "ROWS", ...(values.length === 0 ? {} : { values }) });
+  function create(call: Call): SandboxAnswer {
+    const { person } = access.require(call, writeScopes);
+    const { title } = Object(objectOf(call)["properties"]) as Record<string, unknown>;
+    return json(shown(add(person, typeof title === "string" ? title.slice(0, 255) : "Untitled spreadsheet")));
   }
 
-  function write(call: Call, { isAppend }: { readonly isAppend: boolean }) {
-    const { id, sheets } = required(access.require(call, toWrite).person, call);
-    if (!/^(RAW|USER_ENTERED)$/.test(call.query.get("valueInputOption") ?? "")) {
-      throw refuse(400, "badRequest", "'valueInputOption' is required but not specified");
-    }
-    const asked = rangeOf((call.params["range"] ?? "").replace(/:append$/, ""), sheets);
-    const values = valuesOf(objectOf(call)["values"]);
-    const rows = sheets.get(asked.sheet) ?? [];
-    const top = isAppend ? Math.max(asked.top, rows.length) : asked.top;
-    const width = Math.max(0, ...values.map((row) => row.length));
-    if (top + values.length > mostRows || asked.left + width > mostColumns) {
-      throw refuse(400, "badRequest", `Range exceeds grid limits. Max rows: ${mostRows}, max columns: ${mostColumns}`);
-    }
-    for (const [i, row] of values.entries()) {
-      while (rows.length <= top + i) rows.push([]);
-      for (const [j, cell] of row.entries()) {
-        // Null leaves a cell as it is.
-        if (cell !== null) (rows[top + i] ?? [])[asked.left + j] = cell;
-      }
-    }
-    const updated = { ...asked, top, bottom: top + values.length, right: asked.left + width };
-    const updates = {
-      spreadsheetId: id,
-      updatedRange: a1(updated),
-      updatedRows: values.length,
-      updatedColumns: width,
-      updatedCells: values.reduce((sum, row) => sum + row.length, 0),
-    };
-    return json(isAppend ? { spreadsheetId: id, updates } : updates);
+  function append(call: Call): SandboxAnswer {
+    if (!call.params["range"]?.endsWith(":append")) throw refuse(404, "notFound", "Not found.");
+    return writeValues(spreadsheetOf(call, writeScopes), call, { isAppend: true });
   }
 
-  const shown = ({ id, title, sheets }: Spreadsheet) => ({
-    spreadsheetId: id,
-    properties: { title },
-    sheets: [...sheets.keys()].map((name, index) => ({ properties: { sheetId: index, title: name, index } })),
-  });
-
+  const one = "/v4/spreadsheets/:id";
   return {
     routes: [
-      {
-        method: "POST",
-        path: "/v4/spreadsheets",
-        endpoint: "sheets",
-        answer(call) {
-          const { person } = access.require(call, toWrite);
-          const { title } = Object(objectOf(call)["properties"]) as Record<string, unknown>;
-          return json(shown(make(person, typeof title === "string" ? title.slice(0, 255) : "Untitled spreadsheet")));
-        },
-      },
+      { method: "POST", path: "/v4/spreadsheets", endpoint: "sheets", answer: create },
+      { method: "GET", path: one, endpoint: "sheets", answer: (call) => json(shown(spreadsheetOf(call, readScopes))) },
       {
         method: "GET",
-        path: "/v4/spreadsheets/:id",
+        path: `${one}/values/:range`,
         endpoint: "sheets",
-        answer: (call) => json(shown(required(access.require(call, toRead).person, call))),
+        answer: (call) => readValues(spreadsheetOf(call, readScopes), call),
       },
-      { method: "GET", path: "/v4/spreadsheets/:id/values/:range", endpoint: "sheets", answer: read },
       {
         method: "PUT",
-        path: "/v4/spreadsheets/:id/values/:range",
+        path: `${one}/values/:range`,
         endpoint: "sheets",
-        answer: (call) => write(call, { isAppend: false }),
+        answer: (call) => writeValues(spreadsheetOf(call, writeScopes), call, { isAppend: false }),
       },
-      {
-        method: "POST",
-        path: "/v4/spreadsheets/:id/values/:range",
-        endpoint: "sheets",
-        answer(call) {
-          if (!call.params["range"]?.endsWith(":append")) throw refuse(404, "notFound", "Not found.");
-          return write(call, { isAppend: true });
-        },
-      },
+      { method: "POST", path: `${one}/values/:range`, endpoint: "sheets", answer: append },
     ],
     reset: () => spreadsheets.clear(),
   };
@@ -146,51 +88,67 @@ export function createSheets({ access }: { readonly access: AccessCheck }): Shee
 
 const keyOf = (person: Person, id: string) => `${person.id}\0${id}`;
 
-/** `Sheet1!A1:C3`, `'My sheet'!A1`, `A1:C3`, `Sheet1`. */
-function rangeOf(text: string, sheets: Spreadsheet["sheets"]): CellRange {
-  const bad = refuse(400, "badRequest", `Unable to parse range: ${text}`);
-  const bang = text.lastIndexOf("!");
-  const [first = ""] = sheets.keys();
-  const named = bang === -1 ? (sheets.has(text) ? text : first) : text.slice(0, bang).replace(/^'(.*)'$/s, "$1");
-  if (!sheets.has(named)) throw bad;
-  const cells = bang === -1 ? (sheets.has(text) ? "" : text) : text.slice(bang + 1);
-  if (cells === "") return { sheet: named, top: 0, left: 0, bottom: mostRows, right: mostColumns };
-  const [, left, top, , right, bottom] = /^([A-Z]{1,2})(\d{1,5})?(:([A-Z]{1,2})(\d{1,5})?)?$/i.exec(cells) ?? [];
-  if (left === undefined) throw bad;
-  const isCell = right === undefined;
-  const range = {
-    sheet: named,
-    top: top === undefined ? 0 : Number(top) - 1,
-    left: columnOf(left),
-    bottom: isCell && top !== undefined ? Number(top) : bottom === undefined ? mostRows : Number(bottom),
-    right: columnOf(right ?? left) + 1,
-  };
-  if (range.top < 0 || range.bottom <= range.top || range.right <= range.left) throw bad;
-  return range;
+const shown = ({ id, title, sheets }: Spreadsheet) => ({
+  spreadsheetId: id,
+  properties: { title },
+  sheets: [...sheets.keys()].map((name, index) => ({ properties: { sheetId: index, title: name, index } })),
+});
+
+function readValues({ sheets }: Spreadsheet, { params }: Call): SandboxAnswer {
+  const range = parseRange(params["range"] ?? "", sheets);
+  const rows = (sheets.get(range.sheet) ?? []).slice(range.top, range.bottom);
+  const values = rows.map((row) =>
+    withoutEmptyEnd(Array.from(row.slice(range.left, range.right), (cell) => cell ?? "")),
+  );
+  while (values.at(-1)?.length === 0) values.pop();
+  return json({ range: formatRange(range), majorDimension: "ROWS", ...(values.length === 0 ? {} : { values }) });
 }
 
-/** `A` is 0, `Z` 25, `AA` 26. */
-const columnOf = (letters: string) =>
-  [...letters.toUpperCase()].reduce((sum, letter) => sum * 26 + letter.charCodeAt(0) - 64, 0) - 1;
-const lettersOf = (column: number): string =>
-  column < 26 ? String.fromCharCode(65 + column) : `${lettersOf(Math.floor(column / 26) - 1)}${lettersOf(column % 26)}`;
+function withoutEmptyEnd(row: CellValue[]): CellValue[] {
+  while (row.at(-1) === "") row.pop();
+  return row;
+}
 
-const a1 = ({ sheet, top, left, bottom, right }: CellRange) =>
-  `${/^\w+$/.test(sheet) ? sheet : `'${sheet}'`}!${lettersOf(left)}${top + 1}:${lettersOf(Math.max(left, right - 1))}${Math.max(top + 1, bottom)}`;
+function writeValues(
+  { id, sheets }: Spreadsheet,
+  call: Call,
+  { isAppend }: { readonly isAppend: boolean },
+): SandboxAnswer {
+  if (!/^(RAW|USER_ENTERED)$/.test(call.query.get("valueInputOption") ?? "")) {
+    throw refuse(400, "badRequest", "'valueInputOption' is required but not specified");
+  }
+  const range = parseRange((call.params["range"] ?? "").replace(/:append$/, ""), sheets);
+  const values = valuesOf(objectOf(call)["values"]);
+  const rows = sheets.get(range.sheet) ?? [];
+  const top = isAppend ? Math.max(range.top, rows.length) : range.top;
+  const width = Math.max(0, ...values.map((row) => row.length));
+  if (top + values.length > maxRows || range.left + width > maxColumns) {
+    throw refuse(400, "badRequest", `Range exceeds grid limits. Max rows: ${maxRows}, max columns: ${maxColumns}`);
+  }
+  for (const [i, row] of values.entries()) {
+    while (rows.length <= top + i) rows.push([]);
+    for (const [j, cell] of row.entries()) {
+      if (cell !== null) (rows[top + i] ?? [])[range.left + j] = cell;
+    }
+  }
+  const updates = {
+    spreadsheetId: id,
+    updatedRange: formatRange({ ...range, top, bottom: top + values.length, right: range.left + width }),
+    updatedRows: values.length,
+    updatedColumns: width,
+    updatedCells: values.reduce((sum, row) => sum + row.length, 0),
+  };
+  return json(isAppend ? { spreadsheetId: id, updates } : updates);
+}
 
-function valuesOf(values: unknown): readonly (readonly (CellValue | null)[])[] {
-  const isCell = (cell: unknown): cell is CellValue | null =>
+function valuesOf(values: unknown): readonly (readonly WrittenValue[])[] {
+  const isCell = (cell: unknown): cell is WrittenValue =>
     cell === null || /^(string|number|boolean)$/.test(typeof cell);
   if (
     !Array.isArray(values) ||
-    !values.every((row): row is (CellValue | null)[] => Array.isArray(row) && row.every(isCell))
+    !values.every((row): row is WrittenValue[] => Array.isArray(row) && row.every(isCell))
   ) {
     throw refuse(400, "badRequest", "'values' must be rows of cells");
   }
   return values;
-}
-
-function withoutTail(row: CellValue[]): CellValue[] {
-  while (row.at(-1) === "") row.pop();
-  return row;
 }

@@ -4,7 +4,7 @@ import { refuseOAuth } from "../call.ts";
 import type { Person } from "../people.ts";
 import type { SandboxTraffic } from "../seen.ts";
 import type { SandboxClient } from "./clients.ts";
-import type { SandboxGrant } from "./tokens.ts";
+import type { SandboxGrant } from "./grants.ts";
 
 /** What a user allowed, until the client comes for it. */
 export interface AuthorizedConsent {

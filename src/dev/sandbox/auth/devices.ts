@@ -8,10 +8,10 @@ import type { SandboxRoute } from "../router.ts";
 import { authenticateClient, type Clients, parametersOf, type SandboxClient } from "./clients.ts";
 import type { Consent, ConsentDecision } from "./consent.ts";
 
-/** RFC 8628: a device shows a short code, and a user enters it elsewhere. */
+/** RFC 8628: a device shows a short code, and a user enters it in a browser. */
 export interface Devices {
   readonly routes: readonly SandboxRoute[];
-  /** What the device's poll brings. Throws what it must be told as long as there is nothing. */
+  /** Returns the user's decision to a device that polls. Throws the answer to the poll until there is one. */
   take(deviceCode: string, client: SandboxClient): ConsentDecision;
   reset(): void;
 }
@@ -34,13 +34,13 @@ interface DevicesOptions {
   readonly consent: Consent;
 }
 
-/** Section 6.1: letters that neither make words nor look alike. */
+/** Section 6.1: these letters form no words, and none of them look alike. */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const newUserCode = () => {
   const code = Array.from({ length: 8 }, () => letters[randomInt(letters.length)]).join("");
   return `${code.slice(0, 4)}-${code.slice(4)}`;
 };
-const plain = (userCode: string) => userCode.toUpperCase().replaceAll(/[^A-Z]/g, "");
+const normalized = (userCode: string) => userCode.toUpperCase().replaceAll(/[^A-Z]/g, "");
 
 export function createDevices({ now, origin, settings, clients, consent }: DevicesOptions): Devices {
   const devices = createBounded<Device>(10_000);
@@ -61,7 +61,7 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
       decision: "pending",
     };
     devices.set(deviceCode, device);
-    byUserCode.set(plain(device.userCode), device);
+    byUserCode.set(normalized(device.userCode), device);
     const uri = `${origin()}/oauth2/device`;
     return json(
       {
@@ -77,9 +77,9 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
   }
 
   function verify(userCode: string): SandboxAnswer {
-    const device = byUserCode.get(plain(userCode));
+    const device = byUserCode.get(normalized(userCode));
     if (device === undefined || device.decision !== "pending" || now() >= device.expiresAt) {
-      return errorPage(400, "This code is not known, or no longer good.");
+      return errorPage(400, "This code is unknown or has expired.");
     }
     const done = (decision: Device["decision"]) => {
       device.decision = decision;
@@ -95,13 +95,6 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
     });
   }
 
-  const entry = () =>
-    page(
-      "Connect a device",
-      html`<form method="post" action="/oauth2/device"><p><label>The code it shows: <input type="text" name="user_code" autocomplete="off" required></label></p>
-<button>Go on</button></form>`,
-    );
-
   return {
     routes: [
       { method: "POST", path: "/oauth2/device_authorization", endpoint: "device", answer: begin },
@@ -111,7 +104,7 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
         endpoint: "device",
         answer({ query }) {
           const userCode = query.get("user_code");
-          return userCode === null ? entry() : verify(userCode);
+          return userCode === null ? codePage() : verify(userCode);
         },
       },
       {
@@ -125,14 +118,7 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
       const device = devices.get(deviceCode);
       if (device === undefined || device.client.id !== client.id)
         throw refuseOAuth(400, "invalid_grant", "unknown code");
-      if (now() >= device.expiresAt) throw refuseOAuth(400, "expired_token");
-      const isTooSoon = now() < device.polledAt + device.intervalMs;
-      device.polledAt = now();
-      if (isTooSoon) {
-        // Section 3.5: five seconds more, for this and all that follow.
-        device.intervalMs += 5_000;
-        throw refuseOAuth(400, "slow_down");
-      }
+      requireDue(device, now());
       const { decision } = device;
       if (decision === "pending") throw refuseOAuth(400, "authorization_pending");
       devices.delete(deviceCode);
@@ -145,3 +131,22 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
     },
   };
 }
+
+/** Throws for a poll that is too late or too early. */
+function requireDue(device: Device, now: number): void {
+  if (now >= device.expiresAt) throw refuseOAuth(400, "expired_token");
+  const isTooSoon = now < device.polledAt + device.intervalMs;
+  device.polledAt = now;
+  if (!isTooSoon) return;
+  // Section 3.5: the interval grows by five seconds for this and all later polls.
+  device.intervalMs += 5_000;
+  throw refuseOAuth(400, "slow_down");
+}
+
+/** The page on which a user enters a device's code. */
+const codePage = () =>
+  page(
+    "Connect a device",
+    html`<form method="post" action="/oauth2/device"><p><label>Code shown on the device: <input type="text" name="user_code" autocomplete="off" required></label></p>
+<button>Continue</button></form>`,
+  );

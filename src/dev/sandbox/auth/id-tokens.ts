@@ -1,7 +1,7 @@
 import { createHash, createSign, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { json } from "../call.ts";
 import type { SandboxRoute } from "../router.ts";
-import type { SandboxGrant } from "./tokens.ts";
+import type { SandboxGrant } from "./grants.ts";
 
 /** Who the user is, signed (OpenID Connect Core 1.0, section 2), for grants that have the scope `openid`. */
 export interface SandboxIdTokens {
