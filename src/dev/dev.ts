@@ -10,23 +10,24 @@ import { UsageMistake } from "../cli/terminal/usage-mistake.ts";
 import type { Config } from "../config/config.ts";
 import type { Sidecar } from "../sidecar.ts";
 import { describeStoreLocation } from "../store/location.ts";
-import { devPage, type Scripts } from "./page.ts";
+import { devPage } from "./page.ts";
 import { readyApiKey, readyUser } from "./sandbox/auth/access.ts";
 import { allowPrivateFor } from "./sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "./sandbox/sandbox.ts";
 import { connections, seed } from "./seed.ts";
+import type { ScriptsFolder } from "./tour.ts";
 
 const defaultSandbox = "127.0.0.1:3010";
 const defaultStore = "level:./.latchkey";
-/** The folder of scripts, where it is there and nobody has named another. */
+/** The folder of scripts that is used if it exists and no other is configured. */
 const usualScripts = "./scripts";
-/** Where the command line looks when it is told nothing. */
+/** The address that the command line uses without `--address`. */
 const defaultControl = "http://127.0.0.1:3004";
 
-/** `serve` with a store of its own, the sandbox beside it, connections to that, and lines to paste. */
+/** Runs `serve` with its own store and a sandbox, connects the sandbox's test user, and prints commands to paste. */
 export async function dev(process: Process, options: Readonly<Record<string, string | true>>): Promise<number> {
-  const wanted = String(options["sandbox"] ?? defaultSandbox);
-  const listen = parseListenAddress(wanted);
+  const address = String(options["sandbox"] ?? defaultSandbox);
+  const listen = parseListenAddress(address);
   if (listen?.kind !== "tcp") throw new UsageMistake("--sandbox must be host:port, or :0 for any port");
   let sandbox: Sandbox;
   try {
@@ -35,7 +36,7 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       onError: (error) => void process.stderr.write(`latchkey: ${error instanceof Error ? error.stack : error}\n`),
     });
   } catch (error) {
-    process.stderr.write(`latchkey: the sandbox cannot listen on ${wanted}: ${reasonOf(error)}\n`);
+    process.stderr.write(`latchkey: the sandbox cannot listen on ${address}: ${reasonOf(error)}\n`);
     return exitCodes.failed;
   }
   try {
@@ -43,17 +44,17 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       process,
       env: variablesFor(process.env, sandbox.origin),
       async onStarted(sidecar, config) {
-        // An application under development is on this machine as well, at any port.
+        // An application under development runs on this machine too, on any port.
         sidecar.broker.origins.allowLocal();
-        const furnished = await seed(sidecar, sandbox);
-        const places = placesOf(sidecar, config, process.env);
-        const scripts = scriptsOf(sidecar, config, furnished.left);
+        const seeded = await seed(sidecar, sandbox);
+        const access = accessOf(sidecar, config, process.env);
+        const scripts = scriptsOf(sidecar, config, seeded.kept);
         const accepted = { apiKey: readyApiKey, user: readyUser };
-        process.stdout.write(devPage({ ...places, ...furnished, scripts, sandbox: sandbox.origin, accepted }));
+        process.stdout.write(devPage({ ...access, ...seeded, scripts, sandbox: sandbox.origin, accepted }));
       },
     });
   } finally {
-    // Last: what is being renewed while latchkey stops still needs its provider.
+    // The sandbox closes last: a token refresh may still need it while latchkey stops.
     await sandbox.close();
   }
 }
@@ -61,17 +62,17 @@ export async function dev(process: Process, options: Readonly<Record<string, str
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code !== "EADDRINUSE") return message;
-  return "something else does, another `latchkey dev` or `latchkey sandbox` perhaps; end that, or say --sandbox :0";
+  return "the port is in use, perhaps by another `latchkey dev` or `latchkey sandbox`; stop that, or use --sandbox :0";
 }
 
 type Variables = Process["env"];
 
-/** Over the environment's own: the keys that are missing, and the one address that may be spoken to in the open. */
+/** Variables that override the environment's: missing keys, and the sandbox's address as allowed for plain HTTP. */
 function variablesFor(env: Variables, sandbox: string): Record<string, string> {
   const isSet = (name: string) => Boolean(env[name] || env[`${name}_FILE`]);
   const [, folder] = /^level:(.+)$/.exec(env["LATCHKEY_STORE"] || (isSet("LATCHKEY_STORE") ? "" : defaultStore)) ?? [];
   const needsSealKey = folder !== undefined && !isSet("LATCHKEY_SEAL_KEYS");
-  // A configuration file may declare other environments and not ours, and a database keeps no key for us.
+  // A configuration file may declare environments without `dev`, and a database stores no secret key.
   const needsSecretKey = !isSet("LATCHKEY_SECRET_KEY") && (folder === undefined || Boolean(env["LATCHKEY_CONFIG"]));
   return {
     LATCHKEY_ALLOW_PRIVATE: [env["LATCHKEY_ALLOW_PRIVATE"] ?? "", allowPrivateFor(sandbox)]
@@ -87,16 +88,16 @@ function variablesFor(env: Variables, sandbox: string): Record<string, string> {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** The customer's scripts, and one that can be tried on a connection of ours as it is: an action may need an input. */
+/** The developer's scripts, and a sync or event to try on a sample connection. An action may need an input. */
 function scriptsOf(
   { broker }: Sidecar,
   { scriptsFolder: folder }: Config,
-  left: readonly string[],
-): Scripts | undefined {
+  kept: readonly string[],
+): ScriptsFolder | undefined {
   if (folder === undefined) return undefined;
   const all = broker.scripts.all();
   const connection = ({ integration }: { readonly integration: string }) =>
-    connections.find((one) => one.startsWith(`${integration}/`) && !left.includes(one));
+    connections.find((one) => one.startsWith(`${integration}/`) && !kept.includes(one));
   const script =
     all.find((one) => one.kind === "sync" && connection(one) !== undefined) ??
     all.find((one) => one.kind === "event" && connection(one) !== undefined);
@@ -104,8 +105,8 @@ function scriptsOf(
   return { folder, ...(trial && { trial }) };
 }
 
-/** Where things are, and what the command line must be told of it. */
-function placesOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config, env: Variables) {
+/** The addresses and keys of this latchkey, and the flags with which the command line finds it. */
+function accessOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config, env: Variables) {
   const { data = "", control = "", ops = "" } = addresses;
   const folder = store.kind === "level" ? store.folder : undefined;
   const isPinned = Boolean(env["LATCHKEY_ADMIN_KEY"] || env["LATCHKEY_ADMIN_KEY_FILE"]);
@@ -120,8 +121,8 @@ function placesOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store
     control,
     ops,
     secretKey,
-    place: folder ?? describeStoreLocation(store),
-    // From a checkout there is no `latchkey` on the path.
+    storeLocation: folder ?? describeStoreLocation(store),
+    // A checkout has no `latchkey` on the path.
     latchkey: ["start", "latchkey"].includes(env["npm_lifecycle_event"] ?? "") ? "npm run -s latchkey --" : "latchkey",
     flags: [...(control === defaultControl ? [] : ["--address", control]), ...key],
   };

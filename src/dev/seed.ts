@@ -16,56 +16,57 @@ const environment = defaultEnvironment;
 const actor = "dev";
 const user = "ada@example.com";
 const id = "ada";
-/** What has it is ours to replace. Who takes it away keeps the connection. */
+/** The tag of connections that each start replaces. A developer who removes the tag keeps the connection. */
 const mark = { name: "made-by", value: "latchkey-dev" } as const;
 
-/** An integration for each neutral API of the sandbox. */
+/** The sample integrations, by the sandbox provider that they use. */
 const integrations = [
   { key: "calendar", provider: "sandbox-calendar", displayName: "Sandbox calendar" },
   { key: "files", provider: "sandbox-files", displayName: "Sandbox files" },
   { key: "unified", provider: "sandbox-unified", displayName: "Sandbox files, mail, calendar and spreadsheets" },
 ] as const;
 
-/** One of Ada's for each. */
+/** Ada's connections, one for each integration. */
 export const connections: readonly string[] = integrations.map(({ key }) => `${key}/${id}`);
 
-/** What is there to play with now. */
+/** The sample data that `latchkey dev` created. */
 export interface SeededData {
-  /** By integration, what the sandbox calls the grant behind the connection. */
+  /** The sandbox's grant behind each connection, by integration. */
   readonly grants: ReadonlyMap<string, string>;
-  /** Connections that somebody else has put in the place of ours. */
-  readonly left: readonly string[];
-  /** Where the calendar's webhooks are to be sent, on the data door. */
+  /** Sample connections that were not replaced, since the developer has changed them. */
+  readonly kept: readonly string[];
+  /** The path of the calendar's webhooks on the data listener. */
   readonly webhookPath: string;
 }
 
 /**
- * The sandbox's providers, an integration and a connection for each of its neutral APIs. It forgets what it granted
- * when it ends, so that connections of ours get new tokens at each start. What is somebody else's stays as it is.
+ * Creates the sandbox's providers, the sample integrations, and a connection for each. The sandbox forgets its grants
+ * when it stops, so each start gives these connections new tokens. A developer's own records are not changed.
  */
 export async function seed({ broker }: Sidecar, sandbox: Sandbox): Promise<SeededData> {
   const descriptions = describeProviders(sandbox.origin).map(readProvider);
-  for (const provider of descriptions) await describe(broker.providers, provider);
+  for (const provider of descriptions) await ensureProvider(broker.providers, provider);
   const grants = new Map<string, string>();
-  const left: string[] = [];
+  const kept: string[] = [];
   for (const wanted of integrations) {
-    const isOurs = (await isSetUp(broker.integrations, wanted)) && (await isFree(broker.connections, wanted));
-    if (isOurs) {
-      const { grant, item } = granted(sandbox, wanted, descriptions);
+    const isReplaceable =
+      (await ensureIntegration(broker.integrations, wanted)) && (await isUnclaimed(broker.connections, wanted));
+    if (isReplaceable) {
+      const { grant, item } = grantConnection(sandbox, wanted, descriptions);
       await broker.imports.importOne(item, actor);
       grants.set(wanted.key, grant);
-    } else left.push(`${wanted.key}/${id}`);
+    } else kept.push(`${wanted.key}/${id}`);
   }
   const { value: calendar } = await broker.integrations.get({ environment, key: "calendar" });
   const { pathname: webhookPath } = new URL(await broker.webhookUrls.of(calendar));
-  return { grants, left, webhookPath };
+  return { grants, kept, webhookPath };
 }
 
 type SidecarBroker = Sidecar["broker"];
 type SampleIntegration = (typeof integrations)[number];
 
-/** It may have been at another address last time. What a configuration file declares under its name, stays. */
-async function describe(providers: SidecarBroker["providers"], wanted: Provider): Promise<void> {
+/** Creates a provider, or updates it if the sandbox has moved. One that a configuration file declares is not changed. */
+async function ensureProvider(providers: SidecarBroker["providers"], wanted: Provider): Promise<void> {
   const isNew = await unless("already_exists", providers.create(wanted, actor));
   if (isNew || isSame(providers.find(wanted.name), wanted)) return;
   await unless("read_only", providers.update({ provider: wanted, expectedRevision: 0n }, actor));
@@ -75,8 +76,8 @@ function isSame({ createdAt: _, updatedAt: __, ...known }: Provider, wanted: Pro
   return equals(ProviderSchema, { ...known, custom: false, declared: false, revision: 0n }, wanted);
 }
 
-/** Whether there is one now that can use what the sandbox grants. */
-async function isSetUp(
+/** Creates an integration unless its key is taken. False if the existing one cannot use the sandbox's grants. */
+async function ensureIntegration(
   all: SidecarBroker["integrations"],
   { key, provider, displayName }: SampleIntegration,
 ): Promise<boolean> {
@@ -93,15 +94,16 @@ async function isSetUp(
   return value.provider === provider && value.oauth?.clientId === readyClient.id;
 }
 
-async function isFree(connections: SidecarBroker["connections"], { key }: SampleIntegration): Promise<boolean> {
+/** Whether a connection does not exist, or is a sample connection. */
+async function isUnclaimed(connections: SidecarBroker["connections"], { key }: SampleIntegration): Promise<boolean> {
   const [found] = await connections.getMany([
     { $typeName: "latchkey.v1.ConnectionRef", environment, integration: key, id },
   ]);
   return found === undefined || found.tags[mark.name] === mark.value;
 }
 
-/** As a user's consent would have brought it, refresh token and all. */
-function granted(sandbox: Sandbox, { key, provider }: SampleIntegration, descriptions: readonly Provider[]) {
+/** Returns a connection with the tokens that a user's consent would give. */
+function grantConnection(sandbox: Sandbox, { key, provider }: SampleIntegration, descriptions: readonly Provider[]) {
   const { auth } = descriptions.find(({ name }) => name === provider) ?? {};
   const scopes = auth?.case === "oauth2" ? auth.value.defaultScopes : [];
   const { grant, ...raw } = sandbox.grant({ user, scopes: [...scopes] });
@@ -120,17 +122,17 @@ function granted(sandbox: Sandbox, { key, provider }: SampleIntegration, descrip
         },
       },
     },
-    // What the sandbox says of a consent: by this her calendar's webhooks find her.
+    // Webhooks of her calendar find the connection by this hash.
     ...(key === "calendar" && { connectionConfig: { emailAddressHash: emailHash(user) } }),
     tags: { tags: { [mark.name]: mark.value } },
   });
   return { grant, item };
 }
 
-/** True when it was done; false when it was refused for that. */
-async function unless(code: FaultCode, done: Promise<unknown>): Promise<boolean> {
+/** Returns true, or false if the change was refused with that code. */
+async function unless(code: FaultCode, change: Promise<unknown>): Promise<boolean> {
   try {
-    await done;
+    await change;
     return true;
   } catch (error) {
     if (error instanceof Fault && error.code === code) return false;

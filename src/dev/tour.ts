@@ -40,7 +40,7 @@ export function tourSteps(data: TourData): readonly TourStep[] {
     ...failureSteps(commands, data.sandbox),
     ...(calendarGrant === undefined ? [] : [revocationStep(commands, { ...data, calendarGrant })]),
     {
-      title: "Connections whose user must authorize again, and failed calls with the reason",
+      title: "Connections that Ada must authorize again, and what failed and why",
       commands: [
         commands.cli("connections list -e dev", "--state reauthorization_required"),
         commands.cli("logs -e dev --failed"),
@@ -147,7 +147,7 @@ const revocationStep = (
   { calendar }: TourCommands,
   { sandbox, calendarGrant }: { readonly sandbox: string; readonly calendarGrant: string },
 ): TourStep => ({
-  title: "Ada revokes access to her calendar: the call fails, and latchkey finds out why",
+  title: "Ada revokes her calendar: the call fails, and latchkey finds out why",
   commands: [
     command(`curl -sw '\\n' ${sandbox}/_sandbox/revoke`, `-d ${quoted(JSON.stringify({ grant: calendarGrant }))}`),
     calendar,

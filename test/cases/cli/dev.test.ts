@@ -99,7 +99,8 @@ it("prints lines that all work as they are pasted, one after the other", async (
 it("prints commands that have the connect page offer a key and a password", async () => {
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
-  const [block = ""] = /which these two commands make:\n\n([\s\S]*?)\n\n/.exec(running.stdout()) ?? [];
+  const [block = ""] =
+    /once these two commands have created their integrations:\n\n([\s\S]*?)\n\n/.exec(running.stdout()) ?? [];
   await pasted(pastedFrom(`\n  # \n${block}`), cwd);
   const call = await callerOf(running, cwd);
   const session = { end_user: { id: "bob" }, allowed_integrations: ["sandbox-api-key", "sandbox-basic"] };
@@ -174,7 +175,7 @@ it("starts again over its folder, with new tokens at a new address, and keeps wh
   expect(after.body).toMatchObject({ metadata: { note: "kept" }, tags: { "made-by": "latchkey-dev" }, errors: [] });
   expect((await again("/proxy/drive/v3/files", through("files"))).status).toBe(200);
   expect((await again("/proxy/v3/calendars/primary/events", through("calendar"))).status).toBe(200);
-  expect(second.stdout()).toContain("left alone, whatever the lines below say of it: unified/ada.");
+  expect(second.stdout()).toContain("Not replaced, because they are yours: unified/ada.");
   const left = await again("/connections/ada?provider_config_key=unified&credentials=false");
   expect(left.body.updated_at).toBe(claim.body.updated_at);
   const { body } = await again("/connections/bob?provider_config_key=files&credentials=false");
@@ -209,7 +210,7 @@ it("leaves an integration alone that has taken the name of one of its own", asyn
   await stop(serving);
   const seal = { LATCHKEY_SEAL_KEYS: `test:${Buffer.alloc(32, 7).toString("base64")}` };
   const running = await readyDev(cwd, { env: seal });
-  expect(running.stdout()).toContain("left alone, whatever the lines below say of it: calendar/ada.");
+  expect(running.stdout()).toContain("Not replaced, because they are yours: calendar/ada.");
   expect(running.stdout()).not.toContain("/_sandbox/revoke");
   expect(running.stdout()).not.toContain("/webhook/");
   const call = await callerOf(running, cwd);
@@ -315,11 +316,11 @@ const usual = {
   ops: "http://127.0.0.1:3005",
   sandbox: "http://127.0.0.1:3010",
   secretKey: `lk_${"x".repeat(38)}`,
-  place: "./.latchkey",
+  storeLocation: "./.latchkey",
   latchkey: "npm run -s latchkey --",
   flags: [],
   grants: new Map([["calendar", "K_2KXPTMdO4A"]]),
-  left: [],
+  kept: [],
   webhookPath: "/webhook/JKen4xsXd_67ObNvakEaZg/calendar",
   scripts: { folder: "./scripts", trial: ["calendar/ada", "events", "--kind", "sync"] },
 };
