@@ -21,7 +21,7 @@ interface SandboxControlOptions {
   readonly reset: () => void;
 }
 
-/** All that are named must fit; none: everything. */
+/** A grant must match every field that is set; without fields, all grants match. */
 export const revokeSchema = v.strictObject({
   grant: v.optional(v.string()),
   user: v.optional(v.string()),
@@ -31,7 +31,7 @@ export const revokeSchema = v.strictObject({
 export type RevokeFilter = v.InferInput<typeof revokeSchema>;
 
 export const grantSchema = v.strictObject({
-  /** An address. */
+  /** The user's email address. */
   user: v.optional(v.string(), "ada@example.com"),
   client: v.optional(v.string(), "sandbox"),
   scopes: v.optional(v.array(v.pipe(v.string(), v.regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))), [
@@ -46,13 +46,13 @@ export const grantSchema = v.strictObject({
 });
 export type GrantInput = v.InferInput<typeof grantSchema>;
 
-/** Changes to a user's primary calendar, as somebody else would make them; many are a burst of notifications. */
+/** Changes of a user's primary calendar by another person; many changes are a burst of notifications. */
 export const calendarSchema = v.strictObject({
   user: v.optional(v.string(), "ada@example.com"),
   changes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000)), 1),
 });
 
-/** The sandbox's own pages: what it is, what it saw, and how it is to behave. */
+/** The sandbox's own page, and the API that reports what it saw and sets how it behaves. */
 export function controlRoutes({
   origin,
   behaviour,
@@ -63,14 +63,14 @@ export function controlRoutes({
   changeCalendar,
   reset,
 }: SandboxControlOptions): readonly SandboxRoute[] {
-  /** A page elsewhere must not steer it through somebody's browser, nor under a name of its own that leads here. */
+  /** Refuses requests that a foreign page sends through a browser, also by DNS rebinding. */
   function requireOwn({ headers }: Call): void {
     const host = headers.host ?? "";
     const isOwn = host === new URL(origin()).host || /^(127\.0\.0\.1|\[::1\]|localhost)$/.test(hostName(host) ?? "");
     const from = headers.origin;
     const isForeign = from !== undefined && (!URL.canParse(from) || new URL(from).host !== host);
     if (!isOwn || isForeign || headers["sec-fetch-site"] === "cross-site") {
-      throw refuse(403, "forbidden", "Only from this machine, and not from pages of others.");
+      throw refuse(403, "forbidden", "Only this machine may call this, and no other site's page.");
     }
   }
 
@@ -84,9 +84,12 @@ export function controlRoutes({
     },
   });
 
+  const showOverview = () => overview({ origin: origin(), clients, report: seen() });
+
   return [
     { method: "GET", path: "/", endpoint: "sandbox", answer: () => redirect("/_sandbox") },
-    own("GET", "/_sandbox", () => overview({ origin: origin(), clients, report: seen() })),
+    own("GET", "/_sandbox", showOverview),
+    own("GET", "/_sandbox/", showOverview),
     own("GET", "/_sandbox/seen", () => json(seen())),
     own("GET", "/_sandbox/behaviour", () => json(behaviour.shown())),
     own("PUT", "/_sandbox/behaviour", (call) => {
@@ -137,7 +140,7 @@ function overview({ origin, clients, report }: Overview): SandboxAnswer {
     .map(
       ({ id, secret, redirectUris }) =>
         html`<tr><td><code>${id}</code></td><td><code>${secret ?? "none"}</code></td><td>${
-          redirectUris.length === 0 ? "any on this machine" : redirectUris.join(", ")
+          redirectUris.length === 0 ? "any address on this machine" : redirectUris.join(", ")
         }</td></tr>`,
     );
   const users = people.map(({ name, email }) => html`<li>${name}, ${email}</li>`);
@@ -147,8 +150,8 @@ function overview({ origin, clients, report }: Overview): SandboxAnswer {
   const at = (path: string) => html`<code>${origin}${path}</code>`;
   return page(
     "The latchkey sandbox",
-    html`<p>A provider to develop against: it authorises users, issues tokens, and has files, mail, spreadsheets and calendars. Whatever it is told here, it forgets when it ends.</p>
-<h2>Where</h2><table>
+    html`<p>A provider to develop against: it authorizes users, issues tokens, and has files, mail, spreadsheets and calendars. It forgets all changes when it stops.</p>
+<h2>Addresses</h2><table>
 <tr><th>OAuth 2</th><td>${at("/oauth2/auth")}<br>${at("/oauth2/token")}<br>${at("/.well-known/oauth-authorization-server")}</td></tr>
 <tr><th>OAuth 1</th><td>${at("/oauth/request_token")}<br>${at("/oauth/authorize")}<br>${at("/oauth/access_token")}</td></tr>
 <tr><th>Files</th><td>${at("/drive/v3/files")}</td></tr><tr><th>Mail</th><td>${at("/gmail/v1/users/me/messages")}</td></tr>
@@ -157,7 +160,7 @@ function overview({ origin, clients, report }: Overview): SandboxAnswer {
 <h2>Apps</h2><table><tr><th>Id</th><th>Secret</th><th>Redirects to</th></tr>${apps}</table>
 <p>API key <code>${readyApiKey}</code> in <code>x-api-key</code>; user <code>${readyUser.name}</code>, password <code>${readyUser.password}</code>. Any other key, user or password is refused with 401.</p>
 <h2>Users</h2><ul>${users}</ul>
-<h2>Seen</h2><table>${numbers}</table>
-<p>More in <a href="/_sandbox/seen">/_sandbox/seen</a>; how it behaves in <a href="/_sandbox/behaviour">/_sandbox/behaviour</a>, which PUT changes.</p>`,
+<h2>Requests and events</h2><table>${numbers}</table>
+<p>Details: <a href="/_sandbox/seen">/_sandbox/seen</a>. Settings: <a href="/_sandbox/behaviour">/_sandbox/behaviour</a>; change them with PUT.</p>`,
   );
 }

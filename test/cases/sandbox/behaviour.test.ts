@@ -295,6 +295,8 @@ it("takes orders from this machine, not from pages elsewhere or under a name of 
 it("shows a person what it is and what it saw, registers apps, and makes and revokes tokens", async () => {
   const sandbox = await started();
   const page = await (await sandbox.get("/_sandbox")).text();
+  expect(page).toContain("prefers-color-scheme:dark");
+  expect(await (await sandbox.get("/_sandbox/")).text()).toContain("<h1>The latchkey sandbox</h1>");
   for (const text of ["sandbox-secret", "sandbox-api-key", "ada@example.com", `${sandbox.origin}/oauth2/token`]) {
     expect(page).toContain(text);
   }
