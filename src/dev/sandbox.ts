@@ -11,7 +11,7 @@ import { type Sandbox, startSandbox } from "./sandbox/sandbox.ts";
 
 const defaultListen = "127.0.0.1:3010";
 
-/** Runs the stand-in for providers until it is told to stop. */
+/** Runs the stand-in for providers until a signal stops it. */
 export async function sandbox(process: Process, options: Readonly<Record<string, string | true>>): Promise<number> {
   const listen = parseListenAddress(String(options["listen"] ?? defaultListen));
   if (listen?.kind !== "tcp") throw new UsageMistake("--listen must be host:port, or :0 for any port");
@@ -48,7 +48,7 @@ function originOf(text: string | true | undefined): string | undefined {
   return url.origin;
 }
 
-/** For programs: what a script needs to try everything. */
+/** The output of `--json`: addresses, credentials and tokens for scripts. */
 function described({ origin, grant }: Sandbox) {
   return {
     origin,
@@ -66,40 +66,41 @@ function pageOf({ origin, grant }: Sandbox): string {
   const { access_token: token, refresh_token: refreshToken } = grant();
   const bearer = `-H 'Authorization: Bearer ${token}'`;
   return `
-The sandbox is at ${origin}: a provider to develop against. What it is and what it saw: ${origin}/_sandbox
+The sandbox is at ${origin}: a provider to develop against.
+Its page, with the requests it received: ${origin}/_sandbox
 
-  App       ${readyClient.id}, secret ${readyClient.secret}; it may redirect to any address on this machine
+  App       ${readyClient.id}, secret ${readyClient.secret}; it may redirect to any address of this machine
   Users     ${people.map(({ email }) => email).join(", ")}
   API key   ${readyApiKey} (x-api-key)        Basic   ${readyUser.name}, ${readyUser.password}
-            Any other key, user or password is refused with 401.
+            The sandbox answers 401 to any other key, user or password.
 
-Paste any of these into another terminal:
+Paste any of these commands into a second terminal:
 
-  # Files, with a token of Ada's that was made for you
+  # Ada's files, with a token that was issued for you
   curl -s '${origin}/drive/v3/files?pageSize=10' ${bearer}
 
-  # Her calendar
+  # Ada's calendar
   curl -s '${origin}/v3/calendars/primary/events' ${bearer}
 
-  # A new token; the old refresh token is no longer good then
+  # A new token; the old refresh token stops working
   curl -s ${origin}/oauth2/token -u ${readyClient.id}:${readyClient.secret} -d grant_type=refresh_token -d refresh_token=${refreshToken}
 
   # The next two refreshes fail as if a user had revoked access
   curl -s -X PUT ${origin}/_sandbox/behaviour \\
     -d '{"answers":{"token":[{"kind":"error","error":"invalid_grant","times":2}]}}'
 
-  # Tokens of another user; everything of Ada's is revoked; what it saw
+  # Get tokens of another user, revoke all of Ada's grants, show what the sandbox saw
   curl -s ${origin}/_sandbox/grant -d '{"user":"bob@example.com"}'
   curl -s ${origin}/_sandbox/revoke -d '{"user":"ada@example.com"}'
   curl -s ${origin}/_sandbox/seen
 
-  # Ten changes to her calendar at once, of which those who watch it hear nothing; then one of which they do
+  # Ten changes of Ada's calendar whose notifications are dropped, then one that is notified
   curl -s -X PUT ${origin}/_sandbox/behaviour -d '{"notifications":"dropped"}'
   curl -s ${origin}/_sandbox/calendar -d '{"user":"ada@example.com","changes":10}'
   curl -s -X PUT ${origin}/_sandbox/behaviour -d '{"notifications":"sent"}'
   curl -s ${origin}/_sandbox/calendar -d '{"user":"ada@example.com"}'
 
-To let latchkey know it, start latchkey with LATCHKEY_ALLOW_PRIVATE=${allowPrivateFor(origin)} and this in the file of LATCHKEY_CONFIG:
+To use the sandbox from latchkey, start latchkey with LATCHKEY_ALLOW_PRIVATE=${allowPrivateFor(origin)} and this in the file that LATCHKEY_CONFIG names:
 
 ${stringify({ providers: describeProviders(origin) }, { lineWidth: 0, aliasDuplicateObjects: false })}
 Stop with Ctrl-C.

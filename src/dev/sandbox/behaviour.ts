@@ -2,8 +2,8 @@ import * as v from "valibot";
 import { endpoints, type KnownEndpoint } from "./endpoints.ts";
 
 /**
- * How the sandbox behaves: what an operator of a provider could set, and what goes wrong with one. Each part has its
- * default; a change names what it changes.
+ * How the sandbox behaves: the settings that a provider's operator has, and the failures of a provider. Each setting
+ * has a default; a change lists only the settings it changes.
  */
 const seconds = v.pipe(v.number(), v.minValue(0), v.maxValue(315_360_000));
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(3_600_000));
@@ -12,18 +12,18 @@ const headerText = v.pipe(v.string(), v.regex(/^[\t\x20-\x7e\x80-\xff]*$/, "must
 const headers = v.record(v.pipe(v.string(), v.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/)), headerText);
 
 const common = {
-  /** How often; until changed, unless said. */
+  /** How many times; default: until changed. */
   times: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
   /** Only token requests of this `grant_type`. */
   grantType: v.optional(v.string()),
-  /** Waits before it acts. */
+  /** Waits before the request is processed. */
   delayMs: v.optional(milliseconds),
-  /** Acts at once, and waits before it answers. */
+  /** Processes the request at once, and waits before it answers. */
   holdMs: v.optional(milliseconds),
 };
 
 const misstep = v.variant("kind", [
-  /** As usual: for a delay alone, or to let some pass before the next in the row. */
+  /** Answers as usual: for a delay alone, or to let some requests pass before the next entry of the list. */
   v.strictObject({ kind: v.literal("ordinary"), ...common }),
   /** An error in the shape of the endpoint. */
   v.strictObject({
@@ -34,7 +34,7 @@ const misstep = v.variant("kind", [
     headers: v.optional(headers, {}),
     ...common,
   }),
-  /** Whatever it says here, as it stands. */
+  /** Answers exactly this. */
   v.strictObject({
     kind: v.literal("raw"),
     status: v.optional(status, 200),
@@ -44,34 +44,34 @@ const misstep = v.variant("kind", [
     ...common,
   }),
   v.strictObject({ kind: v.literal("redirect"), status: v.optional(status, 302), location: headerText, ...common }),
-  /** One JSON object of so many bytes. */
+  /** A JSON object of this size. */
   v.strictObject({
     kind: v.literal("large"),
     bytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(32), v.maxValue(67_108_864)), 5_242_880),
     ...common,
   }),
-  /** 200 and JSON, but for two bytes that no UTF-8 has. */
+  /** 200 and JSON, with two bytes that are invalid in UTF-8. */
   v.strictObject({ kind: v.literal("invalid-utf8"), ...common }),
-  /** A body that never ends, as fast as it is taken. */
+  /** A body that never ends, as fast as the client reads. */
   v.strictObject({ kind: v.literal("endless"), ...common }),
-  /** A body of one byte a second, for ever. */
+  /** An endless body of one byte a second. */
   v.strictObject({ kind: v.literal("trickle"), ...common }),
-  /** A head, ten bytes of a hundred, and no more. */
+  /** A response head and ten of a hundred bytes, then silence. */
   v.strictObject({ kind: v.literal("stall"), ...common }),
-  /** Takes the request, and never answers. */
+  /** Reads the request and never answers. */
   v.strictObject({ kind: v.literal("silent"), ...common }),
-  /** TCP reset once the head is there; nothing is done. */
+  /** TCP reset after the request head; the request is not processed. */
   v.strictObject({ kind: v.literal("reset-before-reading"), ...common }),
-  /** TCP reset once all has been read; nothing is done. */
+  /** TCP reset after the request body; the request is not processed. */
   v.strictObject({ kind: v.literal("reset-after-reading"), ...common }),
-  /** Does what was asked, rotates a token say, and resets instead of answering. */
+  /** Processes the request, for example rotates a token, and resets instead of answering. */
   v.strictObject({ kind: v.literal("drop-answer"), ...common }),
-  /** Does what was asked, and resets in the middle of the answer's body. */
+  /** Processes the request, and resets in the middle of the response body. */
   v.strictObject({ kind: v.literal("cut-answer"), ...common }),
 ]);
 
 const answers = v.strictObject(
-  // Object.fromEntries forgets the names; they are those of the table.
+  // Object.fromEntries loses the key type; the keys come from the table.
   Object.fromEntries(endpoints.map((name) => [name, v.optional(v.array(misstep))])) as Record<
     KnownEndpoint,
     v.OptionalSchema<v.ArraySchema<typeof misstep, undefined>, undefined>
@@ -79,55 +79,55 @@ const answers = v.strictObject(
 );
 
 const tokenAnswer = v.strictObject({
-  /** In place of, or beside, what would be said: `{"expires_in": "3600.5", "instance_url": "https://…"}`. */
+  /** Replaces or adds fields: `{"expires_in": "3600.5", "instance_url": "https://…"}`. */
   fields: v.optional(v.record(v.string(), v.unknown()), {}),
   omit: v.optional(v.array(v.string()), []),
-  /** Everything within this field. */
+  /** Puts all fields into this one. */
   nestUnder: v.optional(v.string(), ""),
   format: v.optional(v.picklist(["json", "form"]), "json"),
 });
 
 const settings = v.strictObject({
-  /** Whether the consent page asks, or answers itself. */
+  /** `ask` shows the consent page; the others decide without it. */
   consent: v.optional(v.picklist(["ask", "allow", "deny"]), "ask"),
-  /** Of what is asked for, only these scopes are granted; null: all that the user allows. */
+  /** Grants only these of the requested scopes; null: all that the user allows. */
   grantOnly: v.optional(v.nullable(v.array(v.string())), null),
-  /** RFC 9207, in the answer to the browser. */
+  /** The `iss` parameter of the redirect (RFC 9207). */
   iss: v.optional(v.picklist(["right", "missing", "wrong"]), "right"),
   /** The issuer that the metadata documents name. */
   metadataIssuer: v.optional(v.picklist(["right", "wrong"]), "right"),
   pkce: v.optional(v.picklist(["optional", "required", "refused"]), "optional"),
   codeLifetimeS: v.optional(seconds, 60),
   accessTokenLifetimeS: v.optional(seconds, 3_600),
-  /** Null: for ever. Seven days is what an app in testing gets. */
+  /** Null: without end. An app in testing gets seven days. */
   refreshTokenLifetimeS: v.optional(v.nullable(seconds), null),
   /** `asked`: for `access_type=offline` or the scope `offline_access`. */
   refreshTokens: v.optional(v.picklist(["asked", "always", "never"]), "asked"),
-  /** Of one user and one client; when there are more, the oldest stops working without a word. */
+  /** The most of one user and one client; above it the oldest stops working without an error. */
   maxRefreshTokens: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), 100),
-  /** A refresh token is good for one use. Used again, all that came of the same consent is revoked. */
+  /** A refresh token works once. A second use revokes the whole grant. */
   rotation: v.optional(v.boolean(), true),
-  /** For so long after its use, the token just before the current one is still taken. */
+  /** How long the previous refresh token still works after its replacement. */
   graceS: v.optional(seconds, 0),
   tokenAnswer: v.optional(tokenAnswer, {}),
   deviceIntervalS: v.optional(seconds, 5),
   deviceLifetimeS: v.optional(seconds, 600),
-  /** OAuth 1.0a, the word that makes it 1.0a. */
+  /** Whether `oauth_callback_confirmed` is sent, which makes it OAuth 1.0a. */
   callbackConfirmed: v.optional(v.boolean(), true),
-  /** How far a signed request's timestamp may be off. */
+  /** The largest error of a signed request's timestamp. */
   timestampToleranceS: v.optional(seconds, 300),
-  /** When the watch call names no expiration, and the most it can name. */
+  /** The lifetime of a channel whose watch call names none, and the longest it may name. */
   channelLifetimeS: v.optional(seconds, 604_800),
   maxChannelLifetimeS: v.optional(seconds, 2_592_000),
-  /** That live, in all; when there are as many, a watch call is refused. */
+  /** The most live channels; a watch call above it is refused. */
   maxChannels: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100_000)), 50_000),
   notificationAttempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(20)), 3),
   notificationRetryMs: v.optional(milliseconds, 500),
-  /** `dropped`: each is numbered, and never leaves. */
+  /** `dropped`: notifications are numbered but not sent. */
   notifications: v.optional(v.picklist(["sent", "dropped"]), "sent"),
-  /** Each is sent so often, under its one number. */
+  /** How many times each notification is sent, with the same number. */
   notificationCopies: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(10)), 1),
-  /** By how much a channel's number grows with each: some providers leave numbers out. */
+  /** The step between a channel's message numbers: some providers skip numbers. */
   messageNumberStep: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000)), 1),
 });
 
@@ -139,14 +139,14 @@ export type Misstep = v.InferOutput<typeof misstep>;
 
 export interface Behaviour {
   readonly settings: () => BehaviourSettings;
-  /** Changes what is named and leaves the rest. Throws `BehaviourMistake` naming what it does not understand. */
+  /** Changes the given settings and keeps the others. Throws `BehaviourMistake` naming every invalid field. */
   change(wanted: unknown): void;
   reset(): void;
-  /** Whether the connection of a request whose body has not been read is to be reset. */
+  /** Whether to reset the connection before the request body is read. */
   resetsBeforeReading(endpoint: KnownEndpoint): boolean;
-  /** What is to go wrong with this request. */
+  /** The misbehavior for this request, if any. */
   next(endpoint: KnownEndpoint, grantType: string | undefined): Misstep | undefined;
-  /** As set, with how often each is still to come. */
+  /** All settings, with the times that each misbehavior has left. */
   shown(): unknown;
 }
 
@@ -156,10 +156,12 @@ export class BehaviourMistake extends Error {
 
 export function createBehaviour(initial: BehaviourChange = {}): Behaviour {
   let current = v.parse(settings, {});
-  let rows = new Map<string, { readonly misstep: Misstep; left: number }[]>();
+  let missteps = new Map<string, { readonly misstep: Misstep; left: number }[]>();
 
   const due = (endpoint: KnownEndpoint, grantType: string | undefined) =>
-    rows.get(endpoint)?.find(({ left, misstep: one }) => left > 0 && (one.grantType ?? grantType) === grantType);
+    missteps
+      .get(endpoint)
+      ?.find(({ left, misstep: entry }) => left > 0 && (entry.grantType ?? grantType) === grantType);
 
   const behaviour: Behaviour = {
     settings: () => current,
@@ -170,21 +172,21 @@ export function createBehaviour(initial: BehaviourChange = {}): Behaviour {
           read.issues.map((issue) => `${v.getDotPath(issue) ?? "the body"}: ${issue.message}`).join("; "),
         );
       }
-      const { answers: row, ...named } = read.output;
-      // Defaults of what was not named are not part of a change.
+      const { answers: lists, ...named } = read.output;
+      // The schema adds defaults for absent settings; they are not part of the change.
       const given = Object.entries(named).filter(([name]) => Object.hasOwn(Object(wanted), name));
       current = { ...current, ...Object.fromEntries(given) };
-      for (const [name, list] of Object.entries(row ?? {})) {
+      for (const [name, list] of Object.entries(lists ?? {})) {
         if (list === undefined) continue;
-        rows.set(
+        missteps.set(
           name,
-          list.map((one) => ({ misstep: one, left: one.times ?? Number.POSITIVE_INFINITY })),
+          list.map((entry) => ({ misstep: entry, left: entry.times ?? Number.POSITIVE_INFINITY })),
         );
       }
     },
     reset() {
       current = v.parse(settings, {});
-      rows = new Map();
+      missteps = new Map();
     },
     resetsBeforeReading(endpoint) {
       const found = due(endpoint, undefined);
@@ -201,11 +203,11 @@ export function createBehaviour(initial: BehaviourChange = {}): Behaviour {
     shown: () => ({
       ...current,
       answers: Object.fromEntries(
-        [...rows].map(([name, row]) => [
+        [...missteps].map(([name, list]) => [
           name,
-          row
+          list
             .filter(({ left }) => left > 0)
-            .map(({ misstep: one, left }) => ({ ...one, left: Number.isFinite(left) ? left : null })),
+            .map(({ misstep: entry, left }) => ({ ...entry, left: Number.isFinite(left) ? left : null })),
         ]),
       ),
     }),

@@ -1,7 +1,7 @@
-/** A map that forgets its oldest entries, so that nothing from outside makes it grow for ever. */
+/** A map of limited size that drops its oldest entries, so that requests cannot make it grow without end. */
 export interface Bounded<V> {
   get(key: string): V | undefined;
-  /** Set again, an entry is as young as a new one. */
+  /** Setting an entry again makes it the youngest. */
   set(key: string, value: V): void;
   delete(key: string): boolean;
   values(): IterableIterator<V>;

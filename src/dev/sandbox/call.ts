@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** A request, with its body read. */
+/** A request and its whole body. */
 export interface Call {
   readonly method: string;
-  /** As it stands in the request line: signatures cover it byte for byte. */
+  /** The target as sent in the request line: signatures cover it byte for byte. */
   readonly target: string;
-  /** What stands in the places of the route's path, decoded. */
+  /** The decoded segments that match the `:name` parts of the route's path. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
@@ -16,11 +16,11 @@ export interface SandboxAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
-  /** Instead of a body: the pieces, each written when the one before has been taken. */
+  /** Streams the body instead: each piece is written once the client has read the one before. */
   readonly pieces?: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
 }
 
-/** Thrown where a request cannot go on: it carries what is answered. */
+/** An error that carries the answer to a request. */
 export class SandboxRefusal extends Error {
   override readonly name = "Refusal";
   readonly answer: SandboxAnswer;
@@ -37,7 +37,7 @@ export const json = (value: unknown, { status = 200, headers = {} }: Partial<San
   body: JSON.stringify(value),
 });
 
-/** What the APIs answer when they refuse: a code, a sentence and a word for programs. */
+/** The error body of the APIs: a status, a message, and a reason for programs. */
 export function apiError(
   status: number,
   reason: string,
@@ -51,7 +51,7 @@ export function apiError(
 export const refuse = (...error: Parameters<typeof apiError>): SandboxRefusal =>
   new SandboxRefusal(apiError(...error), error[2]);
 
-/** RFC 6749, section 5.2. Neither tokens nor their errors may be kept by a cache (section 5.1). */
+/** RFC 6749, section 5.2. A cache may store neither tokens nor their errors (section 5.1). */
 export function oauthError(
   status: number,
   error: string,
@@ -65,14 +65,14 @@ export function oauthError(
 export const refuseOAuth = (...error: Parameters<typeof oauthError>): SandboxRefusal =>
   new SandboxRefusal(oauthError(...error));
 
-/** The media type alone, without its parameters. */
+/** Returns the media type without its parameters. */
 export const mediaType = ({ headers }: Call): string =>
   (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 
 export const formOf = (call: Call): URLSearchParams =>
   new URLSearchParams(mediaType(call) === "application/x-www-form-urlencoded" ? call.body.toString("utf8") : "");
 
-/** The JSON object in the body; of an empty body, an empty one. */
+/** Returns the JSON object in the body, or an empty object for an empty body. */
 export function objectOf({ body }: Call): Readonly<Record<string, unknown>> {
   if (body.length === 0) return {};
   const value = parsed(body.toString("utf8"));
@@ -86,12 +86,12 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    /* Said by the caller of this, as of any other body that is no object. */
+    /* The caller refuses this like any other body that is not an object. */
     return undefined;
   }
 }
 
-/** A whole number of the query, held within its bounds. */
+/** Reads a whole number of the query. Throws 400 below `least`; `most` caps it. */
 export function numberIn(query: URLSearchParams, name: string, { least, most, otherwise }: NumberBounds): number {
   const text = query.get(name);
   if (text === null || text === "") return otherwise;

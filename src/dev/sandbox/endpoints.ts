@@ -1,4 +1,4 @@
-/** What is counted, and can be told how to behave, one by one. */
+/** The endpoints, each with its own counters and behavior. */
 export const endpoints = [
   "authorization",
   "token",
@@ -21,12 +21,12 @@ export const endpoints = [
 
 export type KnownEndpoint = (typeof endpoints)[number];
 
-/** `sandbox` are its own pages, which always behave; `unknown` is whatever is not there. */
+/** `sandbox`: its own pages, which never misbehave. `unknown`: paths without a route. */
 export type EndpointName = KnownEndpoint | "sandbox" | "unknown";
 
 export const isKnown = (endpoint: EndpointName): endpoint is KnownEndpoint =>
   endpoint !== "sandbox" && endpoint !== "unknown";
 
-/** Those that refuse as RFC 6749 has it. */
+/** Whether errors have the form of RFC 6749. */
 export const speaksOAuth = (endpoint: EndpointName): boolean =>
   endpoint === "token" || endpoint === "device" || endpoint === "revocation";

@@ -8,7 +8,7 @@ interface MetadataOptions {
   readonly settings: () => BehaviourSettings;
 }
 
-/** What a client can find out by itself: RFC 8414, and the same document where OpenID Connect Discovery looks for it. */
+/** Server metadata of RFC 8414, and the same document at the address of OpenID Connect Discovery. */
 export function metadataRoutes({ origin, settings }: MetadataOptions): readonly SandboxRoute[] {
   const answer = () => {
     const at = origin();

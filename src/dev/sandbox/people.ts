@@ -1,4 +1,4 @@
-/** A pretend user. */
+/** A made-up user. */
 export interface Person {
   readonly id: string;
   readonly email: string;
@@ -11,8 +11,8 @@ export const people: readonly Person[] = [
   { id: "100000000000000000003", email: "grace@example.com", name: "Grace Hopper" },
 ];
 
-/** Whoever a client is when it comes for itself, and not for a user. */
+/** The user of a client that acts for itself, without a user. */
 export const robot: Person = { id: "100000000000000000000", email: "robot@sandbox.example", name: "Robot" };
 
 export const personByEmail = (email: string): Person | undefined =>
-  [...people, robot].find((one) => one.email === email.toLowerCase());
+  [...people, robot].find((person) => person.email === email.toLowerCase());

@@ -1,11 +1,11 @@
 import { readyClient } from "./auth/clients.ts";
 
 /**
- * How the sandbox is described to latchkey: providers in the fields of the catalogue, ready for the configuration file
- * and for the control plane. `origin` is the sandbox's own.
+ * Describes the sandbox to latchkey: providers in the fields of the catalogue, ready for the configuration file and the
+ * control plane. `origin` is the sandbox's own.
  *
- * What carries credentials is `https` in a description, always; that a sandbox without TLS is spoken to in the open is
- * for the operator to say, in `LATCHKEY_ALLOW_PRIVATE` (`allowPrivateFor`). Where a browser goes is as it is.
+ * Addresses that receive credentials are always `https` in a description. For a sandbox without TLS the operator must
+ * allow plain HTTP in `LATCHKEY_ALLOW_PRIVATE` (`allowPrivateFor`). Addresses for browsers keep their scheme.
  */
 export function describeProviders(origin: string): readonly ProviderDescription[] {
   const secure = origin.replace(/^http:/, "https:");
@@ -22,11 +22,11 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     device_authorization_url: `${secure}/oauth2/device_authorization`,
     authorization_params: { access_type: "offline", prompt: "consent" },
   };
-  // Of all of them at once nothing says where the items are.
+  // Without `items`: the unified provider has several APIs, each with its own list field.
   const paging = { kind: "cursor", next: "nextPageToken", parameter: "pageToken" };
-  // Refuses every key and password but the sandbox's own.
+  // The sandbox answers 401 to any other key or password.
   const verification = { request: { method: "GET", path: "/api/me" } };
-  const who = ["openid", "email", "profile"];
+  const identityScopes = ["openid", "email", "profile"];
   const quickstart = { quickstart_client: { client_id: readyClient.id, client_secret: readyClient.secret ?? "" } };
   return [
     {
@@ -34,7 +34,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       ...quickstart,
       display_name: "Sandbox: file storage",
       categories: ["file-storage"],
-      oauth2: { ...oauth2, default_scopes: [...who, "drive"] },
+      oauth2: { ...oauth2, default_scopes: [...identityScopes, "drive"] },
       proxy: { ...proxy, pagination: { ...paging, items: "files", limit_parameter: "pageSize", limit: 100 } },
     },
     {
@@ -42,7 +42,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       ...quickstart,
       display_name: "Sandbox: files, mail, calendar, spreadsheets",
       categories: ["file-storage", "mail", "calendar", "spreadsheets"],
-      oauth2: { ...oauth2, default_scopes: [...who, "drive", "gmail.modify", "calendar", "spreadsheets"] },
+      oauth2: { ...oauth2, default_scopes: [...identityScopes, "drive", "gmail.modify", "calendar", "spreadsheets"] },
       proxy: { ...proxy, pagination: paging },
     },
     {
@@ -50,7 +50,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       ...quickstart,
       display_name: "Sandbox: calendar",
       categories: ["calendar"],
-      oauth2: { ...oauth2, default_scopes: [...who, "calendar"] },
+      oauth2: { ...oauth2, default_scopes: [...identityScopes, "calendar"] },
       proxy: { ...proxy, pagination: { ...paging, items: "items", limit_parameter: "maxResults", limit: 250 } },
       notification,
       channel,
@@ -102,15 +102,15 @@ export function describeProviders(origin: string): readonly ProviderDescription[
 
 export type ProviderDescription = Readonly<Record<string, unknown>> & { readonly name: string };
 
-/** What `LATCHKEY_ALLOW_PRIVATE` must hold for a sandbox there: `http://127.0.0.1:3010`, with TLS `127.0.0.1:3010`. */
+/** The entry of `LATCHKEY_ALLOW_PRIVATE` for a sandbox: `http://127.0.0.1:3010`, or `127.0.0.1:3010` with TLS. */
 export function allowPrivateFor(origin: string): string {
   const { protocol, hostname, port } = new URL(origin);
   const isSecure = protocol === "https:";
-  const place = `${hostname}:${port === "" ? (isSecure ? 443 : 80) : port}`;
-  return isSecure ? place : `http://${place}`;
+  const address = `${hostname}:${port === "" ? (isSecure ? 443 : 80) : port}`;
+  return isSecure ? address : `http://${address}`;
 }
 
-/** As the calendar of the catalogue has it: the sandbox notifies with the same headers. */
+/** Equals the catalogue's calendar: the sandbox sends the same headers. */
 const notification = {
   header_prefix: "x-cal-",
   secret_headers: ["x-cal-channel-token"],

@@ -2,9 +2,9 @@ import type { Channel } from "./apis/channel.ts";
 import type { SandboxGrant } from "./auth/grants.ts";
 import type { SeenReport } from "./seen.ts";
 
-/** What the sandbox saw, and what it holds. */
+/** What the sandbox saw, and the grants and channels that it holds. */
 export interface SandboxReport extends SeenReport {
-  /** The latest thousand, the latest last. */
+  /** The latest thousand grants, the newest at the end. */
   readonly grants: readonly SeenGrant[];
   readonly channels: readonly SeenChannel[];
 }
@@ -15,7 +15,7 @@ export interface SeenGrant {
   readonly user: string;
   readonly scopes: readonly string[];
   readonly refreshes: number;
-  /** How often a refresh token was used that had been replaced. */
+  /** Uses of a replaced refresh token. */
   readonly reuses: number;
   readonly revoked: boolean;
 }

@@ -3,34 +3,34 @@ import type { EndpointName } from "./endpoints.ts";
 
 export interface SandboxRoute {
   readonly method: string;
-  /** Segments; `:name` stands for any one, a `*` at the end for whatever follows. */
+  /** Segments; `:name` matches any one, a `*` at the end the rest. */
   readonly path: string;
-  /** Under which name it is counted, and told how to behave. */
+  /** The name under which it is counted, and its behavior configured. */
   readonly endpoint: EndpointName;
-  /** Of the body, in bytes; a mebibyte unless said. */
+  /** Largest body in bytes; default: one mebibyte. */
   readonly bodyLimit?: number;
   readonly answer: (call: Call) => SandboxAnswer | Promise<SandboxAnswer>;
 }
 
 export type RouteMatch =
   | { readonly kind: "route"; readonly route: SandboxRoute; readonly params: Readonly<Record<string, string>> }
-  | { readonly kind: "method"; readonly allow: readonly string[] }
-  | { readonly kind: "nothing" };
+  | { readonly kind: "wrong-method"; readonly allow: readonly string[] }
+  | { readonly kind: "unknown" };
 
-/** Finds the first route of the table that fits. HEAD is answered as GET. */
+/** Finds the first route of the table that matches. HEAD is answered as GET. */
 export function createRouter(routes: readonly SandboxRoute[]): (method: string, path: string) => RouteMatch {
   const table = routes.map((route) => ({ route, pattern: route.path.split("/") }));
   return (method, path) => {
     const segments = path.split("/");
-    const fitting = table.flatMap(({ route, pattern }) => {
+    const matching = table.flatMap(({ route, pattern }) => {
       const params = match(pattern, segments);
       return params === undefined ? [] : [{ route, params }];
     });
     const wanted = method === "HEAD" ? "GET" : method;
-    const chosen = fitting.find(({ route }) => route.method === wanted);
+    const chosen = matching.find(({ route }) => route.method === wanted);
     if (chosen !== undefined) return { kind: "route", ...chosen };
-    if (fitting.length === 0) return { kind: "nothing" };
-    return { kind: "method", allow: [...new Set(fitting.map(({ route }) => route.method))] };
+    if (matching.length === 0) return { kind: "unknown" };
+    return { kind: "wrong-method", allow: [...new Set(matching.map(({ route }) => route.method))] };
   };
 }
 
@@ -55,7 +55,7 @@ function decoded(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment);
   } catch {
-    /* A segment that does not decode names nothing. */
+    /* A malformed segment matches no route. */
     return undefined;
   }
 }

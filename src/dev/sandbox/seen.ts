@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { EndpointName } from "./endpoints.ts";
 
-/** What the sandbox saw. Numbers for ever, requests only the last few: it may run for weeks. */
+/** What the sandbox saw: counters since the start, and only the last requests, since it may run for weeks. */
 export interface SandboxTraffic {
-  /** Begins an entry; what became of the request is said when it is known. */
+  /** Starts an entry; its outcome is added once it is known. */
   arrived(request: SeenHead): SeenEntry;
   count(what: TallyName): void;
   shown(): SeenReport;
@@ -19,21 +19,21 @@ export interface SeenHead {
 
 export interface SeenEntry {
   body(body: Buffer): void;
-  /** The status, or what was done instead of answering. */
+  /** The status, or the name of the misbehavior. */
   outcome(outcome: string): void;
 }
 
 const tallies = [
   "codesExchanged",
-  /** A code that came a second time: all that came of it was revoked. */
+  /** Authorization codes used a second time: their grants were revoked. */
   "codesReused",
   "tokensIssued",
   "refreshes",
-  /** A refresh token that had been replaced was used again: within its grace, or not. */
+  /** Uses of a replaced refresh token, within its grace period and after it. */
   "supersededInGrace",
   "supersededReused",
   "familiesRevoked",
-  /** Refresh tokens that stopped working because there were too many. */
+  /** Refresh tokens dropped above the limit. */
   "tokensOverflowed",
   "accessTokensRefused",
   "noncesReplayed",
@@ -49,7 +49,7 @@ export interface SeenRequest {
   readonly method: string;
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
-  /** Its beginning, as text. */
+  /** The first bytes of the body, as text. */
   readonly body: string;
   readonly outcome: string;
 }
@@ -57,7 +57,7 @@ export interface SeenRequest {
 export interface SeenReport {
   readonly requests: Readonly<Partial<Record<EndpointName, number>>>;
   readonly tallies: Readonly<Record<TallyName, number>>;
-  /** The last of each endpoint, the latest last. */
+  /** The last requests of each endpoint, the latest one at the end. */
   readonly last: Readonly<Partial<Record<EndpointName, readonly SeenRequest[]>>>;
 }
 
@@ -99,9 +99,11 @@ export function createSeen(now: () => number): SandboxTraffic {
     },
     shown: () => ({
       requests: Object.fromEntries(requests),
-      // Object.fromEntries forgets the names; they are those of the table.
+      // Object.fromEntries loses the key type; the keys come from the table.
       tallies: Object.fromEntries(tallies.map((name) => [name, counted.get(name) ?? 0])) as Record<TallyName, number>,
-      last: Object.fromEntries([...last].map(([endpoint, kept]) => [endpoint, kept.map((one) => ({ ...one }))])),
+      last: Object.fromEntries(
+        [...last].map(([endpoint, kept]) => [endpoint, kept.map((request) => ({ ...request }))]),
+      ),
     }),
     reset() {
       requests.clear();

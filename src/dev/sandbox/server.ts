@@ -17,16 +17,16 @@ interface ServerOptions {
   readonly behaviour: Behaviour;
   readonly seen: SandboxTraffic;
   readonly tls: ListenerTls | undefined;
-  /** Told of what no code foresaw. */
+  /** Receives unexpected errors. */
   readonly onError: (error: unknown) => void;
 }
 
 const bodyLimit = 1_048_576;
 const lingerMs = 2_000;
-/** Longer than anybody here uploads; a misbehaving client does not stay for ever. */
+/** Longer than any upload here takes, so that a misbehaving client is cut off at some time. */
 const requestMs = 600_000;
 
-/** The listener: reads a request, lets its route answer, and misbehaves where it was told to. */
+/** The listener: reads a request, calls its route, and misbehaves as configured. */
 export function createSandboxServer({ routes, behaviour, seen, tls, onError }: ServerOptions): http.Server {
   const find = createRouter(routes);
 
@@ -36,27 +36,27 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     const found = find(method, path);
     const endpoint: EndpointName = found.kind === "route" ? found.route.endpoint : "unknown";
     const entry = seen.arrived({ endpoint, method, target, headers });
-    // Closing the sandbox closes every connection, and comes by here as well.
+    // Closing the sandbox closes every connection, and so aborts this signal too.
     const gone = new AbortController();
     response.once("close", () => gone.abort("the connection is closed"));
     const { signal } = gone;
-    // Said before the last byte leaves: whoever has the answer may ask what was seen.
-    const say = (outcome: string) => {
+    // Recorded before the last byte leaves: a client that has the answer may ask what was seen.
+    const record = (outcome: string) => {
       entry.outcome(outcome);
     };
 
     if (isKnown(endpoint) && behaviour.resetsBeforeReading(endpoint)) {
-      say("reset-before-reading");
+      record("reset-before-reading");
       reset(response);
       return;
     }
     const limit = found.kind === "route" ? (found.route.bodyLimit ?? bodyLimit) : bodyLimit;
     const body = await readBody(request, limit);
     if (body === undefined) {
-      // Read to its end, for a while, and only then answered: a reset would take the answer from who still writes.
+      // Reads the rest for a while before it answers: a reset would lose the answer for a client that still writes.
       request.resume();
       await Promise.race([once(request, "end", { signal }), pause(lingerMs, undefined, { signal, ref: false })]);
-      say("413");
+      record("413");
       const tooLarge = apiError(413, "uploadTooLarge", `The body is larger than ${limit} bytes.`, {
         connection: "close",
       });
@@ -71,30 +71,32 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     if (misstep?.holdMs) await pause(misstep.holdMs, undefined, { signal });
     switch (misstep?.kind) {
       case "silent":
-        say("silent");
+        record("silent");
         return untilAborted(signal);
       case "reset-before-reading":
       case "reset-after-reading":
       case "drop-answer":
-        say(misstep.kind);
+        record(misstep.kind);
         return reset(response);
       case "cut-answer":
-        say(misstep.kind);
+        record(misstep.kind);
         return cut(response, answer);
       default:
-        say(String(answer.status));
+        record(String(answer.status));
         return send(response, answer, signal).catch((error: unknown) => {
           if (!signal.aborted) throw error;
-          say("left");
+          record("left");
         });
     }
   }
 
-  /** The route's answer, unless something else was asked for, in whose stead nothing is done. */
+  /** Returns the route's answer, or the configured one; then the route is not called. */
   async function actOn(call: Call, found: RouteMatch, misstep: Misstep | undefined): Promise<SandboxAnswer> {
-    if (found.kind === "nothing") return apiError(404, "notFound", "Nothing is here.");
-    if (found.kind === "method") {
-      return apiError(405, "methodNotAllowed", "Not with this method.", { allow: found.allow.join(", ") });
+    if (found.kind === "unknown") return apiError(404, "notFound", "No such route.");
+    if (found.kind === "wrong-method") {
+      return apiError(405, "methodNotAllowed", "This route does not support the method.", {
+        allow: found.allow.join(", "),
+      });
     }
     const { endpoint } = found.route;
     const instead = misstep === undefined || !isKnown(endpoint) ? undefined : answerInstead(misstep, endpoint);
@@ -109,12 +111,12 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
   }
 
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    // What a client does to its connection is its own affair.
+    // Errors of a client's connection are not defects of the sandbox.
     request.on("error", () => {});
     response.on("error", () => {});
     serve(request, response).catch((error: unknown) => {
-      const isLeft = response.destroyed || response.closed;
-      if (!isLeft) onError(error);
+      const hasLeft = response.destroyed || response.closed;
+      if (!hasLeft) onError(error);
       response.destroy();
     });
   };
@@ -132,7 +134,7 @@ function partsOf(target: string): { readonly path: string; readonly query: URLSe
   return { path, query: new URLSearchParams(at === -1 ? "" : target.slice(at + 1)) };
 }
 
-/** Undefined: larger than it may be. */
+/** Returns undefined for a body above the limit. */
 async function readBody(request: IncomingMessage, limit: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -151,7 +153,7 @@ function grantTypeOf(endpoint: EndpointName, call: Call): string | undefined {
   try {
     return parametersOf(call).get("grant_type") ?? undefined;
   } catch {
-    /* The route refuses what cannot be read. */
+    /* The route refuses a malformed body. */
     return undefined;
   }
 }

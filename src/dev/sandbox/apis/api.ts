@@ -3,7 +3,7 @@ import { claimsOf } from "../auth/id-tokens.ts";
 import { json } from "../call.ts";
 import type { SandboxRoute } from "../router.ts";
 
-/** An API that takes every kind of credentials, and says what it saw. */
+/** An API that accepts every kind of credentials, and echoes requests. */
 export function apiRoutes(access: AccessCheck): readonly SandboxRoute[] {
   const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
   return [

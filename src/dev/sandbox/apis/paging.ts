@@ -1,15 +1,15 @@
 import { numberIn, refuse } from "../call.ts";
 
-interface PageWish {
+interface PageRequest {
   readonly query: URLSearchParams;
-  /** The query parameter that says how many; at most this many; this many unless said. */
+  /** The query parameter with the page size, its maximum, and its default. */
   readonly size: { readonly name: string; readonly most: number; readonly otherwise: number };
 }
 
-/** One page of a list, and the token that leads to the next. A token says where the page before ended. */
+/** Returns one page of a list, and the token of the next: the position where this page ends. */
 export function pageOf<T>(
   items: readonly T[],
-  { query, size }: PageWish,
+  { query, size }: PageRequest,
 ): { page: readonly T[]; nextPageToken?: string } {
   const length = numberIn(query, size.name, { least: 1, most: size.most, otherwise: size.otherwise });
   const token = query.get("pageToken");

@@ -5,10 +5,10 @@ import type { SandboxRoute } from "../router.ts";
 
 const pieceBytes = 65_536;
 const tickMs = 100;
-/** What the bytes say, over and over, so that a reader can tell whether any are missing. */
+/** The repeated content of the body, so that a reader can detect missing bytes. */
 const pattern = Buffer.alloc(pieceBytes, "0123456789abcdef");
 
-/** Answers that take their time: a body of so many bytes in so many seconds, and server-sent events. */
+/** Slow responses: a body of a given size in a given time, and server-sent events. */
 export function streamRoutes(access: AccessCheck): readonly SandboxRoute[] {
   return [
     {

@@ -6,24 +6,24 @@ import { basicPair, isSame } from "./clients.ts";
 import type { OAuth1 } from "./oauth1.ts";
 import type { SandboxTokens } from "./tokens.ts";
 
-/** Who calls an API, and what they may do there. */
+/** An authenticated caller of an API, and its scopes. */
 export interface SandboxCaller {
   readonly person: Person;
-  /** The app that calls for them. */
+  /** The app that calls for the user. */
   readonly clientId: string;
-  /** The last part of each scope, `drive.readonly` of whatever base stands before it; or all. */
+  /** The last path segment of each scope (`drive.readonly`, whatever its base URL), or all. */
   readonly scopes: ReadonlySet<string> | "all";
 }
 
-/** Lets callers in: by a bearer token or an OAuth 1 signature, and to `/api` by a key or a password. */
+/** Authenticates callers by bearer token or OAuth 1 signature, and on `/api` also by API key or password. */
 export interface AccessCheck {
   /** Throws 401 without good credentials, 403 without one of the scopes. */
   require(call: Call, scopes: readonly string[]): SandboxCaller;
-  /** As `require`, and whoever has a key or a password may come in, too. */
+  /** Accepts what `require` does, and an API key or a password. */
   requireAny(call: Call): SandboxCaller & { readonly by: "bearer" | "oauth1" | "api_key" | "basic" };
 }
 
-/** Fixed, printed, and good for nothing else. */
+/** Fixed values that are printed; they open nothing but the sandbox. */
 export const readyApiKey = "sandbox-api-key";
 export const readyUser = { name: "sandbox", password: "sandbox-password" } as const;
 
@@ -46,7 +46,7 @@ export function createAccessCheck({ tokens, oauth1, seen }: AccessCheckOptions):
     const found = tokens.find(token);
     if (found === undefined) {
       seen.count("accessTokensRefused");
-      // RFC 6750, section 3.1: the cue to renew it.
+      // RFC 6750, section 3.1: tells the client to refresh.
       const challenge = 'Bearer realm="sandbox", error="invalid_token"';
       throw refuse(401, "authError", "Invalid Credentials", { "www-authenticate": challenge });
     }

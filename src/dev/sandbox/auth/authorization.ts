@@ -14,17 +14,17 @@ interface AuthorizationOptions {
   readonly consent: Consent;
 }
 
-/** The authorization endpoint (RFC 6749, section 4.1.1), and the page's way back. */
+/** The authorization endpoint (RFC 6749, section 4.1.1), and the consent page's form. */
 export function authorizationRoutes(options: AuthorizationOptions): readonly SandboxRoute[] {
   const { origin, settings, clients, codes, consent } = options;
 
   function authorize(parameters: URLSearchParams): SandboxAnswer {
     const client = clients.get(parameters.get("client_id") ?? "");
-    if (client === undefined) return errorPage(400, "The app that sent you here is not known.");
+    if (client === undefined) return errorPage(400, "The app that sent you here is unknown.");
     const redirectUri = parameters.get("redirect_uri") ?? soleRedirect(client);
-    // Nobody is sent to an address that is not the client's: not even with an error (section 4.1.2.1).
+    // Never redirects to an address that is not the client's, not even with an error (section 4.1.2.1).
     if (redirectUri === undefined || !mayRedirect(client, redirectUri)) {
-      return errorPage(400, "The address to go back to (redirect_uri) is not one of the app's.");
+      return errorPage(400, "The app has not registered this redirect_uri.");
     }
     const back = (fields: Readonly<Record<string, string | null>>) =>
       redirect(
@@ -38,7 +38,7 @@ export function authorizationRoutes(options: AuthorizationOptions): readonly San
       scopes: [...new Set(scopes)],
       hint: parameters.get("login_hint"),
       formActions: [new URL(redirectUri).origin],
-      denied: () => back({ error: "access_denied", error_description: "the user said no" }),
+      denied: () => back({ error: "access_denied", error_description: "the user denied access" }),
       allowed({ person, scopes: granted }) {
         const code = codes.make(
           {
@@ -85,7 +85,7 @@ function mistakeIn(
 ): Record<string, string> | undefined {
   const invalid = (error_description: string) => ({ error: "invalid_request", error_description });
   for (const name of new Set(parameters.keys())) {
-    if (parameters.getAll(name).length > 1) return invalid(`${name} is there twice`);
+    if (parameters.getAll(name).length > 1) return invalid(`${name} must not be repeated`);
   }
   if (parameters.get("response_type") !== "code") return { error: "unsupported_response_type" };
   const challenge = parameters.get("code_challenge");
@@ -93,18 +93,18 @@ function mistakeIn(
     // RFC 9700, section 2.1.1: public clients must.
     return pkce === "required" || client.secret === undefined ? invalid("code_challenge is required") : undefined;
   }
-  if (pkce === "refused") return invalid("code_challenge is not known here");
+  if (pkce === "refused") return invalid("code_challenge is not supported");
   if (parameters.get("code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
   return /^[A-Za-z0-9_-]{43}$/.test(challenge) ? undefined : invalid("code_challenge is malformed");
 }
 
-/** RFC 9207: who answers, so that the client does not take one provider's answer for another's. */
+/** RFC 9207: names the issuer, so that the client does not mix up the answers of two providers. */
 function issuerOf({ iss }: BehaviourSettings, origin: string): string | null {
   if (iss === "missing") return null;
   return iss === "right" ? origin : "https://another-issuer.example";
 }
 
-/** The address may have a query of its own, which stays. */
+/** Adds fields to the query that the address may already have. */
 export function withFields(address: string, fields: Readonly<Record<string, string | null>>): string {
   const url = new URL(address);
   for (const [name, value] of Object.entries(fields)) {

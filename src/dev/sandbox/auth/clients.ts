@@ -3,21 +3,21 @@ import * as v from "valibot";
 import { type Bounded, createBounded } from "../bounded.ts";
 import { type Call, formOf, mediaType, objectOf, refuseOAuth } from "../call.ts";
 
-/** An app that was registered here: for OAuth 2, and as a consumer of OAuth 1. */
+/** A registered app: a client of OAuth 2, and a consumer of OAuth 1. */
 export const clientSchema = v.strictObject({
   id: v.pipe(v.string(), v.minLength(1), v.maxLength(255)),
   name: v.optional(v.pipe(v.string(), v.maxLength(200)), "An app"),
-  /** None: a public client, which must use PKCE. */
+  /** Absent for a public client, which must use PKCE. */
   secret: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(1_024))),
-  /** Compared as they stand. None: any address on this machine. */
+  /** Compared exactly. Empty: any address on this machine. */
   redirectUris: v.optional(v.array(v.pipe(v.string(), v.url())), []),
-  /** The one way in which it may show its secret; either, unless said. */
+  /** The only way in which the client may send its secret; default: both. */
   authMethod: v.optional(v.picklist(["client_secret_basic", "client_secret_post"])),
 });
 export type SandboxClient = v.InferOutput<typeof clientSchema>;
 export type ClientInput = v.InferInput<typeof clientSchema>;
 
-/** Ready to use. There is nothing here to protect. */
+/** Predefined apps. Their secrets are public: the sandbox has no real data. */
 export const readyClient: SandboxClient = {
   id: "sandbox",
   name: "Sandbox app",
@@ -40,7 +40,7 @@ export function createClients(more: readonly ClientInput[]): Clients {
   return clients;
 }
 
-/** The parameters of a request to the token endpoint and its neighbours: a form, or the JSON object that some send. */
+/** The parameters of a request to the token or a related endpoint: a form, or JSON, which some clients send. */
 export function parametersOf(call: Call): URLSearchParams {
   const parameters =
     mediaType(call) === "application/json"
@@ -50,12 +50,12 @@ export function parametersOf(call: Call): URLSearchParams {
       : formOf(call);
   for (const name of new Set(parameters.keys())) {
     // RFC 6749, section 3.2.
-    if (parameters.getAll(name).length > 1) throw refuseOAuth(400, "invalid_request", `${name} is there twice`);
+    if (parameters.getAll(name).length > 1) throw refuseOAuth(400, "invalid_request", `${name} must not be repeated`);
   }
   return parameters;
 }
 
-/** RFC 6749, section 2.3: by Basic, in the body, or, for a public client, by its name alone; never in two ways. */
+/** RFC 6749, section 2.3: by Basic or in the body, and a public client by its id alone; never in two ways. */
 export function authenticateClient(clients: Clients, call: Call, parameters: URLSearchParams): SandboxClient {
   const basic = basicPair(call.headers.authorization, "form");
   const posted = parameters.get("client_secret");
@@ -63,9 +63,9 @@ export function authenticateClient(clients: Clients, call: Call, parameters: URL
     throw refuseOAuth(400, "invalid_request", "the client authenticates in two ways");
   }
   const id = basic?.[0] ?? parameters.get("client_id");
-  if (id === null) throw unauthenticated("no client is named");
+  if (id === null) throw unauthenticated("client_id is missing");
   if (basic !== undefined && (parameters.get("client_id") ?? id) !== id) {
-    throw refuseOAuth(400, "invalid_request", "client_id is not the client that authenticates");
+    throw refuseOAuth(400, "invalid_request", "client_id must be the authenticated client");
   }
   const client = clients.get(id);
   if (client === undefined) throw unauthenticated("unknown client");
@@ -75,7 +75,7 @@ export function authenticateClient(clients: Clients, call: Call, parameters: URL
   }
   const method = basic === undefined ? "client_secret_post" : "client_secret_basic";
   if (client.secret !== undefined && (client.authMethod ?? method) !== method) {
-    throw unauthenticated(`this client authenticates by ${client.authMethod}`);
+    throw unauthenticated(`this client must authenticate by ${client.authMethod}`);
   }
   return client;
 }
@@ -83,7 +83,7 @@ export function authenticateClient(clients: Clients, call: Call, parameters: URL
 const unauthenticated = (description: string) =>
   refuseOAuth(401, "invalid_client", description, { "www-authenticate": 'Basic realm="sandbox"' });
 
-/** User name and password of a Basic header; those of a client are form-encoded before (RFC 6749, section 2.3.1). */
+/** User name and password of a Basic header; a client form-encodes them first (RFC 6749, section 2.3.1). */
 export function basicPair(header: string | undefined, encoding: "form" | "none"): [string, string] | undefined {
   const [, encoded] = /^basic +([A-Za-z0-9+/=]+)$/i.exec(header ?? "") ?? [];
   if (encoded === undefined) return undefined;
@@ -95,24 +95,24 @@ export function basicPair(header: string | undefined, encoding: "form" | "none")
   try {
     return [formDecoded(pair[0]), formDecoded(pair[1])];
   } catch {
-    /* A percent sign that encodes nothing: whoever sent it did not encode at all. */
+    /* Not form-encoded: the client sent a bare percent sign. */
     return undefined;
   }
 }
 
 const formDecoded = (text: string) => decodeURIComponent(text.replaceAll("+", " "));
 
-/** In constant time, so that it can be shown as an example. */
+/** Compares in constant time, as an example to follow. */
 export const isSame = (one: string, other: string): boolean =>
   timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));
 
-/** Exactly one of those registered; for a client that registered none, any address on this machine. */
+/** Whether an address is registered. A client without registered ones may use any address on this machine. */
 export function mayRedirect(client: SandboxClient, uri: string): boolean {
   if (client.redirectUris.length > 0) return client.redirectUris.some((one) => isRegistered(one, uri));
   return URL.canParse(uri) && isLoopback(new URL(uri)) && new URL(uri).hash === "";
 }
 
-/** RFC 8252, section 7.3: of a loopback address the port does not count. */
+/** RFC 8252, section 7.3: the port of a loopback address is ignored. */
 function isRegistered(registered: string, uri: string): boolean {
   if (registered === uri) return true;
   if (!URL.canParse(registered) || !URL.canParse(uri)) return false;

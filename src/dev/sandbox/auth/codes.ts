@@ -6,26 +6,26 @@ import type { SandboxTraffic } from "../seen.ts";
 import type { SandboxClient } from "./clients.ts";
 import type { SandboxGrant } from "./grants.ts";
 
-/** What a user allowed, until the client comes for it. */
+/** A user's consent, until the client exchanges its code. */
 export interface AuthorizedConsent {
   readonly client: SandboxClient;
   readonly person: Person;
   readonly scopes: readonly string[];
   readonly redirectUri: string;
-  /** Whether the request named the redirect URI; then the exchange must, too (RFC 6749, section 4.1.3). */
+  /** If the request had a redirect URI, the exchange must repeat it (RFC 6749, section 4.1.3). */
   readonly namedRedirectUri: boolean;
   readonly challenge: string | undefined;
   readonly nonce: string | undefined;
   readonly isOffline: boolean;
 }
 
-/** Authorization codes: short-lived, and good once. */
+/** Authorization codes: short-lived and usable once. */
 export interface Codes {
   make(allowed: AuthorizedConsent, lifetimeS: number): string;
-  /** Takes the code and exchanges it. A second use revokes what the first brought (RFC 6749, section 4.1.2). */
+  /** Exchanges a code. A second use revokes the grant of the first (RFC 6749, section 4.1.2). */
   take(code: string, exchange: CodeExchange): AuthorizedConsent;
-  /** Remembers what came of a code. */
-  became(code: string, grant: SandboxGrant): void;
+  /** Records the grant that a code was exchanged for. */
+  recordGrant(code: string, grant: SandboxGrant): void;
   reset(): void;
 }
 
@@ -64,13 +64,13 @@ export function createCodes({ now, seen, revoke }: CodesOptions): Codes {
       found.isTaken = true;
       if (now() >= found.expiresAt) throw bad("this code has expired");
       if ((redirectUri ?? (found.namedRedirectUri ? "" : found.redirectUri)) !== found.redirectUri) {
-        throw bad("redirect_uri is not that of the request");
+        throw bad("redirect_uri must equal that of the authorization request");
       }
       requireVerifier(found.challenge, verifier);
       seen.count("codesExchanged");
       return found;
     },
-    became(code, grant) {
+    recordGrant(code, grant) {
       const found = codes.get(code);
       if (found !== undefined) found.grant = grant;
     },
@@ -78,7 +78,7 @@ export function createCodes({ now, seen, revoke }: CodesOptions): Codes {
   };
 }
 
-/** RFC 7636, sections 4.1 and 4.6; a verifier without a challenge is refused, too (RFC 9700, section 4.8.2). */
+/** RFC 7636, sections 4.1 and 4.6. A verifier without a challenge is refused (RFC 9700, section 4.8.2). */
 function requireVerifier(challenge: string | undefined, verifier: string | null): void {
   if (challenge === undefined) {
     if (verifier === null) return;
@@ -88,6 +88,6 @@ function requireVerifier(challenge: string | undefined, verifier: string | null)
     throw refuseOAuth(400, "invalid_grant", "code_verifier is missing or malformed");
   }
   if (hash("sha256", verifier, "base64url") !== challenge) {
-    throw refuseOAuth(400, "invalid_grant", "code_verifier is not that of the code_challenge");
+    throw refuseOAuth(400, "invalid_grant", "code_verifier does not match the code_challenge");
   }
 }

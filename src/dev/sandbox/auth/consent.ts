@@ -6,13 +6,13 @@ import { type Call, formOf, type SandboxAnswer } from "../call.ts";
 import { errorPage, page } from "../pages.ts";
 import { type Person, people, personByEmail } from "../people.ts";
 
-/** What a client asks a user for, and what becomes of the answer. */
-export interface Question {
+/** What a client requests of a user, and how each decision is answered. */
+export interface ConsentRequest {
   readonly clientName: string;
   readonly scopes: readonly string[];
-  /** The address that is chosen already when the page opens. */
+  /** The email address of the user who is preselected. */
   readonly hint: string | null;
-  /** Where the browser may be sent afterwards. */
+  /** Origins that the browser may be redirected to. */
   readonly formActions: readonly string[];
   readonly allowed: (decision: ConsentDecision) => SandboxAnswer;
   readonly denied: () => SandboxAnswer;
@@ -23,10 +23,10 @@ export interface ConsentDecision {
   readonly scopes: readonly string[];
 }
 
-/** The page on which a user allows or denies: the same for OAuth 2, OAuth 1 and devices. */
+/** The page on which a user allows or denies access, for OAuth 2, OAuth 1 and devices. */
 export interface Consent {
-  ask(question: Question): SandboxAnswer;
-  /** The page's form, sent back. Each page is good once, for ten minutes. */
+  ask(request: ConsentRequest): SandboxAnswer;
+  /** Handles the page's form. Each page works once, for ten minutes. */
   decide(call: Call): SandboxAnswer;
   reset(): void;
 }
@@ -41,37 +41,37 @@ export function createConsent({
   readonly now: () => number;
   readonly settings: () => BehaviourSettings;
 }): Consent {
-  const open = createBounded<{ readonly question: Question; readonly expiresAt: number }>(10_000);
+  const open = createBounded<{ readonly request: ConsentRequest; readonly expiresAt: number }>(10_000);
   const granted = (scopes: readonly string[]) =>
     scopes.filter((scope) => settings().grantOnly?.includes(scope) ?? true);
 
   return {
-    ask(question) {
+    ask(request) {
       const { consent } = settings();
       const [first] = people;
-      const hinted = personByEmail(question.hint ?? "") ?? first;
-      if (consent === "deny") return question.denied();
+      const hinted = personByEmail(request.hint ?? "") ?? first;
+      if (consent === "deny") return request.denied();
       if (consent === "allow" && hinted !== undefined) {
-        return question.allowed({ person: hinted, scopes: granted(question.scopes) });
+        return request.allowed({ person: hinted, scopes: granted(request.scopes) });
       }
       const id = randomBytes(16).toString("base64url");
-      open.set(id, { question, expiresAt: now() + lifetimeMs });
-      return consentPage(id, question, hinted);
+      open.set(id, { request, expiresAt: now() + lifetimeMs });
+      return consentPage(id, request, hinted);
     },
     decide(call) {
       const form = formOf(call);
       const id = form.get("request") ?? "";
       const found = open.get(id);
       if (found === undefined || now() >= found.expiresAt) {
-        return errorPage(400, "This page has been used already, or is too old. Begin again where you came from.");
+        return errorPage(400, "This page was already used or has expired. Start again in your app.");
       }
       open.delete(id);
-      const { question } = found;
-      if (form.get("decision") !== "allow") return question.denied();
+      const { request } = found;
+      if (form.get("decision") !== "allow") return request.denied();
       const person = personByEmail(form.get("user") ?? "");
-      if (person === undefined) return errorPage(400, "Nobody was chosen.");
+      if (person === undefined) return errorPage(400, "Choose a user.");
       const chosen = form.getAll("scope");
-      return question.allowed({ person, scopes: granted(question.scopes.filter((scope) => chosen.includes(scope))) });
+      return request.allowed({ person, scopes: granted(request.scopes.filter((scope) => chosen.includes(scope))) });
     },
     reset: () => open.clear(),
   };
@@ -79,7 +79,7 @@ export function createConsent({
 
 function consentPage(
   id: string,
-  { clientName, scopes, formActions }: Question,
+  { clientName, scopes, formActions }: ConsentRequest,
   chosen: Person | undefined,
 ): SandboxAnswer {
   const users = people.map(
@@ -92,8 +92,8 @@ function consentPage(
     (scope) => html`<label><input type="checkbox" name="scope" value="${scope}" checked> <code>${scope}</code></label>`,
   );
   const body = html`<form method="post" action="${consentPath}"><input type="hidden" name="request" value="${id}">
-<fieldset><legend>You are</legend>${users}</fieldset>
-<fieldset><legend>It may</legend>${boxes.length === 0 ? html`<p>know who you are</p>` : boxes}</fieldset>
+<fieldset><legend>User</legend>${users}</fieldset>
+<fieldset><legend>The app may</legend>${boxes.length === 0 ? html`<p>know who you are</p>` : boxes}</fieldset>
 <button name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></form>`;
   return page(`${clientName} wants to act for you`, body, { formActions });
 }

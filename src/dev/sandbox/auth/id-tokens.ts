@@ -3,7 +3,7 @@ import { json } from "../call.ts";
 import type { SandboxRoute } from "../router.ts";
 import type { SandboxGrant } from "./grants.ts";
 
-/** Who the user is, signed (OpenID Connect Core 1.0, section 2), for grants that have the scope `openid`. */
+/** Signed identity of the user (OpenID Connect Core 1.0, section 2), for grants with the scope `openid`. */
 export interface SandboxIdTokens {
   readonly routes: readonly SandboxRoute[];
   fieldFor(grant: SandboxGrant, nonce: string | undefined): { readonly id_token?: string };
@@ -19,7 +19,7 @@ const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString(
 
 export function createIdTokens({ now, origin }: SandboxIdTokensOptions): SandboxIdTokens {
   let pair: { readonly publicKey: KeyObject; readonly privateKey: KeyObject } | undefined;
-  // Made when it is first wanted: it takes a tenth of a second, and most who start a sandbox never need it.
+  // Generated on first use: it takes a tenth of a second, and most sandboxes never need it.
   const keys = () => {
     pair ??= generateKeyPairSync("rsa", { modulusLength: 2_048 });
     return pair;
@@ -55,7 +55,7 @@ export function createIdTokens({ now, origin }: SandboxIdTokensOptions): Sandbox
   };
 }
 
-/** What the scopes `email` and `profile` say of a person (section 5.4). */
+/** The claims of the scopes `email` and `profile` (section 5.4). */
 export const claimsOf = ({
   person,
   scopes,

@@ -4,7 +4,7 @@ import type { Misstep } from "../behaviour.ts";
 import { apiError, json, oauthError, type SandboxAnswer } from "../call.ts";
 import { type KnownEndpoint, speaksOAuth } from "../endpoints.ts";
 
-/** What is answered instead; undefined where the ordinary answer is made, whatever becomes of it on its way. */
+/** The answer that replaces the route's; undefined if the route answers, even if its answer is then lost. */
 export function answerInstead(misstep: Misstep, endpoint: KnownEndpoint): SandboxAnswer | undefined {
   switch (misstep.kind) {
     case "error": {
@@ -55,7 +55,7 @@ async function* stall(signal: AbortSignal): AsyncGenerator<string> {
   await untilAborted(signal);
 }
 
-/** Ends when the other side leaves, or the sandbox closes. */
+/** Resolves when the client disconnects or the sandbox closes. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -63,12 +63,12 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** A TCP reset, not an end that a reader could take for one. */
+/** Sends a TCP reset, which a reader cannot mistake for the end of the body. */
 export function reset({ socket }: ServerResponse): void {
   socket?.resetAndDestroy();
 }
 
-/** Half of a body, promised whole, and then a reset once that half has left. */
+/** Sends half of a body under its full content-length, then a reset. */
 export function cut(response: ServerResponse, { status, headers, body = "" }: SandboxAnswer): void {
   const whole = Buffer.from(body);
   response.writeHead(status, { ...headers, "content-length": whole.length });

@@ -22,9 +22,9 @@ interface SandboxTokenRequest {
   readonly parameters: URLSearchParams;
 }
 
-/** What a grant brings, beside the tokens themselves. */
+/** The tokens of a grant, and further fields of the response. */
 interface GrantOutcome extends IssuedTokens {
-  /** A user has just said who they are; what the client sent to find its request again is in `nonce`. */
+  /** True if a user has just consented, so that an ID token is due; `nonce` is from the client's request. */
   readonly isFresh?: boolean;
   readonly nonce?: string | undefined;
   readonly more?: Readonly<Record<string, string>>;
@@ -49,14 +49,14 @@ export function tokenRoutes(options: SandboxTokenEndpointOptions): readonly Sand
       const { refreshTokens } = settings();
       const withRefreshToken = refreshTokens === "always" || (refreshTokens === "asked" && allowed.isOffline);
       const issued = tokens.grant({ client, person: allowed.person, scopes: allowed.scopes, withRefreshToken });
-      codes.became(code, issued.grant);
+      codes.recordGrant(code, issued.grant);
       return { ...issued, isFresh: true, nonce: allowed.nonce };
     },
     refresh_token({ client, parameters }) {
       return tokens.refresh(required(parameters, "refresh_token"), client, scopesOf(parameters));
     },
     client_credentials({ client, parameters }) {
-      // Section 4.4: confidential clients alone.
+      // Section 4.4: confidential clients only.
       if (client.secret === undefined) throw refuseOAuth(400, "unauthorized_client", "this client has no secret");
       return tokens.grant({ client, person: robot, scopes: scopesOf(parameters) ?? [], withRefreshToken: false });
     },
@@ -75,13 +75,13 @@ export function tokenRoutes(options: SandboxTokenEndpointOptions): readonly Sand
     },
   };
 
-  /** RFC 8693, as far as access tokens go: one for another, with no more scopes. */
+  /** RFC 8693 for access tokens: exchanges one for another, without adding scopes. */
   function subjectOf(parameters: URLSearchParams) {
     if (required(parameters, "subject_token_type") !== accessTokenType) {
       throw refuseOAuth(400, "invalid_request", `subject_token_type must be ${accessTokenType}`);
     }
     const subject = tokens.find(required(parameters, "subject_token"));
-    if (subject === undefined) throw refuseOAuth(400, "invalid_grant", "the subject token is not good");
+    if (subject === undefined) throw refuseOAuth(400, "invalid_grant", "the subject token is not valid");
     return subject;
   }
 
@@ -107,7 +107,7 @@ export function tokenRoutes(options: SandboxTokenEndpointOptions): readonly Sand
     const parameters = parametersOf(call);
     const client = authenticateClient(clients, call, parameters);
     tokens.revoke(required(parameters, "token"), client);
-    // Section 2.2: a token that is not known is as good as revoked.
+    // Section 2.2: an unknown token counts as revoked.
     return { status: 200, headers: { "cache-control": "no-store" } };
   }
 
@@ -128,16 +128,16 @@ function scopesOf(parameters: URLSearchParams): readonly string[] | undefined {
   return scopes.length === 0 ? undefined : scopes;
 }
 
-/** The answer as RFC 6749, section 5.1 has it, and then bent as it was asked for. */
+/** The response of RFC 6749, section 5.1, with the configured deviations. */
 function tokenAnswer(
-  { tokenAnswer: bent }: BehaviourSettings,
-  ordinary: Readonly<Record<string, unknown>>,
+  { tokenAnswer: deviations }: BehaviourSettings,
+  standard: Readonly<Record<string, unknown>>,
 ): SandboxAnswer {
-  const all: Record<string, unknown> = { ...ordinary, ...bent.fields };
-  const kept = Object.entries(all).filter(([name]) => !bent.omit.includes(name));
+  const all: Record<string, unknown> = { ...standard, ...deviations.fields };
+  const kept = Object.entries(all).filter(([name]) => !deviations.omit.includes(name));
   const fields = Object.fromEntries(kept);
   const noStore = { "cache-control": "no-store", pragma: "no-cache" };
-  if (bent.format === "form") {
+  if (deviations.format === "form") {
     const form = new URLSearchParams(kept.map(([name, value]): [string, string] => [name, String(value)]));
     return {
       status: 200,
@@ -145,5 +145,7 @@ function tokenAnswer(
       body: form.toString(),
     };
   }
-  return json(bent.nestUnder === "" ? fields : { ok: true, [bent.nestUnder]: fields }, { headers: noStore });
+  return json(deviations.nestUnder === "" ? fields : { ok: true, [deviations.nestUnder]: fields }, {
+    headers: noStore,
+  });
 }
