@@ -3,65 +3,65 @@ import https from "node:https";
 import { version } from "../base/version.ts";
 
 export interface CollectorConfig {
-  /** Whole, with its path. */
+  /** The whole URL, with its path. */
   readonly endpoint: string;
-  /** Secret: most often a key. */
+  /** Secret: mostly an API key. */
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** PEM: trusted in place of the usual authorities. */
+  /** PEM: trusted instead of the default authorities. */
   readonly ca: string | undefined;
 }
 
-/** Where spans go, by OTLP over HTTP. */
+/** A receiver of spans, by OTLP over HTTP. */
 export interface Collector {
-  /** As a warning names it. */
+  /** Host and port, for warnings. */
   readonly peer: string;
-  /** Throws nothing. */
+  /** Never rejects. */
   send(message: string): Promise<ExportOutcome>;
-  /** What is under way fails, and so does whatever is sent from now on. */
+  /** Fails the request in progress and all later ones. */
   destroy(): void;
 }
 
 export type ExportOutcome =
-  /** `refused`: of the spans, how many. */
+  /** `refused`: the number of spans that the collector rejected. */
   | { readonly isTaken: true; readonly refused: number }
   | {
       readonly isTaken: false;
       readonly reason: string;
-      readonly mayTryAgain: boolean;
-      /** For how long it asks us to wait. */
-      readonly afterMs: number | undefined;
+      readonly isRetryable: boolean;
+      /** The delay of `retry-after`. */
+      readonly retryAfterMs: number | undefined;
     };
 
-/** OTLP, "Failures": any other status would come again. */
-const passing = new Set([429, 502, 503, 504]);
-/** All that a collector has to say fits into it. */
+/** OTLP, "Failures": only these statuses may be retried. */
+const retryable = new Set([429, 502, 503, 504]);
+/** Larger than any response of a collector. */
 const maxAnswerBytes = 64 * 1024;
 
 export function createCollector({ endpoint, headers, timeoutMs, ca }: CollectorConfig): Collector {
   const url = new URL(endpoint);
   const { request, Agent } = url.protocol === "https:" ? https : http;
-  // Of its own: not one of the connections that lead to providers.
+  // Its own agent, so that spans share no connections with requests to providers.
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ...(ca === undefined ? {} : { ca }) });
   const ended = new AbortController();
-  const fields = { ...headers, "content-type": "application/json", "user-agent": `latchkey/${version}` };
+  const requestHeaders = { ...headers, "content-type": "application/json", "user-agent": `latchkey/${version}` };
 
-  function post(message: string, isSecond = false): Promise<IncomingMessage> {
+  function post(message: string, isRetry = false): Promise<IncomingMessage> {
     const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(timeoutMs)]);
     const body = Buffer.from(message);
     return new Promise((resolve, reject) => {
-      const asking = request(url, {
+      const exportRequest = request(url, {
         method: "POST",
         agent,
         signal,
-        headers: { ...fields, "content-length": body.length },
+        headers: { ...requestHeaders, "content-length": body.length },
       });
-      asking.on("error", (error: NodeJS.ErrnoException) => {
-        // A kept connection that it had closed in the meantime: nobody's fault, and no reason to wait.
-        if (asking.reusedSocket && error.code === "ECONNRESET" && !isSecond) resolve(post(message, true));
+      exportRequest.on("error", (error: NodeJS.ErrnoException) => {
+        // The collector had closed an idle connection in the meantime: retry at once.
+        if (exportRequest.reusedSocket && error.code === "ECONNRESET" && !isRetry) resolve(post(message, true));
         else reject(error);
       });
-      asking.on("response", resolve).end(body);
+      exportRequest.on("response", resolve).end(body);
     });
   }
 
@@ -71,18 +71,18 @@ export function createCollector({ endpoint, headers, timeoutMs, ca }: CollectorC
       try {
         const answer = await post(message);
         const text = await textOf(answer);
-        const { statusCode: status = 0, headers: said } = answer;
+        const { statusCode: status = 0, headers: fields } = answer;
         if (status >= 200 && status < 300) return { isTaken: true, refused: refusedIn(text) };
-        const seconds = Number(said["retry-after"] ?? Number.NaN);
+        const seconds = Number(fields["retry-after"] ?? Number.NaN);
         return {
           isTaken: false,
           reason: `status ${status}`,
-          mayTryAgain: passing.has(status),
-          afterMs: seconds >= 0 ? seconds * 1_000 : undefined,
+          isRetryable: retryable.has(status),
+          retryAfterMs: seconds >= 0 ? seconds * 1_000 : undefined,
         };
       } catch (error) {
         const { code, name } = error as NodeJS.ErrnoException;
-        return { isTaken: false, reason: code ?? name, mayTryAgain: true, afterMs: undefined };
+        return { isTaken: false, reason: code ?? name, isRetryable: true, retryAfterMs: undefined };
       }
     },
     destroy() {
@@ -97,21 +97,21 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   let length = 0;
   for await (const part of answer as AsyncIterable<Buffer>) {
     length += part.length;
-    // It took the message: what it has to say beside that is not worth more.
+    // The collector has the spans; the rest of a long response is not needed.
     if (length > maxAnswerBytes) break;
     parts.push(part);
   }
   return Buffer.concat(parts).toString();
 }
 
-/** Of `ExportTraceServiceResponse.partial_success`; a 64-bit number, and so a text in most. */
+/** Reads `ExportTraceServiceResponse.partial_success`; its 64-bit number is mostly a string in JSON. */
 function refusedIn(text: string): number {
   try {
     const { partialSuccess } = JSON.parse(text) as { partialSuccess?: { rejectedSpans?: unknown } };
     const refused = Number(partialSuccess?.rejectedSpans ?? 0);
     return refused > 0 ? refused : 0;
   } catch {
-    // Some answer with nothing, or with a word: the status has said it.
+    // Some collectors answer with an empty or a text body; the status is enough.
     return 0;
   }
 }

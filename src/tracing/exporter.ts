@@ -4,22 +4,22 @@ import type { World } from "../base/world.ts";
 import { type CollectorConfig, createCollector } from "./collector.ts";
 
 export interface ExporterConfig extends CollectorConfig {
-  /** How long a span waits for others. */
+  /** How long a span waits for a batch to fill. */
   readonly delayMs: number;
-  /** Spans that wait; what comes beyond is dropped. */
+  /** The most queued spans; further ones are dropped. */
   readonly maxWaiting: number;
   readonly maxBatch: number;
 }
 
-/** Spans on their way to a collector: in batches, one at a time, and never in anybody's way. */
+/** Sends spans to a collector in batches, one batch at a time, without delaying requests. */
 export interface Exporter {
-  /** A span in words. */
+  /** Queues a span, encoded as text. */
   add(span: string): void;
-  /** Sends what waits. What has not been taken when the time is up is dropped. */
+  /** Sends the queued spans, and drops those that remain when the time is up. */
   close(withinMs: number): Promise<void>;
 }
 
-/** A batch that a collector would not take so often is dropped: what waits behind it is worth as much. */
+/** A batch is dropped after this many tries: the spans behind it are worth as much. */
 const maxTries = 5;
 const firstDelayMs = 1_000;
 const maxDelayMs = 30_000;
@@ -32,38 +32,38 @@ export function createExporter(
   const { delayMs, maxWaiting, maxBatch } = config;
   const collector = createCollector(config);
   const warn = createRareWarning({ log, now });
-  let waiting: string[] = [];
+  let queue: string[] = [];
   let due: NodeJS.Timeout | undefined;
   let sending: Promise<void> | undefined;
   const closing = new AbortController();
 
   function add(span: string): void {
-    if (waiting.length >= maxWaiting || closing.signal.aborted) {
-      drop(1, "more spans end than are taken");
+    if (queue.length >= maxWaiting || closing.signal.aborted) {
+      drop(1, "the queue is full");
       return;
     }
-    waiting.push(span);
-    if (waiting.length >= maxBatch) begin();
-    else if (sending === undefined) due ??= setTimeout(begin, delayMs).unref();
+    queue.push(span);
+    if (queue.length >= maxBatch) startSending();
+    else if (sending === undefined) due ??= setTimeout(startSending, delayMs).unref();
   }
 
-  function begin(): void {
+  function startSending(): void {
     clearTimeout(due);
     due = undefined;
     sending ??= sendAll().finally(() => {
       sending = undefined;
-      if (waiting.length > 0) due ??= setTimeout(begin, delayMs).unref();
+      if (queue.length > 0) due ??= setTimeout(startSending, delayMs).unref();
     });
   }
 
   async function sendAll(): Promise<void> {
     do await sendOne();
-    while (waiting.length >= maxBatch || (closing.signal.aborted && waiting.length > 0));
+    while (queue.length >= maxBatch || (closing.signal.aborted && queue.length > 0));
   }
 
   async function sendOne(): Promise<void> {
-    const batch = waiting.slice(0, maxBatch);
-    waiting = waiting.slice(maxBatch);
+    const batch = queue.slice(0, maxBatch);
+    queue = queue.slice(maxBatch);
     const message = messageOf(batch);
     for (let tried = 1; ; tried += 1) {
       const outcome = await collector.send(message);
@@ -71,32 +71,32 @@ export function createExporter(
         if (outcome.refused > 0) drop(Math.min(outcome.refused, batch.length), "the collector refused some of them");
         return;
       }
-      if (!outcome.mayTryAgain || tried === maxTries || closing.signal.aborted) {
+      if (!outcome.isRetryable || tried === maxTries || closing.signal.aborted) {
         drop(batch.length, outcome.reason);
         return;
       }
-      say("spans cannot be delivered", outcome.reason);
+      report("spans not delivered; will retry", outcome.reason);
       const backoffMs = Math.min(maxDelayMs, firstDelayMs * 2 ** (tried - 1)) * (0.5 + Math.random() / 2);
-      const waitMs = Math.min(maxDelayMs, outcome.afterMs ?? backoffMs);
-      // Whoever closes does not wait for it: then it is tried at once, for the last time.
+      const waitMs = Math.min(maxDelayMs, outcome.retryAfterMs ?? backoffMs);
+      // Closing ends the wait: one last try follows at once.
       await sleep(waitMs, undefined, { signal: closing.signal, ref: false }).catch(() => {});
     }
   }
 
   function drop(count: number, reason: string): void {
     metrics.spansDropped.inc(count);
-    say("spans are dropped", reason);
+    report("spans dropped", reason);
   }
 
-  const say = (message: string, reason: string) => warn(message, { door: "spans", peer: collector.peer, reason });
+  const report = (message: string, reason: string) => warn(message, { door: "spans", peer: collector.peer, reason });
 
   return {
     add,
     async close(withinMs) {
       closing.abort();
       const late = setTimeout(() => collector.destroy(), withinMs);
-      while (sending !== undefined || waiting.length > 0) {
-        begin();
+      while (sending !== undefined || queue.length > 0) {
+        startSending();
         await sending;
       }
       clearTimeout(late);

@@ -2,26 +2,26 @@ import type { SpanKind } from "../base/tracing.ts";
 import { sampledFlag, type TraceContext } from "./trace-context.ts";
 
 /**
- * OTLP in JSON (opentelemetry-proto, trace.proto), written as text: a span is put into words when it ends, so that no
- * batch is put into words at once while requests wait.
+ * OTLP in JSON (opentelemetry-proto, trace.proto). Each span is encoded when it ends, so that encoding a batch at once
+ * delays no requests.
  */
 export interface EndedSpan {
   readonly context: TraceContext;
   readonly parent: TraceContext | undefined;
-  /** The parent is somebody else's. */
+  /** The parent is a span of the caller. */
   readonly isParentRemote: boolean;
   readonly name: string;
   readonly kind: SpanKind;
   /** Milliseconds since 1970, with a fraction. */
   readonly startMs: number;
   readonly endMs: number;
-  /** As `attribute` writes them, each with a comma behind it. */
+  /** The output of `attribute`, concatenated: each ends in a comma. */
   readonly attributes: string;
   readonly isError: boolean;
 }
 
 const kinds: Readonly<Record<SpanKind, number>> = { internal: 1, server: 2, client: 3 };
-/** SpanFlags: whether it is known that the parent is remote, and whether it is. */
+/** SpanFlags: whether the next flag is valid, and whether the parent is remote. */
 const knowsRemote = 0x100;
 const isRemote = 0x200;
 const errorCode = 2;
@@ -43,7 +43,7 @@ export function spanText(span: EndedSpan): string {
   );
 }
 
-/** What stands before and behind the spans of a message, which a comma parts. */
+/** Returns a function that wraps encoded spans into an export message. */
 export function envelopeOf(resource: Readonly<Record<string, string>>, scope: { name: string; version: string }) {
   const attributes = Object.entries(resource).map(([key, stringValue]) => ({ key, value: { stringValue } }));
   const resourceText = JSON.stringify({ attributes });
@@ -51,7 +51,7 @@ export function envelopeOf(resource: Readonly<Record<string, string>>, scope: { 
   return (spans: readonly string[]): string => `${before}${spans.join(",")}]}]}]}`;
 }
 
-/** A number does not hold so many digits: the whole milliseconds, and what is left as six more. */
+/** Nanoseconds as text: a number cannot hold all digits, so the fraction of a millisecond adds six. */
 function nanoseconds(ms: number): string {
   const whole = Math.floor(ms);
   return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(6, "0")}`;

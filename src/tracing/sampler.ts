@@ -1,9 +1,9 @@
 import { sampledFlag, type TraceContext } from "./trace-context.ts";
 
 export interface SamplerConfig {
-  /** As `OTEL_TRACES_SAMPLER` has it. */
+  /** A value of `OTEL_TRACES_SAMPLER`. */
   readonly name: `${"" | "parentbased_"}${keyof typeof roots}`;
-  /** From 0 to 1, of the ones that go by it. */
+  /** The sampled share from 0 to 1, for the samplers named `traceidratio`. */
   readonly ratio: number;
 }
 
@@ -16,7 +16,7 @@ export function createSampler({ name, ratio }: SamplerConfig): Sampler {
   return (traceId, parent) => (parent === undefined ? root(traceId) : (parent.flags & sampledFlag) !== 0);
 }
 
-/** Of the 56 random bits of a trace id these are read, as many as a number holds: whoever goes by them agrees with us. */
+/** Reads 52 of the 56 random bits of a trace id, as many as a number holds; other samplers use the same bits. */
 const digits = 13;
 const all = 16 ** digits;
 

@@ -5,7 +5,7 @@ export interface TraceIds {
   spanId(): string;
 }
 
-/** Drawn for hundreds of spans at once: a draw costs more than an id. All zero, which is no id, is as good as never drawn. */
+/** Draws random bytes for hundreds of ids at once, which is cheaper. An invalid id of zeros is too rare to check for. */
 export function createTraceIds(): TraceIds {
   const pool = Buffer.alloc(8_192);
   let at = pool.length;

@@ -9,11 +9,11 @@ import { createTraceIds } from "./trace-ids.ts";
 
 export interface TracingConfig extends ExporterConfig {
   readonly sampler: SamplerConfig;
-  /** `service.name` and whatever else describes who makes these spans. */
+  /** `service.name` and other attributes of this process. */
   readonly resource: Readonly<Record<string, string>>;
 }
 
-/** Spans of OpenTelemetry's, sent to a collector. */
+/** Creates OpenTelemetry spans and sends them to a collector. */
 export function createTracing(config: TracingConfig, world: World): Tracing {
   const ids = createTraceIds();
   const isKept = createSampler(config.sampler);
@@ -21,18 +21,18 @@ export function createTracing(config: TracingConfig, world: World): Tracing {
 
   return {
     span(name, { kind, parent }) {
-      const local = parent instanceof OwnSpan ? parent : undefined;
+      const local = parent instanceof LocalSpan ? parent : undefined;
       const from = typeof parent === "string" ? parseTraceparent(parent) : local?.context;
       const traceId = from?.traceId ?? ids.traceId();
       const flags =
         (from === undefined ? randomFlag : from.flags & randomFlag) | (isKept(traceId, from) ? sampledFlag : 0);
-      return new OwnSpan({
+      return new LocalSpan({
         context: { traceId, spanId: ids.spanId(), flags },
         parent: from,
         isParentRemote: from !== undefined && local === undefined,
         name,
         kind,
-        beganAt: local?.beganAt ?? world.now() - performance.now(),
+        clockOffsetMs: local?.clockOffsetMs ?? world.now() - performance.now(),
         onEnd: exporter.add,
       });
     },
@@ -45,31 +45,31 @@ interface SpanStart extends Pick<SpanOptions, "kind"> {
   readonly parent: TraceContext | undefined;
   readonly isParentRemote: boolean;
   readonly name: string;
-  /** What the wall clock said when the other one began: of one trace's spans it is one, so that none leaves its parent. */
-  readonly beganAt: number;
+  /** Wall-clock time of the zero of `performance.now()`. Spans of a trace share it, so that none starts before its parent. */
+  readonly clockOffsetMs: number;
   readonly onEnd: (text: string) => void;
 }
 
-class OwnSpan implements Span {
+class LocalSpan implements Span {
   readonly context: TraceContext;
   readonly traceparent: string;
   readonly hasParent: boolean;
-  readonly beganAt: number;
-  readonly #of: SpanStart;
+  readonly clockOffsetMs: number;
+  readonly #start: SpanStart;
   readonly #isKept: boolean;
   readonly #startMs: number;
   #attributes = "";
   #errorType: string | undefined;
   #hasEnded = false;
 
-  constructor(of: SpanStart) {
-    this.context = of.context;
-    this.traceparent = traceparentOf(of.context);
-    this.hasParent = of.parent !== undefined;
-    this.beganAt = of.beganAt;
-    this.#of = of;
-    this.#isKept = isSampled(of.context);
-    this.#startMs = of.beganAt + performance.now();
+  constructor(start: SpanStart) {
+    this.context = start.context;
+    this.traceparent = traceparentOf(start.context);
+    this.hasParent = start.parent !== undefined;
+    this.clockOffsetMs = start.clockOffsetMs;
+    this.#start = start;
+    this.#isKept = isSampled(start.context);
+    this.#startMs = start.clockOffsetMs + performance.now();
   }
 
   set(name: string, value: string | number): void {
@@ -84,13 +84,13 @@ class OwnSpan implements Span {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     if (!this.#isKept) return;
-    const { onEnd, beganAt, ...of } = this.#of;
+    const { onEnd, clockOffsetMs, ...start } = this.#start;
     if (this.#errorType !== undefined) this.set("error.type", this.#errorType);
     onEnd(
       spanText({
-        ...of,
+        ...start,
         startMs: this.#startMs,
-        endMs: beganAt + performance.now(),
+        endMs: clockOffsetMs + performance.now(),
         attributes: this.#attributes,
         isError: this.#errorType !== undefined,
       }),
