@@ -6,16 +6,16 @@ import { bundlePrelude } from "../src/scripts/bundle.ts";
 import { type Lock, shrinkwrapOf } from "./shrinkwrap.ts";
 import { root, tool } from "./steps.ts";
 
-/** Native code and WebAssembly cannot be bundled, and zod is read into the customers' bundles: their packages stay dependencies. */
+/** Packages that stay dependencies: native code and WebAssembly cannot be bundled; zod is bundled into scripts. */
 export const external = ["level", "esbuild", "@jitl/quickjs-ng-wasmfile-release-sync", "zod"];
 
-/** Returns the files that went into it, as they are named from the checkout. */
+/** Returns the source files of the bundle, relative to the checkout. */
 export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
   const { metafile } = await bundle({
     absWorkingDir: root,
-    // A thread is a program of its own, and what scripts import is read by their authors' tools.
+    // Each thread is a program of its own, and script authors' tools read the module that scripts import.
     entryPoints: { latchkey: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
     outdir: dist,
     bundle: true,
@@ -23,7 +23,7 @@ export async function build(dist: string): Promise<readonly string[]> {
     target: "node24",
     format: "esm",
     external,
-    // CommonJS packages among the dependencies ask for `require`.
+    // CommonJS packages among the dependencies need `require`.
     banner: {
       js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
     },
@@ -35,26 +35,31 @@ export async function build(dist: string): Promise<readonly string[]> {
   cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "README.md"), join(dist, "README.md"));
-  const described = manifest();
-  writeFileSync(join(dist, "package.json"), `${JSON.stringify(described, undefined, 2)}\n`);
+  const packageManifest = manifest();
+  writeFileSync(join(dist, "package.json"), `${JSON.stringify(packageManifest, undefined, 2)}\n`);
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock;
-  writeFileSync(join(dist, "npm-shrinkwrap.json"), `${JSON.stringify(shrinkwrapOf(lock, described), undefined, 2)}\n`);
+  writeFileSync(
+    join(dist, "npm-shrinkwrap.json"),
+    `${JSON.stringify(shrinkwrapOf(lock, packageManifest), undefined, 2)}\n`,
+  );
   chmodSync(join(dist, "latchkey.js"), 0o755);
   return Object.keys(metafile.inputs);
 }
 
-/** What scripts import, as types: `sdk.ts` stands alone, so that it is one file. */
+/** Writes the types of the module that scripts import: one file, since `sdk.ts` imports nothing. */
 function scriptTypes(dist: string): void {
-  const made = join(dist, "types");
+  const output = join(dist, "types");
   const [source, options] = [join(root, "src/scripts/sdk.ts"), ["--target", "es2023", "--module", "nodenext"]];
-  if (!tool("tsc", source, ...options, "--ignoreConfig", "--declaration", "--emitDeclarationOnly", "--outDir", made)) {
-    throw new Error("the types of scripts could not be made");
+  if (
+    !tool("tsc", source, ...options, "--ignoreConfig", "--declaration", "--emitDeclarationOnly", "--outDir", output)
+  ) {
+    throw new Error("cannot generate the types of scripts");
   }
-  cpSync(join(made, "sdk.d.ts"), join(dist, "scripts.d.ts"));
-  rmSync(made, { recursive: true });
+  cpSync(join(output, "sdk.d.ts"), join(dist, "scripts.d.ts"));
+  rmSync(output, { recursive: true });
 }
 
-/** Of the checkout's manifest what concerns those who install the package: they bring their own Node. */
+/** The package's manifest: the fields that its users need. They bring their own Node. */
 function manifest() {
   const { name, version, description, license, type, engines, dependencies } = JSON.parse(
     readFileSync(join(root, "package.json"), "utf8"),

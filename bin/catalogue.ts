@@ -1,4 +1,4 @@
-/** Reads the catalogue's YAML, refuses what is not valid, and writes it as the one file that latchkey loads: a provider a line. */
+/** Validates the catalogue's YAML files and writes the one file that latchkey loads, with one provider a line. */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJson } from "@bufbuild/protobuf";
@@ -12,7 +12,8 @@ const folder = join(root, "src/providers/catalogue");
 function lineOf(file: string): string {
   try {
     const provider = readProvider(parse(readFileSync(join(folder, file), "utf8")));
-    if (`${provider.name}.yaml` !== file) throw new ProviderMistake([{ path: ["name"], message: "is not the file's" }]);
+    if (`${provider.name}.yaml` !== file)
+      throw new ProviderMistake([{ path: ["name"], message: "must be the name of the file" }]);
     return JSON.stringify(toJson(ProviderSchema, provider, { useProtoFieldName: true }));
   } catch (error) {
     if (!(error instanceof ProviderMistake)) throw error;

@@ -1,11 +1,11 @@
-/** Makes what is generated and committed: code from proto/, the JSON Schema of the configuration file, the catalogue. */
+/** Generates the committed files: code from proto/, the JSON Schema of the configuration file, the catalogue. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { fileSchema } from "../src/config/file.ts";
 import { root, script, tool } from "./steps.ts";
 
-/** Into the tree itself, or for a comparison into another folder. */
+/** Writes into the checkout, or into another folder for a comparison. */
 export function generate(folder: string): boolean {
   const schema = toJsonSchema(fileSchema, { errorMode: "ignore" });
   const titled = { ...schema, title: "The configuration file of latchkey" };

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs a program of this checkout: installs what package-lock.json names and is missing, then hands over to
-// Node 24, the machine's own or the one that npm brought. Needs any Node from 20 on and nothing installed.
+// Runs a program of this checkout: installs the packages of package-lock.json if they are missing, then starts
+// Node 24, the machine's own or the one from npm. Works with any Node from 20 on and nothing installed.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 /** The first version that `engines` of package.json accepts, `>=24.12`. */
 const wanted = versionIn(JSON.parse(readFileSync(join(root, "package.json"), "utf8")).engines.node);
-/** Each brings the binary of one platform; npm installs the one that fits. */
+/** Packages with the binary of one platform; npm installs the one that fits. */
 const platformPackages = [
   `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`,
   `node-bin-${process.platform}-${process.arch}`,
@@ -26,14 +26,14 @@ function install() {
     .update(readFileSync(join(root, "package-lock.json")))
     .digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
-  process.stderr.write("latchkey: installing what package-lock.json names (npm ci)\n");
+  process.stderr.write("latchkey: installing packages (npm ci)\n");
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
-  // What npm says goes to stderr: the program's own output is for whoever reads it.
+  // npm's output goes to stderr: stdout belongs to the program.
   const { status } = spawnSync(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error", "--progress=false"], {
     cwd: root,
     stdio: ["ignore", 2, 2],
     shell: process.platform === "win32",
-    // Under `npm test` npm's own settings are in the environment, and one of them makes `npm ci` leave things out.
+    // `npm test` puts npm's settings into the environment, and these would make `npm ci` skip packages.
     env: Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !/^npm_config_(omit|production)$/i.test(name)),
     ),
@@ -53,7 +53,7 @@ function nodeBinary() {
       const binary = join(folder, "bin", process.platform === "win32" ? "node.exe" : "node");
       if (existsSync(binary)) return binary;
     } catch {
-      // Not a package of this platform: the next name may be.
+      // Not installed on this platform: try the next name.
     }
   }
   process.stderr.write(
@@ -67,7 +67,7 @@ function versionIn(text) {
   return [Number(major), Number(minor)];
 }
 
-/** Whether a version is the first one that is wanted, or a later one. */
+/** Whether a version is at least the wanted one. */
 function isGood(text) {
   const [major, minor] = versionIn(text);
   return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);
@@ -76,7 +76,7 @@ function isGood(text) {
 function run(node, args) {
   const path = `${dirname(node)}${process.platform === "win32" ? ";" : ":"}${process.env.PATH}`;
   const child = spawn(node, args, { stdio: "inherit", env: { ...process.env, PATH: path } });
-  // A terminal sends Ctrl-C to the child as well; who signals us alone means it.
+  // A terminal sends Ctrl-C to the child too; other signals reach only this process and are passed on.
   for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   process.on("SIGINT", () => {});
   child.on("exit", (code, signal) => {

@@ -1,4 +1,4 @@
-/** What `npm-shrinkwrap.json` of the package says: of all that the checkout locks, what the package's dependencies need. */
+/** Makes the package's `npm-shrinkwrap.json`: the part of the checkout's lock that the package's dependencies need. */
 
 interface Locked {
   readonly version?: string;
@@ -21,11 +21,11 @@ interface Manifest {
   readonly dependencies: Readonly<Record<string, string | undefined>>;
 }
 
-/** Every package is pinned by version and checksum, so that an install takes what was tested. */
+/** Pins every package by version and checksum, so that users install what was tested. */
 export function shrinkwrapOf(lock: Lock, manifest: Manifest): object {
   const taken = new Map<string, Locked>();
 
-  /** As Node looks for a package: from the folder that wants it upwards. */
+  /** Resolves a package as Node does: from the folder of its importer upwards. */
   function pathOf(name: string, from: string): string | undefined {
     for (let at = from; ; ) {
       const path = `${at === "" ? "" : `${at}/`}node_modules/${name}`;
@@ -41,17 +41,17 @@ export function shrinkwrapOf(lock: Lock, manifest: Manifest): object {
     const found = path === undefined ? undefined : lock.packages[path];
     if (path === undefined || found === undefined) {
       if (isOptional) return;
-      throw new Error(`package-lock.json does not name ${name}, which ${from || "the package"} needs`);
+      throw new Error(`package-lock.json does not name ${name}, but ${from || "the package"} needs it`);
     }
     if (taken.has(path)) return;
-    // What the checkout needs for development alone, too, the package needs in earnest.
+    // A development dependency of the checkout may be a runtime dependency of the package.
     const { dev: _dev, devOptional: _devOptional, ...entry } = found;
     taken.set(path, entry);
     const { dependencies = {}, optionalDependencies = {}, peerDependencies = {}, peerDependenciesMeta = {} } = entry;
-    for (const one of Object.keys(dependencies)) take(one, path, false);
-    for (const one of Object.keys(optionalDependencies)) take(one, path, true);
-    for (const one of Object.keys(peerDependencies)) {
-      if (peerDependenciesMeta[one]?.optional !== true) take(one, path, false);
+    for (const dependency of Object.keys(dependencies)) take(dependency, path, false);
+    for (const dependency of Object.keys(optionalDependencies)) take(dependency, path, true);
+    for (const dependency of Object.keys(peerDependencies)) {
+      if (peerDependenciesMeta[dependency]?.optional !== true) take(dependency, path, false);
     }
   }
 

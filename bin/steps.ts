@@ -5,10 +5,10 @@ import { fileURLToPath } from "node:url";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name: string) => join(root, "node_modules", ".bin", name);
 
-/** Runs a tool of node_modules and returns whether it was content; what it says is shown only when it was not. */
+/** Runs a tool of node_modules. Returns whether it succeeded; prints its output only if it failed. */
 export const tool = (name: string, ...args: readonly string[]): boolean => run(bin(name), args);
 
-/** The same for a script of this folder, in a Node of its own: it sees what was generated just now. */
+/** Runs a script of this folder in a process of its own, so that it imports the newly generated files. */
 export const script = (name: string, ...args: readonly string[]): boolean =>
   run(process.execPath, [join(root, "bin", name), ...args]);
 

@@ -5,7 +5,7 @@ import type { Attempt, Header, Notification } from "../../../latchkey/v1/webhook
 import type { ChannelHeard, NotificationSeen, RecordPlace, StoredForward, StoredNotification, StoredRecord, Touch, WaitingForward } from "./stored_pb.ts";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
-/** Whom the fields are told to, in their order: each with the number and the kind that stand before it. */
+/** Receives the fields in order, each with its tag: field number and wire type. */
 export interface MessageWriter {
   text(tag: number, value: string): void;
   bytes(tag: number, value: Uint8Array): void;
@@ -15,7 +15,7 @@ export interface MessageWriter {
   unsignedLong(tag: number, value: bigint): void;
   signedLong(tag: number, value: bigint): void;
   double(tag: number, value: number): void;
-  /** Of a message within it; returns what `end` is to be told. */
+  /** Starts a nested message; returns the argument for `end`. */
   begin(tag: number): number;
   end(from: number): void;
   unknown(fields: readonly { readonly no: number; readonly wireType: number; readonly data: Uint8Array }[]): void;
@@ -209,7 +209,7 @@ function writeRecordPlace(w: MessageWriter, m: RecordPlace): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-/** By the name of their type. */
+/** Encoders by type name. */
 export const messageWriters = {
   "latchkey.stored.v1.Touch": writeTouch,
   "latchkey.stored.v1.StoredNotification": writeStoredNotification,
