@@ -1,0 +1,70 @@
+import { Fault, type Mistake } from "../../../base/fault.ts";
+import {
+  checkConnectionConfig,
+  checkConnectionId,
+  checkMetadata,
+  checkTags,
+  checkWebhookUrl,
+  endUserTags,
+  lowerTags,
+  ownTags,
+} from "../../../core/connection-rules.ts";
+import type { Connection, ConnectionImport } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { checkCredentials } from "../../connections/credentials-rules.ts";
+
+interface ImportRulesContext {
+  readonly integration: Integration;
+  readonly provider: Provider;
+  /** The connection that the item is merged into. */
+  readonly base: Connection | undefined;
+}
+
+/** Validates an item of an import. Returns undefined if it is valid. */
+export function faultOfImport(
+  item: ConnectionImport,
+  { integration, provider, base }: ImportRulesContext,
+): Fault | undefined {
+  const { credentials, metadata, connectionConfig, webhookUrlOverride = "" } = item;
+  const withDefaults = { ...integration.connectionDefaults, ...(connectionConfig ?? base?.connectionConfig) };
+  const mistakes: Mistake[] = [
+    ...(item.id === "" ? [] : checkConnectionId(item.id)),
+    ...checkKind(credentials, provider),
+    ...(credentials === undefined ? [] : checkCredentials(credentials)),
+    ...(metadata === undefined ? [] : checkMetadata(metadata)),
+    ...checkConnectionConfig(withDefaults, provider.connectionFields),
+    ...checkAllTags(item, base),
+    ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
+  ];
+  return mistakes.length === 0 ? undefined : new Fault("invalid_body", "the connection is not valid", { mistakes });
+}
+
+function checkKind(credentials: Credentials | undefined, { auth }: Provider): Mistake[] {
+  const given = credentials?.kind.case;
+  if (given === undefined) return [{ path: ["credentials"], message: "are required" }];
+  if (given === auth.case) return [];
+  const message = `must be ${kindName(auth.case)}, the kind that this provider uses, not ${kindName(given)}`;
+  return [{ path: ["credentials", "type"], message }];
+}
+
+/** The resulting tags: the item's own or else the existing ones, which override the tags of the end user. */
+export function importedTags(
+  { tags, endUser }: ConnectionImport,
+  base: Connection | undefined,
+): Record<string, string> {
+  const own = tags === undefined ? (base === undefined ? {} : ownTags(base)) : lowerTags(tags.tags);
+  return { ...endUserTags(endUser ?? base?.endUser), ...own };
+}
+
+/** Checks the item's own tags first, then all tags including those of the end user, for their number. */
+function checkAllTags(item: ConnectionImport, base: Connection | undefined): Mistake[] {
+  if (item.tags === undefined && item.endUser === undefined) return [];
+  const mistakes = checkTags(item.tags?.tags ?? {});
+  return mistakes.length > 0 ? mistakes : checkTags(importedTags(item, base));
+}
+
+/** The name of a kind of credentials in the proto. */
+export const kindName = (kind: string | undefined): string =>
+  CredentialsSchema.oneofs[0]?.fields.find(({ localName }) => localName === kind)?.name ?? "";
