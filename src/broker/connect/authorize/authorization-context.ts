@@ -30,9 +30,10 @@ export interface AuthorizationContexts {
   /** Throws `unknown_provider_config` if the session does not allow the integration. */
   of(session: StoredRecordOf<ConnectSession>, integration: string): Promise<AuthorizationContext>;
   /** The last segment of an integration's redirect URI; empty: the URI is shared by integrations. */
-  contextOf(integration: Integration): Promise<string>;
-  redirectUri(context: string): string;
-  askingOf(ground: AuthorizationContext, connectionConfig: JsonObject): Promise<TokenParties>;
+  redirectContextOf(integration: Integration): Promise<string>;
+  redirectUri(redirectContext: string): string;
+  /** The client and the provider of token requests, with the values that fill in their addresses. */
+  partiesOf(context: AuthorizationContext, connectionConfig: JsonObject): Promise<TokenParties>;
 }
 
 interface AuthorizationContextsOptions {
@@ -50,7 +51,7 @@ export function createAuthorizationContexts({
   connections,
   publicUrl,
 }: AuthorizationContextsOptions): AuthorizationContexts {
-  async function groundOf(session: StoredRecordOf<ConnectSession>, key: string): Promise<AuthorizationContext> {
+  async function open(session: StoredRecordOf<ConnectSession>, key: string): Promise<AuthorizationContext> {
     const { environment, allowedIntegrations, reconnect } = session.value;
     const isAllowed = allowedIntegrations.length === 0 || allowedIntegrations.includes(key);
     if (!isAllowed)
@@ -60,15 +61,15 @@ export function createAuthorizationContexts({
     return { session, integration, provider: await providers.findNow(integration.provider), existing };
   }
 
-  async function contextOf({ environment, key, provider, callback }: Integration): Promise<string> {
+  async function redirectContextOf({ environment, key, provider, callback }: Integration): Promise<string> {
     if (callback !== Integration_Callback.BOUND) return "";
     const { id } = await environments.get(environment);
     return redirectContext({ environmentId: id, integration: key, provider });
   }
 
-  const redirectUri = (context: string) => `${publicUrl()}/oauth/callback${context === "" ? "" : `/${context}`}`;
+  const redirectUri = (segment: string) => `${publicUrl()}/oauth/callback${segment === "" ? "" : `/${segment}`}`;
 
-  const askingOf = async (
+  const partiesOf = async (
     { integration, provider }: AuthorizationContext,
     connectionConfig: JsonObject,
   ): Promise<TokenParties> => ({
@@ -78,7 +79,7 @@ export function createAuthorizationContexts({
     connectionConfig: { ...integration.connectionDefaults, ...connectionConfig },
   });
 
-  return { of: groundOf, contextOf, redirectUri, askingOf };
+  return { of: open, redirectContextOf, redirectUri, partiesOf };
 }
 
 /** The session's defaults for this integration. */
@@ -86,18 +87,18 @@ export const defaultsOf = ({ session, integration }: AuthorizationContext) =>
   session.value.integrationDefaults[integration.key];
 
 /** The future `connection_config` of the connection. Throws if the end user must fill in other values. */
-export function configOf(ground: AuthorizationContext, given: Readonly<Record<string, string>>): JsonObject {
-  const { integration, provider, existing } = ground;
-  const session = defaultsOf(ground)?.connectionConfig ?? {};
+export function configOf(context: AuthorizationContext, given: Readonly<Record<string, string>>): JsonObject {
+  const { integration, provider, existing } = context;
+  const session = defaultsOf(context)?.connectionConfig ?? {};
   const config = connectConfig(provider.connectionFields, {
     existing: existing?.connectionConfig ?? {},
     given,
     session,
   });
-  const asked = askedOfUsers(provider.connectionFields);
+  const fields = askedOfUsers(provider.connectionFields);
   const whole = { ...integration.connectionDefaults, ...config };
-  const ofFields = checkConnectionConfig(whole, asked);
-  const mistakes = ofFields.length > 0 ? ofFields : checkAddresses(provider, whole);
+  const fieldMistakes = checkConnectionConfig(whole, fields);
+  const mistakes = fieldMistakes.length > 0 ? fieldMistakes : checkAddresses(provider, whole);
   if (mistakes.length > 0) {
     throw new Fault("invalid_query_params", "the connection needs other details", { mistakes });
   }
@@ -105,9 +106,9 @@ export function configOf(ground: AuthorizationContext, given: Readonly<Record<st
 }
 
 /** The scopes to request. */
-export function scopesOf(ground: AuthorizationContext, rules: OAuth2Rules, further: readonly string[]): string[] {
-  const { integration, existing } = ground;
-  const { userScopes = [], connectionConfig = {} } = defaultsOf(ground) ?? {};
+export function scopesOf(context: AuthorizationContext, rules: OAuth2Rules, further: readonly string[]): string[] {
+  const { integration, existing } = context;
+  const { userScopes = [], connectionConfig = {} } = defaultsOf(context) ?? {};
   const override = connectionConfig[scopesOverride];
   return wantedScopes({
     configured: typeof override === "string" ? scopesIn(override) : (integration.oauth?.scopes ?? []),

@@ -1,16 +1,10 @@
-import type { World } from "../../../base/world.ts";
 import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
-import type { Store } from "../../../store/contract.ts";
-import type { Audit } from "../../audit/audit.ts";
-import type { Logs } from "../../audit/logs.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import type { Connections } from "../../connections/connections.ts";
 import type { GrantCount } from "../../credentials/grant-count.ts";
 import type { ProviderRequests } from "../../credentials/provider-requests.ts";
-import type { Environments } from "../../setup/environments.ts";
-import type { Integrations } from "../../setup/integrations.ts";
+import type { SharedServices } from "../../deliveries/open.ts";
 import type { Origins } from "../../setup/origins.ts";
-import type { Providers } from "../../setup/providers.ts";
 import type { SetupCollections } from "../../setup/setup-collections.ts";
 import type { SharedCallbacks } from "../../setup/shared-callbacks.ts";
 import type { ScriptHooks } from "../../syncs/script-hooks.ts";
@@ -23,9 +17,12 @@ import type { ConnectSessions } from "../sessions.ts";
 import { createAuthorizationContexts } from "./authorization-context.ts";
 import { createAuthorizedConnections } from "./authorized-connection.ts";
 import { createStartAuthorization, type StartAuthorization } from "./begin.ts";
+import { createCompleteAuthorization } from "./completion.ts";
 import { createTakeCredentials, type TakeCredentials } from "./entered-credentials.ts";
 import { createFailedAuthorizations } from "./failed-authorizations.ts";
 import { createFinishAuthorization, type FinishAuthorization } from "./finish.ts";
+import { createPendingClaims } from "./pending-claims.ts";
+import { createProviderPage } from "./provider-page.ts";
 
 /** Authorizations of end users at providers, and by credentials that they enter. */
 export interface Authorizations {
@@ -48,12 +45,9 @@ export interface Authorizations {
   close(): Promise<void>;
 }
 
-interface AuthorizationsOptions {
-  readonly store: Store;
+interface AuthorizationsOptions
+  extends Pick<SharedServices, "store" | "environments" | "integrations" | "providers" | "logs" | "audit" | "world"> {
   readonly collections: SetupCollections & ConnectionCollections & AuthorizationCollections;
-  readonly environments: Environments;
-  readonly integrations: Integrations;
-  readonly providers: Providers;
   readonly connections: Connections;
   readonly sessions: ConnectSessions;
   readonly sharedCallbacks: SharedCallbacks;
@@ -63,24 +57,24 @@ interface AuthorizationsOptions {
   readonly asks: ProviderRequests;
   readonly grants: GrantCount;
   readonly hooks: Pick<ScriptHooks, "validate">;
-  readonly logs: Logs;
   readonly publicUrl: () => string;
-  readonly audit: Audit;
-  readonly world: World;
 }
 
 export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
-  const grounds = createAuthorizationContexts(options);
+  const contexts = createAuthorizationContexts(options);
   const authorized = createAuthorizedConnections(options);
   const failures = createFailedAuthorizations(options);
-  const deviceWaits = createDeviceWaits({ ...options, grounds, authorized, failures });
+  const providerPage = createProviderPage(options.tokenEndpoint);
+  const claims = createPendingClaims(options);
+  const complete = createCompleteAuthorization({ ...options, contexts, authorized });
+  const deviceWaits = createDeviceWaits({ ...options, contexts, authorized, failures });
   return {
-    begin: createStartAuthorization({ ...options, grounds, failures }),
-    finish: createFinishAuthorization({ ...options, grounds, authorized, failures }),
-    connect: createTakeCredentials({ ...options, grounds, authorized, failures }),
-    devices: createDeviceAuthorizations({ ...options, grounds, failures, waits: deviceWaits }),
+    begin: createStartAuthorization({ ...options, contexts, providerPage, failures }),
+    finish: createFinishAuthorization({ ...options, claims, complete, failures }),
+    connect: createTakeCredentials({ ...options, contexts, authorized, failures }),
+    devices: createDeviceAuthorizations({ ...options, contexts, failures, waits: deviceWaits }),
     resume: () => deviceWaits.resume(),
     close: () => deviceWaits.close(),
-    callbackUrl: async (integration) => grounds.redirectUri(await grounds.contextOf(integration)),
+    callbackUrl: async (integration) => contexts.redirectUri(await contexts.redirectContextOf(integration)),
   };
 }

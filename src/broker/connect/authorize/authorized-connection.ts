@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { create, type JsonObject } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../../base/fault.ts";
 import {
   type Connection,
@@ -7,7 +7,6 @@ import {
   ConnectionRefSchema,
   ConnectionSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change } from "../../../store/contract.ts";
 import type { GrantCount } from "../../credentials/grant-count.ts";
 import type { LiveConnection } from "../../credentials/live-connections.ts";
@@ -18,23 +17,15 @@ import type { AuthorizationCollections } from "../authorization-collections.ts";
 import type { Imports } from "../import/imports.ts";
 import type { ConnectSessions } from "../sessions.ts";
 import type { AuthorizationContext } from "./authorization-context.ts";
-
-/** The credentials and data that an authorization brought. */
-export interface GrantResult {
-  readonly credentials: Credentials;
-  readonly connectionConfig: JsonObject;
-  readonly metadata: JsonObject;
-  readonly grantedScopes: readonly string[];
-  readonly missingScopes: readonly string[];
-}
+import type { GrantResult } from "./grant-result.ts";
 
 export interface AuthorizedConnections {
   /**
    * Asks the provider about the connection and stores everything in one commit, which by default also ends the session.
    */
-  file(ground: AuthorizationContext, brought: GrantResult, filing?: ConnectionFiling): Promise<StoredAuthorization>;
+  file(context: AuthorizationContext, grant: GrantResult, filing?: ConnectionFiling): Promise<StoredAuthorization>;
   /** Returns the future connection, for requests with its credentials before it is stored. */
-  draftOf(ground: AuthorizationContext, brought: GrantResult, id: string): Promise<LiveConnection>;
+  draftOf(context: AuthorizationContext, grant: GrantResult, id: string): Promise<LiveConnection>;
 }
 
 export interface ConnectionFiling {
@@ -67,23 +58,23 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
   const { collections, integrations, sessions, imports, asks, grants, hooks } = options;
 
   async function file(
-    ground: AuthorizationContext,
-    brought: GrantResult,
+    context: AuthorizationContext,
+    grant: GrantResult,
     filing?: ConnectionFiling,
   ): Promise<StoredAuthorization> {
-    const { session, integration, provider, existing } = ground;
+    const { session, integration, provider, existing } = context;
     const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
     const { environment, key } = integration;
     const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
-    const draft = await draftOf(ground, brought, id);
+    const draft = await draftOf(context, grant, id);
     const { connectionConfig, metadata } = await asks.describe(draft);
     await hooks.validate(draft);
-    const as = { connectionId: id, missingScopes: brought.missingScopes };
+    const summary = { connectionId: id, missingScopes: grant.missingScopes };
     const item = create(ConnectionImportSchema, {
       environment,
       integration: key,
       id,
-      credentials: brought.credentials,
+      credentials: grant.credentials,
       ...(endUser === undefined ? {} : { endUser }),
       // An existing connection keeps its tags if the session names none.
       ...(existing !== undefined && Object.keys(tags).length === 0 ? {} : { tags: { tags } }),
@@ -93,12 +84,12 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       {
         item,
         isAgain: existing !== undefined,
-        metadata: { ...brought.metadata, ...metadata },
-        connectionConfig: { ...brought.connectionConfig, ...connectionConfig },
-        grantedScopes: brought.grantedScopes,
-        missingScopes: brought.missingScopes,
+        metadata: { ...grant.metadata, ...metadata },
+        connectionConfig: { ...grant.connectionConfig, ...connectionConfig },
+        grantedScopes: grant.grantedScopes,
+        missingScopes: grant.missingScopes,
         async alongside() {
-          if (filing !== undefined) return filing.alongside(as);
+          if (filing !== undefined) return filing.alongside(summary);
           const current = await collections.connectSessions.get(session.value.id);
           if (current === undefined) throw new Fault("unknown_session", "the connect session has been used");
           return sessions.end(current);
@@ -107,22 +98,22 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       createdBy,
     );
     await grants.noteNew(connection, provider);
-    return { ...as, connection };
+    return { ...summary, connection };
   }
 
-  async function draftOf(ground: AuthorizationContext, brought: GrantResult, id: string): Promise<LiveConnection> {
-    const { integration, provider } = ground;
+  async function draftOf(context: AuthorizationContext, grant: GrantResult, id: string): Promise<LiveConnection> {
+    const { integration, provider } = context;
     const ref = create(ConnectionRefSchema, { environment: integration.environment, integration: integration.key, id });
     return {
       connection: create(ConnectionSchema, {
         ref,
         provider: provider.name,
-        connectionConfig: brought.connectionConfig,
+        connectionConfig: grant.connectionConfig,
       }),
       integration,
       secrets: await integrations.secretsOf(integration),
       provider,
-      credentials: brought.credentials,
+      credentials: grant.credentials,
     };
   }
 

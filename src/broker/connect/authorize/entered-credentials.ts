@@ -14,7 +14,7 @@ import { type AuthorizationContext, type AuthorizationContexts, configOf, scopes
 import type { AuthorizedConnections } from "./authorized-connection.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { AuthorizationFailure, codeOf, notAccepted } from "./failure.ts";
-import { tokenExpiry } from "./finish.ts";
+import { tokenExpiry } from "./grant-result.ts";
 
 /** The credentials that an end user entered. */
 export interface GivenCredentials {
@@ -25,7 +25,7 @@ export interface GivenCredentials {
 }
 
 interface GivenCredentialsOptions {
-  readonly grounds: AuthorizationContexts;
+  readonly contexts: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderRequests;
@@ -37,53 +37,53 @@ export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
 
 /** Makes connections from entered credentials, unless the provider refuses them. */
 export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
-  const { grounds, authorized, tokenEndpoint, asks, failures, world } = options;
+  const { contexts, authorized, tokenEndpoint, asks, failures, world } = options;
 
   async function connect({ session, integration: key, credentials, params }: GivenCredentials): Promise<Connection> {
-    const ground = await grounds.of(session, key);
-    const wanted = ground.provider.auth.case ?? "none";
+    const context = await contexts.of(session, key);
+    const wanted = context.provider.auth.case ?? "none";
     if (credentials.kind.case !== wanted) {
       throw new Fault("invalid_body", `"${key}" takes credentials of another kind`);
     }
     try {
-      const connection = await filedIfGood(ground, credentials, configOf(ground, params));
+      const connection = await storeIfAccepted(context, credentials, configOf(context, params));
       world.metrics.authorizations.inc({ credentials: wanted, outcome: "connected" });
       return connection;
     } catch (error) {
       if (!(error instanceof AuthorizationFailure || error instanceof TokenFailure)) throw error;
       const { environment } = session.value;
       const secrets = secretValues(CredentialsSchema, credentials);
-      const failing = { environment, integration: key, existing: ground.existing?.ref, credentials: wanted, secrets };
-      const { by, message } = await failures.note(error, failing);
+      const attempt = { environment, integration: key, existing: context.existing?.ref, credentials: wanted, secrets };
+      const { by, message } = await failures.note(error, attempt);
       const code = by === "refused" || by === "token_refused" ? "connection_test_failed" : codeOf(by);
       throw new Fault(code, message, { cause: error });
     }
   }
 
-  async function filedIfGood(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
-    const obtained = await obtainedWith(ground, credentials, connectionConfig);
-    const brought = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
-    if ((await asks.prove(await authorized.draftOf(ground, brought, ""))) === "refused") {
+  async function storeIfAccepted(context: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
+    const obtained = await withFirstToken(context, credentials, connectionConfig);
+    const grant = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
+    if ((await asks.prove(await authorized.draftOf(context, grant, ""))) === "refused") {
       throw notAccepted();
     }
-    return (await authorized.file(ground, brought)).connection;
+    return (await authorized.file(context, grant)).connection;
   }
 
   /** Requests a first token for the end user's own OAuth client, which shows at once whether the client is valid. */
-  async function obtainedWith(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
-    const { auth } = ground.provider;
+  async function withFirstToken(context: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
+    const { auth } = context.provider;
     if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
     const given = credentials.kind.value;
-    const scopes = scopesOf(ground, auth.value, []);
+    const scopes = scopesOf(context, auth.value, []);
     const client = {
       id: given.clientId,
       secret: given.clientSecret,
       certificate: given.clientCertificate || undefined,
       privateKey: given.clientPrivateKey || undefined,
     };
-    const asking = { ...(await grounds.askingOf(ground, connectionConfig)), client };
+    const parties = { ...(await contexts.partiesOf(context, connectionConfig)), client };
     const tokens = await tokenEndpoint
-      .ask({ ...asking, grant: { type: "client_credentials", scopes } })
+      .ask({ ...parties, grant: { type: "client_credentials", scopes } })
       .catch((error: unknown) => {
         // The client is the end user's input here, not the operator's configuration.
         if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);

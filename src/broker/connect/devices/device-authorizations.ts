@@ -47,7 +47,7 @@ export type NewDevice = Omit<BeginDeviceAuthorizationRequest, "$typeName" | "$un
 interface DeviceOptions {
   readonly store: Store;
   readonly collections: ConnectionCollections & AuthorizationCollections;
-  readonly grounds: AuthorizationContexts;
+  readonly contexts: AuthorizationContexts;
   readonly tokenEndpoint: TokenEndpoint;
   readonly waits: DeviceWaits;
   readonly failures: FailedAuthorizations;
@@ -56,7 +56,7 @@ interface DeviceOptions {
 }
 
 export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthorizations {
-  const { store, collections, grounds, tokenEndpoint, waits, failures, audit, world } = options;
+  const { store, collections, contexts, tokenEndpoint, waits, failures, audit, world } = options;
   const { pendingDevices } = collections;
 
   async function begunWith(asked: NewDevice, actor: string): Promise<ConnectSession> {
@@ -81,17 +81,17 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     if (namesNothing(asked.integration)) throw unknownIntegration(asked.integration);
     const { keyId: actor } = caller;
     const session = await begunWith(asked, actor);
-    const ground = await grounds.of({ value: session, revision: 0, bytes: 0 }, asked.integration);
-    const { integration, provider, existing } = ground;
+    const context = await contexts.of({ value: session, revision: 0, bytes: 0 }, asked.integration);
+    const { integration, provider, existing } = context;
     if (existing !== undefined) {
       const { connectionConfig: before = {} } = existing;
       requireConfigScope(caller, { provider, before, after: { ...before, ...asked.connectionConfig } });
     }
     const { auth } = provider;
     if (auth.case !== "oauth2") throw new Fault("invalid_body", `"${integration.key}" is not authorized with a code`);
-    const connectionConfig = configOf(ground, {});
-    const scopes = scopesOf(ground, auth.value, []);
-    const code = await codeFor(ground, connectionConfig, scopes).catch((error: unknown) =>
+    const connectionConfig = configOf(context, {});
+    const scopes = scopesOf(context, auth.value, []);
+    const code = await codeFor(context, connectionConfig, scopes).catch((error: unknown) =>
       failures.refuse(error, {
         ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
         ...{ credentials: auth.case, secrets: [] },
@@ -131,14 +131,14 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
   }
 
   async function codeFor(
-    ground: AuthorizationContext,
+    context: AuthorizationContext,
     connectionConfig: JsonObject,
     scopes: readonly string[],
   ): Promise<DeviceCode> {
-    const asking = await grounds.askingOf(ground, connectionConfig);
+    const asking = await contexts.partiesOf(context, connectionConfig);
     return tokenEndpoint.beginDevice({ ...asking, scopes }).catch((error: unknown) => {
       if (!(error instanceof TokenFailure) || error.code !== "device_url_missing") throw error;
-      const { key, provider } = ground.integration;
+      const { key, provider } = context.integration;
       throw new Fault("integration_misconfigured", `the provider of "${key}", ${provider}, gives no codes to devices`);
     });
   }

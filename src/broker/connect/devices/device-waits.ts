@@ -18,7 +18,7 @@ import type { AuthorizationContext, AuthorizationContexts } from "../authorize/a
 import type { AuthorizedConnections, ConnectionSummary } from "../authorize/authorized-connection.ts";
 import type { AuthorizationAttempt, FailedAuthorizations, FailureRecord } from "../authorize/failed-authorizations.ts";
 import { AuthorizationFailure } from "../authorize/failure.ts";
-import { broughtBy } from "../authorize/finish.ts";
+import { grantResultOf } from "../authorize/grant-result.ts";
 import { pollDevice } from "./device-polls.ts";
 
 /**
@@ -41,7 +41,7 @@ export interface DeviceWaits {
 interface DeviceWaitsOptions {
   readonly store: Store;
   readonly collections: AuthorizationCollections;
-  readonly grounds: AuthorizationContexts;
+  readonly contexts: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
   readonly failures: FailedAuthorizations;
@@ -57,7 +57,7 @@ const storeRetryMs = 1_000;
 const closeWithinMs = 10_000;
 
 export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
-  const { store, collections, grounds, authorized, tokenEndpoint, failures, world } = options;
+  const { store, collections, contexts, authorized, tokenEndpoint, failures, world } = options;
   const { pendingDevices } = collections;
   const leases = createLeases(store);
   const waits = new Map<string, Promise<void>>();
@@ -119,8 +119,8 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
       const tokens = await askOn(device);
       await stubbornly(async () => {
         if ((await current(device.id)) === undefined) return;
-        const ground = await groundOf(device);
-        await authorized.file(ground, broughtBy(tokens, device), {
+        const context = await groundOf(device);
+        await authorized.file(context, grantResultOf(tokens, device), {
           id: device.connectionId,
           alongside: (filed) => connecting(device, filed),
         });
@@ -155,11 +155,11 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   const pause = (ms: number) => sleep(ms, undefined, { signal: ended.signal });
 
   const askingOf = async (device: PendingDevice) =>
-    grounds.askingOf(await groundOf(device), device.connectionConfig ?? {});
+    contexts.partiesOf(await groundOf(device), device.connectionConfig ?? {});
 
   function groundOf({ begunWith: value, authorization }: PendingDevice): Promise<AuthorizationContext> {
     if (value === undefined || authorization === undefined) throw new Error("a stored device says what it is for");
-    return grounds.of({ value, revision: 0, bytes: 0 }, authorization.integration);
+    return contexts.of({ value, revision: 0, bytes: 0 }, authorization.integration);
   }
 
   /** Returns the changes that end the device authorization in the commit of its connection. */
