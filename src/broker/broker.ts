@@ -17,7 +17,7 @@ import { createLogs } from "./audit/logs.ts";
 import type { Channels } from "./channels/channels.ts";
 import { openChannels } from "./channels/open.ts";
 import { createCollections } from "./collections.ts";
-import type { Authorizations } from "./connect/authorize/authorizations.ts";
+import type { Authorizations } from "./connect/authorizations.ts";
 import { deletingInOrder } from "./connect/connection-deletion.ts";
 import { createConnectionDescriber } from "./connect/describe/connection-describer.ts";
 import { openDescriptionScheduler } from "./connect/describe/description-scheduler.ts";

@@ -11,7 +11,7 @@ import { openSharedCallbacks, type SharedCallbacks } from "../setup/shared-callb
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import type { AuthorizationCollections } from "./authorization-collections.ts";
-import { type Authorizations, createAuthorizations } from "./authorize/authorizations.ts";
+import { type Authorizations, createAuthorizations } from "./authorizations.ts";
 import { createImports, type Imports } from "./import/imports.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { type ConnectSessions, createSessions } from "./sessions.ts";

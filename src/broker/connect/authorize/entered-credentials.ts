@@ -60,7 +60,11 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     }
   }
 
-  async function storeIfAccepted(context: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
+  async function storeIfAccepted(
+    context: AuthorizationContext,
+    credentials: Credentials,
+    connectionConfig: JsonObject,
+  ) {
     const obtained = await withFirstToken(context, credentials, connectionConfig);
     const grant = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
     if ((await asks.prove(await authorized.draftOf(context, grant, ""))) === "refused") {
