@@ -26,13 +26,13 @@ import { checkConnectSession } from "./connect-session-rules.ts";
 
 /** Short-lived permissions for one browser to make one connection. */
 export interface ConnectSessions {
-  create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
+  create(wanted: NewSession, caller: Caller): Promise<CreatedSession>;
   /** Returns the session of a token. Throws `unknown_session` without details. */
   withToken(token: string): Promise<StoredRecordOf<ConnectSession>>;
   /** Binds the session to the browser with this secret. Throws `other_browser` if it is bound to another. */
   bind(stored: StoredRecordOf<ConnectSession>, secret: string): Promise<StoredRecordOf<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
-  delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  delete(ref: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /**
    * Returns the changes that end the session, for the commit of its connection. No second connection can then use it.
    */
@@ -103,22 +103,11 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
   }
 
   return {
-    async create(asked, caller) {
+    async create(wanted, caller) {
       const { keyId: actor } = caller;
-      const now = world.now();
       const token = newToken();
-      const { reconnect } = asked;
-      const session = create(ConnectSessionSchema, {
-        ...asked,
-        ...(reconnect === undefined ? {} : { reconnect: { ...reconnect, environment: asked.environment } }),
-        tags: lowerTags(asked.tags),
-        allowedIntegrations: reconnect === undefined ? asked.allowedIntegrations : [reconnect.integration],
-        id: digestOf(token),
-        createdBy: actor,
-        createdAt: timestampFromMs(now),
-        expiresAt: timestampFromMs(now + sessionLifetimeMs),
-      });
-      const mistakes = checkConnectSession({ ...session, tags: asked.tags });
+      const session = newSession(wanted, { id: digestOf(token), createdBy: actor, nowMs: world.now() });
+      const mistakes = checkConnectSession({ ...session, tags: wanted.tags });
       if (mistakes.length > 0) throw new Fault("invalid_body", "the connect session is not valid", { mistakes });
       await requireNamed(session, caller);
       const { environment } = session;
@@ -173,6 +162,26 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
       return found.map(({ value }) => value.key);
     },
   };
+}
+
+interface SessionOrigin {
+  readonly id: string;
+  readonly createdBy: string;
+  readonly nowMs: number;
+}
+
+function newSession(wanted: NewSession, { id, createdBy, nowMs }: SessionOrigin): ConnectSession {
+  const { reconnect } = wanted;
+  return create(ConnectSessionSchema, {
+    ...wanted,
+    ...(reconnect === undefined ? {} : { reconnect: { ...reconnect, environment: wanted.environment } }),
+    tags: lowerTags(wanted.tags),
+    allowedIntegrations: reconnect === undefined ? wanted.allowedIntegrations : [reconnect.integration],
+    id,
+    createdBy,
+    createdAt: timestampFromMs(nowMs),
+    expiresAt: timestampFromMs(nowMs + sessionLifetimeMs),
+  });
 }
 
 /** The error for every browser except the one that the session is bound to. */
