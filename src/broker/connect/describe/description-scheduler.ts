@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { createScanLoop } from "../../../base/scan-loop.ts";
 import type { World } from "../../../base/world.ts";
-import { ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../../store/contract.ts";
 import { createHeldLease } from "../../../store/held-lease.ts";
 import { partsOf } from "../../../store/keys.ts";
@@ -86,8 +86,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
   }
 
   async function describe({ connection, provider }: DueConnection, taken: Lease): Promise<void> {
-    const [environment = "", integration = "", id = ""] = partsOf(connection);
-    const ref = create(ConnectionRefSchema, { environment, integration, id });
+    const ref = refOf(connection);
     try {
       const { outcome, failure } = await describer.describe(ref, { lease: taken, signal: ended.signal });
       if (outcome !== "obsolete") metrics.descriptions.inc({ outcome });
@@ -136,4 +135,9 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
       await lease.release();
     },
   };
+}
+
+function refOf(connection: DueConnection["connection"]): ConnectionRef {
+  const [environment = "", integration = "", id = ""] = partsOf(connection);
+  return create(ConnectionRefSchema, { environment, integration, id });
 }
