@@ -4,32 +4,21 @@ import type { World } from "../../base/world.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { ProviderMistake, requireProvider } from "../../providers/read.ts";
 import type { Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
 import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
+import { type KnownProviders, openKnownProviders } from "./known-providers.ts";
+import { requireUnusedProvider } from "./provider-use.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 
-export interface Providers {
-  /** Returns a provider from memory, without waiting. */
-  find(name: string): Provider;
-  /** Like `find`, but also finds a provider that was created through another replica a moment ago. */
-  findNow(name: string): Promise<Provider>;
+/** Providers, and edits of the custom ones. */
+export interface Providers extends KnownProviders {
   list(filter: { readonly search: string }, page: PageOptions): PageOf<Provider>;
   create(provider: Provider, actor: string): Promise<Provider>;
   update(asked: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** Like `find`, but ignores the providers of the configuration file, which may be about to declare others. */
-  findBuiltIn(name: string): Provider;
-  /** Returns undefined if the provider of an integration is gone: the file that declared it no longer does. */
-  lookUp(name: string): Provider | undefined;
-  /** Returns the names of the providers of the configuration file. */
-  declared(): readonly string[];
-  /** Replaces the providers of the configuration file. */
-  declare(providers: readonly Provider[]): void;
-  close(): void;
 }
 
 interface ProvidersOptions {
@@ -40,42 +29,10 @@ interface ProvidersOptions {
   readonly world: World;
 }
 
-/** Opens the providers. All are in memory: the catalog, the configuration file's, and the custom ones of the store. */
 export async function openProviders(options: ProvidersOptions): Promise<Providers> {
   const { store, collections, catalogue, audit, world } = options;
   const { providers, integrations } = collections;
-  const custom = new Map<string, Provider>();
-  let declared: ReadonlyMap<string, Provider> = new Map();
-
-  const watch = await follow({
-    store,
-    world,
-    spaces: [providers.name],
-    async read() {
-      const stored = await providers.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
-      return () => {
-        custom.clear();
-        for (const { value } of stored) custom.set(value.name, value);
-      };
-    },
-    onCommit({ changes, revision }) {
-      for (const change of changes) {
-        const read = providers.read(change, revision);
-        const name = read?.parts[0];
-        if (read === undefined || name === undefined) continue;
-        if (read.value === undefined) custom.delete(name);
-        else custom.set(name, read.value);
-      }
-    },
-  });
-
-  const lookUp = (name: string) => catalogue.get(name) ?? declared.get(name) ?? custom.get(name);
-
-  function find(name: string): Provider {
-    const provider = lookUp(name);
-    if (provider === undefined) throw new Fault("unknown_provider", `there is no provider "${name}"`);
-    return provider;
-  }
+  const known = await openKnownProviders({ store, collections, catalogue, world });
 
   /**
    * Returns the stored description, if the provider is custom. Providers of the catalog and of the file cannot be
@@ -87,29 +44,18 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
       requireRevision(stored, expectedRevision);
       return stored;
     }
-    const { declared: inFile } = find(name);
+    const { declared: inFile } = known.find(name);
     const home = inFile ? "the configuration file" : "the built-in catalogue";
     throw new Fault("read_only", `the provider "${name}" belongs to ${home} and is not changed here`);
   }
 
   return {
-    find,
-    async findNow(name) {
-      if (lookUp(name) === undefined) await store.caughtUp();
-      return find(name);
-    },
-    lookUp,
-    declared: () => [...declared.keys()],
-    findBuiltIn(name) {
-      const provider = catalogue.get(name) ?? custom.get(name);
-      if (provider === undefined) throw new Fault("unknown_provider", `there is no provider "${name}"`);
-      return provider;
-    },
+    ...known,
     list({ search }, { size, token }) {
       const tokens = pageTokens(["providers", search]);
       const from = tokens.read(token) ?? "";
       const wanted = search.toLowerCase();
-      const rest = [...new Map([...custom, ...declared, ...catalogue]).values()]
+      const rest = [...known.all()]
         .filter(({ name, displayName }) => name.includes(wanted) || displayName.toLowerCase().includes(wanted))
         .filter(({ name }) => name > from)
         .sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -122,7 +68,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
       const provider: Provider = { ...wanted, custom: true, declared: false, createdAt: now, updatedAt: now };
       const { name } = provider;
       const { revision } = await transact(store, async () => {
-        if (lookUp(name) !== undefined || (await providers.get(name)) !== undefined) {
+        if (known.lookUp(name) !== undefined || (await providers.get(name)) !== undefined) {
           throw new Fault("already_exists", `there is a provider "${name}" already`);
         }
         return {
@@ -160,10 +106,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
     async delete({ name, expectedRevision }, actor) {
       await transact(store, async () => {
         const before = await findCustom(name, expectedRevision);
-        const [user] = await integrations.pageBy("provider", { under: [name], limit: 1 });
-        if (user !== undefined) {
-          throw new Fault("in_use", `the provider "${name}" is used by the integration "${user.value.key}"`);
-        }
+        await requireUnusedProvider(collections, name);
         return {
           changes: [
             ...providers.change({ before, after: undefined }),
@@ -174,10 +117,6 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
         };
       });
     },
-    declare(all) {
-      declared = new Map(all.map((provider) => [provider.name, { ...provider, custom: true, declared: true }]));
-    },
-    close: () => watch.close(),
   };
 }
 
