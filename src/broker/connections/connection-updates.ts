@@ -20,7 +20,7 @@ import {
 import type { Change, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Caller } from "../setup/access.ts";
+import type { Caller } from "../setup/caller.ts";
 import { requireConfigScope } from "../setup/credential-scope.ts";
 import type { Providers } from "../setup/providers.ts";
 import { requireRevision } from "../stored/conflict.ts";

@@ -3,8 +3,8 @@ import { Fault } from "../../base/fault.ts";
 import { scopeName } from "../../core/scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { type Caller, mayDo } from "./access.ts";
 import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
+import { type Caller, mayDo } from "./caller.ts";
 
 interface CredentialChange {
   /** Fields that decide where stored credentials are sent, or who sees them. */

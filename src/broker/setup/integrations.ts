@@ -8,7 +8,7 @@ import type { Audit } from "../audit/audit.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
-import type { Caller } from "./access.ts";
+import type { Caller } from "./caller.ts";
 import { requireCredentialScope } from "./credential-scope.ts";
 import { createDeclaredIntegrations, type DeclaredIntegrations } from "./declared-integrations.ts";
 import { createIntegrationRecords, type IntegrationRef } from "./integration-records.ts";

@@ -1,5 +1,5 @@
 import type { HandlerContext } from "@connectrpc/connect";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import { callerKey } from "./gate.ts";
 
 export function callerOf({ values }: HandlerContext): Caller {

@@ -2,7 +2,8 @@ import { type DescMethod, getOption, hasOption } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { createContextKey, type HandlerContext } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
-import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { scope } from "../../gen/latchkey/v1/access_pb.ts";
 
 /** Checks the head of a call before its body is read. Throws the error for the caller. */

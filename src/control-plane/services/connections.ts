@@ -2,7 +2,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { ConnectionUpdate } from "../../broker/connections/connection-updates.ts";
-import { type Caller, requireScope } from "../../broker/setup/access.ts";
+import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";

@@ -3,7 +3,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { ImportedItem } from "../../broker/connect/import/imports.ts";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import {
   type ConnectionImport,
   ConnectionImportSchema,

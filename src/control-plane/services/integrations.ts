@@ -1,6 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScope } from "../../broker/setup/access.ts";
+import { requireScope } from "../../broker/setup/caller.ts";
 import { isConfusable } from "../../core/callback-address.ts";
 import { integrationWarnings, sharedCallback, webhooksUnproven } from "../../core/integration-warnings.ts";
 import { wantsWebhookSecret } from "../../core/notifications/proof.ts";

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScope } from "../../broker/setup/access.ts";
+import { requireScope } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import type { ActionScript, SyncScript } from "../../core/scripts/script.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";

@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScope } from "../../broker/setup/access.ts";
+import { requireScope } from "../../broker/setup/caller.ts";
 import { hasCallback } from "../../core/callback-address.ts";
 import { authModeOf } from "../../core/dialect/auth-mode.ts";
 import { type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Attachment } from "../../auth/attachment.ts";
 import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";

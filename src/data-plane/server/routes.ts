@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { QueryReader } from "./query.ts";

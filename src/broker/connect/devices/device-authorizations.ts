@@ -18,7 +18,7 @@ import {
 import type { Store } from "../../../store/contract.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
-import type { Caller } from "../../setup/access.ts";
+import type { Caller } from "../../setup/caller.ts";
 import { requireConfigScope } from "../../setup/credential-scope.ts";
 import { namesNothing } from "../../stored/name-tables.ts";
 import type { DeviceCode, TokenEndpoint } from "../../tokens/token-endpoint.ts";
