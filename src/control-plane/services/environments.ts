@@ -2,7 +2,7 @@ import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { EnvironmentSettings } from "../../broker/setup/environments.ts";
+import type { EnvironmentSettings } from "../../broker/setup/environment-rules.ts";
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
