@@ -1,9 +1,9 @@
 interface AlertCase {
   /** Series, and their values from minute to minute, as promtool writes them. */
   readonly fires: readonly string[];
-  /** Each by itself: what is not yet, or no longer, to be told of. */
+  /** Series that must not fire, each by itself: too early, or already over. */
   readonly stays: readonly (readonly string[])[];
-  /** When it is looked at; left out: after half an hour. */
+  /** The time of the check; default: after half an hour. */
   readonly at?: string;
 }
 
@@ -18,7 +18,7 @@ const writes = (bound: number) =>
     return `latchkey_store_write_seconds_bucket{${labels}} 0+${le >= bound ? 60 : 0}x40`;
   });
 
-/** When each alert is to be heard. */
+/** When each alert must fire. */
 export const alertCases: Readonly<Record<string, AlertCase>> = {
   LatchkeyDown: {
     fires: [`up{${one}} 0x30`],
@@ -77,7 +77,7 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
       `latchkey_store_free_bytes{${two}} 0x30`,
     ],
     stays: [
-      // Both hear of everything, one a little later.
+      // Both replicas follow all changes, one a little later.
       [`latchkey_store_revision{${one}} 100+1x30`, `latchkey_store_revision{${two}} 90+1x30`],
       [`latchkey_store_revision{${one}} 100x30`, `latchkey_store_revision{${two}} 100x30`],
       // Two stores, of two applications, and two embedded ones of one.
@@ -129,7 +129,7 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
         `latchkey_proxy_requests_total{${one},answer="5xx"} 0+1x30`,
         `latchkey_proxy_refused_total{${one},reason="provider_timeout"} 0+1x30`,
       ],
-      // What callers ask for wrongly is not the provider's.
+      // Wrong requests of callers are not the provider's failures.
       [
         `latchkey_proxy_requests_total{${one},answer="4xx"} 0+90x30`,
         `latchkey_proxy_requests_total{${one},answer="5xx"} 0x30`,
@@ -193,7 +193,7 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
         `latchkey_runs_total{${one},kind="sync",outcome="failed"} 0+1x30`,
         `latchkey_runs_total{${one},kind="sync",outcome="succeeded"} 0+5x30`,
       ],
-      // One that failed at night is no alert.
+      // A single failure at night is no alert.
       [`latchkey_runs_total{${one},kind="sync",outcome="failed"} 0x20 1x10`],
     ],
   },

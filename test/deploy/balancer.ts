@@ -2,17 +2,17 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** Where one replica listens. */
+/** The address of one replica. */
 export interface Target {
-  /** What callers are led to. */
+  /** The address for callers. */
   readonly address: string;
   readonly ops: string;
 }
 
-/** Leads each new connection to a replica that says it is ready, as a Service does: whole connections, no requests. */
+/** Forwards each new connection to a ready replica, like a Service: whole connections, not requests. */
 export interface Balancer {
   readonly address: string;
-  /** Every connection that could not be made: a caller has seen each of them. */
+  /** Connections that failed: each was visible to a caller. */
   readonly failures: readonly string[];
   add(target: Target): void;
   /** The replica is gone, and its name with it. */
@@ -21,7 +21,7 @@ export interface Balancer {
 }
 
 interface BalancerOptions {
-  /** How late it notices: the kubelet's period, and the time that endpoints take to reach every node. */
+  /** The delay of its view: the kubelet's period, plus the time in which endpoints reach every node. */
   readonly noticeMs: number;
   /** Called with both ends of each connection that is led on: the caller's and the replica's. */
   readonly onConnection?: (from: Socket, to: Socket) => void;
@@ -66,7 +66,7 @@ export async function startBalancer({ noticeMs, onConnection = () => {} }: Balan
     ] as const) {
       one.pipe(other);
       one.on("error", ({ message }) => {
-        // One that stood may end while something is still said to it: who lost an answer by it will tell.
+        // An open connection may end during a write: the caller that lost a response reports it.
         if (one === to && to.connecting) failures.push(`${target.address}: ${message}`);
         other.destroy();
       });

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 
 /** An image in the layout of OCI, read from its folder. */
 export interface OciImage {
-  /** Of everything that a registry would serve. */
+  /** The size of everything that a registry would serve. */
   readonly bytes: number;
   readonly config: {
     readonly User: string;
@@ -14,7 +14,7 @@ export interface OciImage {
     readonly Env: readonly string[];
     readonly WorkingDir: string;
   };
-  /** With owners and modes as the layers have them. */
+  /** Keeps the owners and modes of the layers. */
   unpack(folder: string): void;
 }
 
@@ -39,11 +39,11 @@ export function readImage(folder: string): OciImage {
   };
 }
 
-/** A process that runs as a container does: process 1 of its own, a read-only root, no privileges, one volume. */
+/** A process under the conditions of a container: process 1 of its own, a read-only root, no privileges, one volume. */
 export interface Container {
   readonly said: () => string;
   says(text: RegExp): Promise<void>;
-  /** As the system outside sees it. */
+  /** Its state as seen from the system outside. */
   status(): Readonly<Record<string, string>>;
   children(): readonly string[];
   signal(name: NodeJS.Signals): void;
@@ -58,7 +58,7 @@ interface ContainerOptions {
   readonly words?: readonly string[];
 }
 
-/** What an OCI runtime does of it, by hand. The network is this machine's. */
+/** The steps of an OCI runtime, by hand. The network is this machine's. */
 const enter = `
 set -eu
 root=$1 volume=$2 user=$3; shift 3

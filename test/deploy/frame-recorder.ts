@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 import { frameTypes } from "../cases/control-plane/frames.ts";
 
-/** Records which streams clients put on the wire, and what the server said of them. */
+/** Records the streams that clients sent, and the server's frames for them. */
 export interface FrameRecorder {
   /** Watches a connection over HTTP/2 without TLS; `from` is the client's end. */
   watch(from: Socket, to: Socket): void;
-  /** Streams whose HEADERS a client sent over the connection that it opened from this port. */
+  /** Streams whose HEADERS a client sent over the connection from this port. */
   sentBy(clientPort: number): ReadonlySet<number>;
   /** Streams that were on the wire and that the server refused, with RST_STREAM or by a GOAWAY that leaves them out. */
   refusedByServer(): readonly string[];

@@ -37,7 +37,7 @@ async function startServer() {
         if (type !== frameTypes.headers) continue;
         streams.push(`connection ${connection}, stream ${stream}`);
         const answer = frame("headers", { stream, flags: flags.endHeaders | flags.endStream, payload: ok });
-        // Nothing is left out: every stream that the client may ever begin would be served.
+        // No stream is excluded: every stream that the client may ever start would be served.
         const goaway = frame("goaway", { payload: Buffer.concat([uint32(everyStream), uint32(0)]) });
         socket.write(connection === 1 ? Buffer.concat([answer, goaway]) : answer);
       }
@@ -70,7 +70,7 @@ it("Node's client refuses by itself what it has begun and not yet sent when it r
   const first = session.request({ ":path": "/first" });
   const second = new Promise<ClientHttp2Stream>((resolve) => {
     first.once("response", () => {
-      // As the API says: nothing tells the caller that this session is about to end.
+      // As documented: the API does not tell the caller that this session is about to end.
       expect([session.closed, session.destroyed]).toEqual([false, false]);
       resolve(session.request({ ":path": "/second" }));
     });
@@ -79,7 +79,7 @@ it("Node's client refuses by itself what it has begun and not yet sent when it r
   const refused = await second;
   expect(await codeOf(refused)).toBe(http2.constants.NGHTTP2_REFUSED_STREAM);
   expect(refused.id).toBe(3);
-  // No frame of it has left the client.
+  // None of its frames has left the client.
   expect(streams).toEqual(["connection 1, stream 1"]);
   expect(await codeOf(connect(address).request({ ":path": "/second" }))).toBe(http2.constants.NGHTTP2_NO_ERROR);
   expect(streams).toEqual(["connection 1, stream 1", "connection 2, stream 1"]);

@@ -5,7 +5,7 @@ import { flags, frame, frameTypes, grpcHead, literal, openFrames } from "../case
 import { secretKey, startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 
-/** What a client over HTTP/2 reads, frame by frame, when latchkey stops (RFC 9113, section 6.8). */
+/** The frames that an HTTP/2 client reads when latchkey stops (RFC 9113, section 6.8). */
 
 const highestStream = 2 ** 31 - 1;
 
@@ -26,7 +26,7 @@ const healthCheck = (stream: number): Buffer =>
     frame("data", { stream, flags: flags.endStream, payload: Buffer.alloc(5) }),
   ]);
 
-/** A client that counts which streams were answered. It answers PINGs up to the first GOAWAY; later ones when told to. */
+/** A client that counts answered streams. It answers PINGs up to the first GOAWAY, and later ones on request. */
 async function openClient(address: string, request: (stream: number) => Buffer) {
   const goaways: { readonly lastStream: number; readonly code: number }[] = [];
   const answered: number[] = [];
@@ -72,7 +72,7 @@ describe.each([
     client.ask(1);
     await client.isAnswered(1);
     const stopped = stop();
-    // Told with the next stream that it begins, or when the delay is over.
+    // The second GOAWAY comes with the next stream that the client starts, or when the delay is over.
     if (delay !== "0s") client.ask(3);
     await client.isTold();
     expect(client.goaways).toEqual([{ lastStream: highestStream, code: 0 }]);

@@ -13,7 +13,7 @@ import { proxyHeaders } from "./load.ts";
 /** Outcomes of requests over HTTP/2 and gRPC that were sent without a pause. */
 export interface Http2Load {
   readonly answered: Readonly<Record<string, number>>;
-  /** Requests that the client's own HTTP/2 library took back before a frame of them was on the wire. */
+  /** Requests that the client's own HTTP/2 library took back before it sent any frame of them. */
   readonly takenBack: Readonly<Record<string, number>>;
   /** Every other outcome. */
   readonly failed: readonly string[];
@@ -23,14 +23,14 @@ export interface Http2Load {
 interface Http2LoadOptions {
   readonly data: string;
   readonly control: string;
-  /** Of each kind. */
+  /** The number of callers of each kind. */
   readonly callers: number;
   readonly recorder: FrameRecorder;
 }
 
 interface StreamFailure {
   readonly message: string;
-  /** No HEADERS of the stream was on the wire. */
+  /** No HEADERS of the stream were sent. */
   readonly isUnsent: boolean;
 }
 
@@ -99,7 +99,7 @@ export function startHttp2Load({ data, control, callers, recorder }: Http2LoadOp
     if (failure === undefined) return count(answered, kind);
     if (!failure.isUnsent) return void failed.push(`${kind}: ${failure.message}`);
     count(takenBack, kind);
-    // Safe to repeat (RFC 9113, section 8.7): the server has seen nothing of it.
+    // Safe to repeat (RFC 9113, section 8.7): the server has seen nothing of the request.
     const again = await ask(path, body);
     if (again === undefined) count(answered, kind);
     else failed.push(`${kind}, repeated: ${again.message}`);
@@ -127,7 +127,7 @@ export function startHttp2Load({ data, control, callers, recorder }: Http2LoadOp
     while (!isOver) {
       await once();
       n += 1;
-      // Some ask at once, some a little later: so that there is no moment at which all wait for an answer.
+      // Some send at once, some a little later, so that they never all wait at the same moment.
       if (n % 3 === 0) await sleep(n % 5);
     }
   }

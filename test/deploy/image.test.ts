@@ -50,7 +50,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
       const { mode } = lstatSync(inImage(path));
       return (mode & 0o170000) === 0o100000 && (mode & 0o111) !== 0 && !/\.so(?:\.|$)|\.js$/.test(path);
     });
-    // What puts scripts into one text each.
+    // The program that bundles scripts.
     const bundler = `opt/latchkey/node_modules/@esbuild/linux-${process.arch}/bin/esbuild`;
     expect(programs.toSorted()).toEqual([bundler, "usr/bin/node"]);
     expect(files.filter((path) => (lstatSync(inImage(path)).mode & 0o6000) !== 0)).toEqual([]);
@@ -82,7 +82,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
       expect([...listed.keys()]).toContain(name);
     }
     for (const { name, hashes } of bill.components) expect(hashes?.[0]?.content, name).toMatch(/^[0-9a-f]{64,128}$/);
-    // What lies beside the bundle is in it, and nothing of development is.
+    // The packages beside the bundle are in the image, and no development packages.
     const beside = files.filter((path) => /node_modules\/(?:@[^/]+\/)?[^/]+\/package\.json$/.test(path));
     for (const path of beside) {
       const { name } = JSON.parse(readFileSync(inImage(path), "utf8")) as { name: string };

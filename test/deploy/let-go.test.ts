@@ -36,7 +36,7 @@ it("lets go of the credentials of a connection that was deleted, however often i
 
   const pictures = () => readdir(folder).then((names) => names.filter((name) => name.endsWith(".heapsnapshot")));
 
-  /** Of one that is written from now on, to its end. */
+  /** Waits for a snapshot that starts now, until it is complete. */
   async function picture(): Promise<string> {
     const before = await pictures();
     let text = "";

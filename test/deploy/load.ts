@@ -7,13 +7,13 @@ import { foreignClient } from "../cases/control-plane/foreign.ts";
 import { adminKey, secretKey } from "../support/sidecar/harness.ts";
 import { call } from "../support/wire/proxy-call.ts";
 
-/** What many callers saw who asked without a pause. */
+/** The results of many callers that sent requests without a pause. */
 export interface Load {
-  /** How often each kind of request was answered as it should be. */
+  /** The number of correct responses, by kind of request. */
   readonly answered: Readonly<Record<string, number>>;
   /** Every other outcome. */
   readonly failed: readonly string[];
-  /** Answers that told their caller to come anew. */
+  /** The responses that told their caller to reconnect. */
   readonly movedOn: () => number;
   stop(): Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface Load {
 interface LoadOptions {
   readonly data: string;
   readonly control: string;
-  /** Of each kind. */
+  /** The number of callers of each kind. */
   readonly callers: number;
 }
 

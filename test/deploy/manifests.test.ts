@@ -17,7 +17,7 @@ const latchkeyOf = (all: readonly Manifest[]) => containersOf(podOf(all)).find((
 
 const mebibytes = (text: string) => Number(/^(\d+)Mi$/.exec(text)?.[1]);
 
-/** What its pod would give it: the environment, and files where the volumes lie. */
+/** The configuration that its pod would get: the environment, and files at the volumes' paths. */
 function configOf(all: readonly Manifest[]) {
   const env: Record<string, string> = {};
   for (const { name, value, valueFrom } of latchkeyOf(all).env) {
@@ -132,7 +132,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     }
     const { doors } = config;
     const hostOf = (door: Manifest) => door?.address.host;
-    // Beside a service the data door is the pod's own.
+    // As a sidecar of a service, the data listener is reachable in its pod only.
     expect(hostOf(doors.data)).toBe(name === "standalone" ? "0.0.0.0" : "127.0.0.1");
     for (const door of [doors.public, doors.control, doors.ops]) expect(hostOf(door)).toBe("0.0.0.0");
     expect(config.allowedHosts).toContain("10.1.2.3");
@@ -155,7 +155,7 @@ describe.each(overlays)("the overlay %s", (name) => {
   it("asks for memory that holds the heap and what lies beside it", () => {
     const { requests, limits } = latchkey.resources;
     const options = latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value;
-    // What is measured is what is deployed.
+    // The bench measures with the deployed options.
     expect(options).toContain(deployedOptions);
     const heap = Number(/--max-old-space-size=(\d+)/.exec(options)?.[1]);
     expect(heap).toBeLessThan(mebibytes(limits.memory) * 0.65);

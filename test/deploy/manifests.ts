@@ -11,13 +11,13 @@ export const kubernetes = join(root, "deploy/kubernetes");
 export const overlays = readdirSync(join(kubernetes, "overlays"));
 
 const documentsIn = (text: string): Manifest[] =>
-  // As Kubernetes' own tools read it: in YAML 1.1 a number that begins with 0 is octal, in 1.2 it is not.
+  // Kubernetes' own tools read YAML 1.1, where a number with a leading 0 is octal; in 1.2 it is not.
   parseAllDocuments(text, { version: "1.1" }).map((one) => {
     if (one.errors.length > 0) throw one.errors[0];
     return one.toJS();
   });
 
-/** What `kubectl kustomize` makes of a folder; undefined where there is no kubectl of our time. */
+/** The output of `kubectl kustomize` for a folder; undefined without a recent kubectl. */
 export function kubectlRenders(folder: string): Manifest[] | undefined {
   const { status, stdout } = spawnSync("kubectl", ["kustomize", folder], { encoding: "utf8" });
   return status === 0 ? documentsIn(stdout) : undefined;

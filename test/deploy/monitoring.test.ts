@@ -39,19 +39,19 @@ const { spec: groups } = parse(read("prometheus-rule.yaml")) as { spec: Groups }
 const rules = groups.groups.flatMap((group) => group.rules);
 const dashboard = JSON.parse(read("dashboard.json")) as Dashboard;
 const shown = dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
-/** As Grafana fills in what is its own. */
+/** Fills in Grafana's own variables. */
 const filled = (expr: string) => expr.replaceAll("$__rate_interval", "5m").replaceAll(/\$(?:namespace|pod)/g, ".*");
 const all = [
   ...rules.map(({ alert, expr }) => ({ from: alert, expr })),
   ...shown.map(({ title, expr }) => ({ from: title, expr: filled(expr) })),
 ];
 
-/** What Prometheus knows of a pod, whatever the metric. */
+/** Labels that Prometheus knows of every pod's metrics. */
 const ofTarget = ["namespace", "app", "pod", "job", "le"];
 
 interface Selected {
   readonly metric: string;
-  /** By name, what they must be; undefined where that is no plain text. */
+  /** Required values by label name; undefined if the value is not plain text. */
   readonly labels: ReadonlyMap<string, string | undefined>;
 }
 
@@ -108,7 +108,7 @@ it("compares labels with values that they can have", async () => {
   const { ops } = await startTestSidecar();
   const exposition = await (await fetch(`${ops}/metrics`)).text();
   const source = (path: string) => readFileSync(join(root, "src", path), "utf8");
-  // Those that stand there from the start, and those that are counted when they happen.
+  // Series that exist from the start, and series that appear with their first event.
   expect(exposition).toContain('latchkey_connections_unwell{state="reauthorization_required"}');
   expect(exposition).toContain('latchkey_connections_unwell{state="refresh_failing"}');
   expect(source("store/sealed/value-envelope.ts")).toContain('operation: "seal"');
@@ -148,7 +148,7 @@ it("explains each alert in the runbook, under a heading of its name, and nothing
   expect(headings).toEqual(rules.map(({ alert }) => alert));
   for (const { alert, annotations } of rules) {
     const [path = "", anchor] = annotations.runbook.split("#");
-    // As GitHub makes an anchor of a heading.
+    // GitHub makes such an anchor of a heading.
     expect([path, anchor]).toEqual(["deploy/README.md", alert.toLowerCase()]);
     const [, text = ""] = new RegExp(`^### ${alert}$([\\s\\S]*?)(?=^#|(?![\\s\\S]))`, "m").exec(runbook) ?? [];
     expect(text.trim().length, alert).toBeGreaterThan(80);

@@ -1,8 +1,8 @@
 import { createHealth, type HealthAnswer } from "./grpc-health.ts";
 
-/** What the kubelet and a load balancer learn of a process, by HTTP and by gRPC. */
+/** The probes of the kubelet and of a load balancer, by HTTP and gRPC. */
 export interface Probes {
-  /** Statuses of `/livez`, `/startupz` and `/readyz`, and what `grpc.health.v1` says. */
+  /** The statuses of `/livez`, `/startupz` and `/readyz`, and of `grpc.health.v1`. */
   look(): Promise<{
     readonly live: number;
     readonly started: number;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** A folder as the kubelet mounts a ConfigMap or a Secret: every file a link into `..data`, a link that is swapped. */
 export interface Projected {
   readonly folder: string;
-  /** All at once, as when the object was changed. */
+  /** Replaces all files at once, like a change of the object. */
   swap(files: Readonly<Record<string, string>>): Promise<void>;
 }
 
@@ -16,7 +16,7 @@ export async function project(folder: string, files: Readonly<Record<string, str
     const former = current;
     current = await mkdtemp(join(folder, "..2026_11_22_"));
     for (const [name, text] of Object.entries(wanted)) {
-      // As `defaultMode: 0440` has it.
+      // The mode of `defaultMode: 0440`.
       await writeFile(join(current, name), text, { mode: 0o440 });
     }
     await symlink(current, join(folder, "..data_tmp"));

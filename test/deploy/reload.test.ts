@@ -44,7 +44,7 @@ it("applies a ConfigMap that was changed: the link under it is swapped, and the 
 
 it("takes a key that was rotated in a Secret, though nothing of the configuration file has changed", async () => {
   const { running, secrets } = await start();
-  // Beyond what is noticed of the start itself.
+  // Longer than the watcher needs after the start.
   await sleep(500);
   await secrets.swap({ "app-key": "lk_second-key-of-the-application\n" });
   await expect.poll(() => statusWith(running, "lk_second-key-of-the-application"), noticed).toBe(200);
@@ -86,7 +86,7 @@ it("opens a store whose folder a volume's mount has opened to the pod's group", 
   const first = await serveInProcess({ folder: join(root, "store") });
   first.child.kill("SIGTERM");
   await first.exited;
-  // As the kubelet does for `fsGroup`.
+  // The kubelet does this for `fsGroup`.
   const made = await readdir(join(root, "store"), { recursive: true });
   for (const path of ["", ...made].map((one) => join(root, "store", one))) {
     const { mode } = await stat(path);

@@ -7,7 +7,7 @@ interface Validator {
 }
 
 const core = "IoK8sApi";
-/** By API version and kind, the names that `kubernetes-models` has for them. */
+/** The names of `kubernetes-models`, by API version and kind. */
 const models: Readonly<Record<string, string>> = {
   "v1/ServiceAccount": `${core}CoreV1ServiceAccount`,
   "v1/ConfigMap": `${core}CoreV1ConfigMap`,
@@ -23,7 +23,7 @@ const models: Readonly<Record<string, string>> = {
 const labels = v.record(v.string(), v.string());
 const metadata = v.strictObject({ name: v.string(), labels: v.optional(labels) });
 const duration = v.pipe(v.string(), v.regex(/^\d+(?:ms|s|m|h|d)$/));
-/** What the Prometheus operator takes, as much of it as is used here. */
+/** The Prometheus operator's resources, as far as they are used here. */
 const own: Readonly<Record<string, v.GenericSchema>> = {
   "monitoring.coreos.com/v1/PodMonitor": v.strictObject({
     apiVersion: v.string(),
@@ -71,7 +71,7 @@ const own: Readonly<Record<string, v.GenericSchema>> = {
   }),
 };
 
-/** Every mistake in a manifest, and every field that its schema does not know. */
+/** Every mistake in a manifest, and every field that its schema does not define. */
 export async function mistakesIn(manifest: Manifest): Promise<string[]> {
   const type = `${manifest.apiVersion}/${manifest.kind}`;
   const described = own[type];
@@ -81,14 +81,14 @@ export async function mistakesIn(manifest: Manifest): Promise<string[]> {
   }
   const model = models[type];
   if (model === undefined) return [`${type} is not known`];
-  // The module is named by what stands in the manifest; each of them exports its validator.
+  // The module name comes from the manifest; each module exports its validator.
   const { validate } = (await import(`kubernetes-models/_schemas/${model}`)) as { validate: Validator };
   const read = new Set<string>();
   const isValid = validate(spied(manifest, "", read));
   return [...(isValid ? [] : [JSON.stringify(validate.errors)]), ...unread(manifest, "", read)];
 }
 
-/** The validators let unknown fields pass, but they never look at them: what was not looked at is not known. */
+/** The validators accept unknown fields but never read them: an unread field is unknown. */
 function spied(value: Manifest, path: string, read: Set<string>): Manifest {
   if (typeof value !== "object" || value === null) return value;
   return new Proxy(value, {

@@ -32,7 +32,7 @@ it.each(["scripts", "scripts-image"])(
   },
 );
 
-/** As the kubelet lays out a ConfigMap: files in a folder that a link is swapped to, and links to its first level. */
+/** Mounts a ConfigMap like the kubelet: files in a folder behind a replaceable link, and links to its first level. */
 async function mounted(folder: string, files: Readonly<Record<string, string>>) {
   let current: string | undefined;
   const swap = async (wanted: Readonly<Record<string, string>>) => {

@@ -19,7 +19,7 @@ export async function startSlowProvider(afterMs = 20): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What is called: a provider, an integration, a connection. */
+/** Creates what is called: a provider, an integration, a connection. */
 export async function fill({ running, port }: { readonly running: Running; readonly port: number }): Promise<void> {
   const control = foreignClient(running.address("control"));
   await control.unary("ProviderService/CreateProvider", {

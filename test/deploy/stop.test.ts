@@ -15,7 +15,7 @@ import { call, fieldOf } from "../support/wire/proxy-call.ts";
 import { createHealth } from "./grpc-health.ts";
 import { createProbes } from "./probes.ts";
 
-/** What one replica does from its start to its end, as those see it who probe it, call it and stop it. */
+/** One replica from start to end, as seen by its probes, its callers and the process that stops it. */
 
 const bearer = { authorization: `Bearer ${secretKey}` };
 const soon = { timeout: 5_000, interval: 20 };
@@ -47,7 +47,7 @@ describe.skipIf(lacks("postgres"))("probes", () => {
     running.child.kill("SIGTERM");
     await running.says('"phase":"draining"');
     expect(await probes.look()).toEqual({ live: 200, started: 200, ready: 503, why: "draining", grpc: "NOT_SERVING" });
-    // Unready, and serving all the same: who has not heard of it yet is not refused.
+    // Not ready, but still serving: clients that do not know yet are not refused.
     const served = await call(`${running.address("data")}/connections`, { headers: bearer });
     expect([served.status, fieldOf(served, "connection")]).toEqual([200, "close"]);
     expect(await running.exited).toBe(0);
@@ -113,7 +113,7 @@ it("ends at once on a second signal, though it would still wait for balancers", 
   expect(await running.exited).toBe(143);
 });
 
-/** A provider with WebSockets that echo, and what it heard of their end. */
+/** A provider with WebSockets that echo, and the close codes that it received. */
 async function startEcho() {
   const closed: (readonly [number, string])[] = [];
   const server = http.createServer();
@@ -142,7 +142,7 @@ it("says goodbye to both ends of a WebSocket that is in use when its time is ove
   await once(session, "open");
   let sent = 0;
   let heard = 0;
-  // Of all three forms of a length, each way.
+  // Frames with all three forms of a length, in each direction.
   const talking = setInterval(() => {
     for (const size of [10, 1_000, 100_000]) {
       if (session.readyState !== WebSocket.OPEN) return;
@@ -177,7 +177,7 @@ it("lets a message that is half said be said before it says goodbye", async () =
   const heard: number[] = [];
   session.on("message", (message: Buffer) => heard.push(message.length));
   const closed = once(session, "close");
-  // A frame of 100 bytes, of which 50 are there.
+  // A frame of 100 bytes, of which 50 were sent.
   echo.sockets[0]?.write(Buffer.from([0x82, 100, ...Buffer.alloc(50)]));
   await sleep(100);
   const stopped = stop();
@@ -233,7 +233,8 @@ it("cuts a stream of events when its time is over, and lets a download come to i
   // Long before the grace period is over, and before the download is.
   expect(performance.now() - since).toBeLessThan(8_000);
   expect(await download).toMatchObject({ status: 200, outcome: "ended", body: "data: 1\n".repeat(15) });
-  // The download's caller keeps its connection, and was never told that the answer is the last one: it is not waited for.
+  // The download's response did not announce the close, and its caller keeps the connection: stopping does not wait for
+  // it.
   await stopped;
   expect(performance.now() - since).toBeLessThan(15_000);
 });
@@ -245,7 +246,7 @@ it("tells callers with every answer to come anew, whoever gives it, and answers 
   const { data, proxyHeaders, proxyLines, stop } = await startProxied(provider.port, {
     env: { LATCHKEY_GRACE: "20s", LATCHKEY_DRAIN_DELAY: "1s" },
   });
-  // Asked before it was told to stop, and answered after it.
+  // Sent before the stop, and answered after it.
   const before = call(`${data}/proxy/x`, { headers: proxyHeaders, agent: new http.Agent({ keepAlive: true }) });
   const wire = await openWire(data);
   wire.send(`GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n`);

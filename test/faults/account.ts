@@ -2,14 +2,14 @@ import type { Entry } from "../../src/store/contract.ts";
 import { readValue, type Said, type Work } from "./workload.ts";
 
 /**
- * What writers were told, held against what a store holds. Of a commit that was acknowledged everything must be
- * there; of one that was refused nothing; of any other all or nothing.
+ * Compares what writers were told with what a store holds. An acknowledged commit must be there whole, a refused one
+ * must be absent, and any other is there whole or not at all.
  */
 export interface Account {
   note(line: Said): void;
-  /** What is wrong, in sentences. Whatever it finds is where the next life of the store begins. */
+  /** Returns the mistakes, in sentences. The found state is where the store's next life starts. */
   audit(found: Found): readonly string[];
-  /** So many commits were acknowledged, all in all. */
+  /** The number of acknowledged commits. */
   acknowledged(): number;
 }
 
@@ -23,20 +23,20 @@ interface Tried {
   outcome: "open" | "stale" | number;
 }
 
-/** Whose value a key has, and since when. */
+/** The commit that set a key, and its revision. */
 interface Held {
   readonly id: string;
   readonly revision: number;
 }
 
-/** Of a store that is empty, or holds this. */
+/** For a store that is empty, or has these entries. */
 export function createAccount(before: Found = { entries: [], revision: 0 }): Account {
   let base = heldIn(before);
   let baseRevision = before.revision;
   let tried = new Map<string, Tried>();
   let acknowledged = 0;
 
-  /** Commits by their revisions: those acknowledged, and those that what was found shows to have happened. */
+  /** Commits by revision: the acknowledged ones, and those that the found entries prove. */
   function timeline({ entries, revision: newest }: Found, complain: (sentence: string) => void): Map<number, Work> {
     const byRevision = new Map<number, Work>();
     const add = (revision: number, work: Work) => {
@@ -95,7 +95,7 @@ export function createAccount(before: Found = { entries: [], revision: 0 }): Acc
       const complaints: string[] = [];
       const complain = (sentence: string) => void complaints.push(sentence);
       const byRevision = timeline(found, complain);
-      // Those left are single puts that were overwritten, or never happened: nothing tells.
+      // The others are single puts that were overwritten or never happened: nothing tells which.
       const hidden = [...tried.values()].filter(({ outcome }) => outcome === "open").map(({ work }) => work);
       const hiddenKeys = new Set(hidden.flatMap(({ changes }) => changes.map(({ key }) => key)));
       const unexplained = found.revision - baseRevision - byRevision.size;
@@ -130,7 +130,7 @@ export function createAccount(before: Found = { entries: [], revision: 0 }): Acc
 const heldIn = ({ entries }: Found): Map<string, Held> =>
   new Map(entries.map(({ key, value, revision }) => [key, { id: readValue(value)?.id ?? "?", revision }]));
 
-/** What a commit expected and should have been refused for. */
+/** Expectations of a commit that should have made it fail. */
 function* brokenBy(work: Work, model: ReadonlyMap<string, Held>, hiddenKeys: ReadonlySet<string>): Iterable<string> {
   const expected = work.changes.flatMap(({ key, expect }) => (expect === undefined ? [] : [{ key, expect }]));
   const conditions = work.conditions.flatMap((condition) => ("empty" in condition ? [] : [condition]));

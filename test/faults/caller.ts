@@ -1,8 +1,8 @@
 import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 
-/** Somebody who uses the data door of a sidecar in another process. Each call returns the answer's status. */
+/** A caller of the data listener of a sidecar in another process. Each call returns the status. */
 export interface Caller {
-  /** Makes what `connect` needs. */
+  /** Creates the records that `connect` needs. */
   furnish(): Promise<number>;
   connect(id: string): Promise<number>;
   show(id: string): Promise<number>;

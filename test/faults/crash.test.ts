@@ -24,7 +24,7 @@ it(
         life: `life${round}`,
         seed: below(random, 2 ** 31),
         callers: 1 + below(random, 64),
-        // Now and then so large that tables are written and merged meanwhile.
+        // Sometimes large enough that tables are written and merged in the meantime.
         bytes: [200, 2_000, 40_000][round % 3] ?? 0,
       });
       await someMoment({ random, writing });

@@ -15,7 +15,7 @@ import { readStore, startWriting, type Writing } from "./writing.ts";
 describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
   const shim = useDiskShim();
 
-  /** A store on such a disk, and somebody who writes to it. */
+  /** A store on such a disk, and a writer. */
   async function prepare() {
     const folder = await temporaryFolder();
     const store = `level:${folder}`;
@@ -88,14 +88,14 @@ describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
       await more(writing, "done", 100);
       await writing.kill();
       expect(disk.faults()).toBeGreaterThan(0);
-      // What is half written is there, or is not.
+      // A half-written value is either there or not.
       if (afterBytes > 1_000) disk.losePower({ random: seeded(afterBytes), names: "ordered", unsynced: "torn" });
       expect(account.audit(await readStore(store)), `after ${afterBytes} bytes`).toEqual([]);
     }
   });
 });
 
-/** Waits until it has said this so many more times. */
+/** Waits until the writer has reported this so many more times. */
 async function more(writing: Writing, said: Parameters<Writing["count"]>[0], times: number): Promise<void> {
   const from = writing.count(said);
   await writing.until(() => writing.count(said) >= from + times);

@@ -19,20 +19,20 @@ import { fileURLToPath } from "node:url";
 
 const source = fileURLToPath(new URL("disk.c", import.meta.url));
 
-/** A disk of the test's under one folder: it can lose its power and make errors. See disk.c for what it assumes. */
+/** A simulated disk under one folder: it can lose its power and cause errors. disk.c lists its assumptions. */
 export interface FaultyDisk {
-  /** For the process whose disk it is. */
+  /** The environment for the process that uses the disk. */
   readonly env: Readonly<Record<string, string>>;
-  /** From now on, until `heal`. */
+  /** Causes the fault until `heal`. */
   fail(fault: Fault): void;
   heal(): void;
-  /** Ends the process before a call that would change the disk, after so many of them. */
+  /** Ends the process before a call that would change the disk, after this number of such calls. */
   killAfter(calls: number): void;
-  /** Ends the process before it syncs a file whose name begins so, after so many times. */
+  /** Ends the process before it syncs a file whose name has this prefix, after this number of syncs. */
   killBeforeSync(name: string, times: number): void;
-  /** Errors that it made since it last began anew. */
+  /** The number of errors since the last start. */
   faults(): number;
-  /** After the process is dead: makes of the folder what a power loss leaves, and begins anew from there. */
+  /** Once the process is dead: turns the folder into what a power loss leaves, and starts again from there. */
   losePower(loss: PowerLoss): void;
 }
 
@@ -40,36 +40,36 @@ export interface Fault {
   readonly error: "EROFS" | "EIO" | "ENOSPC";
   /** Writing; opening for writing, renaming, deleting and truncating; syncing. */
   readonly calls: readonly ("write" | "open" | "sync")[];
-  /** So many errors and no more. */
+  /** The number of errors; default: no limit. */
   readonly times?: number;
-  /** So much is still written before the first. */
+  /** Writes this many bytes before the first error. */
   readonly afterBytes?: number;
 }
 
 export interface PowerLoss {
   readonly random: () => number;
   /**
-   * What becomes of names that nothing synced. `own`: a sync of a file keeps its own name (btrfs). `ordered`: and
-   * everything that was done to names before it (the journals of ext4 and XFS).
+   * What a power loss does to names that were not synced. `own`: a sync of a file keeps its own name (btrfs).
+   * `ordered`: and all earlier changes of names (the journals of ext4 and XFS).
    */
   readonly names: "own" | "ordered";
   /**
-   * What becomes of contents that nothing synced: gone; or some of it there, cut anywhere; or a file as long as
-   * it was, with zeros where nothing was written yet (XFS; ext4 where a block was the file's before).
+   * What a power loss does to contents that were not synced: they are gone; or partly there, cut anywhere; or the file
+   * keeps its length with zeros where nothing was written yet (XFS; ext4 if a block belonged to the file before).
    */
   readonly unsynced: "gone" | "torn" | "zeros";
 }
 
 interface FaultyDiskOptions {
-  /** Whose disk it is. Made when it is not there. */
+  /** The folder on the disk. Created if it is missing. */
   readonly folder: string;
-  /** As `compileDisk` returned it. */
+  /** The path from `compileDisk`. */
   readonly shim: string;
-  /** Syncs of files whose names end so are neither done nor counted, and succeed. */
+  /** Syncs of files with this suffix are neither done nor counted, and succeed. */
   readonly noSync?: string;
 }
 
-/** Into this folder. Returns the path of what a process is to be preloaded with. */
+/** Compiles into this folder. Returns the path to preload. */
 export function compileDisk(folder: string): string {
   const shim = join(folder, "disk.so");
   const { status, stderr } = spawnSync("cc", ["-O1", "-shared", "-fPIC", "-o", shim, source, "-ldl", "-lpthread"], {
@@ -92,7 +92,7 @@ export function createFaultyDisk({ folder: asked, shim, noSync = "" }: FaultyDis
     writeFileSync(join(state, "control"), Buffer.alloc(4_096));
   }
 
-  /** In place: the process has it mapped. */
+  /** Written in place, since the process has the file mapped. */
   function control(line: string): void {
     const fd = openSync(join(state, "control"), "r+");
     writeSync(fd, line.padEnd(127, " "), 0);
@@ -106,7 +106,7 @@ export function createFaultyDisk({ folder: asked, shim, noSync = "" }: FaultyDis
       DISK_FOLDER: folder,
       DISK_STATE: state,
       DISK_NO_SYNC: noSync,
-      // What is not asked of libc cannot be seen there.
+      // The shim sees only calls to libc.
       UV_USE_IO_URING: "0",
     },
     fail({ error, calls, times = 0, afterBytes = 0 }) {
@@ -127,7 +127,7 @@ export function createFaultyDisk({ folder: asked, shim, noSync = "" }: FaultyDis
     faults: () => readJournal(state).filter(([event]) => event === "!").length,
     losePower(loss) {
       const journal = readJournal(state);
-      // Without one the process never began, and there is nothing to lose.
+      // Without a journal the process never started, and nothing can be lost.
       if (journal.length > 0) rebuild({ folder, state, journal, loss });
       begin();
     },
@@ -159,7 +159,7 @@ function rebuild({ folder, state, journal, loss }: Rebuild): void {
   const untouched = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((file) => file.isFile())
     .map((file) => join(file.parentPath, file.name).slice(folder.length + 1))
-    // What the process neither opened, renamed nor deleted is as it was.
+    // Files that the process neither opened, renamed nor deleted are unchanged.
     .filter((name) => !now.has(name) && !durable.has(name));
   for (const name of untouched) place(join(folder, name), join(after, name));
 
@@ -188,16 +188,16 @@ function place(from: string, to: string): void {
 }
 
 interface Contents {
-  /** So many bytes of it are there for certain. */
+  /** The bytes that are certainly there. */
   readonly synced: number;
   readonly isOverwritten: boolean;
 }
 
-/** Which file has which name. */
+/** The file of each name. */
 type Names = Map<string, string>;
 
 interface Sync {
-  /** When it began: what was done to names later it does not cover. */
+  /** When it started: it does not cover later changes of names. */
   readonly began: number;
   readonly names: Names;
   readonly of: { readonly id: string; readonly bytes: number } | { readonly directory: string };
@@ -252,7 +252,7 @@ function replay(journal: readonly Event[], loss: PowerLoss) {
 
 function createDurableNames(initial: Names, loss: PowerLoss) {
   const all: Names = new Map(initial);
-  /** Up to when each name is certain: a sync that began earlier and ended later says nothing new. */
+  /** Up to when each name is certain: a sync that started earlier and ended later adds nothing. */
   const certain = new Map<string, number>();
   const directoryOf = (name: string) => (dirname(name) === "." ? "" : dirname(name));
 

@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import type { Books } from "./loss-books.ts";
 
-/** The customer's application of a loss run: it writes down what it gets, and does not always behave. */
+/** The customer's application of a loss run: it records what it receives, and misbehaves at times. */
 export interface LossApplication {
   readonly url: string;
-  /** From now on it answers 200 and nothing else. */
+  /** Answers 200 to everything from now on. */
   calmDown(): void;
   close(): void;
 }
@@ -14,7 +14,7 @@ export interface LossApplication {
 interface LossApplicationOptions {
   readonly books: Books;
   readonly random: () => number;
-  /** Of these shares of forwards it answers 500, closes, and takes its time. */
+  /** The shares of deliveries that it answers with 500, by closing, and late. */
   readonly temper: Temper;
 }
 
@@ -43,7 +43,7 @@ export async function startLossApplication(options: LossApplicationOptions): Pro
     } else if (dice < fails + closes) {
       request.socket.destroy();
     } else {
-      // Taken, from here on: whether the answer comes to where it is waited for is what duplicates are about.
+      // Accepted: if the response gets lost from here on, a duplicate follows.
       if (delivery !== undefined) books.delivered(delivery);
       if (dice < fails + closes + dawdles) setTimeout(() => response.end("{}"), random() * longestMs);
       else response.end("{}");

@@ -1,18 +1,21 @@
 import { hash } from "node:crypto";
 
 /**
- * What was sent, what was acknowledged and what arrived: the loss run's books. Notification `n` is number
- * `n / channels + 1` of channel `n % channels`, and a channel watches a URI that one or more connections list.
+ * The books of the loss run: what was sent, acknowledged and received. Notification `n` is number `n / channels + 1` of
+ * channel `n % channels`, and a channel watches a URI that one or more connections list.
  */
 export interface Books {
   sent(n: number): void;
   acknowledged(n: number): void;
-  /** Called for each forward that arrives, whatever is answered. Returns what `delivered` is to be told, if it is known. */
+  /**
+   * Called for each received delivery, whatever the response. Returns the argument of `delivered`, if it is a known
+   * delivery.
+   */
   arrived(forward: Arrived): Delivery | undefined;
-  /** It was answered 200. */
+  /** The delivery was answered with 200. */
   delivered(delivery: Delivery): void;
   readonly counts: Readonly<Counts>;
-  /** Everything that was acknowledged and is not there, and whatever else is not as it should be; in sentences. */
+  /** Acknowledged notifications that are missing, and all other mistakes, in sentences. */
   audit(): Findings;
 }
 
@@ -23,7 +26,7 @@ export interface Arrived {
 
 export interface Delivery {
   readonly n: number;
-  /** Which of its connections. */
+  /** The index of the connection within its channel. */
   readonly place: number;
 }
 
@@ -46,7 +49,7 @@ export interface Findings {
 interface BooksOptions {
   readonly count: number;
   readonly channels: number;
-  /** In the order of their places; at most eight. */
+  /** In order; at most eight. */
   readonly connectionsOf: (channel: number) => readonly string[];
 }
 
@@ -58,7 +61,7 @@ export function createBooks({ count, channels, connectionsOf }: BooksOptions): B
   /** A bit a place. */
   const delivered = new Uint8Array(count);
   const places = Math.max(...Array.from({ length: channels }, (_, channel) => connectionsOf(channel).length));
-  /** Of each forward, what came first, as a number. */
+  /** For each delivery, the first received content, as a number. */
   const contents = new Float64Array(count * places);
   const webhookIds = new Set<number>();
   /** The highest number that was tried, by channel and place. */
@@ -136,7 +139,7 @@ export function createBooks({ count, channels, connectionsOf }: BooksOptions): B
   };
 }
 
-/** 48 bits, never 0: so that a million of them are a million numbers and not a million strings. */
+/** 48 bits, never 0: a million of them are numbers and not strings, to save memory. */
 function numberOf(bytes: Uint8Array): number {
   return hash("sha1", bytes, "buffer").readUIntBE(0, 6) + 1;
 }

@@ -18,19 +18,24 @@ export interface LossOptions {
   readonly senders: number;
   readonly seed: number;
   readonly backend: "level" | "postgres";
-  /** So many of each, at random moments. On PostgreSQL there are two replicas, and power and disk are the server's. */
+  /**
+   * The number of each fault, at random moments. On PostgreSQL there are two replicas, and power and disk are the
+   * server's.
+   */
   readonly kills: number;
   readonly power: number;
   readonly fullDisks: number;
   readonly clockSteps: number;
   readonly temper: Temper;
   readonly perDestination: number;
-  /** For a run that has to lose: LevelDB's log is not synced, each kill is a power loss, and the note is gone by which
-   * the store would see it. */
+  /**
+   * For a run that must lose data: LevelDB's log is not synced, each kill is a power loss, and the mark by which the
+   * store would notice is removed.
+   */
   readonly withoutSync?: boolean;
   readonly deliveryLeaseMs?: number;
   readonly say: (line: string) => void;
-  /** What each sidecar warned of last. */
+  /** Receives the last warnings of each sidecar. */
   readonly onLog?: (text: string) => void;
 }
 
@@ -49,7 +54,7 @@ export interface LossOutcome {
   readonly fullDisks: number;
   readonly diskErrors: number;
   readonly clockSteps: number;
-  /** Times that a sender was told 503, that it was told something else but 200, and that it got no answer. */
+  /** How often a sender got 503, another status than 200, and no response. */
   readonly refused: number;
   readonly misled: number;
   readonly broken: number;
@@ -60,11 +65,13 @@ type Trouble = "kill" | "power" | "disk" | "clock";
 
 const minute = 60_000;
 const hour = 60 * minute;
-/** Every eighth channel's URI is listed by three connections, every other by one. */
+/** Three connections list every eighth channel's URI, one connection each of the others. */
 const connectionsOf = (channel: number): readonly string[] =>
   Array.from({ length: channel % 8 === 0 ? 3 : 1 }, (_, i) => `user-${channel}-${i}`);
-/** What was delivered an hour ago is deleted, so that deleting goes on beside the rest; few may wait, so that 503 is. */
-/** The feed of PostgreSQL is read twice a second, by whoever gets round to it. */
+/**
+ * Deliveries older than an hour are deleted, so that deletion runs beside the rest; few may wait, so that 503 occurs.
+ */
+/** PostgreSQL's feed is read twice a second, by one of the replicas. */
 const heardWithinMs = 2_500;
 const configuration = { retention: { deliveries: "1h" }, webhooks: { outbox: 5_000 } };
 /** A run of this many without a forward being delivered, the clock stepping all the while, is stuck. */
@@ -112,7 +119,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
   let isFurnished = false;
 
   function beginOne() {
-    // What is there when one begins is taken for durable: a process that was killed leaves the page cache behind.
+    // The content at the start counts as durable: a killed process leaves the page cache intact.
     if (shim !== undefined) {
       const noSync = withoutSync && isFurnished ? ".log" : "";
       disk = createFaultyDisk({ folder: join(folder, "store"), shim, noSync });
@@ -123,7 +130,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
   async function start(which: number): Promise<void> {
     for (;;) {
       const beginning = beginOne();
-      // Now and then one does not get as far as being ready.
+      // Sometimes one is killed before it is ready.
       if (lives[which] === undefined && counts.kills > 0 && random() < 0.15) {
         await sleep(100 + random() * 600);
         await beginning.kill();
@@ -170,7 +177,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
     async disk() {
       counts.fullDisks += 1;
       disk?.fail({ error: "ENOSPC", calls: ["write"], afterBytes: below(random, 20_000) });
-      // Some longer than a lease lasts that cannot be renewed meanwhile.
+      // Some are longer than a lease lasts without renewal.
       await sleep(counts.fullDisks % 5 === 2 ? 18_000 : 1_000 + random() * 3_000);
       disk?.heal();
     },
@@ -198,14 +205,14 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
     }
   }
 
-  /** Nothing goes wrong any more. What failed comes due as the clock goes on. */
+  /** Stops all faults and waits. Failed deliveries become due as the clock advances. */
   async function emptyOutbox(): Promise<void> {
     application.calmDown();
     let before = books.counts.arrived;
     let emptySince: number | undefined;
     for (let since = performance.now(); performance.now() - since < stuckAfterMs; ) {
       if (stop.signal.aborted) return;
-      // Each replica hears of what the others have taken a moment later: one that is empty now proves nothing yet.
+      // Each replica learns a moment later what the others have accepted: one empty outbox proves nothing yet.
       const waiting = await Promise.all(lives.map((life) => (life === undefined ? undefined : waitingAt(life))));
       if (waiting.some((one) => one !== 0)) emptySince = undefined;
       else if (emptySince === undefined) emptySince = performance.now();

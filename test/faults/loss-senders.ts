@@ -7,9 +7,9 @@ interface SendersOptions {
   readonly books: Books;
   readonly count: number;
   readonly channels: number;
-  /** How many send at once. Each has channels of its own, and sends what is of one of them in order. */
+  /** The number of concurrent senders. Each has its own channels, and sends in order within a channel. */
   readonly senders: number;
-  /** Where webhooks of this channel go now; it changes with each start. Undefined: nowhere for the moment. */
+  /** The current webhook address of this channel; it changes with each start. Undefined: none at the moment. */
   readonly addressFor: (channel: number) => string | undefined;
   readonly path: string;
   readonly signal: AbortSignal;
@@ -24,7 +24,7 @@ export interface Sending {
 const repeatAfterMs = 50;
 const answerWithinMs = 30_000;
 
-/** Sends all of it, each until it is acknowledged, as a provider does. */
+/** Sends everything, each until it is acknowledged, as a provider does. */
 export function startSending(options: SendersOptions): Sending {
   const { books, count, channels, senders, addressFor, path, signal } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: senders });
@@ -51,7 +51,7 @@ export function startSending(options: SendersOptions): Sending {
         const { statusCode = 0 } = response;
         response.resume();
         response.on("end", () => resolve(statusCode));
-        // The status came: that is what counts for a provider.
+        // For a provider only the status counts, and it has arrived.
         response.on("error", () => resolve(statusCode));
       });
       asked.on("error", () => resolve(0));
@@ -68,7 +68,7 @@ export function startSending(options: SendersOptions): Sending {
         books.acknowledged(n);
         return;
       }
-      // Whatever else it may be is no word of a provider's for "come again".
+      // Any other status does not tell a provider to retry.
       if (status !== 0 && status !== 503) counts.misled += 1;
       if (status === 503) counts.refused += 1;
       else if (address !== undefined) counts.broken += 1;

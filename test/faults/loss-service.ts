@@ -5,14 +5,14 @@ import { secretKey, testVariables } from "../support/sidecar/harness.ts";
 
 const program = fileURLToPath(new URL("replica.ts", import.meta.url));
 
-/** A latchkey in a process of its own, for as long as it lives. */
+/** A latchkey in its own process, for one lifetime. */
 export interface Life {
   readonly data: string;
   readonly ops: string;
   readonly control: string;
-  /** The last of what it warned of. */
+  /** Its last warnings. */
   said(): string;
-  /** Why it ended, when nobody killed it. */
+  /** Why it ended, if it was not killed. */
   readonly ended: Promise<string>;
   setClock(offsetMs: number): void;
   kill(): Promise<void>;
@@ -94,7 +94,7 @@ export interface Beginning {
   kill(): Promise<void>;
 }
 
-/** By the JSON routes, with the environment's key. */
+/** Calls the JSON routes with the environment's key. */
 export async function restOf({ data }: Pick<Life, "data">, method: string, path: string, body?: unknown) {
   const response = await fetch(`${data}${path}`, {
     method,
@@ -106,7 +106,7 @@ export async function restOf({ data }: Pick<Life, "data">, method: string, path:
   return JSON.parse(text);
 }
 
-/** How many forwards wait; undefined where nobody answers. */
+/** The number of waiting deliveries; undefined if the process does not answer. */
 export const waitingAt = (life: Life): Promise<number | undefined> => metricAt(life, "latchkey_outbox_forwards");
 
 export async function metricAt({ ops }: Life, name: string): Promise<number | undefined> {
@@ -115,7 +115,7 @@ export async function metricAt({ ops }: Life, name: string): Promise<number | un
     const [, value] = new RegExp(`^${name} (\\d+)$`, "m").exec(text) ?? [];
     return value === undefined ? undefined : Number(value);
   } catch {
-    // It was killed meanwhile.
+    // It was killed in the meantime.
     return undefined;
   }
 }

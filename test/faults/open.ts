@@ -4,10 +4,10 @@ import type { Backend } from "../../src/store/contract.ts";
 import { parseStoreLocation } from "../../src/store/location.ts";
 import { openBackend } from "../../src/store/open.ts";
 
-// As main.ts has it: a store warns of files that others may read.
+// Like main.ts: a store warns of files that others can read.
 process.umask(0o077);
 
-/** Opens the store that lies where this says, in LATCHKEY_STORE's words. */
+/** Opens the store at a location in the form of LATCHKEY_STORE. */
 export async function openLocation(
   text: string,
   world: { readonly log: Log; readonly metrics: Metrics },

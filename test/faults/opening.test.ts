@@ -1,6 +1,6 @@
 /**
- * A process that ends while it opens its store: before each single call that would change something on the disk.
- * In every way at every call, instead of in one way each: LATCHKEY_FAULT_ROUNDS, whatever it is.
+ * A process that ends while it opens its store: before each single call that would change the disk.
+ * LATCHKEY_FAULT_ROUNDS, with any value, tries every kind of end at every call, instead of one kind.
  */
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const ends: readonly End[] = [
   { names: "own", unsynced: "zeros" },
 ];
 const isLong = process.env["LATCHKEY_FAULT_ROUNDS"] !== undefined;
-/** More calls than an opening makes. */
+/** More calls than opening makes. */
 const manyCalls = 500;
 
 interface Ground {
@@ -51,7 +51,7 @@ describe.skipIf(lacks("compiler"))("a process that ends while it opens its store
     return wasOpen;
   }
 
-  /** Goes through all calls, two at a time. Returns what was wrong, and how many calls there were. */
+  /** Goes through all calls, two at a time. Returns the mistakes and the number of calls. */
   async function endBeforeEach(prepare: () => Promise<Ground>) {
     const wrong: string[] = [];
     let next = 0;
@@ -63,7 +63,7 @@ describe.skipIf(lacks("compiler"))("a process that ends while it opens its store
         for (const end of isLong ? ends : [ends[calls % ends.length]]) {
           const ground = await prepare();
           if (await endBefore(calls, end, ground)) last = Math.min(last, calls);
-          // That a marker is missing of a store just made may be worth a warning.
+          // A new store may warn that its marker is missing.
           const found = await readStore(`level:${ground.folder}`, { level: "error" }).catch((error: Error) => error);
           const is = found instanceof Error ? [found.message] : ground.account.audit(found);
           wrong.push(...is.map((sentence) => `before call ${calls}, ${JSON.stringify(end)}: ${sentence}`));

@@ -1,4 +1,4 @@
-/** What the kernel was asked for, in order, says whether an answer waited for the disk. */
+/** The order of system calls shows whether a response waited for the disk. */
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -44,9 +44,9 @@ describe.skipIf(lacks("strace"))("what is answered", () => {
 
 interface Traced {
   readonly folder: string;
-  /** For the traced process alone. */
+  /** For the traced process only. */
   readonly env: Readonly<Record<string, string>>;
-  /** What is done with it, at its data door. */
+  /** Calls to its data listener. */
   readonly work: (address: string) => Promise<void>;
 }
 
@@ -63,7 +63,7 @@ async function connectAll(address: string): Promise<void> {
   await Promise.all(callers);
 }
 
-/** Sends webhooks one after another, each over a connection of its own: their answers do not say whose they are. */
+/** Sends webhooks one after another, each over its own connection: their responses do not name them. */
 async function notifyAll(address: string): Promise<void> {
   const to = { data: address };
   await restOf(to, "POST", "/integrations", { unique_key: "calendar", provider: "calendar" });
@@ -80,7 +80,7 @@ async function notifyAll(address: string): Promise<void> {
   }
 }
 
-/** Runs a sidecar. Returns what was asked of the kernel meanwhile. */
+/** Runs a sidecar and returns its system calls. */
 async function trace({ folder, env, work }: Traced): Promise<readonly SystemCall[]> {
   const file = join(folder, "trace");
   mkdirSync(join(folder, "store"), { recursive: true, mode: 0o700 });
@@ -115,7 +115,7 @@ function addressOf(stdout: NodeJS.ReadableStream): Promise<string> {
   });
 }
 
-/** What happened to a connection, in order. */
+/** The events of a connection, in order. */
 function orderOf(calls: readonly SystemCall[], id: string): string {
   const answer = calls.find(
     ({ path, text }) => path.startsWith("socket:") && text.includes("HTTP/1.1 201") && text.includes(id),
@@ -123,7 +123,7 @@ function orderOf(calls: readonly SystemCall[], id: string): string {
   return orderOfBoth(calls, id, answer);
 }
 
-/** What happened to each webhook: they were answered in the order in which they were sent. */
+/** The events of each webhook; they were answered in the order in which they were sent. */
 function ordersOfWebhooks(calls: readonly SystemCall[]): readonly string[] {
   const answers = calls.filter(
     ({ path, text }) => path.startsWith("socket:") && text.includes("HTTP/1.1 200") && text.includes(taken),
@@ -132,7 +132,7 @@ function ordersOfWebhooks(calls: readonly SystemCall[]): readonly string[] {
   return ids.map((id, i) => orderOfBoth(calls, id, answers[i]));
 }
 
-/** As strace writes it. */
+/** In the notation of strace. */
 const taken = '{\\"status\\":\\"success\\"}';
 
 function orderOfBoth(calls: readonly SystemCall[], id: string, answer: SystemCall | undefined): string {

@@ -30,7 +30,7 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  /** A replica whose way to the database can be frozen, another whose cannot, and what callers need. */
+  /** A replica whose network to the database can be frozen, another one without, and callers. */
   async function start(schema: string) {
     const application = await startApplication();
     const provider = await startProvider();
@@ -145,7 +145,7 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
         }
       }
 
-      /** Another replica writes, so that this one has something to catch up with. */
+      /** The other replica writes, so that this one has something to catch up on. */
       async function writeElsewhere(): Promise<void> {
         for (let turn = 1; !isOver; turn += 1) {
           await other.rest("PATCH", "/connection/metadata", {
@@ -180,7 +180,7 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
       expect(perKind.size).toBe(callers === 0 ? 0 : kinds.length);
       const longest = calls.toSorted((a, b) => b.ms - a.ms)[0];
       expect(longest?.ms ?? 0, JSON.stringify(longest)).toBeLessThan(noticedWithinMs);
-      // Once it is known, callers are told at once; those that the process was too busy for are given some leeway.
+      // Once the freeze is known, callers are refused at once, with some tolerance for a busy process.
       const known = calls.filter(({ from }) => from > frozenAt + noticedMs + 500 && from < mendedAt);
       expect(Math.max(0, ...known.map(({ ms }) => ms))).toBeLessThan(3_000);
       const refused = known.filter(({ kind }) => kind === "webhook" || kind === "metadata");

@@ -47,7 +47,7 @@ describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's pl
   async function copyOf(server: Postgres): Promise<() => Promise<void>> {
     const copy = `${server.dataFolder}-copy`;
     await server.shutDown();
-    // With its owner.
+    // Keeps the owner of the files.
     execFileSync("cp", ["-a", server.dataFolder, copy]);
     await server.start();
     return async () => {
@@ -67,7 +67,7 @@ describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's pl
     return (await rest("GET", "/proxy/", { headers })).status;
   }
 
-  /** What a watch from a revision begins with. */
+  /** The first marker of a watch from a revision. */
   async function firstMarker(replica: TestSidecar, fromRevision: number): Promise<WatchMarker_Kind | undefined> {
     const ending = new AbortController();
     const request = { environment: "dev", fromRevision: BigInt(fromRevision) };
@@ -128,10 +128,10 @@ describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's pl
     expect(provider.received().slice(lastly)).not.toContain("lost-key");
     expect(cutOff.logged.join("")).toContain("put back to an older state");
 
-    // A watch that saw what was lost begins again with a snapshot, at whichever replica.
+    // A watch that saw lost changes starts again with a snapshot, at any replica.
     await expect.poll(() => firstMarker(later, seen), noticed).toBe(WatchMarker_Kind.SNAPSHOT_BEGIN);
     expect(await firstMarker(cutOff, seen)).toBe(WatchMarker_Kind.SNAPSHOT_BEGIN);
-    // What came after the loss can be resumed from as ever.
+    // Watches resume from changes after the loss as usual.
     for (const id of ["more", "most"]) await cutOff.rest("POST", "/connections", { body: keyedConnection(id) });
     expect(await firstMarker(cutOff, revisionOf(cutOff))).toBe(WatchMarker_Kind.RESUMED);
   }, 90_000);

@@ -22,7 +22,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     return `start_${schemas}`;
   };
 
-  /** Starts over a relay that fails as planned and is mended a moment later. Rejects when the start fails. */
+  /** Starts over a relay that fails as planned and is repaired a moment later. Rejects if the start fails. */
   async function startOver(plan: RelayPlan, schema = newSchema()) {
     const relay = await openRelay(server.port, plan);
     const url = server.storeUrl(schema, { port: `${relay.port}`, application_name: schema });
@@ -35,7 +35,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     try {
       const running = await startUnmanaged({ folder: await temporaryFolder(), env: { LATCHKEY_STORE: url } });
       isStarted = true;
-      // Where the moment comes only now, the way to the database is back by itself.
+      // If the failure comes only now, the connection recovers by itself.
       let { status } = await running.rest("GET", "/integrations");
       for (let i = 0; status !== 200 && i < 50; i += 1, await sleep(100)) {
         ({ status } = await running.rest("GET", "/integrations"));
@@ -49,7 +49,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     }
   }
 
-  /** Each plan, some at a time. Returns what went wrong. */
+  /** Runs each plan, several at a time. Returns the failures. */
   async function failuresOf(plans: readonly RelayPlan[]): Promise<string[]> {
     const failures: string[] = [];
     const rest = [...plans];
@@ -78,7 +78,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     expect(
       await failuresOf([...plans, { fault: "freeze", atConnection: 1 }, { fault: "freeze", atConnection: 2 }]),
     ).toEqual([]);
-    // Nothing that was half open is left.
+    // No half-open connection is left.
     const left = () =>
       server.query("select application_name from pg_stat_activity where application_name like 'start_%'");
     await expect.poll(left, { timeout: 5_000 }).toEqual([]);

@@ -1,4 +1,4 @@
-/** A server that goes away, hangs, forgets, or is another one when it comes back. */
+/** A server that disappears, hangs, loses data, or is another one when it returns. */
 import { closeSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,7 +32,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     return { ...replica, schema, wire };
   }
 
-  /** How long it took. */
+  /** The time of the recovery. */
   async function recovers({ store }: { readonly store: Backend }): Promise<number> {
     const startedAt = performance.now();
     for (;;) {
@@ -46,7 +46,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     }
   }
 
-  /** Nobody waits for a server that is known not to answer. */
+  /** Calls fail at once if the server is known not to answer. */
   async function refusesAtOnce(store: Backend): Promise<void> {
     for (;;) {
       const askedAt = performance.now();
@@ -57,7 +57,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
 
   it("loses nothing that was acknowledged when it is killed under load, and is used again within seconds", async () => {
     const schema = file.newSchema();
-    // Whoever set that for the role did not mean this store.
+    // A setting of the role that does not apply to this store.
     await file.server.query("create role hasty login superuser; alter role hasty set synchronous_commit = off");
     const replicas = await Promise.all(
       Array.from({ length: 2 }, () => file.open({ schema, parameters: { user: "hasty" } })),
@@ -112,7 +112,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(store.status().writable).toBe(true);
     expect((await metrics.storeWritable.get()).values[0]?.value).toBe(1);
     expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
-    // It says so once, and not twice a second.
+    // Logged once, and not twice a second.
     expect(logged.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
   });
 
@@ -129,7 +129,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     const late = store.commit([put("later", "1")]);
     await expect(late).rejects.toBeInstanceOf(StoreUnavailable);
     await refusesAtOnce(store);
-    // By then it is later than what was asked could still be done.
+    // By then the request's own deadline has passed.
     await sleep(1_000);
     file.server.resume();
     expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
@@ -234,7 +234,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     await expect(commit).rejects.toBeInstanceOf(StoreUnavailable);
     await holding;
     await recovers({ store });
-    // What was given up was not done when its turn came.
+    // A request that timed out was not executed later.
     expect(await contentsOf(store)).toEqual(["recovered=1"]);
   });
 
@@ -260,7 +260,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
 
     await server.query("select pg_promote()");
     rmSync(signal, { force: true });
-    // As if the one that was promoted had lacked a commit, and others had gone on with it since.
+    // As if the promoted server had lacked a commit, and others had continued on it.
     await server.query(`update ${schema}.head set revision = 4;
       update ${schema}.entry set revision = 3 where revision = 2`);
     expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
@@ -334,7 +334,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
       await replicas[1].store.commit([remove("counter")]);
       while (watcher.told.at(-1) !== "46:counter=gone") await sleep(5);
       expect(performance.now() - committedAt).toBeLessThan(1_000);
-      // What was said on a connection that belongs to somebody else by now would be heard by the wrong one.
+      // Another client may own that connection by now and would receive the notifications.
       expect(await file.server.query("select from pg_stat_activity where query ilike 'listen%'")).toEqual([]);
       const snapshot = await replicas[2].store.snapshot();
       await replicas[1].store.commit([put("late", "1")]);

@@ -1,6 +1,6 @@
 /**
- * A machine that loses its power: what was not synced is gone. disk.c says what is taken for a power loss. Longer:
- * LATCHKEY_FAULT_ROUNDS=50. With the same dice: LATCHKEY_FAULT_SEED with the seed that a run prints.
+ * A machine that loses its power: everything unsynced is gone. disk.c defines a power loss. Longer:
+ * LATCHKEY_FAULT_ROUNDS=50. To repeat: LATCHKEY_FAULT_SEED with the seed that a run prints.
  */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -18,7 +18,7 @@ const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);
 describe.skipIf(lacks("compiler"))("a power loss", () => {
   const shim = useDiskShim();
 
-  /** Writes until some moment, loses the power, and says what is wrong then. */
+  /** Writes for some time, loses the power, and returns the mistakes. */
   async function loseOnce({ account, folder, random, life, bytes, when, loss, noSync = "", edits }: Life) {
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim(), noSync });
     if (edits !== undefined) disk.killBeforeSync("MANIFEST", edits);
@@ -76,7 +76,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
 
   it("S09 takes something away from a store whose log is not synced: or this proves nothing", async () => {
     const random = seeded(9);
-    // So little is written that it all lies in the log, of which nothing is left.
+    // So little is written that everything is in the log, which is lost.
     const like = { random, bytes: 2_000, when: underLoad, loss: { names: "own", unsynced: "gone" } } as const;
     for (let round = 1; round <= 3; round += 1) {
       const folder = await temporaryFolder();
@@ -87,12 +87,12 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
   });
 });
 
-/** Whoever ends by itself is waited for: that is the moment. Why it ended, its stderr would say. */
+/** Waits for a writer that ends by itself: that is the moment. Its stderr would give the reason. */
 const untilItEnds: typeof someMoment = ({ writing }) => writing.until(() => false).catch(() => {});
 
 interface Life {
   readonly account: Account;
-  /** Whose subfolder `store` is on the disk in question. */
+  /** Its subfolder `store` is on the simulated disk. */
   readonly folder: string;
   readonly random: () => number;
   readonly life: string;
@@ -101,6 +101,6 @@ interface Life {
   readonly when: typeof someMoment;
   readonly loss: Omit<PowerLoss, "random">;
   readonly noSync?: string;
-  /** It ends by itself, before LevelDB syncs its manifest when it has done so this often. */
+  /** It ends by itself, before the sync of LevelDB's manifest with this number. */
   readonly edits?: number;
 }

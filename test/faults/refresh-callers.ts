@@ -1,6 +1,6 @@
 /**
- * Callers of the replicas, in a thread of their own: thousands of them in the thread of the provider would hold up its
- * answers for seconds, and let it close connections that are in use.
+ * Callers of the replicas, in their own thread: in the provider's thread, thousands of them would delay its responses
+ * for seconds, and make it close connections in use.
  */
 import { Agent, request } from "node:http";
 import { parentPort, workerData } from "node:worker_threads";
@@ -11,9 +11,9 @@ import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 export interface Calling {
   readonly data: readonly string[];
   readonly control: readonly string[];
-  /** Each over a connection of its own. */
+  /** Callers with a connection of their own. */
   readonly sockets: number;
-  /** Over a few connections, by gRPC. */
+  /** gRPC callers that share a few connections. */
   readonly streams: number;
   readonly secretKey: string;
   readonly adminKey: string;
@@ -24,10 +24,10 @@ export interface Calling {
 const { data, control, sockets, streams, secretKey, adminKey, integration, id } = workerData as Calling;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 
-/** Each resolves when a request has left. */
+/** Each resolves once its request was sent. */
 const sending: Promise<unknown>[] = [];
 
-/** By the proxy. The answer is its status, and of an error of ours its code. */
+/** A call through the proxy. Its result is the status, and for latchkey's own errors the code. */
 const proxied = (origin: string): Promise<string> =>
   new Promise((resolve) => {
     const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": integration, "connection-id": id };

@@ -1,4 +1,4 @@
-/** The process that renews a token is killed, or paused: how long the others wait, and what they say afterwards. */
+/** The process that refreshes a token is killed or paused: how long others wait, and what they report afterwards. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
@@ -8,7 +8,7 @@ import { lacks } from "../support/sidecar/needs.ts";
 import { startReplicas } from "./refresh-replicas.ts";
 
 const { ACTIVE, REAUTHORIZATION_REQUIRED } = Connection_State;
-/** As it is in production. */
+/** The production value. */
 const leaseMs = 30_000;
 const load = { sockets: 60, streams: 30 };
 
@@ -86,7 +86,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     const stopped = replicas.all.findIndex((one) => one.child === child);
     child?.kill("SIGSTOP");
     await expect.poll(() => sandbox.seen().tallies.familiesRevoked, { timeout: 20_000 }).toBe(1);
-    // Its answer has arrived when it wakes up.
+    // Its response has arrived when it resumes.
     await sleep(shortMs + 2_000);
     child?.kill("SIGCONT");
     const answers = await calling;

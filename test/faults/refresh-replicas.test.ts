@@ -1,7 +1,7 @@
 /**
- * Three latchkeys on one PostgreSQL, and a provider that forgives nothing (O16, L3). The long form:
+ * Three latchkeys on one PostgreSQL, and a provider that accepts each refresh token once (O16, L3). The long form:
  * LATCHKEY_FAULT_ROUNDS=100 LATCHKEY_FAULT_CALLS=10000 LATCHKEY_FAULT_LEASE_MS=30000, with as many calls at each
- * expiry, up to 4,000 of them over sockets, and the lease as it is in earnest; about half an hour.
+ * expiry, up to 4,000 of them over sockets, and the production lease; about half an hour.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
@@ -16,7 +16,7 @@ const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 1_500);
 const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
 const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
 load.streams = calls - load.sockets;
-/** Of 100: 60 as they come, 20 with the holder stopped, 20 with the holder killed. */
+/** Of 100: 60 without a fault, 20 with the holder stopped, 20 with the holder killed. */
 const kinds = ["plain", "stopped", "plain", "killed", "plain"] as const;
 const roundMs = 25_000 + calls * 3 + leaseMs * 3;
 
@@ -31,13 +31,13 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
     return { sandbox, replicas, schema };
   }
 
-  /** The provider has done what it was asked, and does not say so yet; then this happens to whoever asked. */
+  /** The provider has processed the request and holds its answer; then the fault hits the requesting replica. */
   async function whileHeld({ sandbox, replicas }: Awaited<ReturnType<typeof begin>>, holdMs: number) {
     sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs, times: 1 }] } });
     const before = tallies(sandbox);
     const calling = replicas.burst(load);
     await expect.poll(() => tallies(sandbox).refreshes - before.refreshes, { interval: 5, timeout: 20_000 }).toBe(1);
-    // One that is stopped with requests still unread would find them too old.
+    // A stopped replica with unread requests would find them too old.
     if (holdMs > leaseMs) await replicas.arrived();
     return { calling, before };
   }
@@ -50,14 +50,14 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
       for (let round = 0; round < rounds; round += 1) {
         const kind = kinds[round % kinds.length] ?? "plain";
         const what = `round ${round}, ${kind}`;
-        // Of one that is stopped the answer must still be on its way when the lease is over.
+        // For a stopped replica the answer must still be in transit when the lease expires.
         const holdMs = kind === "plain" ? 400 : leaseMs + 4_000;
         const { calling, before } = await whileHeld(all, holdMs);
         let answers: ReadonlyMap<string, number>;
         if (kind === "killed") {
           const { startAnother } = replicas.kill(await replicas.holder());
           answers = await calling;
-          // Whoever was killed answers nobody; whoever asked one of the others gets what it asked for.
+          // Callers of the killed replica get no answer; callers of the others succeed.
           expect(
             [...answers.keys()].filter((answer) => answer === "200"),
             what,
@@ -100,7 +100,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
       expect([...(await replicas.burst({ sockets: 200, streams: 0 }))]).toEqual([["reauthorization_required", 200]]);
       const after = tallies(sandbox);
       expect([after.requests - before.requests, after.supersededReused]).toEqual([2, 1]);
-      // Authorised anew, all is well.
+      // After a new authorization everything works.
       await replicas.authorise();
       expect([...(await replicas.burst({ sockets: 200, streams: 0 }))]).toEqual([["200", 200]]);
       expect(tallies(sandbox).requests - after.requests).toBe(1);
@@ -139,7 +139,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
       const calling = replicas.burst(load);
       const first = await replicas.holder();
       const child = replicas.all[first]?.child;
-      // One that is stopped with requests still unread would find them too old.
+      // A stopped replica with unread requests would find them too old.
       await replicas.arrived();
       child?.kill("SIGSTOP");
       await expect.poll(() => tallies(sandbox).requests, { timeout: leaseMs + 10_000 }).toBe(2);
@@ -183,7 +183,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   }, 40_000);
 });
 
-/** Stops the one that asks, and lets it go on after that. */
+/** Pauses the requesting replica for this time. */
 async function stopFor(replicas: Replicas, ms: number): Promise<void> {
   const child = replicas.all[await replicas.holder()]?.child;
   child?.kill("SIGSTOP");

@@ -20,26 +20,26 @@ const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secr
 /** Latchkeys in processes of their own over one store, with the connection `ada` of a sandbox. */
 export interface Replicas {
   readonly all: readonly Running[];
-  /** Those of the end user, as a new consent brings them, and run out. */
+  /** Imports the tokens of a new consent, already expired. */
   authorise(): Promise<void>;
-  /** What there is has run out. */
+  /** Makes the current tokens expire. */
   expire(): Promise<void>;
-  /** As many calls at once as may be, spread over the replicas; by answer, how many. */
+  /** Sends as many calls at once as possible, spread over the replicas; returns the number of each outcome. */
   burst(load: Load): Promise<ReadonlyMap<string, number>>;
   /** Resolves when the replicas have seen the requests of the last burst. */
   arrived(): Promise<void>;
-  /** The one that has a request to the token endpoint under way; waits until one has. */
+  /** The replica with a request to the token endpoint in progress; waits until there is one. */
   holder(): Promise<number>;
-  /** How many renewals of each came to this end. */
+  /** The number of refreshes with this outcome, by replica. */
   outcomes(outcome: string): Promise<readonly number[]>;
-  /** Kills it and starts another in its place, when told to. */
+  /** Kills a replica, and starts another in its place on request. */
   kill(index: number): { startAnother(): Promise<void> };
-  /** As the JSON routes show it. */
+  /** The connection in the JSON routes. */
   // biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of an answer.
   show(): Promise<any>;
   /** Why it must be authorised again. */
   reason(): Promise<string>;
-  /** Collects the states of the connection in the order in which this replica tells of them. */
+  /** Collects the states of the connection in the order in which this replica reports them. */
   watchStates(index: number): readonly (Connection_State | string)[];
 }
 
@@ -106,7 +106,7 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
 
   const ref = { environment: "dev", integration: provider, id: "ada" };
   const metricsOf = async (running: Running) => (await fetch(`${running.address("ops")}/metrics`)).text();
-  /** When the requests of the last burst had left. */
+  /** Resolves once the requests of the last burst were sent. */
   let sent: Promise<unknown> = Promise.resolve();
 
   await rest("POST", "/integrations", { unique_key: provider, provider, credentials: app });
@@ -131,7 +131,7 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
     },
     async arrived() {
       await sent;
-      // Each answer comes a lap of its loop later, with whatever else had come.
+      // Each answer comes one tick of its loop later, with everything else that had arrived.
       for (let lap = 0; lap < 5; lap += 1) await Promise.all(alive().map(metricsOf));
     },
     async holder() {

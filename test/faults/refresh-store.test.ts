@@ -1,6 +1,6 @@
 /**
- * One latchkey, a store in a folder, and a token call that something happens to: a kill at any moment, or a disk that
- * takes nothing when the answer comes. Longer: LATCHKEY_FAULT_ROUNDS=50; again: LATCHKEY_FAULT_SEED.
+ * One latchkey, a store in a folder, and a token request with a fault: a kill at any moment, or a disk that accepts
+ * nothing when the answer arrives. Longer: LATCHKEY_FAULT_ROUNDS=50; to repeat: LATCHKEY_FAULT_SEED.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -95,7 +95,7 @@ describe("a process that is killed at any moment of a renewal", () => {
       for (let round = 0; round < rounds; round += 1) {
         const what = `round ${round} of seed ${seed}, grace ${graceS}`;
         await latchkey.put(sandbox.grant());
-        // Now before the intent, now between the request and its answer, now while that is written, now after it.
+        // Alternately before the intent, between the request and its answer, while the answer is written, and after it.
         const holdMs = [0, 15, 40][round % 3] ?? 0;
         sandbox.behave({ answers: { token: [{ kind: "ordinary", delayMs: 5, holdMs, times: 1 }] } });
         const before = sandbox.seen();
@@ -111,7 +111,7 @@ describe("a process that is killed at any moment of a renewal", () => {
         const after = sandbox.seen();
         const all = (after.requests.token ?? 0) - (before.requests.token ?? 0);
         const reused = after.tallies.supersededReused - before.tallies.supersededReused;
-        // Never more than the one, and the one retry of it.
+        // Never more than the request and its one retry.
         expect(all, what).toBeLessThanOrEqual(2);
         expect(reused, what).toBeLessThanOrEqual(graceS === 0 ? 1 : 0);
         if (reused === 0) {
@@ -170,7 +170,7 @@ describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer c
     const since = performance.now();
     expect(await first).toBe("store_unavailable");
     expect(performance.now() - since).toBeLessThan(5_000);
-    // Long enough for several tries, of the callers and of the one that holds the token.
+    // Long enough for several tries, of the callers and of the holder of the token.
     for (let i = 0; i < 30; i += 1) {
       const asked = performance.now();
       expect(await latchkey.call()).toBe("store_unavailable");
@@ -184,7 +184,7 @@ describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer c
     expect(sandbox.seen().requests.token).toBe(1);
     const { credentials } = (await latchkey.show("&refresh_token=true")).body;
     expect(credentials.refresh_token).not.toBe(granted.refresh_token);
-    // Written down in earnest: it outlives the process, and is what is used next.
+    // The token is durable: it outlives the process and is used next.
     await latchkey.kill();
     const again = await serve({ folder, sandbox });
     const kept = (await again.show("&refresh_token=true")).body.credentials;

@@ -1,6 +1,6 @@
 /**
- * A latchkey in a process of its own whose leases are as short as REFRESH_LEASE_MS and DELIVERY_LEASE_MS say, and whose
- * wall clock goes wrong by CLOCK_OFFSET_MS, and by whatever else its parent sends it as a number.
+ * A latchkey in its own process, with the lease times of REFRESH_LEASE_MS and DELIVERY_LEASE_MS, and a wall clock that
+ * is off by CLOCK_OFFSET_MS plus the numbers that its parent sends.
  */
 import { readFileSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
@@ -8,7 +8,7 @@ import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { startSidecar } from "../../src/sidecar.ts";
 
-// As main.ts has it: a store warns of files that others may read.
+// Like main.ts: a store warns of files that others can read.
 process.umask(0o077);
 
 const { REFRESH_LEASE_MS, DELIVERY_LEASE_MS, CLOCK_OFFSET_MS, ...env } = process.env;

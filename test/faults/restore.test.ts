@@ -1,4 +1,4 @@
-/** The power goes in the moment in which a restore has written everything. disk.c says what is taken for a power loss. */
+/** The power fails at the moment a restore has written everything. disk.c defines a power loss. */
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { compileDisk } from "./disk.ts";
 
-/** Compiles disk.c for the tests around. Returns where it lies then. */
+/** Compiles disk.c for a file's tests. Returns its path. */
 export function useDiskShim(): () => string {
   let folder: string | undefined;
   let shim = "";

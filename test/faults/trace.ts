@@ -1,9 +1,9 @@
 /** One system call of a trace that strace wrote with -f and -y. */
 export interface SystemCall {
   readonly name: "sync" | "write";
-  /** Of the descriptor: a path, or `socket:[…]`. */
+  /** The file of the descriptor: a path, or `socket:[…]`. */
   readonly path: string;
-  /** What was written, as strace escapes it, after the end of what was last written there. */
+  /** The written text, as strace escapes it, preceded by the end of the last write to it. */
   readonly text: string;
   /** Lines of the trace: they are in the order in which things happened. */
   readonly began: number;
@@ -14,7 +14,7 @@ export interface SystemCall {
 export function readTrace(text: string): readonly SystemCall[] {
   const calls: SystemCall[] = [];
   const unfinished = new Map<string, { readonly line: string; readonly began: number }>();
-  /** A name can be cut in two where a buffer was full: what was written before is part of what is looked at. */
+  /** A full buffer can cut a name in two: the search includes the text written before. */
   const ends = new Map<string, string>();
   for (const [ended, line] of text.split("\n").entries()) {
     const [, pid = "", rest = ""] = /^(\d+) +(.*)$/s.exec(line) ?? [];

@@ -1,6 +1,6 @@
 /**
- * Whatever was acknowledged is delivered. The long form is `npm run faults:webhooks`. With the same dice:
- * LATCHKEY_FAULT_SEED with the seed that a run prints.
+ * Every acknowledged webhook is delivered. The long form is `npm run faults:webhooks`. To repeat: LATCHKEY_FAULT_SEED
+ * with the seed that a run prints.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ async function run(options: Partial<LossOptions>): Promise<LossOutcome> {
   return outcome;
 }
 
-/** What may be said of any run but one that has to lose. */
+/** Expectations for every run but the one that must lose data. */
 function expectNothingLost(outcome: LossOutcome, count: number): void {
   expect(outcome.lost).toEqual([]);
   expect(outcome.wrong).toEqual([]);
@@ -83,14 +83,14 @@ it("W01 a webhook is delivered after a restart, though the sidecar was killed ri
   const application = await startApplication();
   const numbersSeen = () =>
     new Set(application.seen.map(({ body }) => Number(JSON.parse(body).payload["x-cal-message-number"])));
-  // Taken, and never answered: until the end nothing is delivered.
+  // Accepted and never answered: nothing counts as delivered until the end.
   application.answer = () => {};
   const env = { LATCHKEY_FORWARD_URL: application.url };
   let life = await begin(folder, env);
   const path = await furnish(life, 1);
   for (let number = 1; number <= kills; number += 1) {
     expect(await notify(life, path, number)).toBe(200);
-    // At once, or while it is being delivered.
+    // At once, or during its delivery.
     if (number % 2 === 0) await sleep(random() * 30);
     await life.kill();
     life = await begin(folder, env);
@@ -113,7 +113,7 @@ it("W11 of a webhook that concerns 1,000 connections all forwards are there or n
   const statuses: number[] = [];
   const found: number[] = [];
   for (let number = 1; number <= 12; number += 1) {
-    // One that is answered says how long it takes.
+    // The duration, if there is an answer.
     const since = performance.now();
     const warm = await notify(life, path, 1_000 + number);
     const takesMs = performance.now() - since;
@@ -142,7 +142,7 @@ describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power
   }, 120_000);
 
   it("W02 is found out when the store is not synced: or this proves nothing", async () => {
-    // So little that it all lies in the log, of which nothing is left.
+    // So little that everything is in the log, which is lost.
     const outcome = await run({ count: 1_500, kills: 3, withoutSync: true, temper: calm });
     expect(outcome.lost.length).toBeGreaterThan(0);
   }, 120_000);
@@ -179,7 +179,7 @@ describe.skipIf(lacks("postgres"))("two replicas on PostgreSQL", () => {
     const leaseMs = 3_000;
     const folder = await temporaryFolder();
     const config = join(folder, "latchkey.yaml");
-    // One at a time: the order in which they come is that in which they were begun.
+    // One at a time: they arrive in the order in which they started.
     writeFileSync(config, "webhooks: { per_destination: 1 }");
     const application = await startApplication();
     application.answer = () => {};

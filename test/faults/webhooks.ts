@@ -1,6 +1,6 @@
 /**
- * `npm run faults:webhooks`: webhooks are sent while everything goes wrong, and then counted. Ends with 1 when one that
- * was acknowledged was not delivered, and says which.
+ * `npm run faults:webhooks`: sends webhooks during all kinds of faults, and then counts. Exits with 1 and names them if
+ * acknowledged webhooks were not delivered.
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -62,7 +62,7 @@ if (values.help) {
   process.exitCode = tell(outcome) ? 0 : 1;
 }
 
-/** Whether all is well. */
+/** Prints the outcome. Returns whether all is well. */
 function tell({ lost, wrong, ...figures }: LossOutcome): boolean {
   const lines = Object.entries({ ...figures, minutes: figures.minutes.toFixed(1), lost: lost.length });
   for (const [name, value] of lines) process.stdout.write(`${name.padEnd(20)} ${value}\n`);

@@ -1,9 +1,9 @@
 import type { Condition } from "../../src/store/contract.ts";
 import { below, seeded } from "../support/runner/seeded.ts";
 
-/** One commit of a writer's. Values are told by their size: what they hold follows from it and the commit's id. */
+/** One commit of a writer. A value follows from its size and the commit's id. */
 export interface Work {
-  /** Of no other commit, in this life of the store or another. */
+  /** Unique in all lives of the store. */
   readonly id: string;
   readonly changes: readonly WorkChange[];
   readonly conditions: readonly Condition[];
@@ -16,10 +16,10 @@ export interface WorkChange {
   readonly expect?: number;
 }
 
-/** What a writer says, a line a time. */
+/** The lines that a writer prints. */
 export type Said =
   | { readonly said: "open"; readonly revision: number }
-  /** Before it is asked for. */
+  /** Before the commit starts. */
   | { readonly said: "try"; readonly work: Work }
   /** After it resolved. */
   | { readonly said: "done"; readonly id: string; readonly revision: number }
@@ -30,35 +30,35 @@ export type Said =
   | { readonly said: "unread"; readonly why: string }
   | { readonly said: "closed" };
 
-/** What a writer is told: its one argument, as JSON. */
+/** The writer's only argument, as JSON. */
 export interface WriterOptions {
-  /** As LATCHKEY_STORE writes it. */
+  /** In the form of LATCHKEY_STORE. */
   readonly store: string;
   /** Begins the ids of its commits. */
   readonly life: string;
   readonly seed: number;
-  /** So many commits at once. */
+  /** The number of concurrent commits. */
   readonly callers: number;
   /** The largest value, at most 65,536 bytes. */
   readonly bytes: number;
 }
 
-/** Nobody else's: what a commit with many changes did is seen from the one key that no other commit touches. */
+/** A key of this commit only: it shows whether a commit with many changes happened. */
 export const witnessOf = (id: string): string => `witness/${id}`;
 
 const maxBytes = 65_536;
 const offsets = 30_000;
 const random = seeded(1);
-// Random, so that a table full of it is no smaller than it looks.
+// Random, so that compression does not shrink a table full of it.
 const filler = Buffer.from(Array.from({ length: offsets + maxBytes }, () => below(random, 256)));
 
-/** Other for every commit, and long enough to tell a piece of it from the whole. */
+/** Different for every commit, and long enough to tell a part from the whole. */
 export function valueFrom(id: string, size: number): Buffer {
   const from = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % offsets, 7);
   return Buffer.concat([Buffer.from(`${id}:`), filler.subarray(from, from + size)]);
 }
 
-/** Whose value it is; undefined when it is not whole. */
+/** The commit of a value; undefined if the value is incomplete. */
 export function readValue(value: Uint8Array): { readonly id: string; readonly size: number } | undefined {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const id = bytes.subarray(0, Math.max(0, bytes.indexOf(":"))).toString();
@@ -73,7 +73,7 @@ const dataKey = (n: number): string => `data/${String(n).padStart(3, "0")}`;
 export function createWorkload({ life, seed, bytes }: WriterOptions) {
   const dice = seeded(seed);
   const pick = (n: number) => below(dice, n);
-  /** What this process saw a key at last; wrong when somebody else was faster. */
+  /** The revision at which this process last saw a key; wrong if another process has written since. */
   const seen = new Map<string, number>();
   let count = 0;
 
@@ -81,7 +81,7 @@ export function createWorkload({ life, seed, bytes }: WriterOptions) {
     const key = dataKey(pick(dataKeys));
     const size = pick(6) === 0 ? undefined : pick(bytes);
     const revision = seen.get(key);
-    // Of a key never seen nothing can be expected but that it is not there, which is mostly wrong later on.
+    // An unseen key can only be expected to be absent, which is mostly wrong later on.
     const isBound = revision !== undefined && pick(3) === 0;
     return { key, ...(size === undefined ? {} : { size }), ...(isBound ? { expect: revision } : {}) };
   }

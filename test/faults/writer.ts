@@ -1,7 +1,6 @@
 /**
- * A process that commits to a store as fast as it can, and says of every commit that it tries it before it does,
- * and what became of it after. It writes each line at once: what it said before it was killed has been said.
- * It ends when its input ends.
+ * A process that commits to a store as fast as it can. It prints each commit before it starts and its outcome
+ * afterwards, each line at once, so that nothing printed is lost by a kill. It ends when its input ends.
  */
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

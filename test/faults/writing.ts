@@ -10,13 +10,13 @@ import type { Said, WriterOptions } from "./workload.ts";
 
 const writer = fileURLToPath(new URL("writer.ts", import.meta.url));
 
-/** A writer in a process of its own, to be killed. */
+/** A writer in its own process, to be killed. */
 export interface Writing {
-  /** How often it has said this. */
+  /** The number of lines of this kind. */
   count(said: Said["said"]): number;
   /** Resolves once it holds; rejects when the writer ends before. */
   until(holds: (writing: Writing) => boolean): Promise<void>;
-  /** At once; resolves when it is dead and all it said is noted. */
+  /** Kills at once; resolves when the process is dead and its output recorded. */
   kill(): Promise<void>;
   /** Resolves once it has closed its store and ended. */
   stop(): Promise<void>;
@@ -26,7 +26,7 @@ export interface Writing {
 }
 
 interface WritingOptions extends WriterOptions {
-  /** Notes everything that it says. */
+  /** Records all of its output. */
   readonly account: Account;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -103,11 +103,11 @@ export function startWriting({ account, env = {}, ...options }: WritingOptions):
 }
 
 interface ReadOptions {
-  /** What it says of itself is a failure from this on; "warn" when it is left out. */
+  /** Log lines from this level on count as failures; default: "warn". */
   readonly level?: "warn" | "error";
 }
 
-/** Opens a store, reads all of it, and closes it again; what it or its scrub complains of is a failure. */
+/** Opens a store, reads all of it, and closes it; complaints of the store or its scrub are failures. */
 export async function readStore(location: string, { level = "warn" }: ReadOptions = {}): Promise<Found> {
   const complaints: string[] = [];
   const log = createLog({ level, format: "json", write: (line) => void complaints.push(line) });

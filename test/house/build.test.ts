@@ -12,7 +12,7 @@ it("builds a package that runs without the checkout", async () => {
   const folder = await temporaryFolder();
   const dist = join(folder, "dist");
   await build(dist);
-  // What `npm install` would put there.
+  // The packages that `npm install` would put there.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   const main = join(dist, "latchkey.js");
   expect(JSON.parse(execFileSync(process.execPath, [main, "config", "schema"], { encoding: "utf8" }))).toHaveProperty(
@@ -41,7 +41,7 @@ it("builds what runs scripts, and what they import", async () => {
     `import { createAction } from "latchkey/scripts"; import { z } from "zod";
      export default createAction({ description: "", output: z.number(), exec: async (nango) => { await nango.log("here"); return 7; } });`,
   );
-  // Beside the other files, as the host is in the one file of dist.
+  // Beside the other files, as in dist.
   const options = { bundle: true, platform: "node", target: "node24", format: "esm", external } as const;
   const contents = `import { createScriptHost } from "./host.ts"; import { usualScriptLimits } from "../core/scripts/script.ts";
     const log = { debug() {}, info() {}, warn: console.error, error: console.error };

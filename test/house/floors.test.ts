@@ -44,7 +44,7 @@ const strangers: readonly (readonly [string, string])[] = [
   ["broker", "relay"],
   ["control-plane", "relay"],
   ["control-plane", "store"],
-  // What makes spans is handed to them by the sidecar; they know it as `base/tracing` says.
+  // The sidecar passes tracing in; these rooms know only `base/tracing`.
   ["core", "tracing"],
   ["broker", "tracing"],
   ["control-plane", "tracing"],
@@ -52,7 +52,7 @@ const strangers: readonly (readonly [string, string])[] = [
   ["data-plane", "store"],
   ["control-plane", "config"],
   ["data-plane", "config"],
-  // Whoever hosts scripts knows what a script is, and nothing of what is done for it.
+  // The script host knows what a script is, and nothing about its tools.
   ["scripts", "store"],
   ["scripts", "auth"],
   ["scripts", "providers"],
@@ -94,11 +94,11 @@ const starters = [
   "cli/process/key-files.ts",
 ];
 const belowForCommands = ["cli", "core", "base", "gen"];
-/** What starts the stand-in for providers. */
+/** The files that start the stand-in for providers. */
 const standIns = ["dev/sandbox.ts", "dev/dev.ts", "dev/seed.ts"];
-/** What works without a sidecar knows the store itself: backups as files, and stores that nobody serves. */
+/** Commands without a sidecar use the store itself: backups as files, and stores that no process serves. */
 const offline = ["cli/offline/file.ts", "cli/offline/location.ts", "cli/offline/copy.ts", "cli/offline/move.ts"];
-/** What reads a folder of scripts as `serve` does: which endpoints are taken is for the data door to say. */
+/** Reads a folder of scripts as `serve` does; the data listener defines which endpoints are taken. */
 const reader = ["cli/commands/scripts/check.ts", "data-plane/server/own-paths.ts"];
 
 interface Import {
@@ -114,7 +114,7 @@ const imports: Import[] = files.flatMap((from) => {
     to: relative(src, join(src, dirname(from), path)),
   }));
 });
-/** The stand-in for providers is a room of its own, below `dev`. */
+/** The stand-in for providers is its own room, below `dev`. */
 const roomOf = (file: string) => (file.startsWith("dev/sandbox/") ? "sandbox" : (file.split("/")[0] ?? ""));
 const say = ({ from, to }: Import) => `${from} imports ${to}`;
 
@@ -138,7 +138,7 @@ it("lets imports between the rooms of a room run downward alone", () => {
     const order = subRooms[roomOf(from)];
     if (order === undefined || roomOf(to) !== roomOf(from)) return false;
     const [here, there] = [order.indexOf(subRoomOf(from)), order.indexOf(subRoomOf(to))];
-    // Of the files beside the rooms of the broker, none is for the rooms: they put these together.
+    // The broker's rooms do not import the files beside them, which join the rooms.
     if (roomOf(from) === "broker" && here >= 0 && there < 0) return true;
     return here >= 0 && there > here;
   });
@@ -192,7 +192,7 @@ it("loads the stand-in for nobody who serves", () => {
     reached.add(file);
     for (const { to } of imports.filter(({ from }) => from === file)) visit(to);
   }
-  // What is imported when it is wanted is not among the imports.
+  // Dynamic imports are not among the imports.
   visit("main.ts");
   expect([...reached].filter((file) => roomOf(file) === "sandbox")).toEqual([]);
   expect(reached).toContain("cli/process/serve.ts");
@@ -217,7 +217,7 @@ it("has no import that goes in a circle", () => {
 
 it("reads the process's environment in main.ts alone", () => {
   const readers = files.filter((file) => /\bprocess\.(env|argv|exit)\b/.test(readFileSync(join(src, file), "utf8")));
-  // `process` in the command line's rooms is what main.ts hands them.
-  // What a bundle of a customer's is told instead of it is named in `scripts/bundle.ts`.
+  // In the command line's rooms, `process` is a parameter from main.ts. `scripts/bundle.ts` names what a customer's
+  // bundle gets instead of it.
   expect(readers.filter((file) => !["main.ts", "scripts/bundle.ts", ...starters].includes(file))).toEqual([]);
 });

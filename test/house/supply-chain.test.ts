@@ -13,7 +13,7 @@ const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
 
 const versionOf = (text: string): readonly number[] => text.match(/\d+/g)?.slice(0, 2).map(Number) ?? [];
 
-/** A checkout with nothing in it but what runs programs, which wants a Node that this machine does not have. */
+/** A checkout with nothing but the files that run programs, and a required Node version that this machine lacks. */
 async function checkout(brought: string) {
   const folder = await temporaryFolder();
   await mkdir(join(folder, "bin"));

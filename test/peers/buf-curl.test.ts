@@ -7,7 +7,7 @@ import { methods } from "../cases/control-plane/services.ts";
 import { sidecarOfFile } from "../support/sidecar/door.ts";
 import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 
-/** `buf curl`, which learns everything that it knows of us from the server's reflection. */
+/** `buf curl`, which learns the API from the server's reflection. */
 
 const running = sidecarOfFile();
 const buf = fileURLToPath(new URL("../../node_modules/.bin/buf", import.meta.url));
@@ -25,7 +25,7 @@ it.each(["grpc", "grpcweb", "connect"])(
   "serves buf curl over %s, with what it learned by reflection",
   async (protocol) => {
     await running().rest("POST", "/connections", { body: keyedConnection(`by-${protocol}`) });
-    // Without TLS, HTTP/2 must be known of beforehand.
+    // Without TLS, HTTP/2 requires prior knowledge.
     const speak = ["--protocol", protocol, "--http2-prior-knowledge"];
     const answer = await curl(list, ...speak, ...asKey, "--data", `{"filter":{"id":"by-${protocol}"}}`);
     expect((JSON.parse(answer) as Plain)["connections"]).toMatchObject([{ ref: { id: `by-${protocol}` } }]);

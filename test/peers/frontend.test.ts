@@ -60,7 +60,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await all.connections()).toMatchObject([
         { provider_config_key: "sandbox-files", end_user: { id: "ada" } },
       ]);
-      // Back, and again with what has been used.
+      // Goes back, and sends again what was already used.
       await page.goto(page.url());
       await page.getByText("has been used already").waitFor();
       await look(page, "used");
@@ -115,7 +115,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await page.evaluate(`location.href = ${JSON.stringify(departure(all, token))}; undefined`);
       await page.getByText("eve@evil.test").waitFor();
       expect(page.url().startsWith(all.sidecar.data)).toBe(true);
-      // Whoever agrees goes on, and the link is theirs.
+      // A user who agrees continues, and owns the link.
       await page.getByRole("button", { name: "Connect" }).click();
       await page.getByRole("button", { name: "Allow" }).waitFor();
       const other = await newPage();
@@ -237,10 +237,10 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       return { all, page, origin };
     }
 
-    /** In the window of an application of another site. */
+    /** In the window of another site's application. */
     const agree = (opened: Page) => opened.getByRole("button", { name: "Connect" }).click();
 
-    /** What `call` comes to in the page, whether it is fulfilled or not. */
+    /** The outcome of `call` in the page, fulfilled or rejected. */
     const outcome = (page: Page, call: string): Promise<unknown> =>
       page.evaluate(`(async () => ${call})().catch((error) => ({ type: error.type, message: error.message }))`);
     const sdk = (all: Connecting, token: string) =>
@@ -404,7 +404,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
   });
 });
 
-/** What comes once there is any of it. */
+/** Returns the values once there are any. */
 async function until<T>(read: () => Promise<readonly T[]>): Promise<readonly T[]> {
   for (let i = 0; i < 100; i += 1) {
     const found = await read();

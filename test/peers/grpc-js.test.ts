@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { decode, endOf, foreignClient, type Plain } from "../cases/control-plane/foreign.ts";
 import { startTestSidecar } from "../support/sidecar/harness.ts";
 
-/** An unmodified grpc-js client that knows the proto files and nothing else of ours. */
+/** An unmodified grpc-js client that knows only the proto files. */
 async function connected() {
   const { control } = await startTestSidecar();
   const client = foreignClient(control);
@@ -88,7 +88,7 @@ it("answers an item of a stream before the next one is sent", async () => {
   expect((await ended).code).toBe(grpc.status.OK);
 });
 
-/** `google.rpc.Status`, as far as it is read here: the details (3), each a type (1) and its bytes (2). */
+/** The details (3) of `google.rpc.Status`, each with its type (1) and bytes (2). */
 function detailsOf(status: Uint8Array): ReadonlyMap<string, Uint8Array> {
   const fields = (bytes: Uint8Array) => {
     const found: { readonly number: number; readonly bytes: Uint8Array }[] = [];

@@ -145,7 +145,7 @@ describe("with a provider", () => {
     await new Promise((resolve) => chat.once("data", resolve));
     provider.server.forceShutdown();
     const { code, metadata: trailers } = await over;
-    // grpc-js resets its streams (CANCEL) before it closes its sessions; either may be what is seen first.
+    // grpc-js resets its streams (CANCEL) before it closes its sessions; either may be seen first.
     expect([grpc.status.CANCELLED, grpc.status.UNAVAILABLE]).toContain(code);
     if (code === grpc.status.UNAVAILABLE) expect(trailers.get("latchkey-error")).toEqual(["provider_closed"]);
     const { error } = await say({ text: "x" }, metadata);

@@ -37,7 +37,7 @@ describe.skipIf(lacks("curl"))("curl", () => {
       url: "/v1",
       body: "a=b",
     });
-    // With the key as a user name, as APIs of this kind have it.
+    // The key as a user name, as such APIs accept it.
     expect(JSON.parse(await curl(["-u", `${secretKey}:`, `${origin.alias}/v1`]))).toMatchObject({ url: "/v1" });
     expectAllClean(origin);
   });

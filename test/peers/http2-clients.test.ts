@@ -41,7 +41,7 @@ describe.each(ways)("to a provider that speaks %s", (protocol, start) => {
     await writeFile(file, "x".repeat(2_000_000));
     const large = await run("curl", [...args, "--data-binary", `@${file}`, `${data}/proxy/up`]);
     expect(JSON.parse(large).body).toHaveLength(2_000_000);
-    // Over HTTP/1.1, with an offer to go over to the other: it may be ignored, and is.
+    // Over HTTP/1.1 with an offer to upgrade, which latchkey ignores.
     const offered = args.map((one) => (one === "--http2-prior-knowledge" ? "--http2" : one));
     expect(await run("curl", [...offered, "-w", "%{http_version}", `${data}/proxy/a`])).toMatch(/}1\.1$/);
     expect(protocol).toMatch(/^HTTP/);

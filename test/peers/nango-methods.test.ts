@@ -362,7 +362,7 @@ it("answers every public method of the SDK in the shape of its types", { timeout
       const made = await nango.post({ ...wire, endpoint: "/v3/calendars/primary/events", data: { summary: "Lunch" } });
       expect([made.status, made.data]).toMatchObject([200, { summary: "Lunch" }]);
     },
-    // The provider has no such methods there, and says so itself.
+    // The provider has no such methods on this path, and answers so itself.
     put: async () => expect((await refusal(nango.put(wire))).status).toBeGreaterThanOrEqual(404),
     patch: async () => expect((await refusal(nango.patch(wire))).status).toBeGreaterThanOrEqual(404),
     delete: async () => expect((await refusal(nango.delete(wire))).status).toBeGreaterThanOrEqual(404),
@@ -377,7 +377,7 @@ it("answers every public method of the SDK in the shape of its types", { timeout
     },
     async verifyWebhookSignature() {
       const [seen] = await forwarded();
-      // The SDK warns of its own method. What it looks at is not sent, and so it never says yes.
+      // The SDK warns of its own method: the header that it checks is not sent, so that it always fails.
       expect(seen?.headers).not.toHaveProperty("x-nango-signature");
       expect(nango.verifyWebhookSignature("", JSON.parse(seen?.body ?? "{}"))).toBe(false);
     },
@@ -389,7 +389,7 @@ it("answers every public method of the SDK in the shape of its types", { timeout
       const { data } = await nango.createReconnectSession({ connection_id: "ada", integration_id: provider });
       expect(data).toMatchObject({ token: text, expires_at: iso, connect_link: text });
     },
-    // Last: it takes away what the others ask for.
+    // Runs last: it deletes what the others use.
     async deleteConnection() {
       isDone(await nango.deleteConnection(provider, "ada"));
     },

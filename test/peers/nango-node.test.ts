@@ -142,7 +142,7 @@ beforeAll(async () => {
   });
 });
 
-/** What a caller of the SDK reads of an error. */
+/** The parts of an error that a caller of the SDK reads. */
 async function failureOf(call: Promise<unknown>) {
   const failure = await call.then(
     () => undefined,

@@ -7,7 +7,7 @@ import { lacks } from "../support/sidecar/needs.ts";
 import { serve } from "../unit/broker/asking.ts";
 import { oauth1Service } from "./oauth1-server.ts";
 
-// A signature covers the scheme, so that the service is one with TLS; browsers come by a door without.
+// A signature covers the scheme, so that the service uses TLS; browsers use a listener without.
 describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrote", () => {
   const secret = "secret of the app: %&+=/ü";
 
@@ -54,7 +54,7 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
       const { body } = await sidecar.rest("POST", "/connect/sessions", { body: { end_user: { id: "ada" } } });
       return browser.go(`${sidecar.data}/oauth/connect/foreign?connect_session_token=${body.data.token}`);
     };
-    /** What the service's page asks, answered; where that leads. */
+    /** Submits the form of the service's page, and returns the result. */
     const decide = async (page: { readonly text: string; readonly url: string }, more: Record<string, string> = {}) => {
       const [, transaction = ""] = /name="transaction_id" value="([^"]+)"/.exec(page.text) ?? [];
       const form = new URLSearchParams({ transaction_id: transaction, ...more });
@@ -68,7 +68,8 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
     return { sidecar, seen, browser, leave, decide, reasons, connections };
   }
 
-  // Not PLAINTEXT: what arrives, decoded, it compares with what it has encoded once more (RFC 5849, section 3.4.4).
+  // Without PLAINTEXT: the service compares the decoded signature with one that it has encoded twice (RFC 5849, section
+  // 3.4.4).
   it.each(["", "HMAC-SHA1", "HMAC-SHA256"])(
     "takes all three legs, and every request after them, signed with %o",
     async (method) => {
@@ -88,7 +89,7 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
         body: `${new URLSearchParams(form)}`,
       });
       expect(posted).toMatchObject({ status: 200, body: { user: "ada", query: { x: "y" }, body: form } });
-      // Each with a nonce of its own: the service takes none twice.
+      // Each with its own nonce: the service accepts none twice.
       for (let i = 0; i < 5; i += 1) {
         expect((await sidecar.rest("GET", "/proxy/api", { headers })).status).toBe(200);
       }
@@ -113,7 +114,7 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
   it("says of a refusal no more than that there is one, which is then nobody's", async () => {
     const { browser, leave, decide, connections } = await connected();
     const back = await decide(await leave(), { cancel: "1" });
-    // Without the token there is nothing by which to find whose it was (OAuth 1.0a has no word for a refusal).
+    // Without the token the authorization cannot be found (OAuth 1.0a does not define refusals).
     expect(new URL(back).search).toBe("?oauth_problem=user_refused");
     const page = await browser.go(back);
     expect([page.status, page.headers.get("latchkey-error")]).toEqual([400, "unknown_authorization"]);

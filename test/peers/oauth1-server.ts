@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 
-/** What of `oauthorize` and `passport-http-oauth` is used: neither has types. */
+/** The used parts of `oauthorize` and `passport-http-oauth`, which have no types. */
 type Next = (error?: unknown) => void;
 type Middleware = (request: Asked, response: Answering, next: Next) => void;
 type Done = (error: unknown, ...results: readonly unknown[]) => void;
@@ -22,7 +22,7 @@ interface Toolkit {
   }): (error: unknown, ...rest: Parameters<Middleware>) => void;
 }
 
-/** As `passport` drives one: it says how it went by what it calls. */
+/** A strategy of `passport`: it reports its outcome by the method that it calls. */
 interface Strategy {
   authenticate(request: Asked): void;
   success?: (user: unknown, info: unknown) => void;
@@ -76,15 +76,15 @@ const { ConsumerStrategy, TokenStrategy } = load("passport-http-oauth") as Strat
 const toleranceS = 300;
 
 /**
- * An OAuth 1.0a service that nobody here wrote: `passport-http-oauth` checks signatures, `oauthorize` hands out tokens.
- * Here is no more than what both leave to an application: where tokens are kept, and a page.
+ * An independent OAuth 1.0a service: `passport-http-oauth` checks signatures, `oauthorize` issues tokens. This file
+ * adds what both leave to an application: token storage, and a page.
  */
 export function oauth1Service(consumer: Consumer): { readonly listener: RequestListener; readonly seen: string[] } {
   const kit = createServer();
   const temporary = new Map<string, Issued>();
   const access = new Map<string, Issued>();
   const nonces = new Set<string>();
-  // One browser at a time is all that a test has.
+  // A test has one browser at a time.
   const session = {};
   const seen: string[] = [];
   const unguessable = () => randomBytes(12).toString("base64");

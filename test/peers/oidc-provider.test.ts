@@ -13,12 +13,12 @@ import { startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts
 import { lacks } from "../support/sidecar/needs.ts";
 import { serve } from "../unit/broker/asking.ts";
 
-/** What becomes of an id_token on its way to us. */
+/** Changes an ID token in transit. */
 type Tamper = (idToken: string) => string;
 
 /**
- * An authorization server that nobody here wrote: PKCE is required, `iss` always there, and consent given by hand. What
- * its token endpoint answers can be tampered with.
+ * An independent authorization server: PKCE is required, `iss` is always sent, and consent is given by hand. A test can
+ * change the responses of its token endpoint.
  */
 async function foreignServer(redirectUri: string, tamper: { current: Tamper } = { current: (idToken) => idToken }) {
   const server = createServer();
@@ -185,7 +185,7 @@ it("connects whoever enters a code at a foreign authorization server's pages", {
   });
   const browser = createTestBrowser();
   let page = await browser.go(begun?.verificationUriComplete ?? "");
-  // The code, who one is, and whether one agrees.
+  // The code, the sign-in, and the consent.
   for (let i = 0; i < 6 && !page.text.includes("Sign-in Success"); i += 1) {
     const [, action = ""] = /action="([^"]+)"/.exec(page.text) ?? [];
     const hidden = [...page.text.matchAll(/type="hidden" name="([^"]+)" value="([^"]*)"/g)];
@@ -305,7 +305,7 @@ describe.skipIf(lacks("openssl"))("with a client that is known by its certificat
     let listener: RequestListener | undefined;
     const shown: string[] = [];
     const listening: RequestListener = (request, response) => listener?.(request, response);
-    // Browsers have no certificate, and come by another door.
+    // Browsers have no certificate, and use another listener.
     const { origin: issuer } = await serve(listening);
     const { origin: guarded, port } = await serve(
       (request, response) => {
@@ -384,7 +384,7 @@ describe.skipIf(lacks("openssl"))("with a client that is known by its certificat
         integration: { ...integration, secrets },
         updateMask: { paths: ["secrets.client_certificate", "secrets.client_private_key"] },
       });
-    // Without one it cannot even ask.
+    // Without a certificate the request itself fails.
     expect([(await connect()).status, shown]).toEqual([400, []]);
     await change(first);
     const done = await connect();

@@ -5,7 +5,7 @@ import { expect, onTestFinished } from "vitest";
 import { type ProxiedSidecar, startProxied } from "../support/peers/provider.ts";
 import { secretKey } from "../support/sidecar/harness.ts";
 
-/** An API that answers as a program expects, and remembers what reached it. */
+/** An API that answers as programs expect, and records its requests. */
 
 export interface Asked {
   readonly method: string;
@@ -19,11 +19,11 @@ export interface Asked {
 export interface Answered {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A string as it is, anything else as JSON. */
+  /** A string is sent unchanged, anything else as JSON. */
   readonly body?: unknown;
 }
 
-/** What the provider knows the connection by. */
+/** The token by which the provider knows the connection. */
 export const token = "the-provider-token-of-ada";
 
 export interface Origin extends ProxiedSidecar {
@@ -68,7 +68,7 @@ export async function startOrigin(answer: (asked: Asked) => Answered, basePath =
   return { ...running, server, asked, alias: running.sidecar.aliases["ada"] ?? "" };
 }
 
-/** The credentials once, and nothing of ours. */
+/** Expects the credentials exactly once, and nothing of latchkey's own. */
 export function expectClean(asked: Pick<Asked, "rawHeaders"> & Partial<Asked>): void {
   const { rawHeaders } = asked;
   const valuesOf = (name: string) =>

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { secretKey } from "../support/sidecar/harness.ts";
 import { type Answered, type Asked, connectionHeaders, expectAllClean, startOrigin } from "./origin.ts";
 
-/** Providers' own SDKs, told of latchkey's address in place of the provider's, and of latchkey's key in place of a token. */
+/** Providers' own SDKs, with latchkey's address as the provider's, and latchkey's key as the token. */
 
 const lineOf = ({ method, url }: Asked) => `${method} ${url}`;
 
@@ -71,7 +71,7 @@ describe("@octokit/rest", () => {
     let at = "";
     const origin = await startOrigin(({ url }) => {
       const page = Number(new URL(url, at).searchParams.get("page") ?? "1");
-      // As GitHub has it: its own address, and paths of another form than the request's.
+      // GitHub links to its own address, with paths of another form than the request's.
       const to = (wanted: number, rel: string) =>
         `<${at}/repositories/7/issues?per_page=1&page=${wanted}>; rel="${rel}"`;
       const links = page < pages ? [to(page + 1, "next"), to(pages, "last")] : [to(1, "first"), to(page - 1, "prev")];
@@ -115,7 +115,7 @@ describe("@slack/web-api", () => {
     expect((await client.auth.test()).user_id).toBe("U1");
     expect((await client.chat.postMessage({ channel: "C1", text: "hello & ü" })).ts).toBe("1.2");
     for await (const page of client.paginate("conversations.list", { limit: 2 })) expect(page.ok).toBe(true);
-    // It obeys the provider's own limit, which it finds in the answer.
+    // It obeys the provider's limit, which it reads from the response.
     expect(origin.asked.map(({ url }) => url)).toEqual([
       "/api/auth.test",
       "/api/chat.postMessage",
@@ -192,7 +192,7 @@ describe("stripe", () => {
       "POST /v1/customers",
       "GET /v1/customers/nobody",
     ]);
-    // Sent again by the SDK, under the same key, which is the provider's to understand.
+    // The SDK retries with the same idempotency key, which is the provider's to interpret.
     for (const one of origin.asked.slice(2, 4)) {
       expect(one.headers["idempotency-key"]).toBe("k1");
       expect(Object.fromEntries(new URLSearchParams(one.body))).toEqual({ name: "Ada & ü", "metadata[a]": "b" });

@@ -8,14 +8,14 @@ const now = Date.parse("2026-01-01T00:00:00.500Z");
 const newest = signingSecretOf(Buffer.from("the newest secret, thirty-two b."));
 const former = signingSecretOf(Buffer.from("the former one: only 24."));
 const foreign = signingSecretOf(Buffer.alloc(64, 9));
-/** Whose length in bytes is another than in characters. */
+/** Its length in bytes differs from that in characters. */
 const body = Buffer.from(JSON.stringify({ from: "calendar", type: "forward", payload: { who: "Ada Lövelace ☃" } }));
 
 const sign = (more: Partial<ToSign> = {}) =>
   signatureFields({ id: "msg_1", timestampMs: now, body, secrets: [newest], ...more });
 
 type Fields = Record<string, string>;
-/** Whether a library that holds a secret takes a webhook for ours. */
+/** Whether a library with this secret accepts a webhook. */
 type Verifies = (secret: string, payload: Buffer, fields: Fields) => boolean;
 
 const accepts = (verify: () => unknown): boolean => {
@@ -23,7 +23,7 @@ const accepts = (verify: () => unknown): boolean => {
     verify();
     return true;
   } catch (error) {
-    // Anything else is a mistake in how the library is asked.
+    // Any other error is a wrong use of the library.
     if ((error as Error).name !== "WebhookVerificationError") throw error;
     return false;
   }
