@@ -39,7 +39,7 @@ interface HousekeepingOptions {
   readonly health: ConnectionHealth;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly keeper: IdleRefresh;
+  readonly idleRefresh: IdleRefresh;
   readonly retention: RetentionPeriods;
   readonly destinations: Pick<Destinations, "isOfNow">;
   readonly world: World;
@@ -50,7 +50,7 @@ const everyMs = 60_000;
 const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
-  const { store, collections, health, integrations, providers, keeper, destinations, world } = options;
+  const { store, collections, health, integrations, providers, idleRefresh, destinations, world } = options;
   const healthSweep = createHealthScan({ store, collections, health, integrations, providers, world });
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
@@ -85,7 +85,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     if (held === undefined) return;
     const { signal } = ended;
     await healthSweep(signal);
-    await keeper.step({ lease: held, signal });
+    await idleRefresh.step({ lease: held, signal });
     await connectSweep(signal);
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);

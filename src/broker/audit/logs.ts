@@ -83,7 +83,7 @@ export interface Logs {
 }
 
 /** The logs, and the environments that they belong to. */
-type LogStore = LogCollections & { readonly environments: Records<Environment> };
+export type LogStore = LogCollections & { readonly environments: Records<Environment> };
 
 interface LogsOptions {
   readonly store: Store;

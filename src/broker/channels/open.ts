@@ -4,7 +4,6 @@ import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
-import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createCatchUp } from "../syncs/catch-up.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import { createChannelCalls } from "./calls.ts";
@@ -19,25 +18,24 @@ import { type ChannelTokens, openChannelTokens } from "./tokens.ts";
 export interface ChannelRoom {
   readonly slots: ChannelSlots;
   readonly channels: Channels;
-  readonly keeper: ChannelScheduler;
+  readonly scheduler: ChannelScheduler;
   readonly tokens: ChannelTokens;
 }
 
 interface ChannelRoomOptions {
-  readonly ground: SharedServices;
+  readonly shared: SharedServices;
   readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly connections: Connections;
-  readonly renewal: CredentialsRoom;
+  readonly credentials: CredentialsRoom;
   readonly syncs: Syncs;
   readonly scripts: ScriptHost;
-  readonly urls: WebhookUrls;
   readonly publicUrl: () => string;
 }
 
 export async function openChannels(options: ChannelRoomOptions): Promise<ChannelRoom> {
-  const { ground, collections, connections, renewal, syncs, scripts, urls, publicUrl } = options;
-  const { store, integrations, providers, destinations, events, logs, audit, world } = ground;
-  const { live, asks } = renewal;
+  const { shared, collections, connections, credentials, syncs, scripts, publicUrl } = options;
+  const { store, webhookUrls: urls, integrations, providers, destinations, events, logs, audit, world } = shared;
+  const { live, asks } = credentials;
   const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
   const calls = createChannelCalls({ slots, live, asks, urls, world });
@@ -49,7 +47,7 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
       ...{ store, collections, integrations, providers },
       ...{ slots, calls, connections, destinations, audit, world },
     }),
-    keeper: createChannelScheduler({ store, collections, slots, calls, looks, providers, publicUrl, world }),
+    scheduler: createChannelScheduler({ store, collections, slots, calls, looks, providers, publicUrl, world }),
     tokens: await openChannelTokens({ store, world }),
   };
 }

@@ -12,6 +12,9 @@ import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { type Authorizations, createAuthorizations } from "./authorizations.ts";
+import { deletingInOrder } from "./connection-deletion.ts";
+import { createConnectionDescriber } from "./describe/connection-describer.ts";
+import { type DescriptionScheduler, openDescriptionScheduler } from "./describe/description-scheduler.ts";
 import { createImports, type Imports } from "./import/imports.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { type ConnectSessions, createSessions } from "./sessions.ts";
@@ -24,25 +27,30 @@ export interface ConnectRoom {
   readonly origins: Origins;
   readonly sharedCallbacks: SharedCallbacks;
   readonly outcomes: Outcomes;
+  /** The connections, whose deletion ends their channels first. */
+  readonly connections: Connections;
+  /** Asks providers about imported connections. */
+  readonly descriptions: DescriptionScheduler;
   close(): Promise<void>;
 }
 
 interface ConnectRoomOptions {
-  readonly ground: SharedServices;
+  readonly shared: SharedServices;
   readonly collections: SetupCollections & ConnectionCollections & AuthorizationCollections;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
-  readonly renewal: CredentialsRoom;
-  readonly slots: ChannelRoom["slots"];
+  readonly credentials: CredentialsRoom;
+  readonly channels: ChannelRoom;
   readonly hooks: ScriptHooks;
   readonly syncs: Syncs;
   readonly publicUrl: () => string;
 }
 
 export async function openConnect(options: ConnectRoomOptions): Promise<ConnectRoom> {
-  const { ground, collections, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
-  const { store, environments, integrations, providers, logs, events, audit, world } = ground;
-  const { tokens, asks, grants } = renewal;
+  const { shared, collections, health, connections, credentials, hooks, syncs, publicUrl } = options;
+  const { slots, channels } = options.channels;
+  const { store, environments, integrations, providers, logs, events, audit, world } = shared;
+  const { tokens, asks, grants, live } = credentials;
   const imports = createImports({
     ...{ store, collections, integrations, providers, slots, health, logs, events, audit, world },
     numbers: createNumbers(store),
@@ -69,8 +77,13 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
     ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
   });
   const outcomes = await openOutcomes({ store, collections, world });
+  const descriptions = await openDescriptionScheduler({
+    ...{ store, world },
+    describer: createConnectionDescriber({ store, collections, live, asks, logs, audit, world }),
+  });
   return {
-    ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks },
+    ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks, descriptions },
+    connections: deletingInOrder(connections, { channels, hooks }),
     async close() {
       sharedCallbacks.close();
       outcomes.close();

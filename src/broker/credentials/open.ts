@@ -8,6 +8,7 @@ import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
 import { createTokenEndpoint } from "../tokens/token-requests.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type AskWithConnection, createConnectionRequests } from "./connection-request.ts";
+import { createExplain, type Explain } from "./explain.ts";
 import { createGrantCount, type GrantCount } from "./grant-count.ts";
 import { createIdleRefresh, type IdleRefresh } from "./idle-refresh.ts";
 import type { Live } from "./live-connections.ts";
@@ -23,13 +24,14 @@ export interface CredentialsRoom {
   readonly asks: ProviderRequests;
   readonly grants: GrantCount;
   readonly live: Live;
+  readonly explain: Explain;
   /** Refreshes connections that nobody uses, before their refresh tokens expire. */
-  readonly keeper: IdleRefresh;
+  readonly idleRefresh: IdleRefresh;
   close(): Promise<void>;
 }
 
 interface CredentialsRoomOptions {
-  readonly ground: SharedServices;
+  readonly shared: SharedServices;
   readonly collections: ConnectionCollections;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
@@ -41,8 +43,8 @@ interface CredentialsRoomOptions {
 }
 
 export async function openCredentials(options: CredentialsRoomOptions): Promise<CredentialsRoom> {
-  const { ground, collections, health, connections, send, leaseMs, restorationOf } = options;
-  const { store, integrations, providers, touches, logs, world } = ground;
+  const { shared, collections, health, connections, send, leaseMs, restorationOf } = options;
+  const { store, integrations, providers, touches, logs, world } = shared;
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const askWith = createConnectionRequests({ attachments, send, world });
@@ -69,9 +71,10 @@ export async function openCredentials(options: CredentialsRoomOptions): Promise<
     refresher,
     world,
   });
-  const keeper = createIdleRefresh({ collections, connections, integrations, providers, refresher, world });
+  const idleRefresh = createIdleRefresh({ collections, connections, integrations, providers, refresher, world });
   return {
-    ...{ attachments, tokens, askWith, asks, grants, live, keeper },
+    ...{ attachments, tokens, askWith, asks, grants, live, idleRefresh },
+    explain: createExplain({ live, attachments }),
     async close() {
       await refresher.close();
       live.close();

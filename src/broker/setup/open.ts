@@ -11,6 +11,7 @@ import { createIntegrations, type Integrations } from "./integrations.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
+import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 
 /** What operators set up: keys, environments, providers and integrations. */
 export interface SetupRoom {
@@ -19,6 +20,7 @@ export interface SetupRoom {
   readonly signingSecrets: SigningSecrets;
   readonly environments: Environments;
   readonly integrations: Integrations;
+  readonly webhookUrls: WebhookUrls;
   close(): void;
 }
 
@@ -26,13 +28,14 @@ interface SetupRoomOptions {
   readonly store: SealedStore;
   readonly collections: SetupCollections & { readonly connections: Records<Connection> };
   readonly catalogue: ReadonlyMap<string, Provider>;
+  readonly publicUrl: () => string;
   readonly touches: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export async function openSetup(options: SetupRoomOptions): Promise<SetupRoom> {
-  const { store, collections, catalogue, touches, audit, world } = options;
+  const { store, collections, catalogue, publicUrl, touches, audit, world } = options;
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
@@ -44,6 +47,7 @@ export async function openSetup(options: SetupRoomOptions): Promise<SetupRoom> {
     signingSecrets,
     environments,
     integrations,
+    webhookUrls: createWebhookUrls({ environments, publicUrl }),
     close() {
       providers.close();
       signingSecrets.close();

@@ -6,7 +6,6 @@ import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
-import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type Actions, createActions } from "./actions.ts";
 import { createRunExecution } from "./runs/run-execution.ts";
 import { createRunNow, type RunNow } from "./runs/run-now.ts";
@@ -30,16 +29,15 @@ export interface SyncRoom {
   readonly runNow: RunNow;
   readonly hooks: ScriptHooks;
   readonly actions: Actions;
-  readonly keeper: RunScheduler;
+  readonly scheduler: RunScheduler;
 }
 
 interface SyncRoomOptions {
-  readonly ground: SharedServices;
+  readonly shared: SharedServices;
   readonly collections: ConnectionCollections & RecordCollections & SyncCollections;
   readonly connections: Connections;
-  readonly renewal: CredentialsRoom;
+  readonly credentials: CredentialsRoom;
   readonly scripts: ScriptHost;
-  readonly urls: WebhookUrls;
   readonly limits: ScriptsLimits | undefined;
   readonly leaseMs: number | undefined;
 }
@@ -50,9 +48,20 @@ export interface ScriptsLimits extends RunLimits {
 }
 
 export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
-  const { ground, collections, connections, renewal, scripts, urls, leaseMs } = options;
-  const { store, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
-  const { live, askWith } = renewal;
+  const { shared, collections, connections, credentials, scripts, leaseMs } = options;
+  const {
+    store,
+    webhookUrls: urls,
+    integrations,
+    providers,
+    destinations,
+    bodies,
+    events,
+    logs,
+    audit,
+    world,
+  } = shared;
+  const { live, askWith } = credentials;
   const { limits, ...atOnce } = options.limits ?? { ...usualRunLimits, limits: usualScriptLimits };
   const records = createSyncRecords({ store, collections, connections, world });
   const runs = createRuns({ store, collections, destinations, audit, world });
@@ -83,10 +92,10 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
     payloadOf: bodies.payloadOf,
   });
-  const keeper = await openRunScheduler({
+  const scheduler = await openRunScheduler({
     ...{ store, collections, scripts, runs, execution, destinations, world },
     limits: atOnce,
     leaseMs,
   });
-  return { records, runs, syncs, variables, runNow, hooks, actions, keeper };
+  return { records, runs, syncs, variables, runNow, hooks, actions, scheduler };
 }

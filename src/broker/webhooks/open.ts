@@ -10,7 +10,6 @@ import type { SharedServices } from "../deliveries/open.ts";
 import { openOutbox } from "../deliveries/outbox/outbox.ts";
 import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
-import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs/runs.ts";
 import { createNotificationFiling } from "./notification-filing.ts";
@@ -25,7 +24,7 @@ import { createWebhooks, type Webhooks } from "./webhooks.ts";
 /** Incoming notifications of providers, and forwards of them to the application. */
 export interface WebhookRoom {
   readonly resources: LookupIndex;
-  readonly receivers: WebhookReceivers;
+  readonly webhookReceivers: WebhookReceivers;
   readonly webhooks: Webhooks;
   readonly notifications: Notifications;
   readonly deliveries: Deliveries;
@@ -35,12 +34,11 @@ export interface WebhookRoom {
 }
 
 interface WebhookRoomOptions {
-  readonly ground: SharedServices;
+  readonly shared: SharedServices;
   readonly collections: SetupCollections & WebhookCollections;
   readonly tokens: ChannelTokens;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
-  readonly urls: WebhookUrls;
   readonly limits: WebhookLimits & DeliveryLimits;
   readonly leaseMs: number | undefined;
   readonly send: SendSmallRequest;
@@ -49,8 +47,8 @@ interface WebhookRoomOptions {
 }
 
 export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
-  const { ground, collections, tokens, scripts, runs, urls, limits, leaseMs, send, sendToApplication } = options;
-  const { store, integrations, providers, destinations, forwards, bodies, world } = ground;
+  const { shared, collections, tokens, scripts, runs, limits, leaseMs, send, sendToApplication } = options;
+  const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
@@ -76,7 +74,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
     outbox,
     destinations,
     bodies,
-    secrets: ground.signingSecrets,
+    secrets: shared.signingSecrets,
     send,
     sendToApplication,
     limits,
@@ -85,7 +83,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   });
   return {
     resources,
-    receivers,
+    webhookReceivers: receivers,
     webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, world }),
     deliveries,
     notifications: createNotifications({ collections, destinations }),

@@ -1,0 +1,45 @@
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { SharedServices } from "../deliveries/open.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
+import type { ConnectionCollections } from "./connection-collections.ts";
+import { type Connections, createConnections } from "./connections.ts";
+import { type ConnectionHealth, createConnectionHealth } from "./health/health.ts";
+import { openUnwellCount } from "./health/unwell-count.ts";
+import type { LookupFields } from "./lookup/lookup-fields.ts";
+import { openReindex, type Reindex } from "./lookup/reindex.ts";
+import { type ConnectionListing, createConnectionListing } from "./search.ts";
+
+/** Connections and their health, and the keys that notifications find them by. */
+export interface ConnectionRoom {
+  readonly health: ConnectionHealth;
+  readonly connections: Connections;
+  readonly listing: ConnectionListing;
+  readonly reindex: Reindex;
+  close(): void;
+}
+
+interface ConnectionRoomOptions {
+  readonly shared: SharedServices;
+  readonly collections: SetupCollections & ConnectionCollections;
+  readonly lookupFields: LookupFields;
+  /** Changes that remove the connection's data of the customer's scripts. */
+  readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
+}
+
+export async function openConnections(options: ConnectionRoomOptions): Promise<ConnectionRoom> {
+  const { shared, collections, lookupFields, scriptedRemoval } = options;
+  const { store, integrations, providers, touches, logs, events, audit, world } = shared;
+  const health = createConnectionHealth({ store, collections, logs, events, world });
+  const connections = createConnections({
+    ...{ store, collections, integrations, providers, touches, health, events, audit, world },
+    scriptedRemoval,
+  });
+  const unwell = await openUnwellCount({ store, world });
+  const reindex = await openReindex({ store, collections, fields: lookupFields, world });
+  return {
+    ...{ health, connections, reindex },
+    listing: createConnectionListing(collections),
+    close: () => unwell.close(),
+  };
+}
