@@ -1,0 +1,118 @@
+import { create } from "@bufbuild/protobuf";
+import type { RareWarning } from "../base/rare-warning.ts";
+import type { World } from "../base/world.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { Config } from "../config/config.ts";
+import { createBrowserCookies } from "../data-plane/api/browser-cookie.ts";
+import { createConnectSockets } from "../data-plane/api/connect-sockets.ts";
+import { declaredRoutes } from "../data-plane/api/declared-routes.ts";
+import { restRoutes } from "../data-plane/api/rest.ts";
+import { createProxy } from "../data-plane/proxy/proxy.ts";
+import { createDoor } from "../data-plane/server/door.ts";
+import { createLoad } from "../data-plane/server/load.ts";
+import { createRateLimits } from "../data-plane/server/rate-limits.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import { canShareReads } from "../relay/node/shared-socket.ts";
+import { canWriteTexts } from "../relay/node/text-writes.ts";
+import type { Upstream } from "../relay/upstream.ts";
+import type { Listeners } from "./listeners.ts";
+
+/** The doors for HTTP and JSON: for the customer's services, for aliases, and for the public. */
+export interface DataDoors {
+  configure(limits: Config["proxy"]): void;
+  close(): void;
+}
+
+interface DataDoorOptions {
+  readonly config: Config;
+  readonly broker: Broker;
+  readonly toProviders: Upstream;
+  readonly listeners: Listeners;
+  readonly warn: RareWarning;
+  readonly world: World;
+}
+
+/** Limits how long a response that is ready stays buffered for an HTTP/2 client that does not read it. */
+const maxStallMs = 60_000;
+
+/** Opens the data door, the aliases with an address of their own, and the public door if it is configured. */
+export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors> {
+  const { config, broker, toProviders, listeners, warn, world } = options;
+  const { doors, limits } = config;
+  const { access, live, attachments, origins } = broker;
+  const { publicUrl } = listeners;
+  const rates = createRateLimits(world.metrics);
+  rates.configure(config.proxy.rates);
+  const load = createLoad({ limits: config.proxy, onLook: rates.sweep, world });
+  const sharesReads = await canReadFast(config, world);
+  const cookies = createBrowserCookies(publicUrl);
+  const sockets = createConnectSockets({ cookies, outcomes: broker.outcomes, world });
+  const routes = restRoutes({ broker, sockets, publicUrl });
+  const { isKnown, environments } = origins;
+  const pages = { origins: { isKnown, environments, publicUrl }, sockets };
+  const common = { access, limits, hasFastLane: config.fastLane, sharesReads, warn, world };
+  const forServices = {
+    ...common,
+    name: "data" as const,
+    proxy: createProxy({
+      ...{ access, live, attachments, rates, load, world },
+      upstream: toProviders,
+      limits: config.relay,
+    }),
+    stallMs: Math.min(config.relay.idleMs, maxStallMs),
+    guard: listeners.guard(),
+    connections: listeners.connectionLimit("data"),
+  };
+  const aliases = aliasRefs(config);
+  try {
+    const otherRoutes = (path: string) => declaredRoutes(broker, path);
+    const data = createDoor({ ...forServices, routes, otherRoutes, pages, aliases, tls: doors.data.tls });
+    await listeners.open("data", doors.data, data);
+    for (const { name, address } of config.aliases) {
+      const alias = aliases.get(hostOf(name));
+      if (address === undefined || alias === undefined) continue;
+      await listeners.openAlias(name, address, createDoor({ ...forServices, routes: [], alias, tls: undefined }));
+    }
+    if (doors.public !== undefined) {
+      const publicDoor = createDoor({
+        ...common,
+        name: "public",
+        routes: routes.filter(({ isPublic }) => isPublic),
+        pages,
+        guard: listeners.guard(),
+        tls: doors.public.tls,
+        connections: listeners.connectionLimit("public"),
+      });
+      await listeners.open("public", doors.public, publicDoor);
+    }
+  } catch (error) {
+    load.close();
+    throw error;
+  }
+  return {
+    configure(changed) {
+      rates.configure(changed.rates);
+      load.configure(changed);
+    },
+    close: () => load.close(),
+  };
+}
+
+/** Reports whether connections of callers may share one read buffer. Logs which fast ways this Node does not offer. */
+async function canReadFast({ fastLane }: Config, { log }: World): Promise<boolean> {
+  if (!fastLane) return false;
+  const [sharesReads, writesTexts] = await Promise.all([canShareReads(), canWriteTexts()]);
+  if (!sharesReads) log.debug("each client connection reads into its own memory");
+  if (!writesTexts) log.debug("texts are written through streams");
+  return sharesReads;
+}
+
+const hostOf = (alias: string) => `${alias}.localhost`;
+
+const aliasRefs = ({ aliases }: Config): ReadonlyMap<string, ConnectionRef> =>
+  new Map(
+    aliases.map(({ name, environment, integration, connection }) => [
+      hostOf(name),
+      create(ConnectionRefSchema, { environment, integration, id: connection }),
+    ]),
+  );

@@ -1,0 +1,44 @@
+import { lookup } from "node:dns/promises";
+import type { Metrics } from "../base/metrics/metrics.ts";
+import type { Config } from "../config/config.ts";
+import { notableFields } from "../core/outgoing/incoming-fields.ts";
+import { createEgress, createTrustedEgress, type ResolveHost } from "../relay/egress.ts";
+import { createUpstream, type Upstream } from "../relay/upstream.ts";
+
+/** Outgoing connections. Providers are untrusted hosts; the customer's application may have a private address. */
+export interface Upstreams {
+  readonly toProviders: Upstream;
+  readonly toApplication: Upstream;
+  close(): void;
+}
+
+interface UpstreamOptions {
+  readonly metrics: Metrics;
+  /** Resolves host names; defaults to the system's resolver. */
+  readonly resolve: ResolveHost | undefined;
+}
+
+export function createUpstreams(config: Config, { metrics, resolve = resolveHost }: UpstreamOptions): Upstreams {
+  const common = { limits: config.relay, extraCa: config.providerCa };
+  const toProviders = createUpstream({
+    ...common,
+    egress: createEgress({ resolve, allowPrivate: config.allowPrivate }),
+    notable: notableFields,
+    onCounts({ connections, idle, waiting }) {
+      metrics.proxyConnections.set({ state: "carrying" }, connections - idle);
+      metrics.proxyConnections.set({ state: "idle" }, idle);
+      metrics.proxyConnections.set({ state: "waiting" }, waiting);
+    },
+  });
+  const toApplication = createUpstream({ ...common, egress: createTrustedEgress({ resolve }) });
+  return {
+    toProviders,
+    toApplication,
+    close() {
+      toProviders.destroy();
+      toApplication.destroy();
+    },
+  };
+}
+
+const resolveHost: ResolveHost = (host) => lookup(host, { all: true });
