@@ -35,7 +35,6 @@ import { environmentService } from "./services/environments.ts";
 import { integrationService } from "./services/integrations.ts";
 import { logService } from "./services/logs.ts";
 import { providerService } from "./services/providers.ts";
-import { recordMethods } from "./services/records.ts";
 import { storeService } from "./services/store.ts";
 import { syncService } from "./services/syncs.ts";
 import { webhookService } from "./services/webhooks.ts";
@@ -114,7 +113,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(IntegrationService, integrationService(broker)),
     served(ConnectionService, connectionService(broker, requireValid)),
     served(ChannelService, channelService(broker)),
-    served(SyncService, { ...syncService(broker), ...recordMethods(broker) }),
+    served(SyncService, syncService(broker)),
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
