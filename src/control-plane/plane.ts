@@ -1,4 +1,4 @@
-import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
+import type { DescFile } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { ConnectionLimit } from "../base/http/connection-limit.ts";
 import type { DoorGuard } from "../base/http/door-guard.ts";
@@ -11,16 +11,6 @@ import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_p
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../gen/grpc/reflection/v1alpha/reflection_pb.ts";
-import { ChannelService } from "../gen/latchkey/v1/channel_pb.ts";
-import { ConnectSessionService } from "../gen/latchkey/v1/connect_session_pb.ts";
-import { ConnectionService } from "../gen/latchkey/v1/connection_pb.ts";
-import { EnvironmentService } from "../gen/latchkey/v1/environment_pb.ts";
-import { IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
-import { LogService } from "../gen/latchkey/v1/log_pb.ts";
-import { ProviderService } from "../gen/latchkey/v1/provider_pb.ts";
-import { StoreService } from "../gen/latchkey/v1/store_pb.ts";
-import { SyncService } from "../gen/latchkey/v1/sync_pb.ts";
-import { WebhookService } from "../gen/latchkey/v1/webhook_pb.ts";
 import { authorize, refuseUntilReady, requireBase64, requireImplemented, requireKey } from "./server/gate.ts";
 import { healthService } from "./server/health.ts";
 import { translateFaults, translateGates } from "./server/interceptors.ts";
@@ -28,16 +18,7 @@ import { type ControlPort, createControlPort } from "./server/port.ts";
 import { reflectionService } from "./server/reflection.ts";
 import { endStreams } from "./server/streams.ts";
 import { createValidation, validateRequests } from "./server/validate.ts";
-import { channelService } from "./services/channels.ts";
-import { connectSessionService } from "./services/connect-sessions.ts";
-import { connectionService } from "./services/connections.ts";
-import { environmentService } from "./services/environments.ts";
-import { integrationService } from "./services/integrations.ts";
-import { logService } from "./services/logs.ts";
-import { providerService } from "./services/providers.ts";
-import { storeService } from "./services/store.ts";
-import { syncService } from "./services/syncs.ts";
-import { webhookService } from "./services/webhooks.ts";
+import { implementServices, services } from "./services/services.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
   /** Starts serving with this broker. Until then, every call except health and reflection fails with `not_ready`. */
@@ -61,31 +42,6 @@ interface ControlPlaneOptions {
   readonly connections?: ConnectionLimit | undefined;
 }
 
-/** All services of the control plane. A method without an implementation returns `not_implemented`. */
-const services: readonly DescService[] = [
-  ChannelService,
-  ConnectSessionService,
-  ConnectionService,
-  EnvironmentService,
-  IntegrationService,
-  LogService,
-  ProviderService,
-  StoreService,
-  SyncService,
-  WebhookService,
-];
-
-interface Served {
-  readonly register: (router: ConnectRouter) => void;
-  readonly methods: readonly DescMethod[];
-}
-
-/** A method that the proto lacks is a compile error. */
-const served = <S extends DescService>(service: S, methods: ServiceImpl<S>): Served => ({
-  register: (router) => void router.service(service, methods),
-  methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
-});
-
 export function createControlPlane({ readiness, shutdown, ...options }: ControlPlaneOptions): ControlPlane {
   const { world } = options;
   const requireValid = createValidation();
@@ -106,20 +62,6 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     openToAll(router);
   }
 
-  /** The services that need the broker. */
-  const servedBy = (broker: Broker): readonly Served[] => [
-    served(EnvironmentService, environmentService(broker)),
-    served(ProviderService, providerService(broker)),
-    served(IntegrationService, integrationService(broker)),
-    served(ConnectionService, connectionService(broker, requireValid)),
-    served(ChannelService, channelService(broker)),
-    served(SyncService, syncService(broker)),
-    served(ConnectSessionService, connectSessionService(broker)),
-    served(LogService, logService(broker)),
-    served(StoreService, storeService(broker)),
-    served(WebhookService, webhookService(broker)),
-  ];
-
   const port = createControlPort(options);
   const translate = translateFaults(world);
   port.serve({
@@ -134,7 +76,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     destroy: () => port.destroy(),
     open(broker) {
       const { access } = broker;
-      const all = servedBy(broker);
+      const all = implementServices(broker, requireValid);
       const implemented = new Set(all.flatMap(({ methods }) => methods));
       port.serve({
         routes(router) {

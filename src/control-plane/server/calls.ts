@@ -69,9 +69,9 @@ export function createCalls(options: CallsOptions): Calls {
     response.on("error", () => {});
     const reader = watchReader(response, { stallMs });
     const values = createContextValues().set(readerKey, reader);
-    const asked = universalRequestFromNodeRequest(request, response, undefined, values);
-    const body = boundBody(asked.body as AsyncIterable<Uint8Array>, { method: handler.method, bodyMs });
-    const answered = await handler({ ...asked, body });
+    const universal = universalRequestFromNodeRequest(request, response, undefined, values);
+    const body = boundBody(universal.body as AsyncIterable<Uint8Array>, { method: handler.method, bodyMs });
+    const answered = await handler({ ...universal, body });
     if (!request.complete) leaveUnread(response);
     await send({ answered, response, reader });
   }

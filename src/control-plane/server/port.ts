@@ -1,17 +1,15 @@
-import http from "node:http";
-import type { Server, Socket } from "node:net";
+import type { Server } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
 import type { DoorGuard } from "../../base/http/door-guard.ts";
-import { endSocket } from "../../base/http/end-socket.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
-import { faultOfParser, isGone, rawAnswer } from "../../base/http/malformed.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
 import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
+import { createHttp1Connections, peerOf } from "./http1-connections.ts";
 import type { NodeResponse } from "./slow-readers.ts";
 
 /** The control plane's port: gRPC, gRPC-Web and Connect, over HTTP/1.1 and HTTP/2, with or without TLS. */
@@ -61,8 +59,6 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     stallMs = defaultStallMs,
   } = options;
   let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
-  let leaving = false;
-  let draining = false;
 
   function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
     world.metrics.refused.inc({ door, reason: fault.code });
@@ -82,43 +78,11 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     if (fault !== undefined) answer({ request, response, fault });
   }
 
-  /** HTTP/1.1 sockets, and those of them with a pending request. */
-  const ofHttp1 = new Set<Socket>();
-  const busy = new Set<Socket>();
-
-  const http1 = http.createServer(
-    { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
-    (request, response) => {
-      // While stopping, every connection closes after its response.
-      if (leaving) response.setHeader("connection", "close");
-      busy.add(request.socket);
-      response.once("close", () => {
-        busy.delete(request.socket);
-        if (draining) request.socket.destroySoon();
-      });
-      handle(request, response);
-    },
-  );
-  // This server never listens itself, but only after this event does Node enforce its header timeouts.
-  http1.emit("listening");
-  // Lines are counted here and answered with 431: Node would drop lines silently.
-  http1.maxHeadersCount = 0;
-  http1.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    if (isGone(error)) {
-      socket.destroy();
-      return;
-    }
-    const fault = faultOfParser(error);
-    refuse(fault, { message: "a peer sent what is not HTTP", peer: peerOf(socket as Socket) });
-    endSocket(socket, rawAnswer(fault));
+  const http1 = createHttp1Connections({
+    maxHeadBytes,
+    handle,
+    refuse: (fault, peer) => refuse(fault, { message: "a peer sent what is not HTTP", peer }),
   });
-
-  function serveHttp1(socket: Socket): void {
-    ofHttp1.add(socket);
-    socket.once("close", () => ofHttp1.delete(socket));
-    http1.emit("connection", socket);
-  }
-
   const sessions = createHttp2Sessions({
     maxHeadBytes,
     maxHeadLines,
@@ -129,7 +93,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     tls: pair,
     socketOptions,
     limit: options.connections,
-    serveHttp1,
+    serveHttp1: http1.serve,
     serveHttp2: sessions.serve,
     refuse: (fault, socket) =>
       refuse(fault, { message: "a peer did not complete the TLS handshake", peer: peerOf(socket) }),
@@ -138,21 +102,17 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   return {
     server,
     leave() {
-      leaving = true;
+      http1.leave();
       sessions.leave();
     },
     serve(handlers) {
       calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
     },
     async drain() {
-      leaving = true;
-      draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      http1.close();
+      http1.drain();
       sessions.drain();
-      // Close connections without a request at once.
       both.dropUndecided();
-      for (const socket of ofHttp1) if (!busy.has(socket)) socket.destroy();
       await closed;
       sessions.destroy();
     },
@@ -184,8 +144,6 @@ function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }
 }
 
 const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
-
-const peerOf = (socket: Socket | undefined): string => socket?.remoteAddress ?? "unix";
 
 interface RefusedCall {
   readonly request: NodeRequest;

@@ -17,27 +17,27 @@ export const channelService = ({ channels, destinations, environments, feeds }: 
   async getChannel({ environment, id }, context) {
     return { channel: await channels.get({ environment: await environments.of(callerOf(context), environment), id }) };
   },
-  async listChannels({ environment: asked, integration, connectionId, states, ...request }, context) {
+  async listChannels({ environment: requested, integration, connectionId, states, ...request }, context) {
     if (connectionId !== "" && integration === "") {
       const message = "must be given with connection_id, which names a connection of one integration";
       throw new Fault("invalid_body", "the filter is not valid", { mistakes: [{ path: ["integration"], message }] });
     }
-    const environment = await environments.of(callerOf(context), asked);
+    const environment = await environments.of(callerOf(context), requested);
     const { items, next } = await channels.list({ environment, integration, connectionId, states }, pageOf(request));
     return { channels: [...items], nextPageToken: next };
   },
-  async renewChannel({ environment: asked, id, expectedRevision }, context) {
+  async renewChannel({ environment: requested, id, expectedRevision }, context) {
     const caller = callerOf(context);
-    const environment = await environments.of(caller, asked);
+    const environment = await environments.of(caller, requested);
     return { channel: await channels.renew({ environment, id, expectedRevision }, caller.keyId) };
   },
-  async stopChannel({ environment: asked, id, expectedRevision }, context) {
+  async stopChannel({ environment: requested, id, expectedRevision }, context) {
     const caller = callerOf(context);
-    const environment = await environments.of(caller, asked);
+    const environment = await environments.of(caller, requested);
     return { channel: await channels.stop({ environment, id, expectedRevision }, caller.keyId) };
   },
-  async *watchChannels({ environment: asked, fromRevision }, context) {
-    const environment = await environments.of(callerOf(context), asked);
+  async *watchChannels({ environment: requested, fromRevision }, context) {
+    const environment = await environments.of(callerOf(context), requested);
     const request = { under: [environment], from: Number(fromRevision), changesOnly: false, ...watcherOf(context) };
     for await (const step of feeds.channels(request)) {
       if (step.kind === "put") {

@@ -8,9 +8,9 @@ export const connectSessionService = ({
   authorizations: { devices },
   environments,
 }: Broker): ServiceImpl<typeof ConnectSessionService> => ({
-  async createConnectSession({ $typeName: _, environment: asked, ...session }, context) {
+  async createConnectSession({ $typeName: _, environment: requested, ...session }, context) {
     const caller = callerOf(context);
-    const environment = await environments.of(caller, asked);
+    const environment = await environments.of(caller, requested);
     return sessions.create({ ...session, environment }, caller);
   },
   async getConnectSession({ id }, context) {
@@ -22,9 +22,9 @@ export const connectSessionService = ({
     await sessions.delete({ environment, id, expectedRevision }, keyId);
     return {};
   },
-  async beginDeviceAuthorization({ $typeName: _, environment: asked, ...device }, context) {
+  async beginDeviceAuthorization({ $typeName: _, environment: requested, ...device }, context) {
     const caller = callerOf(context);
-    const environment = await environments.of(caller, asked);
+    const environment = await environments.of(caller, requested);
     return { authorization: await devices.begin({ ...device, environment }, caller) };
   },
   async getDeviceAuthorization({ id }, context) {

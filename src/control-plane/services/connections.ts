@@ -2,59 +2,33 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { ConnectionUpdate } from "../../broker/connections/connection-updates.ts";
-import { type Caller, requireScope } from "../../broker/setup/caller.ts";
+import { requireScope } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import {
-  type Connection,
-  type ConnectionRef,
-  ConnectionRefSchema,
-  type ConnectionService,
-  DeleteConnectionRequestSchema,
-  type UpdateMetadataRequest,
-  UpdateMetadataRequestSchema,
-} from "../../gen/latchkey/v1/connection_pb.ts";
-import { type BatchOutcome, eachOf } from "../server/batch.ts";
+import type { Connection, ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { problemOf } from "../server/errors.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
+import { batchMethods } from "./connection-batches.ts";
+import { createConnectionCalls } from "./connection-calls.ts";
 import { importMethods } from "./imports.ts";
 
 type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
 
 export const connectionService = (broker: Broker, requireValid: RequireValid): ConnectionMethods => {
   const { connections, listing, live, environments, feeds } = broker;
-
-  /** Fills in the environment of a ref, if the caller may access it. Batch items were not validated before. */
-  async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
-    if (ref === undefined) throw new Fault("invalid_body", "the item does not name a connection");
-    requireValid(ConnectionRefSchema, ref);
-    return { ...ref, environment: await environments.of(caller, ref.environment) };
-  }
-
-  async function shown(connection: Connection): Promise<Connection> {
-    const [one = connection] = await connections.withLastUse([connection]);
-    return one;
-  }
-
-  async function updateMetadata(
-    caller: Caller,
-    { ref: asked, metadata = {}, replace, expectedRevision }: UpdateMetadataRequest,
-  ) {
-    const ref = await refOf(caller, asked);
-    const [connection] = await connections.updateMetadata([{ ref, metadata, replace, expectedRevision }], caller.keyId);
-    if (connection === undefined) throw new Error("one update has one result");
-    return shown(connection);
-  }
+  const calls = createConnectionCalls(broker, requireValid);
+  const { refOf, shown } = calls;
 
   return {
     ...importMethods(broker, requireValid),
-    async getConnection({ ref: asked, includeCredentials, includeRefreshToken }, context) {
+    ...batchMethods(broker, calls, requireValid),
+    async getConnection({ ref: requested, includeCredentials, includeRefreshToken }, context) {
       const caller = callerOf(context);
-      const ref = await refOf(caller, asked);
+      const ref = await refOf(caller, requested);
       if (!includeCredentials) return { connection: await shown((await connections.get(ref)).value) };
       requireScope(caller, Scope.CREDENTIALS_READ);
       const { connection, credentials } = await live.get(ref);
@@ -63,12 +37,12 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
         credentials: includeRefreshToken ? credentials : withoutRefreshToken(credentials),
       };
     },
-    async refreshConnection({ ref: asked }, context) {
-      const { connection } = await live.get(await refOf(callerOf(context), asked), { forceRefresh: true });
+    async refreshConnection({ ref: requested }, context) {
+      const { connection } = await live.get(await refOf(callerOf(context), requested), { forceRefresh: true });
       return { connection: await shown(connection) };
     },
-    async explainRequest({ ref: asked, ...request }, context) {
-      const ref = await refOf(callerOf(context), asked);
+    async explainRequest({ ref: requested, ...request }, context) {
+      const ref = await refOf(callerOf(context), requested);
       try {
         const explained = await broker.explain({ ref, ...request });
         return {
@@ -84,15 +58,8 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
         return { problem: problemOf(fault) };
       }
     },
-    async batchGetConnections({ refs }, context) {
-      const caller = callerOf(context);
-      const outcomes = await eachOf(refs, async (asked) =>
-        shown((await connections.get(await refOf(caller, asked))).value),
-      );
-      return { results: outcomes.map((outcome, i) => getResultOf(refs[i], outcome)) };
-    },
-    async listConnections({ environment: asked, filter, ...request }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async listConnections({ environment: requested, filter, ...request }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const { integrations = [], id = "", tags = {}, states = [], search = "" } = filter ?? {};
       const query = { environment, integrations, id, tags, states, search };
       const { items, next } = await listing.list(query, { ...pageOf(request), maxBytes: maxPageBytes });
@@ -106,32 +73,15 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
       return { connection: await shown(await connections.update({ ref, expectedRevision, ...change }, caller)) };
     },
     async updateMetadata(request, context) {
-      return { connection: await updateMetadata(callerOf(context), request) };
+      return { connection: await calls.updateMetadata(callerOf(context), request) };
     },
-    async batchUpdateMetadata({ updates }, context) {
+    async deleteConnection({ ref: requested, expectedRevision }, context) {
       const caller = callerOf(context);
-      const outcomes = await eachOf(updates, async (update) => {
-        requireValid(UpdateMetadataRequestSchema, update);
-        return updateMetadata(caller, update);
-      });
-      return { results: outcomes.map((outcome, i) => getResultOf(updates[i]?.ref, outcome)) };
-    },
-    async deleteConnection({ ref: asked, expectedRevision }, context) {
-      const caller = callerOf(context);
-      await connections.delete({ ref: await refOf(caller, asked), expectedRevision }, caller.keyId);
+      await connections.delete({ ref: await refOf(caller, requested), expectedRevision }, caller.keyId);
       return {};
     },
-    async batchDeleteConnections({ deletions }, context) {
-      const caller = callerOf(context);
-      const outcomes = await eachOf(deletions, async (deletion) => {
-        requireValid(DeleteConnectionRequestSchema, deletion);
-        const { ref: asked, expectedRevision } = deletion;
-        await connections.delete({ ref: await refOf(caller, asked), expectedRevision }, caller.keyId);
-      });
-      return { results: outcomes.map(({ fault }, i) => ({ ...named(deletions[i]?.ref), ...problemIn(fault) })) };
-    },
-    async *watchConnections({ environment: asked, integration, fromRevision, changesOnly }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async *watchConnections({ environment: requested, integration, fromRevision, changesOnly }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const under = integration === "" ? [environment] : [environment, integration];
       const request = { under, from: Number(fromRevision), changesOnly, ...watcherOf(context) };
       for await (const step of feeds.connections(request)) {
@@ -145,14 +95,6 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
     },
   };
 };
-
-const named = (ref: ConnectionRef | undefined) => (ref === undefined ? {} : { ref });
-const problemIn = (fault: Fault | undefined) => (fault === undefined ? {} : { problem: problemOf(fault) });
-
-const getResultOf = (ref: ConnectionRef | undefined, outcome: BatchOutcome<Connection>) =>
-  outcome.fault === undefined
-    ? { ...named(ref), connection: outcome.value }
-    : { ...named(ref), ...problemIn(outcome.fault) };
 
 function changeOf(
   connection: Connection,

@@ -29,8 +29,8 @@ export const environmentService = ({
     if (environment === undefined) throw new Error("a validated request names its environment");
     const paths = updateMask?.paths ?? [];
     const settings = settingsOf(environment, paths.length === 0 ? Object.keys(settable) : paths);
-    const asked = { name: environment.name, settings, expectedRevision };
-    return { environment: await environments.update(asked, callerOf(context).keyId) };
+    const requested = { name: environment.name, settings, expectedRevision };
+    return { environment: await environments.update(requested, callerOf(context).keyId) };
   },
   async deleteEnvironment({ name, expectedRevision }, context) {
     await environments.delete({ name, expectedRevision }, callerOf(context).keyId);
@@ -49,13 +49,13 @@ export const environmentService = ({
     await access.revoke({ id, expectedRevision }, callerOf(context).keyId);
     return {};
   },
-  async listSigningSecrets({ environment: asked, reveal }, context) {
-    const environment = await environments.of(callerOf(context), asked);
+  async listSigningSecrets({ environment: requested, reveal }, context) {
+    const environment = await environments.of(callerOf(context), requested);
     return { secrets: [...(await signingSecrets.list(environment, { reveal }))] };
   },
-  async rotateSigningSecret({ environment: asked, overlap }, context) {
+  async rotateSigningSecret({ environment: requested, overlap }, context) {
     const caller = callerOf(context);
-    const environment = await environments.of(caller, asked);
+    const environment = await environments.of(caller, requested);
     const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
     return { secret: await signingSecrets.rotate({ environment, overlapMs }, caller.keyId) };
   },

@@ -61,8 +61,8 @@ export const importMethods = (
       return { connection: shown, created };
     },
     async batchImportConnections({ connections: items, runHooks }, context) {
-      const asked = items.map((connection) => ({ connection, runHooks }));
-      return { results: await importItems(callerOf(context), asked) };
+      const requested = items.map((connection) => ({ connection, runHooks }));
+      return { results: await importItems(callerOf(context), requested) };
     },
     async *streamImportConnections(requests, context) {
       const caller = callerOf(context);

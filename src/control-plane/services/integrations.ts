@@ -47,17 +47,17 @@ export const integrationService = ({
       const environment = await environments.of(caller, integration.environment);
       return { integration: await shown(await integrations.create({ ...integration, environment }, caller.keyId)) };
     },
-    async getIntegration({ environment: asked, key, includeSecrets }, context) {
+    async getIntegration({ environment: requested, key, includeSecrets }, context) {
       const caller = callerOf(context);
-      const environment = await environments.of(caller, asked);
+      const environment = await environments.of(caller, requested);
       if (includeSecrets) requireScope(caller, Scope.CREDENTIALS_READ);
       const { value } = await integrations.get({ environment, key });
       const secrets = includeSecrets ? await integrations.secretsOf({ environment, key }) : undefined;
       const integration = await shown(value);
       return { integration: secrets === undefined ? integration : { ...integration, secrets } };
     },
-    async listIntegrations({ environment: asked, provider, ...request }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async listIntegrations({ environment: requested, provider, ...request }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const { items, next } = await integrations.list({ environment, provider }, pageOf(request));
       return { integrations: await Promise.all(items.map(shown)), nextPageToken: next };
     },
@@ -66,17 +66,17 @@ export const integrationService = ({
       const caller = callerOf(context);
       const environment = await environments.of(caller, integration.environment);
       const paths = updateMask?.paths ?? [];
-      const asked = { integration: { ...integration, environment }, paths, expectedRevision };
-      return { integration: await shown(await integrations.update(asked, caller)) };
+      const requested = { integration: { ...integration, environment }, paths, expectedRevision };
+      return { integration: await shown(await integrations.update(requested, caller)) };
     },
-    async deleteIntegration({ environment: asked, key, expectedRevision }, context) {
+    async deleteIntegration({ environment: requested, key, expectedRevision }, context) {
       const caller = callerOf(context);
-      const environment = await environments.of(caller, asked);
+      const environment = await environments.of(caller, requested);
       await integrations.delete({ environment, key, expectedRevision }, caller.keyId);
       return {};
     },
-    async *watchIntegrations({ environment: asked, fromRevision }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async *watchIntegrations({ environment: requested, fromRevision }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const request = { under: [environment], from: Number(fromRevision), changesOnly: false, ...watcherOf(context) };
       for await (const step of feeds.integrations(request)) {
         if (step.kind === "put") yield { event: { case: "put" as const, value: await shown(step.value) } };

@@ -9,12 +9,12 @@ export const logService = ({ audit, logs, environments }: Broker): ServiceImpl<t
   async getLog({ environment, id }, context) {
     return { log: await logs.get({ environment: await environments.of(callerOf(context), environment), id }) };
   },
-  async listLogs({ environment: asked, integration, connectionId, operation, failed, ...request }, context) {
+  async listLogs({ environment: requested, integration, connectionId, operation, failed, ...request }, context) {
     if (connectionId !== "" && integration === "") {
       const message = "must be given with connection_id, which names a connection of one integration";
       throw new Fault("invalid_body", "the filter is not valid", { mistakes: [{ path: ["integration"], message }] });
     }
-    const environment = await environments.of(callerOf(context), asked);
+    const environment = await environments.of(callerOf(context), requested);
     const filter = { environment, integration, connectionId, operation, failed };
     const { items, next } = await logs.list(filter, { ...pageOf(request), maxBytes: maxPageBytes });
     return { logs: [...items], nextPageToken: next };

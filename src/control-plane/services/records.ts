@@ -19,8 +19,8 @@ export const recordMethods = ({
   records,
   environments,
 }: Pick<Broker, "records" | "environments">): Pick<ServiceImpl<typeof SyncService>, "listRecords" | "pruneRecords"> => {
-  async function named(asked: RecordModelName, context: HandlerContext): Promise<RecordsOf> {
-    const { connection, model, variant } = asked;
+  async function named(requested: RecordModelName, context: HandlerContext): Promise<RecordsOf> {
+    const { connection, model, variant } = requested;
     if (connection === undefined) throw new Error("a validated request names its connection");
     const environment = await environments.of(callerOf(context), connection.environment);
     return { connection: { ...connection, environment }, model, variant };

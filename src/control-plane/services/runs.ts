@@ -12,22 +12,22 @@ type RunMethods = Pick<ServiceImpl<typeof SyncService>, "listRuns" | "getRun" | 
 
 /** The methods of the sync service for runs of scripts, actions included. */
 export const runMethods = ({ runs, actions, environments }: Broker): RunMethods => ({
-  async listRuns({ environment: asked, integration, connectionId, script, states, ...request }, context) {
+  async listRuns({ environment: requested, integration, connectionId, script, states, ...request }, context) {
     if (connectionId !== "" && integration === "") {
       const message = "must be given with connection_id, which names a connection of one integration";
       throw new Fault("invalid_body", "the filter is not valid", { mistakes: [{ path: ["integration"], message }] });
     }
-    const environment = await environments.of(callerOf(context), asked);
+    const environment = await environments.of(callerOf(context), requested);
     const filter = { environment, integration, connectionId, script, states };
     const { items, next } = await runs.list(filter, pageOf(request));
     return { runs: [...items], nextPageToken: next };
   },
-  async getRun({ environment: asked, id }, context) {
-    return { run: await runs.get({ environment: await environments.of(callerOf(context), asked), id }) };
+  async getRun({ environment: requested, id }, context) {
+    return { run: await runs.get({ environment: await environments.of(callerOf(context), requested), id }) };
   },
-  async cancelRun({ environment: asked, id }, context) {
+  async cancelRun({ environment: requested, id }, context) {
     const caller = callerOf(context);
-    return { run: await runs.cancel({ environment: await environments.of(caller, asked), id }, caller.keyId) };
+    return { run: await runs.cancel({ environment: await environments.of(caller, requested), id }, caller.keyId) };
   },
   async runAction({ connection, name, input: given, async: isAsync }, context) {
     const ref = await connectionRefOf(environments, connection, context);

@@ -20,15 +20,15 @@ export const syncService = (broker: Broker): ServiceImpl<typeof SyncService> => 
     ...scriptMethods(broker),
     ...runMethods(broker),
     ...recordMethods(broker),
-    async listSyncs({ environment: asked, integration, connectionId, names, ...request }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async listSyncs({ environment: requested, integration, connectionId, names, ...request }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const filter = { environment, integration, connectionId, names };
       const { items, next } = await syncs.list(filter, pageOf(request));
       return { syncs: [...items], nextPageToken: next };
     },
-    async triggerSync({ environment: asked, integration, connectionId, names, mode }, context) {
+    async triggerSync({ environment: requested, integration, connectionId, names, mode }, context) {
       const caller = callerOf(context);
-      const environment = await environments.of(caller, asked);
+      const environment = await environments.of(caller, requested);
       const runIds = await syncs.trigger({ environment, integration, connectionId, names, mode }, caller.keyId);
       return { runIds: [...runIds] };
     },

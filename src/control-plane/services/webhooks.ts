@@ -20,11 +20,11 @@ export const webhookService = (broker: Broker): WebhookMethods => {
 
   return {
     async listNotifications(
-      { environment: asked, integration, connectionId, unmatched, since, until, ...request },
+      { environment: requested, integration, connectionId, unmatched, since, until, ...request },
       context,
     ) {
       requireIntegration({ integration, connectionId });
-      const environment = await environments.of(callerOf(context), asked);
+      const environment = await environments.of(callerOf(context), requested);
       const filter = {
         ...{ environment, integration, connectionId, unmatched },
         sinceMs: msOf(since),
@@ -33,57 +33,57 @@ export const webhookService = (broker: Broker): WebhookMethods => {
       const { items, next } = await notifications.list(filter, { ...pageOf(request), maxBytes: maxPageBytes });
       return { notifications: [...items], nextPageToken: next };
     },
-    async getNotification({ environment: asked, id }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async getNotification({ environment: requested, id }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const notification = await notifications.get({ environment, id });
       return { notification, forwards: [...(await forwards.ofNotification(environment, id))] };
     },
-    async *watchNotifications({ environment: asked, integration }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async *watchNotifications({ environment: requested, integration }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       for await (const step of feeds.webhooks({ environment, integration, ...watcherOf(context) }))
         yield { event: step };
     },
-    async listForwards({ environment: asked, filter = anyForward, ...request }, context) {
+    async listForwards({ environment: requested, filter = anyForward, ...request }, context) {
       requireIntegration(filter);
-      const environment = await environments.of(callerOf(context), asked);
+      const environment = await environments.of(callerOf(context), requested);
       const { items, next } = await forwards.list(
         { environment, filter },
         { ...pageOf(request), maxBytes: maxPageBytes },
       );
       return { forwards: [...items], nextPageToken: next };
     },
-    async getForward({ environment: asked, id }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async getForward({ environment: requested, id }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       const { forward, attempts } = await forwards.get({ environment, id });
       return { forward, attempts: [...attempts] };
     },
-    async replayForwards({ environment: asked, ids, filter }, context) {
+    async replayForwards({ environment: requested, ids, filter }, context) {
       if ((ids.length === 0) === (filter === undefined)) {
         throw new Fault("invalid_body", "say which forwards: by ids, or by a filter, and not by both");
       }
       if (filter !== undefined) requireIntegration(filter);
       const caller = callerOf(context);
-      const environment = await environments.of(caller, asked);
+      const environment = await environments.of(caller, requested);
       const { replayed, refused } = await forwards.replay({ environment, ids, filter }, caller.keyId);
       const problems = [...refused].map(([id, fault]) => [id, problemOf(fault)] as const);
       return { replayed: BigInt(replayed), refused: Object.fromEntries(problems) };
     },
-    async listDestinations({ environment: asked }, context) {
-      const environment = await environments.of(callerOf(context), asked);
+    async listDestinations({ environment: requested }, context) {
+      const environment = await environments.of(callerOf(context), requested);
       return { destinations: [...broker.destinationsOf(environment)] };
     },
-    async resumeDestination({ environment: asked, url }, context) {
+    async resumeDestination({ environment: requested, url }, context) {
       const caller = callerOf(context);
-      const environment = await environments.of(caller, asked);
+      const environment = await environments.of(caller, requested);
       await destinations.resume({ environment, url }, caller.keyId);
       return { destination: broker.destinationsOf(environment).find((one) => one.url === url) };
     },
-    async sendTestNotification({ environment: asked, integration, headers, body }, context) {
-      const receiver = await receiverOf(await environments.of(callerOf(context), asked), integration);
+    async sendTestNotification({ environment: requested, integration, headers, body }, context) {
+      const receiver = await receiverOf(await environments.of(callerOf(context), requested), integration);
       return { notification: await webhooks.accept(receiver, receivedOf(headers, body)) };
     },
-    async explainWebhook({ environment: asked, integration, headers, body }, context) {
-      const receiver = await receiverOf(await environments.of(callerOf(context), asked), integration);
+    async explainWebhook({ environment: requested, integration, headers, body }, context) {
+      const receiver = await receiverOf(await environments.of(callerOf(context), requested), integration);
       const { rule, field, matches, fault } = await webhooks.explain(receiver, receivedOf(headers, body));
       return { matchedRule: rule, field, matches: [...matches], ...(fault && { problem: problemOf(fault) }) };
     },

@@ -1,0 +1,64 @@
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { Broker } from "../../broker/broker.ts";
+import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
+import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
+import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
+import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
+import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
+import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
+import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
+import type { RequireValid } from "../server/validate.ts";
+import { channelService } from "./channels.ts";
+import { connectSessionService } from "./connect-sessions.ts";
+import { connectionService } from "./connections.ts";
+import { environmentService } from "./environments.ts";
+import { integrationService } from "./integrations.ts";
+import { logService } from "./logs.ts";
+import { providerService } from "./providers.ts";
+import { storeService } from "./store.ts";
+import { syncService } from "./syncs.ts";
+import { webhookService } from "./webhooks.ts";
+
+/** All services of the control plane. A method without an implementation returns `not_implemented`. */
+export const services: readonly DescService[] = [
+  ChannelService,
+  ConnectSessionService,
+  ConnectionService,
+  EnvironmentService,
+  IntegrationService,
+  LogService,
+  ProviderService,
+  StoreService,
+  SyncService,
+  WebhookService,
+];
+
+/** A service with its implementation. */
+export interface ServedService {
+  readonly register: (router: ConnectRouter) => void;
+  readonly methods: readonly DescMethod[];
+}
+
+/** A method that the proto lacks is a compile error. */
+const serve = <S extends DescService>(service: S, methods: ServiceImpl<S>): ServedService => ({
+  register: (router) => void router.service(service, methods),
+  methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
+});
+
+/** Implements the services with a broker. */
+export const implementServices = (broker: Broker, requireValid: RequireValid): readonly ServedService[] => [
+  serve(EnvironmentService, environmentService(broker)),
+  serve(ProviderService, providerService(broker)),
+  serve(IntegrationService, integrationService(broker)),
+  serve(ConnectionService, connectionService(broker, requireValid)),
+  serve(ChannelService, channelService(broker)),
+  serve(SyncService, syncService(broker)),
+  serve(ConnectSessionService, connectSessionService(broker)),
+  serve(LogService, logService(broker)),
+  serve(StoreService, storeService(broker)),
+  serve(WebhookService, webhookService(broker)),
+];
