@@ -5,7 +5,7 @@ import type { Connections } from "../broker/connections/connections.ts";
 import type { Integrations } from "../broker/setup/integrations.ts";
 import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { UndeclaredAlias } from "./check-names.ts";
-import type { AliasConfig } from "./config.ts";
+import type { AliasConfig } from "./doors.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 
 interface AliasCheck {

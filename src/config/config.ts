@@ -1,4 +1,3 @@
-import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/http/listener.ts";
 import type { LogLevel } from "../base/log.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";
@@ -7,21 +6,19 @@ import type { TracingConfig } from "../tracing/tracing.ts";
 import { refuseSharedKeys } from "./check-keys.ts";
 import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-names.ts";
 import { declaredIn } from "./declare.ts";
-import type { ConfigFile } from "./file.ts";
+import { type AliasConfig, type DoorsConfig, doorsOf } from "./doors.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
+import { limitsOf, relayOf, type SizeLimits } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { emptyFile, readConfigFile } from "./read-file.ts";
 import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
-import { type TracingVariable, tracingOf } from "./tracing.ts";
+import { tracingOf } from "./tracing.ts";
 import { describeUnreadable } from "./unreadable.ts";
 import {
   allowPrivateOf,
-  choice,
-  durationOf,
-  optionalChoice,
   originsOf,
   pinned,
   publicUrlOf,
@@ -31,59 +28,26 @@ import {
   storeOf,
 } from "./values.ts";
 import { checkVariableNames } from "./variable-names.ts";
-import { type VariableName, variables } from "./variables.ts";
+import { createVariableReader, type VariableReader } from "./variable-reader.ts";
+import type { VariableName } from "./variables.ts";
 import { type WebhookConfig, webhooksOf } from "./webhooks.ts";
 
 export { ConfigMistakes } from "./mistakes.ts";
 
-export type DoorName = "data" | "public" | "control" | "ops";
-
-export interface DoorConfig {
-  readonly address: ListenAddress;
-  readonly tls: ListenerTls | undefined;
-}
-
-/** An address of its own for one connection, for programs that can set neither headers nor a path. */
-export interface AliasConfig {
-  readonly name: string;
-  readonly environment: string;
-  readonly integration: string;
-  readonly connection: string;
-  /** Beside `<name>.localhost` on the data door. */
-  readonly address: ListenAddress | undefined;
-}
-
-export interface SizeLimits {
-  readonly jsonBodyBytes: number;
-  /** Of a webhook that comes in. */
-  readonly webhookBodyBytes: number;
-  readonly rpcMessageBytes: number;
-  readonly headBytes: number;
-  readonly headLines: number;
-  readonly pathBytes: number;
-  /** Open at once, at each door. */
-  readonly connections: Readonly<Record<DoorName, number>>;
-}
-
 export interface Config {
-  readonly doors: {
-    readonly data: DoorConfig;
-    readonly public: DoorConfig | undefined;
-    readonly control: DoorConfig;
-    readonly ops: DoorConfig;
-  };
-  /** Without a slash at its end; undefined: the data door's address. */
+  readonly doors: DoorsConfig;
+  /** Without a trailing slash; undefined: the address of the data door. */
   readonly publicUrl: string | undefined;
   readonly store: StoreLocation;
   readonly sealKeys: readonly SealKeyConfig[];
   readonly secretKey: string | undefined;
   readonly adminKey: string | undefined;
-  /** Of the environment `dev`: where its forwards go, and what signs them. */
+  /** Forward URL and signing secret of the environment `dev`. */
   readonly forwardUrl: string | undefined;
   readonly forwardSecret: string | undefined;
-  /** Of the same environment: whose pages may use the browser routes. */
+  /** Origins whose pages may use the browser routes of the environment `dev`. */
   readonly allowedOrigins: readonly string[] | undefined;
-  /** `host:port` and `http://host:port` of providers that are private. */
+  /** `host:port` and `http://host:port` of providers with a private address. */
   readonly allowPrivate: readonly string[];
   /** PEM. */
   readonly providerCa: string | undefined;
@@ -93,14 +57,14 @@ export interface Config {
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
-  /** Undefined: what is listened on, `localhost` and the public URL's host. */
+  /** Undefined: the listeners' hosts, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
-  /** Ordinary requests to providers do without `node:http`. */
+  /** Ordinary requests to providers skip `node:http`. */
   readonly fastLane: boolean;
   readonly graceMs: number;
-  /** Of the grace period: how long WebSockets and event streams may go on. */
+  /** The part of the grace period in which WebSockets and event streams may continue. */
   readonly streamGraceMs: number;
-  /** Of the grace period: how long everything is served though we are not ready. */
+  /** The part of the grace period in which all requests are served although we are not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
@@ -108,11 +72,11 @@ export interface Config {
   /** Undefined: no spans. */
   readonly tracing: TracingConfig | undefined;
   readonly configFile: string | undefined;
-  /** Where the customer's scripts lie; undefined: there are none. */
+  /** The folder of the customer's scripts; undefined if there is none. */
   readonly scriptsFolder: string | undefined;
   readonly scripts: ScriptsConfig;
   readonly declared: DeclaredSetup;
-  /** What is allowed and probably not meant. */
+  /** Settings that are allowed, but probably not intended. */
   readonly warnings: readonly string[];
 }
 
@@ -121,59 +85,17 @@ interface ConfigSource {
   readonly files: FileReader;
 }
 
-export const defaultLimits: SizeLimits = {
-  jsonBodyBytes: 512 * 1024,
-  rpcMessageBytes: 4 * 1024 * 1024,
-  headBytes: 16 * 1024,
-  headLines: 200,
-  pathBytes: 8 * 1024,
-  webhookBodyBytes: 5 * 1024 * 1024,
-  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256 },
-};
-
-/** The whole configuration, or every mistake in it. */
+/** Returns the whole configuration. Throws a `ConfigMistakes` with every mistake in it. */
 export function parseConfig({ env, files }: ConfigSource): Config {
   const mistakes: string[] = [];
   const warnings: string[] = [];
   const refuse = (message: string) => void mistakes.push(message);
+  const warn = (message: string) => void warnings.push(message);
   const secrets = createSecretSource({ env, files });
-  const text = (name: VariableName) => env[name]?.trim() || undefined;
+  const variables = createVariableReader({ env, secrets, refuse });
+  const { text, secret, duration } = variables;
 
-  function withTwin(name: TracingVariable) {
-    const row = variables.find((one) => one.name === name);
-    const twin = row !== undefined && "twin" in row ? row.twin : undefined;
-    const ofTwin = twin === undefined ? undefined : env[twin]?.trim() || undefined;
-    return ofTwin === undefined ? { name, value: text(name) } : { name: twin ?? name, value: ofTwin };
-  }
-
-  function secret(name: VariableName): string | undefined {
-    const file = env[`${name}_FILE`];
-    if (file === undefined || file === "") return env[name] || undefined;
-    if (env[name]) refuse(`${name} and ${name}_FILE are both set; one of them must go`);
-    const outcome = secrets.fromFile(file);
-    if ("value" in outcome) return outcome.value;
-    refuse(`${name}_FILE: ${outcome.mistake}`);
-    return undefined;
-  }
-
-  function door(name: VariableName, fallback: string | undefined): ListenAddress | undefined {
-    // Not trimmed: `8080 ` is a mistake to be told of, not to be guessed at.
-    const written = env[name] || fallback;
-    if (written === undefined || written === "off") return undefined;
-    const address = parseListenAddress(written);
-    if (address === undefined) refuse(`${name}: ${JSON.stringify(written)} must be host:port, :port or unix:/path`);
-    return address;
-  }
-
-  const duration = (name: VariableName, fallback: string) => durationOf({ name, text: text(name) ?? fallback, refuse });
-
-  checkVariableNames(env, { refuse, warn: (message) => void warnings.push(message) });
-  const addresses = {
-    data: door("LATCHKEY_DATA_LISTEN", "127.0.0.1:3003"),
-    public: door("LATCHKEY_PUBLIC_LISTEN", undefined),
-    control: door("LATCHKEY_CONTROL_LISTEN", "127.0.0.1:3004"),
-    ops: door("LATCHKEY_OPS_LISTEN", "127.0.0.1:3005"),
-  };
+  checkVariableNames(env, { refuse, warn });
   const configFile = text("LATCHKEY_CONFIG");
   const read = configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse });
   const { file } = read;
@@ -181,42 +103,14 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const declared = declaredIn({ file, secrets, refuse });
   refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
-  const aliases = aliasesOf({ file, refuse });
-  checkSamePort(
-    [
-      ...Object.entries(addresses).map(([name, address]) => ({ name: `the ${name} door`, address })),
-      ...aliases.map(({ name, address }) => ({ name: `the alias "${name}"`, address })),
-    ],
-    refuse,
-  );
-  const doors = Object.fromEntries(
-    Object.entries(addresses).map(([name, address]) => [
-      name,
-      address && { address, tls: tlsOf({ file, door: name as DoorName, files, refuse }) },
-    ]),
-  ) as unknown as Config["doors"];
-
   const config: Config = {
-    doors,
-    publicUrl: publicUrlOf({
-      text: text("LATCHKEY_PUBLIC_URL"),
-      refuse,
-      warn: (message) => void warnings.push(message),
-    }),
+    ...doorsOf({ variables, file, files, refuse }),
+    ...pinnedSetup(variables, refuse),
+    publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     store: storeOf({ text: secret("LATCHKEY_STORE")?.trim() ?? "level:./.latchkey", refuse }),
     sealKeys: sealKeysOf({ text: secret("LATCHKEY_SEAL_KEYS"), refuse }),
-    secretKey: pinned({ name: "LATCHKEY_SECRET_KEY", value: secret("LATCHKEY_SECRET_KEY"), refuse }),
-    adminKey: pinned({ name: "LATCHKEY_ADMIN_KEY", value: secret("LATCHKEY_ADMIN_KEY"), refuse }),
-    forwardUrl: forwardUrlOf({ name: "LATCHKEY_FORWARD_URL", value: text("LATCHKEY_FORWARD_URL"), refuse }),
-    allowedOrigins: originsOf({ text: text("LATCHKEY_ALLOWED_ORIGINS"), refuse }),
-    forwardSecret: forwardSecretOf({
-      name: "LATCHKEY_FORWARD_SECRET",
-      value: secret("LATCHKEY_FORWARD_SECRET"),
-      refuse,
-    }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
-    aliases,
     undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse }),
@@ -226,21 +120,14 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
-    fastLane:
-      choice({ name: "LATCHKEY_FAST_LANE", text: text("LATCHKEY_FAST_LANE") ?? "on", of: ["on", "off"], refuse }) ===
-      "on",
+    fastLane: variables.choice("LATCHKEY_FAST_LANE", ["on", "off"], "on") === "on",
     graceMs: duration("LATCHKEY_GRACE", "25s"),
     streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),
     drainDelayMs: duration("LATCHKEY_DRAIN_DELAY", "0s"),
-    logLevel: choice({ name: "LATCHKEY_LOG_LEVEL", text: text("LATCHKEY_LOG_LEVEL") ?? "info", of: logLevels, refuse }),
-    logFormat: optionalChoice({
-      name: "LATCHKEY_LOG_FORMAT",
-      text: text("LATCHKEY_LOG_FORMAT"),
-      of: logFormats,
-      refuse,
-    }),
+    logLevel: variables.choice("LATCHKEY_LOG_LEVEL", logLevels, "info"),
+    logFormat: variables.optionalChoice("LATCHKEY_LOG_FORMAT", logFormats),
     limits: limitsOf(file),
-    tracing: tracingOf({ text: withTwin, files, refuse, warn: (message) => void warnings.push(message) }),
+    tracing: tracingOf({ text: variables.mostSpecific, files, refuse, warn }),
     configFile,
     scriptsFolder: text("LATCHKEY_SCRIPTS"),
     scripts: scriptsOf({ file, refuse }),
@@ -251,13 +138,31 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
   }
   if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {
-    refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, of which it is a part");
+    refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, which includes it");
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return Object.freeze(config);
 }
 
-/** What of the configuration file is applied when it changes while the sidecar runs. */
+type PinnedSetup = Pick<Config, "secretKey" | "adminKey" | "forwardUrl" | "forwardSecret" | "allowedOrigins">;
+
+/** Reads the variables that set keys, and settings of the environment `dev`. */
+function pinnedSetup({ text, secret }: VariableReader, refuse: Refuse): PinnedSetup {
+  const key = (name: VariableName) => pinned({ name, value: secret(name), refuse });
+  return {
+    secretKey: key("LATCHKEY_SECRET_KEY"),
+    adminKey: key("LATCHKEY_ADMIN_KEY"),
+    forwardUrl: forwardUrlOf({ name: "LATCHKEY_FORWARD_URL", value: text("LATCHKEY_FORWARD_URL"), refuse }),
+    forwardSecret: forwardSecretOf({
+      name: "LATCHKEY_FORWARD_SECRET",
+      value: secret("LATCHKEY_FORWARD_SECRET"),
+      refuse,
+    }),
+    allowedOrigins: originsOf({ text: text("LATCHKEY_ALLOWED_ORIGINS"), refuse }),
+  };
+}
+
+/** The parts of the configuration file that are applied without a restart when the file changes. */
 export interface Changeable {
   readonly declared: DeclaredSetup;
   readonly proxy: ProxyLimits;
@@ -286,66 +191,6 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
 const logLevels = ["debug", "info", "warn", "error"] as const;
 const logFormats = ["json", "pretty"] as const;
 
-interface Listening {
-  readonly name: string;
-  readonly address: ListenAddress | undefined;
-}
-
-function checkSamePort(all: readonly Listening[], refuse: Refuse): void {
-  const taken = new Map<string, string>();
-  for (const { name, address } of all) {
-    if (address === undefined || (address.kind === "tcp" && address.port === 0)) continue;
-    const at = address.kind === "tcp" ? `${address.host}:${address.port}` : address.path;
-    const other = taken.get(at);
-    if (other !== undefined) refuse(`${other} and ${name} would both listen on ${at}`);
-    taken.set(at, name);
-  }
-}
-
-function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
-  return {
-    jsonBodyBytes: limits.json_body_bytes ?? defaultLimits.jsonBodyBytes,
-    rpcMessageBytes: limits.rpc_message_bytes ?? defaultLimits.rpcMessageBytes,
-    headBytes: limits.head_bytes ?? defaultLimits.headBytes,
-    headLines: limits.head_lines ?? defaultLimits.headLines,
-    pathBytes: limits.path_bytes ?? defaultLimits.pathBytes,
-    webhookBodyBytes: limits.webhook_body_bytes ?? defaultLimits.webhookBodyBytes,
-    connections: {
-      data: limits.connections?.data ?? defaultLimits.connections.data,
-      public: limits.connections?.public ?? defaultLimits.connections.public,
-      control: limits.connections?.control ?? defaultLimits.connections.control,
-      ops: limits.connections?.ops ?? defaultLimits.connections.ops,
-    },
-  };
-}
-
-export const defaultRelay: UpstreamLimits = {
-  connectMs: 10_000,
-  answerMs: 120_000,
-  idleMs: 300_000,
-  perOrigin: 1_024,
-  waitingPerOrigin: 1_024,
-};
-
-const relayOf = ({ proxy = {} }: ConfigFile): UpstreamLimits => ({
-  connectMs: proxy.connect_ms ?? defaultRelay.connectMs,
-  answerMs: proxy.answer_ms ?? defaultRelay.answerMs,
-  idleMs: proxy.idle_ms ?? defaultRelay.idleMs,
-  perOrigin: proxy.requests_per_host ?? defaultRelay.perOrigin,
-  waitingPerOrigin: proxy.waiting_per_host ?? defaultRelay.waitingPerOrigin,
-});
-
-function aliasesOf({ file, refuse }: { file: ConfigFile; refuse: Refuse }): AliasConfig[] {
-  const aliases = file.aliases ?? [];
-  return aliases.map(({ name, environment, integration, connection, listen }, i) => {
-    const address = listen === undefined ? undefined : parseListenAddress(listen);
-    if (listen !== undefined && address === undefined) {
-      refuse(`aliases.${i}.listen: ${JSON.stringify(listen)} must be host:port, :port or unix:/path`);
-    }
-    return { name, environment, integration, connection, address };
-  });
-}
-
 interface CaSource {
   readonly path: string | undefined;
   readonly files: FileReader;
@@ -362,30 +207,4 @@ function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
     refuse(`LATCHKEY_PROVIDER_CA: ${describeUnreadable(path, error)}`);
   }
   return undefined;
-}
-
-interface TlsSource {
-  readonly file: ConfigFile;
-  readonly door: DoorName;
-  readonly files: FileReader;
-  readonly refuse: Refuse;
-}
-
-function tlsOf({ file, door, files, refuse }: TlsSource): ListenerTls | undefined {
-  const paths = file.tls?.[door];
-  if (paths === undefined) return undefined;
-  const read = (field: keyof typeof paths & string, path: string): string => {
-    try {
-      return files.read(path).text;
-    } catch (error) {
-      refuse(`tls.${door}.${field}: ${describeUnreadable(path, error)}`);
-      return "";
-    }
-  };
-  return {
-    cert: read("cert", paths.cert),
-    key: read("key", paths.key),
-    clientCa: paths.client_ca === undefined ? undefined : read("client_ca", paths.client_ca),
-    clientNames: paths.client_names,
-  };
 }

@@ -38,7 +38,7 @@ export function refuseForwardTwice({
   const dev = environments.find(({ name }) => name === defaultEnvironment);
   const isPinned = signingSecrets.some(({ environment }) => environment === defaultEnvironment);
   const both = (variable: string, field: string) =>
-    refuse(`${variable} and ${field} of the environment "${defaultEnvironment}" are both set; one of them must go`);
+    refuse(`${variable} and ${field} of the environment "${defaultEnvironment}" are both set; remove one of them`);
   if (env["LATCHKEY_FORWARD_URL"]?.trim() && dev !== undefined && dev.forwardUrl !== "") {
     both("LATCHKEY_FORWARD_URL", "forward.url");
   }

@@ -5,7 +5,8 @@ import { describeListener, type ListenAddress, listen } from "../base/http/liste
 import { fitOpenFiles, openFilesLimit } from "../base/http/open-files.ts";
 import { certificateEndMs } from "../base/http/tls.ts";
 import type { World } from "../base/world.ts";
-import type { Config, DoorConfig, DoorName } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
+import type { DoorConfig, DoorName } from "../config/doors.ts";
 import type { Door } from "../data-plane/server/door.ts";
 import { createAllowedHosts, ownOrigins } from "./hosts.ts";
 import { StartFailure } from "./start-failure.ts";

@@ -8,7 +8,7 @@ import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import { createRareWarning } from "../../../src/base/rare-warning.ts";
 import type { Access } from "../../../src/broker/setup/access.ts";
 import type { WebhookAnswer, WebhookReceipt } from "../../../src/broker/webhooks/webhooks.ts";
-import { defaultLimits } from "../../../src/config/config.ts";
+import { defaultLimits } from "../../../src/config/limits.ts";
 import { challengeAnswer } from "../../../src/core/notifications/challenge.ts";
 import { readingOf } from "../../../src/core/notifications/reading.ts";
 import { webhookRoutes } from "../../../src/data-plane/api/webhook-routes.ts";

@@ -8,7 +8,7 @@ import { createMetrics, type Metrics } from "../../../src/base/metrics/metrics.t
 import { createRareWarning } from "../../../src/base/rare-warning.ts";
 import type { Access } from "../../../src/broker/setup/access.ts";
 import type { WebhookAnswer, WebhookReceipt } from "../../../src/broker/webhooks/webhooks.ts";
-import { defaultLimits } from "../../../src/config/config.ts";
+import { defaultLimits } from "../../../src/config/limits.ts";
 import { webhookRoutes } from "../../../src/data-plane/api/webhook-routes.ts";
 import { createDoor, type Door } from "../../../src/data-plane/server/door.ts";
 import { answersIn, head, openWire, say, statusOf } from "../../support/sidecar/door.ts";

@@ -11,7 +11,7 @@ import type { SendSmallRequest } from "../../../src/base/small-requests.ts";
 import type { World } from "../../../src/base/world.ts";
 import type { TokenEndpoint, TokenParties } from "../../../src/broker/tokens/token-endpoint.ts";
 import { createTokenEndpoint } from "../../../src/broker/tokens/token-requests.ts";
-import { defaultRelay } from "../../../src/config/config.ts";
+import { defaultRelay } from "../../../src/config/limits.ts";
 import { IntegrationSchema, IntegrationSecretsSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { createEgress } from "../../../src/relay/egress.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { ConfigMistakes, defaultLimits, parseChangeable, parseConfig } from "../../../src/config/config.ts";
+import { ConfigMistakes, parseChangeable, parseConfig } from "../../../src/config/config.ts";
+import { defaultLimits } from "../../../src/config/limits.ts";
 import { defaultWebhooks } from "../../../src/config/webhooks.ts";
 import { signingSecretOf } from "../../../src/core/notifications/webhook-signature.ts";
 import { sealKey } from "../../support/sidecar/harness.ts";
@@ -72,7 +73,7 @@ describe("by variables", () => {
   it("refuses a secret that is given twice, or a file that is not there", () => {
     const both = { LATCHKEY_FORWARD_SECRET: first, LATCHKEY_FORWARD_SECRET_FILE: "/secret" };
     expect(mistakes(() => read("{}", both, { "/secret": first }))).toEqual([
-      "LATCHKEY_FORWARD_SECRET and LATCHKEY_FORWARD_SECRET_FILE are both set; one of them must go",
+      "LATCHKEY_FORWARD_SECRET and LATCHKEY_FORWARD_SECRET_FILE are both set; remove one of them",
     ]);
     expect(mistakes(() => read("{}", { LATCHKEY_FORWARD_SECRET_FILE: "/none" })).join()).toMatch(
       /^LATCHKEY_FORWARD_SECRET_FILE: \/none cannot be read/,
@@ -85,15 +86,15 @@ describe("by variables", () => {
     const secret = { A: first, LATCHKEY_FORWARD_SECRET: second };
     for (const parse of [read, reread]) {
       expect(mistakes(() => parse(text, url))).toEqual([
-        'LATCHKEY_FORWARD_URL and forward.url of the environment "dev" are both set; one of them must go',
+        'LATCHKEY_FORWARD_URL and forward.url of the environment "dev" are both set; remove one of them',
       ]);
       const both = mistakes(() => parse(text, { A: first, LATCHKEY_FORWARD_SECRET_FILE: path }));
       expect(both).toContain(
-        'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; one of them must go',
+        'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; remove one of them',
       );
       expect(mistakes(() => parse("environments: [{ name: dev }]", { ...url, ...secret }))).toEqual([]);
       expect(mistakes(() => parse(text, secret))).toEqual([
-        'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; one of them must go',
+        'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; remove one of them',
       ]);
       expect(mistakes(() => parse(text.replace("dev", "prod"), { ...url, ...secret }))).toEqual([]);
     }
