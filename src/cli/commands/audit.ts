@@ -2,12 +2,9 @@ import type { Command } from "commander";
 import { AuditEventSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
-import { count } from "../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../terminal/paging.ts";
+import { listCommand } from "./command-kinds.ts";
 
-const defaultLimit = 100;
-
-interface AuditListOptions extends Extent {
+interface AuditListOptions {
   readonly actor?: string;
   readonly action?: string;
   readonly target?: string;
@@ -15,50 +12,29 @@ interface AuditListOptions extends Extent {
 
 /** Adds the `audit` commands. */
 export function addAudit(program: Command, act: Act): void {
-  const group = program.command("audit").summary("who did what to what");
-
-  group
+  const group = program.command("audit").summary("show the audit trail");
+  const list = group
     .command("list")
-    .option("--actor <key>", "only what this key did")
-    .option("--action <action>", "only this action, or all that begin with it and a dot: connection, connection.import")
-    .option("--target <target>", "only what was done to this, such as calendar/ada")
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("the trail, the newest first")
-    .action(
-      act(
-        async (
-          { client, output, environment },
-          { actor = "", action = "", target = "", limit, all }: AuditListOptions,
-        ) => {
-          const most = limit ?? (all === true ? undefined : defaultLimit);
-          let more = false;
-          await output.many({
-            schema: AuditEventSchema,
-            none: "no events",
-            pages: pagesOf({
-              maxPageSize: 1_000,
-              limit: most,
-              onMore: () => (more = true),
-              fetch: async (page) => {
-                const request = { environment, actor, action, target, ...page };
-                const { events, nextPageToken } = await client(LogService).listAuditEvents(request);
-                return { items: events, nextPageToken };
-              },
-            }),
-            columns: [
-              { title: "WHEN", text: ({ at }) => moment(at) },
-              { title: "WHO", text: ({ actor: who }) => who },
-              { title: "WHAT", text: (event) => event.action },
-              { title: "ENVIRONMENT", text: ({ environment: where }) => where },
-              { title: "TARGETS", text: ({ targets }) => summary(targets) },
-              { title: "FIELDS", text: ({ fields }) => fields.join(",") },
-            ],
-          });
-          if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-        },
-      ),
-    );
+    .summary("list audit events, newest first")
+    .option("--actor <key>", "only events of this key")
+    .option("--action <action>", "only this action or group of actions: connection.import, connection")
+    .option("--target <target>", "only events on this target, for example calendar/ada");
+  listCommand(list, act, {
+    schema: AuditEventSchema,
+    none: "no events",
+    defaultLimit: 100,
+    rpc: ({ client, environment }, page, { actor = "", action = "", target = "" }: AuditListOptions) =>
+      client(LogService).listAuditEvents({ environment, actor, action, target, ...page }),
+    items: ({ events }) => events,
+    columns: [
+      { title: "WHEN", text: ({ at }) => moment(at) },
+      { title: "WHO", text: ({ actor }) => actor },
+      { title: "WHAT", text: ({ action }) => action },
+      { title: "ENVIRONMENT", text: ({ environment }) => environment },
+      { title: "TARGETS", text: ({ targets }) => summary(targets) },
+      { title: "FIELDS", text: ({ fields }) => fields.join(",") },
+    ],
+  });
 }
 
 /** A bulk import has many targets: a table shows the first, `--json` all. */

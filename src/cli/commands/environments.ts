@@ -9,116 +9,118 @@ import {
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
-import { durationMs, listed, revision } from "../terminal/option-values.ts";
-import { pagesOf } from "../terminal/paging.ts";
+import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 
-interface EnvironmentOptions {
+interface EnvironmentOptions extends RevisionOption {
   readonly forwardUrl?: string;
   readonly secondaryForwardUrl?: string;
   readonly allowedOrigin?: readonly string[];
-  readonly expectedRevision?: bigint;
 }
 
 /** Adds the `environments` commands. */
 export function addEnvironments(program: Command, act: Act): void {
-  const group = program.command("environments").summary("deployments, kept apart from one another");
+  const group = program.command("environments").summary("manage environments, such as dev and prod");
+  addList(group, act);
+  addGet(group, act);
+  addCreate(group, act);
+  addUpdate(group, act);
+  addDelete(group, act);
+  addSecrets(group, act);
+  addRotateSecret(group, act);
+}
 
-  group
-    .command("list")
-    .summary("all environments; with an environment's key, its own alone")
-    .action(
-      act(async ({ client, output }) => {
-        const fetch = async (page: { readonly pageSize: number; readonly pageToken: string }) => {
-          const { environments, nextPageToken } = await client(EnvironmentService).listEnvironments(page);
-          return { items: environments, nextPageToken };
-        };
-        await output.many({
-          schema: EnvironmentSchema,
-          none: "no environments",
-          pages: pagesOf({ fetch, maxPageSize: 1_000 }),
-          columns: [
-            { title: "NAME", text: ({ name }) => name },
-            { title: "FORWARD URL", text: ({ forwardUrl }) => forwardUrl },
-            { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
-            { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
-          ],
-        });
-      }),
-    );
+function addList(group: Command, act: Act): void {
+  listCommand(group.command("list").summary("list environments; an environment's key sees only its own"), act, {
+    schema: EnvironmentSchema,
+    none: "no environments",
+    rpc: ({ client }, page) => client(EnvironmentService).listEnvironments(page),
+    items: ({ environments }) => environments,
+    columns: [
+      { title: "NAME", text: ({ name }) => name },
+      { title: "FORWARD URL", text: ({ forwardUrl }) => forwardUrl },
+      { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
+      { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
+    ],
+  });
+}
 
-  group
+function addGet(group: Command, act: Act): void {
+  const get = group
     .command("get")
-    .argument("[name]", "default: --environment, or the key's own")
-    .summary("one environment")
-    .action(
-      act(async ({ client, output, environment: own }, name?: string) => {
-        const { environment } = await client(EnvironmentService).getEnvironment({ name: name ?? own });
-        if (environment !== undefined) await output.one(EnvironmentSchema, environment);
-      }),
-    );
+    .summary("show an environment")
+    .argument("[name]", "name of the environment (default: --environment, or the key's own)");
+  objectCommand(get, act, EnvironmentSchema, async ({ client, environment: own }, name?: string) => {
+    const { environment } = await client(EnvironmentService).getEnvironment({ name: name ?? own });
+    return environment;
+  });
+}
 
-  withSettings(group.command("create"))
-    .argument("<name>", "lower-case letters, digits and dashes")
-    .summary("make an environment with nothing in it")
-    .action(
-      act(async ({ client, output }, name: string, { allowedOrigin = [], ...settings }: EnvironmentOptions) => {
-        const request = { name, allowedOrigins: [...allowedOrigin], ...settings };
-        const { environment } = await client(EnvironmentService).createEnvironment(request);
-        if (environment !== undefined) await output.one(EnvironmentSchema, environment);
-      }),
-    );
+function addCreate(group: Command, act: Act): void {
+  const create = withSettings(group.command("create"))
+    .summary("create an empty environment")
+    .argument("<name>", "lower-case letters, digits and dashes");
+  objectCommand(create, act, EnvironmentSchema, async ({ client }, name: string, given: EnvironmentOptions) => {
+    const { allowedOrigin = [], ...settings } = given;
+    const request = { name, allowedOrigins: [...allowedOrigin], ...settings };
+    return (await client(EnvironmentService).createEnvironment(request)).environment;
+  });
+}
 
-  withSettings(group.command("update"))
-    .argument("<name>")
-    .option("--no-allowed-origins", "allow no origin any more")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("change what is given, and nothing else")
-    .action(
-      act(
-        async ({ client, output }, name: string, given: EnvironmentOptions & { readonly allowedOrigins: boolean }) => {
-          const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
-          const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
-          const paths = [
-            ...(forwardUrl === undefined ? [] : ["forward_url"]),
-            ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
-            ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
-          ];
-          // An empty mask would mean all fields, and clear those that were not given.
-          if (paths.length === 0)
-            throw new UsageMistake("say what to change: --forward-url, --secondary-forward-url or --allowed-origin");
-          const { environment } = await client(EnvironmentService).updateEnvironment({
-            environment: {
-              name,
-              forwardUrl: forwardUrl ?? "",
-              secondaryForwardUrl: secondaryForwardUrl ?? "",
-              allowedOrigins: [...(allowedOrigins ?? [])],
-            },
-            updateMask: { paths },
-            expectedRevision,
-          });
-          if (environment !== undefined) await output.one(EnvironmentSchema, environment);
-        },
-      ),
-    );
+function addUpdate(group: Command, act: Act): void {
+  type UpdateOptions = EnvironmentOptions & { readonly allowedOrigins: boolean };
+  const update = withExpectedRevision(withSettings(group.command("update")))
+    .summary("change an environment; settings that you leave out stay the same")
+    .argument("<name>", "name of the environment")
+    .option("--no-allowed-origins", "remove all allowed origins");
+  objectCommand(update, act, EnvironmentSchema, async ({ client }, name: string, given: UpdateOptions) => {
+    const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
+    const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
+    const paths = [
+      ...(forwardUrl === undefined ? [] : ["forward_url"]),
+      ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
+      ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
+    ];
+    // An empty mask would mean all fields, and clear those that were not given.
+    if (paths.length === 0)
+      throw new UsageMistake("nothing to change: give --forward-url, --secondary-forward-url or --allowed-origin");
+    const { environment } = await client(EnvironmentService).updateEnvironment({
+      environment: {
+        name,
+        forwardUrl: forwardUrl ?? "",
+        secondaryForwardUrl: secondaryForwardUrl ?? "",
+        allowedOrigins: [...(allowedOrigins ?? [])],
+      },
+      updateMask: { paths },
+      expectedRevision,
+    });
+    return environment;
+  });
+}
 
-  group
-    .command("delete")
-    .argument("<name>")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("delete an environment that holds no integration any more, with its keys")
+function addDelete(group: Command, act: Act): void {
+  withExpectedRevision(group.command("delete"))
+    .summary("delete an environment and its keys; it must have no integrations")
+    .argument("<name>", "name of the environment")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: EnvironmentOptions) => {
+      act(async ({ client, output }, name: string, { expectedRevision = 0n }: RevisionOption) => {
         const answer = await client(EnvironmentService).deleteEnvironment({ name, expectedRevision });
         await output.done(DeleteEnvironmentResponseSchema, answer, `deleted environment ${name}`);
       }),
     );
+}
 
+interface RevealOption {
+  readonly reveal?: boolean;
+}
+
+function addSecrets(group: Command, act: Act): void {
   group
     .command("secrets")
-    .argument("[name]", "default: --environment, or the only one there is")
-    .option("--reveal", "show the secrets themselves")
-    .summary("what signs an environment's forwards now, the newest first")
+    .summary("list the secrets that sign an environment's forwards, newest first")
+    .argument("[name]", secretOwner)
+    .option("--reveal", "show the secret values")
     .action(
       act(async ({ client, output, environment: own }, name: string | undefined, { reveal = false }: RevealOption) => {
         const request = { environment: name ?? own, reveal };
@@ -138,15 +140,26 @@ export function addEnvironments(program: Command, act: Act): void {
         });
       }),
     );
+}
 
+interface RotationOptions extends RevealOption {
+  readonly overlap?: number;
+}
+
+function addRotateSecret(group: Command, act: Act): void {
   group
     .command("rotate-secret")
-    .argument("[name]", "default: --environment, or the only one there is")
-    .option("--overlap <duration>", "how long the former goes on signing, 0s for no longer; default: 24h", durationMs)
+    .summary("create a new signing secret; the previous one also signs for a while")
+    .argument("[name]", secretOwner)
+    .option(
+      "--overlap <duration>",
+      "how long the previous secret also signs; 0s stops it at once (default: 24h)",
+      durationMs,
+    )
     .option("--reveal", "show the new secret")
-    .summary("make a new secret that signs an environment's forwards, beside the former for a while")
     .action(
-      act(async ({ client, output, environment: own }, name: string | undefined, { reveal, overlap }: Rotation) => {
+      act(async ({ client, output, environment: own }, name: string | undefined, given: RotationOptions) => {
+        const { reveal, overlap } = given;
         const { secret } = await client(EnvironmentService).rotateSigningSecret({
           environment: name ?? own,
           ...(overlap === undefined ? {} : { overlap: durationFromMs(overlap) }),
@@ -158,16 +171,10 @@ export function addEnvironments(program: Command, act: Act): void {
     );
 }
 
-interface RevealOption {
-  readonly reveal?: boolean;
-}
-
-interface Rotation extends RevealOption {
-  readonly overlap?: number;
-}
+const secretOwner = "name of the environment (default: --environment, or the only one)";
 
 const withSettings = (command: Command): Command =>
   command
-    .option("--forward-url <url>", "where webhooks are forwarded")
-    .option("--secondary-forward-url <url>", "where a second copy of each goes")
-    .option("--allowed-origin <origin>", "whose pages may use the browser routes; repeatable", listed);
+    .option("--forward-url <url>", "URL of your application that receives webhooks")
+    .option("--secondary-forward-url <url>", "URL that receives a second copy of each webhook")
+    .option("--allowed-origin <origin>", "origin whose pages may call the browser routes; repeatable", listed);

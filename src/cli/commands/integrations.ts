@@ -10,10 +10,10 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Act } from "../session.ts";
 import { readSecret } from "../terminal/input.ts";
-import { listed, paired, revision } from "../terminal/option-values.ts";
-import { pagesOf } from "../terminal/paging.ts";
+import { listed, paired } from "../terminal/option-values.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 
 const callbacks = { shared: Integration_Callback.SHARED, bound: Integration_Callback.BOUND } as const;
 const reflections = {
@@ -28,7 +28,7 @@ const useRecords = {
 } as const;
 const publishings = { testing: OAuthApp_Publishing.TESTING, production: OAuthApp_Publishing.PRODUCTION } as const;
 
-interface IntegrationOptions {
+interface IntegrationOptions extends RevisionOption {
   readonly displayName?: string;
   readonly clientId?: string;
   readonly clientSecretFile?: string;
@@ -49,106 +49,101 @@ interface IntegrationOptions {
   readonly catchUpSync?: readonly string[];
   readonly forward?: boolean;
   readonly connectionDefault?: Readonly<Record<string, string>>;
-  readonly expectedRevision?: bigint;
 }
 
 /** Adds the `integrations` commands. */
 export function addIntegrations(program: Command, act: Act): void {
-  const group = program.command("integrations").summary("providers set up with an OAuth app of one's own");
+  const group = program.command("integrations").summary("manage integrations: providers with your own OAuth app");
+  addList(group, act);
+  addGet(group, act);
+  addCreate(group, act);
+  addUpdate(group, act);
+  addDelete(group, act);
+}
 
-  group
+function addList(group: Command, act: Act): void {
+  const list = group
     .command("list")
-    .option("--provider <name>", "only those of this provider")
-    .summary("an environment's integrations")
-    .action(
-      act(async ({ client, output, environment }, { provider = "" }: { readonly provider?: string }) => {
-        const fetch = async (page: { readonly pageSize: number; readonly pageToken: string }) => {
-          const request = { environment, provider, ...page };
-          const { integrations, nextPageToken } = await client(IntegrationService).listIntegrations(request);
-          return { items: integrations, nextPageToken };
-        };
-        await output.many({
-          schema: IntegrationSchema,
-          none: "no integrations",
-          pages: pagesOf({ fetch, maxPageSize: 1_000 }),
-          columns: [
-            { title: "KEY", text: ({ key }) => key },
-            { title: "PROVIDER", text: ({ provider: of }) => of },
-            { title: "CALLED", text: ({ displayName }) => displayName },
-            { title: "CLIENT ID", text: ({ oauth }) => oauth?.clientId ?? "" },
-            { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
-            { title: "WARNINGS", text: ({ warnings }) => warnings.map(({ code }) => code).join(",") },
-          ],
-        });
-      }),
-    );
+    .summary("list the integrations of an environment")
+    .option("--provider <name>", "only integrations of this provider");
+  listCommand(list, act, {
+    schema: IntegrationSchema,
+    none: "no integrations",
+    rpc: ({ client, environment }, page, { provider = "" }: { readonly provider?: string }) =>
+      client(IntegrationService).listIntegrations({ environment, provider, ...page }),
+    items: ({ integrations }) => integrations,
+    columns: [
+      { title: "KEY", text: ({ key }) => key },
+      { title: "PROVIDER", text: ({ provider }) => provider },
+      { title: "CALLED", text: ({ displayName }) => displayName },
+      { title: "CLIENT ID", text: ({ oauth }) => oauth?.clientId ?? "" },
+      { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
+      { title: "WARNINGS", text: ({ warnings }) => warnings.map(({ code }) => code).join(",") },
+    ],
+  });
+}
 
-  group
+const keyArgument = ["<key>", "key of the integration, for example calendar"] as const;
+
+function addGet(group: Command, act: Act): void {
+  const get = group
     .command("get")
-    .argument("<key>")
-    .summary("one integration, without its secrets")
-    .action(
-      act(async ({ client, output, environment }, key: string) => {
-        const { integration } = await client(IntegrationService).getIntegration({ environment, key });
-        if (integration !== undefined) await output.one(IntegrationSchema, integration);
-      }),
-    );
+    .summary("show an integration, without its secrets")
+    .argument(...keyArgument);
+  objectCommand(get, act, IntegrationSchema, async ({ client, environment }, key: string) => {
+    const { integration } = await client(IntegrationService).getIntegration({ environment, key });
+    return integration;
+  });
+}
 
-  withSettings(group.command("create"))
-    .argument("<key>", "its key, the provider_config_key, for good")
-    .requiredOption("--provider <name>", "its provider, for good")
-    .summary("set a provider up in an environment")
-    .action(
-      act(
-        async (
-          { client, output, environment, terminal },
-          key: string,
-          given: IntegrationOptions & { readonly provider: string },
-        ) => {
-          const { fields } = await readSettings(given, terminal);
-          const request = { integration: { ...fields, environment, key, provider: given.provider } };
-          const { integration } = await client(IntegrationService).createIntegration(request);
-          if (integration !== undefined) await output.one(IntegrationSchema, integration);
-        },
-      ),
-    );
+function addCreate(group: Command, act: Act): void {
+  type CreateOptions = IntegrationOptions & { readonly provider: string };
+  const create = withSettings(group.command("create"))
+    .summary("create an integration")
+    .argument("<key>", "key of the integration (provider_config_key); cannot be changed later")
+    .requiredOption("--provider <name>", "its provider; cannot be changed later");
+  objectCommand(create, act, IntegrationSchema, async (session, key: string, given: CreateOptions) => {
+    const { client, environment, terminal } = session;
+    const { fields } = await readSettings(given, terminal);
+    const request = { integration: { ...fields, environment, key, provider: given.provider } };
+    return (await client(IntegrationService).createIntegration(request)).integration;
+  });
+}
 
-  withSettings(group.command("update"))
-    .argument("<key>")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("change what is given, and nothing else")
-    .action(
-      act(async ({ client, output, environment, terminal }, key: string, given: IntegrationOptions) => {
-        const { fields, paths } = await readSettings(given, terminal);
-        if (paths.length === 0) throw new UsageMistake("say what to change, such as --client-id (see --help)");
-        // The request must name the provider, and the mask only supports `channels` as a whole: read both first.
-        const { integration: before } = await client(IntegrationService).getIntegration({ environment, key });
-        const {
-          automatic = before?.channels?.automatic ?? false,
-          catchUpSyncs = before?.channels?.catchUpSyncs ?? [],
-        } = fields.channels;
-        // Values that were read and are written back must be unchanged.
-        const readRevision = paths.includes("channels") ? before?.revision : undefined;
-        const { integration } = await client(IntegrationService).updateIntegration({
-          integration: {
-            ...fields,
-            channels: { automatic, catchUpSyncs },
-            environment,
-            key,
-            provider: before?.provider ?? "",
-          },
-          updateMask: { paths },
-          expectedRevision: given.expectedRevision ?? readRevision ?? 0n,
-        });
-        if (integration !== undefined) await output.one(IntegrationSchema, integration);
-      }),
-    );
+function addUpdate(group: Command, act: Act): void {
+  const update = withExpectedRevision(withSettings(group.command("update")))
+    .summary("change an integration; settings that you leave out stay the same")
+    .argument(...keyArgument);
+  objectCommand(update, act, IntegrationSchema, async (session, key: string, given: IntegrationOptions) => {
+    const { client, environment, terminal } = session;
+    const { fields, paths } = await readSettings(given, terminal);
+    if (paths.length === 0)
+      throw new UsageMistake("nothing to change: give a setting, such as --client-id (see --help)");
+    // The request must name the provider, and the mask only supports `channels` as a whole: read both first.
+    const { integration: before } = await client(IntegrationService).getIntegration({ environment, key });
+    const { automatic = before?.channels?.automatic ?? false, catchUpSyncs = before?.channels?.catchUpSyncs ?? [] } =
+      fields.channels;
+    // Values that were read and are written back must be unchanged.
+    const readRevision = paths.includes("channels") ? before?.revision : undefined;
+    const { integration } = await client(IntegrationService).updateIntegration({
+      integration: {
+        ...fields,
+        channels: { automatic, catchUpSyncs },
+        environment,
+        key,
+        provider: before?.provider ?? "",
+      },
+      updateMask: { paths },
+      expectedRevision: given.expectedRevision ?? readRevision ?? 0n,
+    });
+    return integration;
+  });
+}
 
-  group
-    .command("delete")
-    .argument("<key>")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("delete an integration that has no connection any more")
+function addDelete(group: Command, act: Act): void {
+  withExpectedRevision(group.command("delete"))
+    .summary("delete an integration; it must have no connections")
+    .argument(...keyArgument)
     .action(
       act(async ({ client, output, environment }, key: string, { expectedRevision = 0n }: IntegrationOptions) => {
         const answer = await client(IntegrationService).deleteIntegration({ environment, key, expectedRevision });
@@ -160,56 +155,52 @@ export function addIntegrations(program: Command, act: Act): void {
 /** Secrets are never arguments: any user who lists the machine's processes sees arguments. */
 const withSettings = (command: Command): Command =>
   command
-    .option("--display-name <name>", "what a person calls it")
-    .option("--client-id <id>", "of the OAuth app")
+    .option("--display-name <name>", "name for people")
+    .option("--client-id <id>", "client ID of the OAuth app")
     .addOption(
-      new Option("--client-secret-file <file>", "holds the OAuth app's secret; - reads what is piped in").conflicts(
-        "clientSecretEnv",
-      ),
+      new Option(
+        "--client-secret-file <file>",
+        "file with the client secret of the OAuth app; - reads stdin",
+      ).conflicts("clientSecretEnv"),
     )
-    .option("--client-secret-env <variable>", "the environment variable that holds the OAuth app's secret")
-    .option("--webhook-secret-file <file>", "holds what the provider signs its webhooks with")
-    .option("--private-key-file <file>", "holds the PEM key that signs assertions or mints tokens")
+    .option("--client-secret-env <variable>", "environment variable with the client secret of the OAuth app")
+    .option("--webhook-secret-file <file>", "file with the secret that the provider signs webhooks with")
+    .option("--private-key-file <file>", "file with the PEM private key that signs assertions or tokens")
     .option(
       "--client-certificate-file <file>",
-      "holds the PEM certificate that is shown to the provider on each TLS connection",
+      "file with the PEM client certificate for TLS connections to the provider",
     )
-    .option("--client-private-key-file <file>", "holds the PEM key of that certificate")
-    .option("--scope <scope>", "asked of each end user; repeatable, replaces all", listed)
+    .option("--client-private-key-file <file>", "file with the PEM private key of that certificate")
+    .option("--scope <scope>", "OAuth scope to request; repeatable, replaces all", listed)
     .addOption(
-      new Option("--publishing <state>", "how far the OAuth app is published").choices(Object.keys(publishings)),
+      new Option("--publishing <state>", "publishing state of the OAuth app").choices(Object.keys(publishings)),
     )
-    .addOption(new Option("--callback <form>", "the form of the redirect URI").choices(Object.keys(callbacks)))
+    .addOption(new Option("--callback <form>", "form of the redirect URI").choices(Object.keys(callbacks)))
     .addOption(
-      new Option("--reflection <way>", "what to do when the provider echoes a credential").choices(
+      new Option("--reflection <way>", "what to do if the provider echoes a credential").choices(
         Object.keys(reflections),
       ),
     )
     .addOption(
-      new Option(
-        "--use-record <how>",
-        "a line in the log for each use of a connection: with its host, or its path",
-      ).choices(Object.keys(useRecords)),
+      new Option("--use-record <how>", "log each use of a connection, with the host or the path").choices(
+        Object.keys(useRecords),
+      ),
     )
-    .option("--keep-set-cookie", "pass the provider's Set-Cookie on")
-    .option("--no-keep-set-cookie", "leave it out")
-    .option("--credentials-in-scripts", "show scripts the credentials of their connections")
-    .option("--no-credentials-in-scripts", "let scripts use them, and not see them")
+    .option("--keep-set-cookie", "forward the provider's Set-Cookie headers")
+    .option("--no-keep-set-cookie", "drop the provider's Set-Cookie headers")
+    .option("--credentials-in-scripts", "let scripts read the credentials of their connections")
+    .option("--no-credentials-in-scripts", "hide credentials from scripts; requests still use them")
     .option(
       "--host <origin>",
-      "a further origin that credentials may travel to, for Base-Url-Override; repeatable, replaces all",
+      "further origin that credentials may be sent to, for Base-Url-Override; repeatable, replaces all",
       listed,
     )
-    .option("--automatic-channels", "make and keep notification channels without being asked")
+    .option("--automatic-channels", "create and renew notification channels for every connection")
     .option("--no-automatic-channels", "leave notification channels to the application")
-    .option("--catch-up-sync <name>", "a sync to run when a channel lost something; repeatable, replaces all", listed)
+    .option("--catch-up-sync <name>", "sync to run when notifications were lost; repeatable, replaces all", listed)
     .option("--forward", "forward notifications to the application")
-    .option("--no-forward", "do not: only syncs hear of them")
-    .option(
-      "--connection-default <key=value>",
-      "of connection_config, where a connection has none; repeatable, replaces all",
-      paired,
-    );
+    .option("--no-forward", "do not forward notifications: only syncs receive them")
+    .option("--connection-default <key=value>", "default value in connection_config; repeatable, replaces all", paired);
 
 interface ReadSettings {
   readonly fields: IntegrationFields;

@@ -9,8 +9,8 @@ import {
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
-import { durationMs, instant, revision } from "../terminal/option-values.ts";
-import { pagesOf } from "../terminal/paging.ts";
+import { durationMs, instant } from "../terminal/option-values.ts";
+import { listCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { scopeName, scopes } from "./scope-names.ts";
 
 interface KeyCreateOptions {
@@ -21,49 +21,40 @@ interface KeyCreateOptions {
 
 /** Adds the `keys` commands, for the keys of callers. */
 export function addKeys(program: Command, act: Act): void {
-  const group = program.command("keys").summary("who may call, and what they may do");
-
-  group
-    .command("list")
-    .summary("the keys of --environment; without it all keys, control keys too")
-    .action(
-      act(async ({ client, output, environment }) => {
-        const fetch = async (page: { readonly pageSize: number; readonly pageToken: string }) => {
-          const { keys, nextPageToken } = await client(EnvironmentService).listKeys({ environment, ...page });
-          return { items: keys, nextPageToken };
-        };
-        await output.many({
-          schema: KeySchema,
-          none: "no keys",
-          pages: pagesOf({ fetch, maxPageSize: 1_000 }),
-          columns: [
-            { title: "ID", text: ({ id }) => id },
-            { title: "ENVIRONMENT", text: ({ environment: of }) => of },
-            { title: "SCOPES", text: (key) => key.scopes.map(scopeName).join(",") },
-            { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
-            { title: "LAST USED", text: ({ lastUsedAt }) => moment(lastUsedAt) },
-            { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
-          ],
-        });
-      }),
-    );
+  const group = program.command("keys").summary("manage API keys");
+  const list = group.command("list").summary("list the keys of --environment; without it, all keys");
+  listCommand(list, act, {
+    schema: KeySchema,
+    none: "no keys",
+    rpc: ({ client, environment }, page) => client(EnvironmentService).listKeys({ environment, ...page }),
+    items: ({ keys }) => keys,
+    columns: [
+      { title: "ID", text: ({ id }) => id },
+      { title: "ENVIRONMENT", text: ({ environment }) => environment },
+      { title: "SCOPES", text: (key) => key.scopes.map(scopeName).join(",") },
+      { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
+      { title: "LAST USED", text: ({ lastUsedAt }) => moment(lastUsedAt) },
+      { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
+    ],
+  });
 
   group
     .command("create")
-    .argument("[id]", "its name, which stands in logs and audit; default: one is made")
+    .argument("[id]", "name of the key, shown in logs and the audit trail (default: generated)")
     .addOption(
-      new Option("--scope <scopes>", "what it may do; repeatable, or with commas; default: all but admin").argParser(
-        scopes,
-      ),
+      new Option(
+        "--scope <scopes>",
+        "what the key may do; repeatable or comma-separated (default: all but admin)",
+      ).argParser(scopes),
     )
     .addOption(
-      new Option("--expires-in <duration>", "such as 30d; default: for good")
+      new Option("--expires-in <duration>", "lifetime, for example 30d (default: no expiry)")
         .argParser(durationMs)
         .conflicts("expiresAt"),
     )
-    .addOption(new Option("--expires-at <time>", "such as 2030-01-01T00:00:00Z").argParser(instant))
-    .summary("make a key for --environment, and show its secret this once")
-    .addHelpText("after", '\nA control key opens all environments: --environment "" --scope admin')
+    .addOption(new Option("--expires-at <time>", "time of expiry, for example 2030-01-01T00:00:00Z").argParser(instant))
+    .summary("create a key for --environment and show its secret once")
+    .addHelpText("after", '\nTo create a key for all environments, use --environment "" --scope admin')
     .action(
       act(
         async (
@@ -79,18 +70,16 @@ export function addKeys(program: Command, act: Act): void {
             ...(ends === undefined ? {} : { expiresAt: timestampFromMs(ends) }),
           });
           await output.one(CreateKeyResponseSchema, answer);
-          if (!output.json) await output.note("The secret is shown this once: only a hash of it is kept.");
+          if (!output.json) await output.note("Save the secret now: it is not shown again.");
         },
       ),
     );
 
-  group
-    .command("revoke")
-    .argument("<id>")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("end a key, within a second and on every replica")
+  withExpectedRevision(group.command("revoke"))
+    .summary("revoke a key; takes effect within a second on every replica")
+    .argument("<id>", "name of the key")
     .action(
-      act(async ({ client, output }, id: string, { expectedRevision = 0n }: { readonly expectedRevision?: bigint }) => {
+      act(async ({ client, output }, id: string, { expectedRevision = 0n }: RevisionOption) => {
         const answer = await client(EnvironmentService).revokeKey({ id, expectedRevision });
         await output.done(RevokeKeyResponseSchema, answer, `revoked key ${id}`);
       }),

@@ -9,92 +9,72 @@ import {
 } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Act } from "../session.ts";
 import { readInput } from "../terminal/input.ts";
-import { revision } from "../terminal/option-values.ts";
-import { pagesOf } from "../terminal/paging.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-
-interface ProviderRevisionOption {
-  readonly expectedRevision?: bigint;
-}
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 
 /** Adds the `providers` commands, for the catalogue and custom descriptions. */
 export function addProviders(program: Command, act: Act): void {
-  const group = program.command("providers").summary("what is known of third parties, and descriptions of others");
+  const group = program.command("providers").summary("show the catalogue of providers, and manage custom ones");
+  addList(group, act);
 
-  group
-    .command("list")
-    .option("--search <text>", "only those whose name contains it")
-    .summary("the catalogue and the custom providers")
-    .action(
-      act(async ({ client, output }, { search = "" }: { readonly search?: string }) => {
-        const fetch = async (page: { readonly pageSize: number; readonly pageToken: string }) => {
-          const { providers, nextPageToken } = await client(ProviderService).listProviders({ search, ...page });
-          return { items: providers, nextPageToken };
-        };
-        await output.many({
-          schema: ProviderSchema,
-          none: "no providers",
-          pages: pagesOf({ fetch, maxPageSize: 1_000 }),
-          columns: [
-            { title: "NAME", text: ({ name }) => name },
-            { title: "CALLED", text: ({ displayName }) => displayName },
-            { title: "AUTH", text: authName },
-            { title: "FOR", text: ({ categories }) => categories.join(",") },
-            { title: "CUSTOM", text: ({ custom }) => (custom ? "yes" : "") },
-          ],
-        });
-      }),
-    );
-
-  group
+  const get = group
     .command("get")
-    .argument("<name>")
-    .summary("one provider, in the form that create and update read")
-    .action(
-      act(async ({ client, output }, name: string) => {
-        const { provider } = await client(ProviderService).getProvider({ name });
-        if (provider !== undefined) await output.one(ProviderSchema, provider);
-      }),
-    );
+    .summary("show a provider, in the format that create and update read")
+    .argument("<name>", "name of the provider");
+  objectCommand(get, act, ProviderSchema, async ({ client }, name: string) => {
+    const { provider } = await client(ProviderService).getProvider({ name });
+    return provider;
+  });
 
-  group
+  const create = group
     .command("create")
-    .argument("<file>", "its description in YAML or JSON; - reads what is piped in")
-    .summary("add a custom provider, for all environments")
-    .action(
-      act(async ({ client, output, terminal }, file: string) => {
-        const { provider } = await client(ProviderService).createProvider({
-          provider: await readProvider(file, terminal),
-        });
-        if (provider !== undefined) await output.one(ProviderSchema, provider);
-      }),
-    );
+    .summary("create a custom provider, for all environments")
+    .argument("<file>", "YAML or JSON file with the description; - reads stdin");
+  objectCommand(create, act, ProviderSchema, async ({ client, terminal }, file: string) => {
+    const request = { provider: await readProvider(file, terminal) };
+    return (await client(ProviderService).createProvider(request)).provider;
+  });
 
-  group
-    .command("update")
-    .argument("<file>", "its whole new description in YAML or JSON; its name says which one")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("replace a custom provider's description")
-    .action(
-      act(async ({ client, output, terminal }, file: string, { expectedRevision = 0n }: ProviderRevisionOption) => {
-        const description = await readProvider(file, terminal);
-        const { provider } = await client(ProviderService).updateProvider({ provider: description, expectedRevision });
-        if (provider !== undefined) await output.one(ProviderSchema, provider);
-      }),
-    );
+  const update = withExpectedRevision(group.command("update"))
+    .summary("replace the description of a custom provider")
+    .argument("<file>", "YAML or JSON file with the whole new description, including the name; - reads stdin");
+  objectCommand(update, act, ProviderSchema, async ({ client, terminal }, file: string, given: RevisionOption) => {
+    const description = await readProvider(file, terminal);
+    const request = { provider: description, expectedRevision: given.expectedRevision ?? 0n };
+    return (await client(ProviderService).updateProvider(request)).provider;
+  });
 
-  group
-    .command("delete")
-    .argument("<name>")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("delete a custom provider that no integration uses")
+  withExpectedRevision(group.command("delete"))
+    .summary("delete a custom provider; no integration may use it")
+    .argument("<name>", "name of the provider")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: ProviderRevisionOption) => {
+      act(async ({ client, output }, name: string, { expectedRevision = 0n }: RevisionOption) => {
         const answer = await client(ProviderService).deleteProvider({ name, expectedRevision });
         await output.done(DeleteProviderResponseSchema, answer, `deleted provider ${name}`);
       }),
     );
+}
+
+function addList(group: Command, act: Act): void {
+  const list = group
+    .command("list")
+    .summary("list the providers of the catalogue and the custom ones")
+    .option("--search <text>", "only providers whose name contains this text");
+  listCommand(list, act, {
+    schema: ProviderSchema,
+    none: "no providers",
+    rpc: ({ client }, page, { search = "" }: { readonly search?: string }) =>
+      client(ProviderService).listProviders({ search, ...page }),
+    items: ({ providers }) => providers,
+    columns: [
+      { title: "NAME", text: ({ name }) => name },
+      { title: "CALLED", text: ({ displayName }) => displayName },
+      { title: "AUTH", text: authName },
+      { title: "FOR", text: ({ categories }) => categories.join(",") },
+      { title: "CUSTOM", text: ({ custom }) => (custom ? "yes" : "") },
+    ],
+  });
 }
 
 /** Returns the name in the description: `api_key`. */

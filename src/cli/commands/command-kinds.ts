@@ -1,0 +1,88 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { Command } from "commander";
+import type { Act, CommandSession } from "../session.ts";
+import { count, revision } from "../terminal/option-values.ts";
+import { pagesOf } from "../terminal/paging.ts";
+import type { Column } from "../terminal/table.ts";
+
+/** The page of a list to fetch. */
+export interface PageRequest {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
+
+/** A command that prints a list of objects. `A` holds the command's arguments, and its options last. */
+interface ListCommand<S extends DescMessage, R extends ListResponse, A extends readonly unknown[]> {
+  readonly schema: S;
+  readonly rpc: (session: CommandSession, page: PageRequest, ...args: A) => Promise<R>;
+  readonly items: (response: R) => readonly MessageShape<S>[];
+  readonly columns: readonly Column<MessageShape<S>>[];
+  /** Text for an empty list: `no connections`. */
+  readonly none: string;
+  /** Adds `--limit` and `--all`. Without it, the whole list is printed. */
+  readonly defaultLimit?: number;
+  readonly maxPageSize?: number;
+}
+
+interface ListResponse {
+  /** Empty on the last page; absent if the list has a single page. */
+  readonly nextPageToken?: string;
+}
+
+interface Extent {
+  readonly limit?: number;
+  readonly all?: boolean;
+}
+
+export function listCommand<S extends DescMessage, R extends ListResponse, A extends readonly unknown[]>(
+  command: Command,
+  act: Act,
+  { schema, rpc, items, columns, none, defaultLimit, maxPageSize = 1_000 }: ListCommand<S, R, A>,
+): void {
+  if (defaultLimit !== undefined) {
+    command
+      .option("--limit <count>", `maximum number of results (default: ${defaultLimit})`, count)
+      .option("--all", "list all results");
+  }
+  command.action(
+    act(async (session: CommandSession, ...args: A) => {
+      const { limit, all } = command.opts<Extent>();
+      const most = limit ?? (all === true ? undefined : defaultLimit);
+      let hasMore = false;
+      const pages = pagesOf({
+        maxPageSize,
+        limit: most,
+        onMore: () => (hasMore = true),
+        fetch: async (page) => {
+          const response = await rpc(session, page, ...args);
+          return { items: items(response), nextPageToken: response.nextPageToken ?? "" };
+        },
+      });
+      await session.output.many({ schema, none, pages, columns });
+      if (hasMore)
+        await session.output.note(`Showing the first ${most}; there may be more. Use --all, or a higher --limit.`);
+    }),
+  );
+}
+
+/** Adds the action of a command that prints the object that a call returns. */
+export function objectCommand<S extends DescMessage, A extends readonly unknown[]>(
+  command: Command,
+  act: Act,
+  schema: S,
+  rpc: (session: CommandSession, ...args: A) => Promise<MessageShape<S> | undefined>,
+): void {
+  command.action(
+    act(async (session: CommandSession, ...args: A) => {
+      const object = await rpc(session, ...args);
+      if (object !== undefined) await session.output.one(schema, object);
+    }),
+  );
+}
+
+export interface RevisionOption {
+  readonly expectedRevision?: bigint;
+}
+
+export const withExpectedRevision = (command: Command): Command =>
+  command.option("--expected-revision <revision>", "fail if the object has changed since this revision", revision);
