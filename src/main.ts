@@ -87,19 +87,19 @@ const configIo = {
 const commands: readonly OwnCommand[] = [
   {
     name: "serve",
-    summary: "run latchkey until it is told to stop",
-    helpText: `Everything is configured by environment variables:\n\n${variablesHelp()}\n`,
+    summary: "run Latchkey",
+    helpText: `Configured by environment variables:\n\n${variablesHelp()}\n`,
     run: () => serve({ process: own }),
   },
   {
     name: "dev",
-    summary: "run latchkey with a store of its own, and a sandbox to try it with",
+    summary: "run Latchkey for development, with a local store and the sandbox",
     helpText:
-      "Takes the variables of `latchkey serve`; makes what is missing in ./.latchkey, and connections to the sandbox.\n",
+      "Accepts the variables of `latchkey serve`. Creates missing keys in ./.latchkey, and connections to the sandbox.\n",
     options: [
       {
         flags: "--sandbox <address>",
-        summary: "where that is: host:port, or :0 for any port (default: 127.0.0.1:3010)",
+        summary: "address of the sandbox: host:port, or :0 for any port (default: 127.0.0.1:3010)",
       },
     ],
     // Loaded on demand: `serve` does not need the modules that `dev` starts.
@@ -107,37 +107,41 @@ const commands: readonly OwnCommand[] = [
   },
   {
     name: "sandbox",
-    summary: "run a stand-in for providers, to develop against",
-    helpText: "OAuth 2, OAuth 1, files, mail, spreadsheets and calendars, with made-up users; prints how to use it.\n",
+    summary: "run fake providers for development",
+    helpText:
+      "Serves OAuth 2, OAuth 1, files, mail, spreadsheets and calendars with test users, and prints how to use them.\n",
     options: [
-      { flags: "--listen <address>", summary: "host:port, or :0 for any port (default: 127.0.0.1:3010)" },
-      { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
+      {
+        flags: "--listen <address>",
+        summary: "address to listen on: host:port, or :0 for any port (default: 127.0.0.1:3010)",
+      },
+      { flags: "--origin <url>", summary: "URL that clients use, if it differs from the listen address" },
     ],
     canJson: true,
     run: async (_words, options) => (await import("./dev/sandbox.ts")).sandbox(own, options),
   },
   {
     name: "config",
-    summary: "about the configuration file",
+    summary: "check and compare configuration files",
     subcommands: [
       {
         name: "check",
-        summary: "say all that is wrong with a configuration; nothing is started, no store is opened",
+        summary: "check a configuration, without starting anything",
         arguments: ["[file]"],
         helpText:
-          "Checks FILE, or what LATCHKEY_CONFIG names, with the variables of `latchkey serve` that are set here.\n" +
-          "Exit code: 0 when it is valid, 78 when it is not.\n",
+          "Checks FILE (default: LATCHKEY_CONFIG) together with the environment variables of `latchkey serve`.\n" +
+          "Exit code: 0 if it is valid, 78 if not.\n",
         canJson: true,
         run: async ([file], { json }) =>
           (await configCommands()).runConfigCheck(file, { ...configIo, json: json === true }),
       },
       {
         name: "diff",
-        summary: "say what another configuration file would change, by name and without secrets",
+        summary: "show what another configuration file would change; secrets are not shown",
         arguments: ["<file>", "[in-force]"],
         helpText:
-          "Compares FILE with IN-FORCE, or with what LATCHKEY_CONFIG names. What may be a secret is only said to change.\n" +
-          "Exit code: 0 when nothing would change, 1 when something would, 78 when one of them is not valid.\n",
+          "Compares FILE with IN-FORCE (default: LATCHKEY_CONFIG). For values that may be secret, only the change is shown.\n" +
+          "Exit code: 0 if nothing would change, 1 if something would, 78 if a file is not valid.\n",
         canJson: true,
         run: async (words, { json }) =>
           (await configCommands()).runConfigDiff(words, { ...configIo, json: json === true }),

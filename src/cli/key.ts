@@ -44,6 +44,6 @@ async function readIfThere(file: string): Promise<string | undefined> {
 /** Header values must be visible ASCII; other characters are a mistake, and must not be sent. */
 function checked(key: string, source: string): string {
   const trimmed = key.trim();
-  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageMistake(`${source} holds no key`);
+  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageMistake(`${source} does not contain a valid key`);
   return trimmed;
 }

@@ -90,11 +90,11 @@ interface ProgramParts {
 /** Creates the whole command tree. Subcommands inherit the program's settings. */
 export function createProgram({ terminal, act, ownCommands, keepExitCode }: ProgramParts): Command {
   const program = new Command("latchkey")
-    .description("Keeps connections to third-party APIs, and calls them with credentials that are good.")
-    .version(version, "--version", "print the version")
-    .helpOption("-h, --help", "print this")
+    .description("Stores your users' tokens and API keys, and adds them to the requests that your service sends.")
+    .version(version, "--version", "show the version")
+    .helpOption("-h, --help", "show help")
     .exitOverride()
-    .showHelpAfterError("--help says what there is.")
+    .showHelpAfterError("Run with --help for usage.")
     .configureHelp({ visibleGlobalOptions: ({ parent }) => (parent === null ? [] : [...controlOptions]) })
     .configureOutput(outputOn(terminal));
   for (const option of controlOptions) program.addOption(option);

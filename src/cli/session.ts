@@ -39,16 +39,13 @@ const defaultTimeoutMs = 30_000;
 export const controlOptions: readonly Option[] = [
   new Option(
     "--address <address>",
-    `the control plane: http://host:port or unix:/path (env: LATCHKEY_CONTROL, else LATCHKEY_CONTROL_LISTEN, default: ${defaultAddress})`,
+    `address of the control plane: http://host:port or unix:/path (env: LATCHKEY_CONTROL or LATCHKEY_CONTROL_LISTEN; default: ${defaultAddress})`,
   ),
-  new Option("--key <key>", "the key to call with (env: LATCHKEY_KEY); others on this machine can see it, so rather:"),
-  new Option(
-    "--key-file <file>",
-    "a file that holds the key (default: env LATCHKEY_ADMIN_KEY, else ./.latchkey/admin-key)",
-  ),
-  new Option("-e, --environment <name>", "the environment (env: LATCHKEY_ENVIRONMENT; default: the key's own)"),
-  new Option("--json", "answer in JSON: one document, of a list one a line"),
-  new Option("--timeout <duration>", "how long a call may take (default: 30s)").argParser(durationMs),
+  new Option("--key <key>", "API key (env: LATCHKEY_KEY); visible to other users of this machine: prefer --key-file"),
+  new Option("--key-file <file>", "file with the API key (env: LATCHKEY_ADMIN_KEY; default: ./.latchkey/admin-key)"),
+  new Option("-e, --environment <name>", "name of the environment (env: LATCHKEY_ENVIRONMENT; default: the key's own)"),
+  new Option("--json", "print JSON: one document, or one per line for lists"),
+  new Option("--timeout <duration>", "time limit of a call (default: 30s)").argParser(durationMs),
 ].map((option) => option.helpGroup("Control plane:"));
 
 export type Act = <A extends readonly unknown[]>(

@@ -59,7 +59,7 @@ it("watches a file of a secret that was refused, and takes it once it is mended"
     keys: [{ id: other-app, key: { file: ${join(secrets.folder, "..data", "other")} }, scopes: [connections:read] }]
 `;
   await config.swap({ "latchkey.yaml": configuration(secrets.folder, more) });
-  await running.says("the configuration file is refused");
+  await running.says("the configuration file was rejected");
   expect(await statusWith(running, "lk_another-key-of-the-application")).toBe(401);
   await sleep(100);
   await chmod(join(secrets.folder, "..data", "other"), 0o440);

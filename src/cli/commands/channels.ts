@@ -14,18 +14,15 @@ import {
 import { WatchMarker_Kind } from "../../gen/latchkey/v1/watch_pb.ts";
 import type { Act } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
-import { count, durationMs, revision } from "../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../terminal/paging.ts";
+import { durationMs, revision } from "../terminal/option-values.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { visible, visibleLines } from "../terminal/visible.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { type ConnectionName, connectionName, nameOf, refOf } from "./connections/names.ts";
 
-const defaultLimit = 100;
-const maxPageSize = 1_000;
-
-interface ChannelListOptions extends Extent {
+interface ChannelListOptions {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly state?: readonly Channel_State[];
@@ -38,13 +35,11 @@ interface ChannelCreateOptions {
   readonly for?: number;
 }
 
-interface ChannelRevisionOption {
-  readonly expectedRevision?: bigint;
-}
-
 /** Adds the `channels` commands. */
 export function addChannels(program: Command, act: Act): void {
-  const group = program.command("channels").summary("providers' promises to notify, which are kept alive");
+  const group = program
+    .command("channels")
+    .summary("manage notification channels (webhook subscriptions at providers)");
   addList(group, act);
   addShow(group, act);
   addCreate(group, act);
@@ -54,135 +49,98 @@ export function addChannels(program: Command, act: Act): void {
 }
 
 function addList(group: Command, act: Act): void {
-  group
+  const list = group
     .command("list")
-    .option("--integration <key>", "only those of this integration")
-    .option("--connection <integration/connection>", "only those of this connection", connectionName)
-    .option("--state <state>", `only those in this state: ${stateNames.join(", ")}; repeatable`, statesNamed)
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("an environment's channels, in the order of their connections")
-    .action(
-      act(
-        async (
-          { client, output, environment },
-          { integration, connection, state = [], limit, all }: ChannelListOptions,
-        ) => {
-          if (integration !== undefined && connection !== undefined)
-            throw new UsageMistake("--connection names its integration already");
-          const filter = {
-            integration: connection?.integration ?? integration ?? "",
-            connectionId: connection?.id ?? "",
-            states: [...state],
-          };
-          const most = limit ?? (all === true ? undefined : defaultLimit);
-          let more = false;
-          const pages = pagesOf({
-            maxPageSize,
-            limit: most,
-            onMore: () => (more = true),
-            fetch: async (page) => {
-              const { channels, nextPageToken } = await client(ChannelService).listChannels({
-                environment,
-                ...filter,
-                ...page,
-              });
-              return { items: channels, nextPageToken };
-            },
-          });
-          await output.many({
-            schema: ChannelSchema,
-            none: "no channels",
-            pages,
-            columns: [
-              { title: "CHANNEL", text: ({ id }) => id },
-              { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
-              { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
-              { title: "STATE", text: stateText, tone: stateTone },
-              { title: "RENEWED", text: (channel) => (isCurrent(channel) ? moment(channel.renewAt) : "") },
-              { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
-              { title: "LAST HEARD", text: ({ lastNotifiedAt }) => moment(lastNotifiedAt) },
-            ],
-          });
-          if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-        },
-      ),
-    );
+    .summary("list the channels of an environment, by connection")
+    .option("--integration <key>", "only channels of this integration")
+    .option("--connection <integration/connection>", "only channels of this connection", connectionName)
+    .option("--state <state>", `only channels in this state: ${stateNames.join(", ")}; repeatable`, statesNamed);
+  listCommand(list, act, {
+    schema: ChannelSchema,
+    none: "no channels",
+    defaultLimit: 100,
+    rpc: ({ client, environment }, page, { integration, connection, state = [] }: ChannelListOptions) => {
+      if (integration !== undefined && connection !== undefined)
+        throw new UsageMistake("--connection already names the integration; remove --integration");
+      return client(ChannelService).listChannels({
+        environment,
+        integration: connection?.integration ?? integration ?? "",
+        connectionId: connection?.id ?? "",
+        states: [...state],
+        ...page,
+      });
+    },
+    items: ({ channels }) => channels,
+    columns: [
+      { title: "CHANNEL", text: ({ id }) => id },
+      { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
+      { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
+      { title: "STATE", text: stateText, tone: stateTone },
+      { title: "RENEWED", text: (channel) => (isCurrent(channel) ? moment(channel.renewAt) : "") },
+      { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
+      { title: "LAST HEARD", text: ({ lastNotifiedAt }) => moment(lastNotifiedAt) },
+    ],
+  });
 }
 
 function addShow(group: Command, act: Act): void {
-  group
+  const show = group
     .command("show")
-    .argument("<channel>", "its id")
-    .summary("one channel")
-    .action(
-      act(async ({ client, output, environment }, id: string) => {
-        const { channel } = await client(ChannelService).getChannel({ environment, id });
-        if (channel !== undefined) await output.one(ChannelSchema, channel);
-      }),
-    );
+    .summary("show a channel")
+    .argument(...channelArgument);
+  objectCommand(show, act, ChannelSchema, async ({ client, environment }, id: string) => {
+    const { channel } = await client(ChannelService).getChannel({ environment, id });
+    return channel;
+  });
 }
 
 function addCreate(group: Command, act: Act): void {
-  group
+  const create = group
     .command("create")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .option("--kind <kind>", "what kind of thing to watch (default: the provider's first)")
-    .option("--resource <resource>", "what to watch (default: the kind's default, such as primary)")
-    .option("--id <id>", "the channel's id (default: one is made)")
-    .option("--for <duration>", "for how long, such as 7d (default: as long as the provider likes)", durationMs)
-    .summary("have a provider notify of changes; the channel is renewed from then on")
-    .action(
-      act(
-        async (
-          session,
-          name: ConnectionName,
-          { kind = "", resource = "", id = "", for: lifeMs }: ChannelCreateOptions,
-        ) => {
-          const { channel } = await session.client(ChannelService).createChannel({
-            connection: refOf(session, name),
-            ...{ resourceKind: kind, resource, id },
-            ...(lifeMs === undefined ? {} : { expiresAt: timestampFromMs(Date.now() + lifeMs) }),
-          });
-          if (channel !== undefined) await session.output.one(ChannelSchema, channel);
-        },
-      ),
-    );
+    .summary("ask a provider to notify of changes; the channel is renewed automatically")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .option("--kind <kind>", "kind of resource to watch (default: the provider's first)")
+    .option("--resource <resource>", "resource to watch (default: the kind's default, such as primary)")
+    .option("--id <id>", "id of the channel (default: generated)")
+    .option("--for <duration>", "lifetime to request, for example 7d (default: the provider's maximum)", durationMs);
+  objectCommand(create, act, ChannelSchema, async (session, name: ConnectionName, given: ChannelCreateOptions) => {
+    const { kind = "", resource = "", id = "", for: lifeMs } = given;
+    const { channel } = await session.client(ChannelService).createChannel({
+      connection: refOf(session, name),
+      ...{ resourceKind: kind, resource, id },
+      ...(lifeMs === undefined ? {} : { expiresAt: timestampFromMs(Date.now() + lifeMs) }),
+    });
+    return channel;
+  });
 }
 
 function addRenew(group: Command, act: Act): void {
-  group
-    .command("renew")
-    .argument("<channel>", "its id")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("put another in its place now, and stop it after that")
-    .action(
-      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: ChannelRevisionOption) => {
-        const { channel } = await client(ChannelService).renewChannel({ environment, id, expectedRevision });
-        if (channel !== undefined) await output.one(ChannelSchema, channel);
-      }),
-    );
+  const renew = withExpectedRevision(group.command("renew"))
+    .summary("replace a channel with a new one now, then stop the old one")
+    .argument(...channelArgument);
+  objectCommand(renew, act, ChannelSchema, async ({ client, environment }, id: string, given: RevisionOption) => {
+    const request = { environment, id, expectedRevision: given.expectedRevision ?? 0n };
+    return (await client(ChannelService).renewChannel(request)).channel;
+  });
 }
 
 function addStop(group: Command, act: Act): void {
-  group
-    .command("stop")
-    .argument("<channel>", "its id")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("stop a channel, with none in its place")
-    .action(
-      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: ChannelRevisionOption) => {
-        const { channel } = await client(ChannelService).stopChannel({ environment, id, expectedRevision });
-        if (channel !== undefined) await output.one(ChannelSchema, channel);
-      }),
-    );
+  const stop = withExpectedRevision(group.command("stop"))
+    .summary("stop a channel; it is not replaced")
+    .argument(...channelArgument);
+  objectCommand(stop, act, ChannelSchema, async ({ client, environment }, id: string, given: RevisionOption) => {
+    const request = { environment, id, expectedRevision: given.expectedRevision ?? 0n };
+    return (await client(ChannelService).stopChannel(request)).channel;
+  });
 }
+
+const channelArgument = ["<channel>", "id of the channel"] as const;
 
 function addWatch(group: Command, act: Act): void {
   group
     .command("watch")
     .option("--from-revision <revision>", "resume after this revision", revision)
-    .summary("an environment's channels, and then every change to them")
+    .summary("list the channels of an environment, then print each change")
     .action(
       act(async ({ client, output, environment, terminal }, given: { readonly fromRevision?: bigint }) => {
         const { fromRevision = 0n } = given;
@@ -201,7 +159,7 @@ function addWatch(group: Command, act: Act): void {
         } catch (error) {
           // An interrupt is the normal end of a watch.
           if (terminal.signal.aborted) return;
-          await output.note(`--from-revision ${seen} resumes where this ended.`);
+          await output.note(`Use --from-revision ${seen} to resume here.`);
           throw error;
         }
       }),
@@ -216,8 +174,8 @@ function described({ event }: WatchChannelsResponse, paint: Paint): string {
   }
   if (event.case === "deleted")
     return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(event.value.id)}`;
-  if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_BEGIN) return paint("dim", "what there is:");
-  if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_END) return paint("dim", "that was all there is; changes follow");
+  if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_BEGIN) return paint("dim", "snapshot:");
+  if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_END) return paint("dim", "end of the snapshot; changes follow");
   return "";
 }
 

@@ -2,7 +2,7 @@ import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import type { Act, CommandSession } from "../session.ts";
 import { count, revision } from "../terminal/option-values.ts";
-import { pagesOf } from "../terminal/paging.ts";
+import { type PageAnswer, pagesOf } from "../terminal/paging.ts";
 import type { Column } from "../terminal/table.ts";
 
 /** The page of a list to fetch. */
@@ -11,7 +11,7 @@ export interface PageRequest {
   readonly pageToken: string;
 }
 
-/** A command that prints a list of objects. `A` holds the command's arguments, and its options last. */
+/** A list of objects. `A` holds the arguments of the command, and its options last. */
 interface ListCommand<S extends DescMessage, R extends ListResponse, A extends readonly unknown[]> {
   readonly schema: S;
   readonly rpc: (session: CommandSession, page: PageRequest, ...args: A) => Promise<R>;
@@ -29,40 +29,52 @@ interface ListResponse {
   readonly nextPageToken?: string;
 }
 
-interface Extent {
+/** The requested part of a list. */
+export interface Extent {
   readonly limit?: number;
   readonly all?: boolean;
 }
 
+/** Adds `--limit` and `--all`. */
+export const withExtent = (command: Command, defaultLimit: number): Command =>
+  command
+    .option("--limit <count>", `maximum number of results (default: ${defaultLimit})`, count)
+    .option("--all", "list all results");
+
+/** Declares a command that prints a list. */
 export function listCommand<S extends DescMessage, R extends ListResponse, A extends readonly unknown[]>(
   command: Command,
   act: Act,
-  { schema, rpc, items, columns, none, defaultLimit, maxPageSize = 1_000 }: ListCommand<S, R, A>,
+  { rpc, items, ...list }: ListCommand<S, R, A>,
 ): void {
-  if (defaultLimit !== undefined) {
-    command
-      .option("--limit <count>", `maximum number of results (default: ${defaultLimit})`, count)
-      .option("--all", "list all results");
-  }
+  if (list.defaultLimit !== undefined) withExtent(command, list.defaultLimit);
   command.action(
-    act(async (session: CommandSession, ...args: A) => {
-      const { limit, all } = command.opts<Extent>();
-      const most = limit ?? (all === true ? undefined : defaultLimit);
-      let hasMore = false;
-      const pages = pagesOf({
-        maxPageSize,
-        limit: most,
-        onMore: () => (hasMore = true),
-        fetch: async (page) => {
-          const response = await rpc(session, page, ...args);
-          return { items: items(response), nextPageToken: response.nextPageToken ?? "" };
-        },
-      });
-      await session.output.many({ schema, none, pages, columns });
-      if (hasMore)
-        await session.output.note(`Showing the first ${most}; there may be more. Use --all, or a higher --limit.`);
+    act((session: CommandSession, ...args: A) => {
+      const fetch = async (page: PageRequest) => {
+        const response = await rpc(session, page, ...args);
+        return { items: items(response), nextPageToken: response.nextPageToken ?? "" };
+      };
+      return printList(session, { ...list, fetch }, command.opts<Extent>());
     }),
   );
+}
+
+interface PrintedList<S extends DescMessage>
+  extends Pick<ListCommand<S, ListResponse, []>, "schema" | "columns" | "none" | "defaultLimit" | "maxPageSize"> {
+  readonly fetch: (page: PageRequest) => Promise<PageAnswer<MessageShape<S>>>;
+}
+
+/** Prints a list up to the limit, and a note if there may be more. */
+export async function printList<S extends DescMessage>(
+  { output }: CommandSession,
+  { schema, none, columns, fetch, defaultLimit, maxPageSize = 1_000 }: PrintedList<S>,
+  { limit, all }: Extent,
+): Promise<void> {
+  const most = limit ?? (all === true ? undefined : defaultLimit);
+  let hasMore = false;
+  const pages = pagesOf({ fetch, maxPageSize, limit: most, onMore: () => (hasMore = true) });
+  await output.many({ schema, none, pages, columns });
+  if (hasMore) await output.note(`Showing the first ${most}; there may be more. Use --all, or a higher --limit.`);
 }
 
 /** Adds the action of a command that prints the object that a call returns. */

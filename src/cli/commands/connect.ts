@@ -35,15 +35,15 @@ const pageSize = 1_000;
 export function addConnect(program: Command, act: Act): void {
   program
     .command("connect")
-    .argument("<integration>", "its key, such as calendar")
-    .option("--device", "show a code to enter on any device, and wait; the provider must know that (RFC 8628)")
-    .option("--wait", "wait until the connection is there; with --device that goes without saying")
-    .option("--id <connection>", "one that is there is authorised again; with --device, a new one gets it")
-    .option("--scope <scope>", "to ask for beside the integration's; repeatable", listed)
-    .option("--end-user <id>", "who connects; a link is for somebody: this or --tag, unless --id says it")
-    .option("--tag <key=value>", "a tag for the connection; repeatable", paired)
-    .option("--config <key=value>", "what its connection_config begins with; repeatable", paired)
-    .summary("have somebody authorise a connection, by a link or by a code")
+    .argument("<integration>", "key of the integration, for example calendar")
+    .option("--device", "show a code to enter on any device, and wait (RFC 8628; the provider must support it)")
+    .option("--wait", "wait until the connection exists; always on with --device")
+    .option("--id <connection>", "id of an existing connection to reauthorize; with --device, id of the new connection")
+    .option("--scope <scope>", "OAuth scope to request in addition to the integration's; repeatable", listed)
+    .option("--end-user <id>", "id of the end user; a link needs this, --tag or --id")
+    .option("--tag <key=value>", "tag of the connection; repeatable", paired)
+    .option("--config <key=value>", "initial value in connection_config; repeatable", paired)
+    .summary("create a link or a code for an end user to connect an account")
     .action(
       act((session, integration: string, given: ConnectCommandOptions) =>
         given.device === true ? byCode(session, integration, given) : byLink(session, integration, given),
@@ -94,7 +94,7 @@ async function byLink(session: CommandSession, integration: string, given: Conne
   const { id, scope = [], endUser, tag, config, wait = false } = given;
   if (id === undefined && endUser === undefined && tag === undefined)
     throw new UsageMistake(
-      "say who connects: --end-user ID or --tag key=value; or --id, of a connection that is there",
+      "give the end user with --end-user ID or --tag key=value, or an existing connection with --id",
     );
   const created = await client(ConnectSessionService).createConnectSession({
     environment,
@@ -116,7 +116,7 @@ async function byLink(session: CommandSession, integration: string, given: Conne
   await untilOver(session, created.session);
   const connection = await connectionOf(session, created.session, { integration, id });
   if (connection === undefined) {
-    await output.note("The link has ended, and brought no connection.");
+    await output.note("The link expired without a connection.");
     return exitCodes.failed;
   }
   await output.done(ConnectionSchema, connection, connectedText(connection.ref, connection.missingScopes));

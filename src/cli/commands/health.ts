@@ -11,8 +11,8 @@ import { exitCodes } from "../terminal/exit-codes.ts";
 export function addHealth(program: Command, act: Act): void {
   program
     .command("health")
-    .argument("[service]", "such as latchkey.v1.ConnectionService; default: the whole")
-    .summary("whether it is ready; exit code 1 when it is not")
+    .argument("[service]", "for example latchkey.v1.ConnectionService (default: the whole process)")
+    .summary("check whether Latchkey is ready; exit code 1 if not")
     .action(
       act(async ({ client, output }, service?: string) => {
         const answer = await client(Health).check({ service: service ?? "" });

@@ -4,12 +4,11 @@ import type { Command } from "commander";
 import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
-import { count } from "../terminal/option-values.ts";
 import type { Output } from "../terminal/output.ts";
-import { type Extent, pagesOf } from "../terminal/paging.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { visible } from "../terminal/visible.ts";
+import { type Extent, printList, withExtent } from "./command-kinds.ts";
 import { type ConnectionName, connectionName } from "./connections/names.ts";
 import { told } from "./log-lines.ts";
 
@@ -26,28 +25,26 @@ interface LogListOptions extends Extent {
 
 /** Adds `logs`, which lists logs, newest first; `logs <id>` shows one in full. */
 export function addLogs(program: Command, act: Act): void {
-  program
-    .command("logs")
-    .argument("[log-id]", "read this one: the log_id of a connection's error")
-    .option("--integration <key>", "only those of this integration")
-    .option("--connection <integration/connection>", "only those of this connection", connectionName)
-    .option("--operation <operation>", "only those of this operation, such as auth.refresh")
-    .option("--failed", "only those of what failed")
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .option("-f, --follow", "those that come from now on, until interrupted")
-    .summary("what happened, and why it failed")
+  withExtent(program.command("logs"), defaultLimit)
+    .summary("show logs of authorizations, refreshes and other operations")
+    .argument("[log-id]", "show this log in full: the log_id of a connection's error")
+    .option("--integration <key>", "only logs of this integration")
+    .option("--connection <integration/connection>", "only logs of this connection", connectionName)
+    .option("--operation <operation>", "only logs of this operation, for example auth.refresh")
+    .option("--failed", "only logs of failed operations")
+    .option("-f, --follow", "print new logs until interrupted")
     .action(
       act(async (session, id: string | undefined, given: LogListOptions) => {
         if (id !== undefined) {
-          if (Object.keys(given).length > 0) throw new UsageMistake("a log is read without further options");
+          if (Object.keys(given).length > 0) throw new UsageMistake("a log id cannot be combined with options");
           return readLog(session, id);
         }
         const { integration, connection, follow, limit, all } = given;
         if (connection !== undefined && integration !== undefined && integration !== connection.integration)
-          throw new UsageMistake("--connection names an integration already, and another one");
+          throw new UsageMistake("--integration and --connection name different integrations");
         if (follow !== true) return listLogs(session, given);
-        if (limit !== undefined || all === true) throw new UsageMistake("--follow shows what comes, and has no limit");
+        if (limit !== undefined || all === true)
+          throw new UsageMistake("--follow cannot be combined with --limit or --all");
         return followLogs(session, given);
       }),
     );
@@ -71,41 +68,35 @@ const requestOf = (
   failed,
 });
 
-async function listLogs(session: CommandSession, given: LogListOptions): Promise<void> {
-  const { client, output } = session;
-  const { limit, all } = given;
-  const most = limit ?? (all === true ? undefined : defaultLimit);
-  let more = false;
-  await output.many({
-    schema: LogSchema,
-    none: "no logs",
-    pages: pagesOf({
-      maxPageSize: 1_000,
-      limit: most,
-      onMore: () => (more = true),
+const listLogs = (session: CommandSession, given: LogListOptions): Promise<void> =>
+  printList(
+    session,
+    {
+      schema: LogSchema,
+      none: "no logs",
+      defaultLimit,
       fetch: async (page) => {
-        const { logs, nextPageToken } = await client(LogService).listLogs({ ...requestOf(session, given), ...page });
-        return { items: logs, nextPageToken };
+        const response = await session.client(LogService).listLogs({ ...requestOf(session, given), ...page });
+        return { items: response.logs, nextPageToken: response.nextPageToken };
       },
-    }),
-    columns: [
-      { title: "LOG", text: ({ id }) => id },
-      { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
-      { title: "OPERATION", text: ({ operation }) => operation },
-      { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
-      { title: "CONNECTION", text: subjectOf },
-      { title: "WHAT HAPPENED", text: gistOf },
-    ],
-  });
-  if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-}
+      columns: [
+        { title: "LOG", text: ({ id }) => id },
+        { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
+        { title: "OPERATION", text: ({ operation }) => operation },
+        { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
+        { title: "CONNECTION", text: subjectOf },
+        { title: "WHAT HAPPENED", text: gistOf },
+      ],
+    },
+    given,
+  );
 
 /** Polls: logs are rare, and a page of new ones costs the sidecar nothing. */
 async function followLogs(session: CommandSession, given: LogListOptions): Promise<void> {
   const { client, output, terminal } = session;
   const newest = async () => (await client(LogService).listLogs({ ...requestOf(session, given), pageSize: 100 })).logs;
   let seen = new Set((await newest()).map(({ id }) => id));
-  await output.note("following; interrupt to end");
+  await output.note("Following new logs; press Ctrl-C to stop.");
   try {
     for (;;) {
       await sleep(followEveryMs, undefined, { signal: terminal.signal });
@@ -145,7 +136,7 @@ function story(log: Log, paint: Paint): string {
   return [
     `${paint("bold", visible(about))}  ${paint(outcomeTone(log), outcomeOf(log))}`,
     paint("dim", `log ${visible(log.id)}, ${began}`),
-    ...(log.truncated ? [paint("dim", "lines were left out, for size")] : []),
+    ...(log.truncated ? [paint("dim", "some lines were left out: the log is too large")] : []),
     ...log.lines.flatMap((line) => told(line, paint)),
   ].join("\n");
 }

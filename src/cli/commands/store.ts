@@ -17,11 +17,11 @@ interface StoreCommandContext {
 
 /** Adds the `store` commands. Some call a running Latchkey, others need none. */
 export function addStore(program: Command, act: Act, { terminal, keepExitCode }: StoreCommandContext): void {
-  const group = program.command("store").summary("back the store up, restore and move it, check it and its keys");
+  const group = program.command("store").summary("back up, restore, move and check the store");
 
   group
     .command("status")
-    .summary("what kind of store it is, how large, and whether it takes writes")
+    .summary("show the kind and size of the store, and whether it accepts writes")
     .action(
       act(async ({ client, output }) => {
         await output.one(GetStoreStatusResponseSchema, await client(StoreService).getStoreStatus({}));
@@ -34,8 +34,8 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
 
   group
     .command("keys")
-    .option("--count", "count the values that depend on each, for which everything is read")
-    .summary("the seal keys, and which of them may be taken out of LATCHKEY_SEAL_KEYS")
+    .option("--count", "count the values that need each key; reads the whole store")
+    .summary("list the seal keys, and which can be removed from LATCHKEY_SEAL_KEYS")
     .addHelpText("after", keysHelp)
     .action(
       act(async ({ client, output }, { count = false }: { readonly count?: boolean }) => {
@@ -58,11 +58,11 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
                 ]
               : []),
             {
-              title: "MAY BE TAKEN OUT",
+              title: "REMOVABLE",
               text: ({ id, dataKeys, needed }) => {
                 if (!needed) return "yes";
-                if (id === first?.id) return "no: it seals";
-                return `no: it wraps ${counted(dataKeys, "data key")}; \`latchkey store reseal\` ends that`;
+                if (id === first?.id) return "no: encrypts new values";
+                return `no: encrypts ${counted(dataKeys, "data key")}; run \`latchkey store reseal\``;
               },
               tone: ({ needed }) => (needed ? "plain" : "good"),
             },
@@ -73,9 +73,9 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
 }
 
 const keysHelp = `
-To change the seal key: put a new one first in LATCHKEY_SEAL_KEYS and leave the old one behind it; restart every
-replica; run \`latchkey store reseal\`; take the old one out when this says so. Keep it for as long as you keep
-backups that were taken before: \`latchkey store verify FILE\` says which keys a backup needs.`;
+To change the seal key: put the new key first in LATCHKEY_SEAL_KEYS and keep the old one after it; restart every
+replica; run \`latchkey store reseal\`; remove the old key when it is listed as removable. Keep a copy of it for as
+long as you keep older backups: \`latchkey store verify FILE\` shows which keys a backup needs.`;
 
 async function* onePage<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
   yield page;

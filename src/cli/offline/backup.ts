@@ -13,9 +13,9 @@ interface BackupOptions {
 export function addBackup(group: Command, act: Act): void {
   group
     .command("backup")
-    .argument("<file>", "where to; - writes to stdout, and the manifest to stderr")
+    .argument("<file>", "file to write; - writes to stdout, and the manifest to stderr")
     .option("--quiet", "show no progress")
-    .summary("back up the store of a running latchkey into a file")
+    .summary("back up the store of a running Latchkey to a file")
     .addHelpText("after", helpText)
     .action(act(backup));
 }

@@ -20,7 +20,7 @@ type Side = "from" | "to";
 /** The two ways to name a store: other users of the machine can see a password in a command line. */
 export const locationOptions = (side: Side, meaning: string): readonly OwnOption[] => [
   { flags: `--${side} <location>`, summary: `${meaning}: ${storeLocationForms}` },
-  { flags: `--${side}-file <file>`, summary: "a file that holds the same, where it has a password in it" },
+  { flags: `--${side}-file <file>`, summary: "file with the location, if it contains a password" },
 ];
 
 export interface NamedStore {
@@ -56,8 +56,7 @@ async function whatWasGiven({ side, options, terminal, fallback }: StoreNaming):
     if (value) return [fallback, value];
     if (valueFile) return [valueFile, await readSecret(valueFile, terminal)];
   }
-  const where = side === "to" ? "where to" : "where from";
-  throw new UsageMistake(`say ${where}: --${side} ${storeLocationForms}${fallback ? `, or set ${fallback}` : ""}`);
+  throw new UsageMistake(`--${side} is required: ${storeLocationForms}${fallback ? `; or set ${fallback}` : ""}`);
 }
 
 /** Refuses a folder that is not empty, even if its files are not ours. A database is checked when it is filled. */

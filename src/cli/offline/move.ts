@@ -25,10 +25,10 @@ Examples:
  */
 export const moveCommand = (terminal: Terminal): OwnCommand => ({
   name: "move",
-  summary: "move a store that nobody uses to another place, or into PostgreSQL and back",
+  summary: "move a store to another folder, or to or from PostgreSQL; it must not be in use",
   options: [
-    ...locationOptions("from", "the store to move"),
-    ...locationOptions("to", "where to, which must never have been used"),
+    ...locationOptions("from", "store to move"),
+    ...locationOptions("to", "new store; must never have been used"),
     { flags: "--quiet", summary: "show no progress" },
   ],
   helpText,
@@ -40,7 +40,7 @@ export const moveCommand = (terminal: Terminal): OwnCommand => ({
     const count = await withStore(from, { create: false }, (source) => move({ from, to, source, terminal, phases }));
     await write(
       terminal.stdout,
-      `moved ${amount(count)} entries from ${from.name} to ${to.name}; set LATCHKEY_STORE to the new place\n`,
+      `moved ${amount(count)} entries from ${from.name} to ${to.name}; set LATCHKEY_STORE to the new location\n`,
     );
     return exitCodes.ok;
   },
@@ -56,8 +56,8 @@ interface StoreMove {
 
 /** The stage reached, and the state of both stores if the move stops there. */
 const stages = {
-  copying: "the old store is as it was; if the new one holds anything now, empty it before you try again",
-  retiring: "whether the old store is retired is not known: try to serve it, and it will say; the new one is complete",
+  copying: "the old store is unchanged; if the new one is not empty, empty it before you try again",
+  retiring: "the new store is complete; the old one may be retired: `latchkey serve` with it tells",
   checking:
     "serve neither: the old store is retired, and the new one may lack its last commits. Stop what used the old one, take moved_to out of its head, empty the new one, and move again",
 } as const;

@@ -20,9 +20,12 @@ Examples:
 /** The command `store restore`: creates a store from a backup. Needs no key and no running Latchkey. */
 export const restoreCommand = (terminal: Terminal): OwnCommand => ({
   name: "restore",
-  summary: "make a store of a backup, where there is none yet",
+  summary: "create a new store from a backup",
   arguments: ["<file>"],
-  options: [...locationOptions("to", "the store to make"), { flags: "--quiet", summary: "show no progress" }],
+  options: [
+    ...locationOptions("to", "store to create; must never have been used"),
+    { flags: "--quiet", summary: "show no progress" },
+  ],
   helpText,
   async run([file = ""], options) {
     const phases = createPhases(terminal, { quiet: options["quiet"] === true });
@@ -46,7 +49,7 @@ export const restoreCommand = (terminal: Terminal): OwnCommand => ({
     const keys = keyIds.map((id) => `"${id}"`).join(", ");
     await write(
       terminal.stdout,
-      `restored ${amount(Number(count))} entries at revision ${revision} to ${to.name}; it takes the seal keys ${keys}\n`,
+      `restored ${amount(Number(count))} entries at revision ${revision} to ${to.name}; required seal keys: ${keys}\n`,
     );
     return exitCodes.ok;
   },

@@ -20,7 +20,7 @@ export function addScrub(group: Command, act: Act): void {
   group
     .command("scrub")
     .option("--quiet", "show no progress")
-    .summary("read everything and check it; exit code 1 when something is damaged")
+    .summary("check the whole store for damage; exit code 1 if any is found")
     .action(
       act(async ({ terminal, client, output }, { quiet = false }: UpkeepCommandOptions) => {
         const progress = progressOn(terminal, { quiet });
@@ -37,8 +37,8 @@ export function addScrub(group: Command, act: Act): void {
         const read = counted(Number(last.checked), "value");
         const isSound = last.damaged === 0n;
         const verdict = isSound
-          ? `read ${read}; nothing is damaged`
-          : `read ${read}; damaged: ${last.damaged}, such as ${last.examples.join(", ")}`;
+          ? `read ${read}; no damage found`
+          : `read ${read}; damaged: ${last.damaged}, for example ${last.examples.join(", ")}`;
         await output.done(ScrubResponseSchema, last, verdict);
         return isSound ? exitCodes.ok : exitCodes.failed;
       }),
@@ -50,7 +50,7 @@ export function addReseal(group: Command, act: Act): void {
   group
     .command("reseal")
     .option("--quiet", "show no progress")
-    .summary("seal everything anew under the first seal key; interrupted, it goes on from there when run again")
+    .summary("encrypt everything again with the first seal key; run it again to continue after an interrupt")
     .action(
       act(async ({ terminal, client, output }, { quiet = false }: UpkeepCommandOptions) => {
         const progress = progressOn(terminal, { quiet });
@@ -61,13 +61,13 @@ export function addReseal(group: Command, act: Act): void {
             progress.update({ done: Number(step.done), total: Number(step.total), items: Number(step.done) });
           }
         } catch (error) {
-          if (last !== undefined) progress.say(`${last.done} of ${last.total} are sealed anew; run it again to go on`);
+          if (last !== undefined) progress.say(`resealed ${last.done} of ${last.total}; run it again to continue`);
           throw error;
         } finally {
           progress.end();
         }
         if (last === undefined) throw new Error("the answer says nothing");
-        const sentence = `sealed ${counted(Number(last.done), "value")} anew; \`latchkey store keys\` says which keys are needed now`;
+        const sentence = `resealed ${counted(Number(last.done), "value")}; \`latchkey store keys\` lists the keys that are still needed`;
         await output.done(ResealResponseSchema, last, sentence);
       }),
     );

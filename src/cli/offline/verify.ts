@@ -13,11 +13,11 @@ import { openBackup } from "./file.ts";
  */
 export const verifyCommand = (terminal: Terminal): OwnCommand => ({
   name: "verify",
-  summary: "read all of a backup and say what it holds; exit code 1 when it is not whole",
+  summary: "check a backup and show its date, size and required keys; exit code 1 if it is incomplete",
   arguments: ["<file>"],
   options: [{ flags: "--quiet", summary: "show no progress" }],
   canJson: true,
-  helpText: "FILE is what `latchkey store backup` wrote; - reads what is piped in.\n",
+  helpText: "FILE was written by `latchkey store backup`; - reads stdin.\n",
   async run([file = ""], { quiet, json }) {
     const progress = progressOn(terminal, { quiet: quiet === true });
     const backup = await openBackup(file, terminal);

@@ -35,7 +35,7 @@ export function describeFailure(thrown: unknown, { address, interrupted, wrongDo
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
   if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };
   if (!(thrown instanceof ConnectError)) {
-    const message = thrown instanceof Error ? thrown.message : "something that is no error was thrown";
+    const message = thrown instanceof Error ? thrown.message : "unknown error";
     return { exitCode: exitCodes.failed, message, ...nothingMore };
   }
   if (wrongDoor !== undefined) {
@@ -60,7 +60,7 @@ export function describeFailure(thrown: unknown, { address, interrupted, wrongDo
 function scriptNotes(error: ConnectError): readonly string[] {
   return error.findDetails(ScriptErrorSchema).flatMap(({ code, payload, payloadOmitted, upstreamResponse, runId }) => {
     const status = upstreamResponse === undefined ? "" : ` (the provider answered ${upstreamResponse.status})`;
-    if (payloadOmitted) return [`${code}${status}; its payload is large: \`syncs run ${runId}\` shows it`];
+    if (payloadOmitted) return [`${code}${status}; the payload is too large to show here: use \`syncs run ${runId}\``];
     return [`${code}${status}${payload === undefined ? "" : `: ${JSON.stringify(toJson(ValueSchema, payload))}`}`];
   });
 }
@@ -68,7 +68,10 @@ function scriptNotes(error: ConnectError): readonly string[] {
 function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
   if (unreachable(error)) return { code: "unavailable", message: "the control plane cannot be reached" };
   if (causesOf(error).some(({ code }) => code === "ERR_HTTP2_ERROR")) {
-    return { code: "unavailable", message: "what answers there does not speak HTTP/2, as the control plane does" };
+    return {
+      code: "unavailable",
+      message: "the server at this address does not speak HTTP/2, which the control plane requires",
+    };
   }
   return { code: codeOf(error), message: error.rawMessage || "the call failed" };
 }
@@ -97,26 +100,25 @@ const snakeCase = (name: string | undefined) => (name ?? "unknown").replace(/(?<
 
 function hintFor(error: ConnectError, address: string): string | undefined {
   if (wordsFor(error).code === "unavailable" && error.cause !== undefined) {
-    return `is latchkey running at ${address}? --address or LATCHKEY_CONTROL says where it is`;
+    return `is Latchkey running at ${address}? Set its address with --address or LATCHKEY_CONTROL`;
   }
   const wait = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
   if (wait !== undefined) return `try again in ${wait} s`;
-  if (codeOf(error) === "conflict")
-    return "it was changed meanwhile: read it again, and repeat the change on what it is now";
+  if (codeOf(error) === "conflict") return "the object has changed: read it again, then repeat your change";
   return hints[error.code];
 }
 
 /** Points to a log that tells more than the error. */
 function logHint(error: ConnectError): string | undefined {
   const id = error.findDetails(ErrorInfoSchema)[0]?.metadata["log_id"];
-  return id === undefined || id === "" ? undefined : `\`latchkey logs ${id}\`, of its environment, tells what happened`;
+  return id === undefined || id === "" ? undefined : `use \`latchkey logs ${id}\` to see what happened`;
 }
 
 const hints: Partial<Record<Code, string>> = {
   [Code.Unauthenticated]:
-    "give a key with --key-file FILE or LATCHKEY_KEY; `latchkey dev` writes one to ./.latchkey/admin-key, which is read from its folder",
-  [Code.PermissionDenied]: "the key may not do this: `latchkey keys list` shows what each key may do",
-  [Code.DeadlineExceeded]: "--timeout gives it longer",
+    "give a key with --key-file FILE or LATCHKEY_KEY; run in the folder of `latchkey dev`, commands use its ./.latchkey/admin-key",
+  [Code.PermissionDenied]: "the key lacks a scope: `latchkey keys list` shows the scopes of each key",
+  [Code.DeadlineExceeded]: "use --timeout to wait longer",
 };
 
 /** Reports whether the whole call was refused, rather than something in it. */

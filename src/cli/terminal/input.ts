@@ -30,13 +30,13 @@ export async function readInputBytes(
 /** Reads a secret from a file, without the final line break that editors add. */
 export async function readSecret(file: string, terminal: Pick<Terminal, "stdin" | "signal">): Promise<string> {
   const secret = (await readInput(file, terminal)).replace(/\r?\n$/, "");
-  if (secret === "") throw new UsageMistake(`${file === "-" ? "what is piped in" : file} is empty`);
+  if (secret === "") throw new UsageMistake(`${file === "-" ? "stdin" : file} is empty`);
   return secret;
 }
 
 export function unreadable(file: string, error: unknown): UsageMistake {
   const { code } = error as NodeJS.ErrnoException;
-  const why = code === "ENOENT" ? "there is no such file" : code === "EACCES" ? "it may not be read" : code;
+  const why = code === "ENOENT" ? "no such file" : code === "EACCES" ? "permission denied" : code;
   return new UsageMistake(`cannot read ${file}: ${why ?? "it cannot be opened"}`, { cause: error });
 }
 
@@ -45,7 +45,7 @@ export async function readJsonArgument(argument: string, terminal: Pick<Terminal
   const file = argument === "-" ? "-" : argument.startsWith("@") ? argument.slice(1) : undefined;
   // A byte order mark is not valid JSON, but some editors write one.
   const json = (file === undefined ? argument : await readInput(file, terminal)).replace(/^\ufeff/, "");
-  const source = file === undefined ? "the argument" : file === "-" ? "what is piped in" : file;
+  const source = file === undefined ? "the argument" : file === "-" ? "stdin" : file;
   const value = parseJson(json, source);
   const [mistake] = findInexact(json, { isRequest: false });
   if (mistake === undefined) return value;

@@ -116,8 +116,8 @@ const isUtf16 = ([first, second]: Uint8Array) =>
 function parse(text: string, bytes: number): NdjsonLine["content"] {
   try {
     const value: unknown = JSON.parse(text);
-    if (Array.isArray(value)) return wrong("invalid_json", "is an array: there must be one object a line");
-    if (typeof value !== "object" || value === null) return wrong("invalid_json", "is JSON, but no object");
+    if (Array.isArray(value)) return wrong("invalid_json", "is an array; each line must be one object");
+    if (typeof value !== "object" || value === null) return wrong("invalid_json", "must be a JSON object");
     return { value, bytes, inexact: findInexact(text) };
   } catch (error) {
     // The rest of the parser's message quotes the input, which holds secrets.

@@ -8,7 +8,8 @@ const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as con
 /** Parses `500ms`, `30s`, `5m`, `12h`, `30d` to milliseconds. */
 export function durationMs(text: string): number {
   const [, amount, unit] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
-  if (amount === undefined || !isUnit(unit)) throw new InvalidArgumentError("Write it as 30s, 5m, 12h or 30d.");
+  if (amount === undefined || !isUnit(unit))
+    throw new InvalidArgumentError("It must be a duration such as 30s, 5m, 12h or 30d.");
   return Number(amount) * units[unit];
 }
 
@@ -17,7 +18,7 @@ const isUnit = (text: string | undefined): text is keyof typeof units =>
 
 export function instant(text: string): number {
   const ms = readInstant(text);
-  if (ms === undefined) throw new InvalidArgumentError("Write it as 2030-01-01T00:00:00Z.");
+  if (ms === undefined) throw new InvalidArgumentError("It must be a time such as 2030-01-01T00:00:00Z.");
   return ms;
 }
 
@@ -26,12 +27,13 @@ export function past(text: string): number {
   if (/^\d+[a-z]+$/.test(text)) return Math.max(0, Date.now() - durationMs(text));
   // A number alone is more likely a duration without its unit than seconds since 1970.
   const ms = /^\d+$/.test(text) ? undefined : readInstant(text);
-  if (ms === undefined) throw new InvalidArgumentError("Write it as 2h, for as long ago, or as 2030-01-01T00:00:00Z.");
+  if (ms === undefined)
+    throw new InvalidArgumentError("It must be an age such as 2h, or a time such as 2030-01-01T00:00:00Z.");
   return ms;
 }
 
 export function count(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("It must be a whole number of at least 1.");
   return Number(text);
 }
 
@@ -47,6 +49,6 @@ export const listed = (text: string, before: readonly string[] = []): readonly s
 /** Collects `key=value`. The value may contain further `=`. */
 export function paired(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("Write it as key=value.");
+  if (at < 1) throw new InvalidArgumentError("It must be key=value.");
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }

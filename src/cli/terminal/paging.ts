@@ -1,9 +1,3 @@
-/** The requested part of a list. */
-export interface Extent {
-  readonly limit?: number;
-  readonly all?: boolean;
-}
-
 export interface PageAnswer<T> {
   readonly items: readonly T[];
   /** Empty on the last page. */

@@ -34,18 +34,18 @@ export function wordsForWrongDoor(
   const other = (scheme: string) => `${scheme}://${address.replace(/^https?:\/\//, "")}`;
   switch (door) {
     case "plain":
-      return { message: `${address} does not speak TLS`, note: `write ${other("http")}` };
+      return { message: `${address} does not speak TLS`, note: `use ${other("http")}` };
     case "tls":
-      return { message: `${address} speaks TLS alone`, note: `write ${other("https")}` };
+      return { message: `${address} requires TLS`, note: `use ${other("https")}` };
     case "untrusted":
       return {
         message: `the certificate of ${address} is not trusted`,
-        note: "NODE_EXTRA_CA_CERTS names a PEM file of the authority that issued it",
+        note: "set NODE_EXTRA_CA_CERTS to the PEM file of the authority that issued it",
       };
     default:
       return {
         message: `${address} is latchkey's ${door} door, not its control plane`,
-        note: "--address or LATCHKEY_CONTROL must name what LATCHKEY_CONTROL_LISTEN says, by default http://127.0.0.1:3004",
+        note: "set --address or LATCHKEY_CONTROL to the address of LATCHKEY_CONTROL_LISTEN, by default http://127.0.0.1:3004",
       };
   }
 }

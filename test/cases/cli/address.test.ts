@@ -51,7 +51,7 @@ it("says that a port speaks TLS alone, and of a certificate that it is not trust
   const host = secure.control.replace("https://", "");
   const plain = await command({ LATCHKEY_CONTROL: `http://${host}` });
   expect(plain.code).toBe(1);
-  expect(plain.said).toContain(`http://${host} speaks TLS alone (unavailable)`);
+  expect(plain.said).toContain(`http://${host} requires TLS (unavailable)`);
   expect(plain.said).toContain(`write https://${host}`);
   const untrusted = await command({ LATCHKEY_CONTROL: `https://${host}` });
   expect(untrusted.said).toContain("is not trusted (unavailable)");

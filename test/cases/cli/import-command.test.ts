@@ -235,8 +235,7 @@ it("says what is certain when the stream breaks, and how to go on", async () => 
   const { code, out, err } = await importing(await fileOf(lines(5_000)), control.address);
   expect({ code, out }).toEqual({ code: 1, out: "" });
   expect(err).toMatch(/^latchkey: the import broke off: .*\(\w+\)\n/);
-  const [, certain] =
-    /everything up to line (\d+) is certain: \d+ connections imported, 0 lines failed/.exec(err) ?? [];
+  const [, certain] = /lines up to (\d+) are confirmed: \d+ connections imported, 0 lines failed/.exec(err) ?? [];
   expect(Number(certain)).toBeLessThanOrEqual(101);
   expect(err).toMatch(/after it went out without an answer, and may or may not be imported/);
   expect(err).toContain(`running the file again is safe; --from-line ${Number(certain) + 1} goes on where this ended`);
@@ -259,7 +258,7 @@ it("does not call it safe to send lines again that name no connection_id", async
   const { code, err } = await importing(await fileOf(nameless), address);
   expect(code).toBe(1);
   expect(err).toMatch(/broke off: the store is full \(unavailable\)/);
-  expect(err).toMatch(/everything up to line 3 is certain/);
+  expect(err).toMatch(/lines up to 3 are confirmed/);
   expect(err).toMatch(/of them names? no connection_id: imported again, .* may become/);
 });
 
@@ -279,7 +278,7 @@ it.each([10, 50_000])("does not take an early end for success, with %d lines to 
   const { code, err } = await importing(await fileOf(lines(count)), address);
   expect(code).toBe(1);
   expect(err).toMatch(/the import broke off/);
-  expect(err).toMatch(/everything up to line 5 is certain/);
+  expect(err).toMatch(/lines up to 5 are confirmed/);
 });
 
 it("tells a file that cannot be read from a stream that broke", async () => {
@@ -306,7 +305,7 @@ it("stops when it is interrupted, and says how far it came", async () => {
   setTimeout(() => interrupt.abort(), 200);
   const { code, err } = await importing(file, address, [], { signal: interrupt.signal });
   expect(code).toBe(1);
-  expect(err).toMatch(/broke off: interrupted\n {2}everything up to line 1 is certain/);
+  expect(err).toMatch(/broke off: interrupted\n {2}lines up to 1 are confirmed/);
 });
 
 it("says plainly that the key was refused, and not that an import broke", async () => {
@@ -327,7 +326,7 @@ it("says plainly that the key was refused, and not that an import broke", async 
 it("says so when there is no such file", async () => {
   const { code, err } = await importing(join(folder, "none"), "127.0.0.1:1");
   expect(code).toBe(2);
-  expect(err).toMatch(/^latchkey: cannot read .*none: there is no such file\n$/);
+  expect(err).toMatch(/^latchkey: cannot read .*none: no such file\n$/);
 });
 
 it("imports nothing out of an empty file", async () => {

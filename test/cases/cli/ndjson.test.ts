@@ -100,10 +100,10 @@ it("I03 makes no record of a part of a line", async () => {
 
 it("refuses what is JSON but no object", async () => {
   expect(shown(await read('[{"a":1}]\n"x"\nnull\n1\n'))).toEqual([
-    [1, "the line is an array: there must be one object a line"],
-    [2, "the line is JSON, but no object"],
-    [3, "the line is JSON, but no object"],
-    [4, "the line is JSON, but no object"],
+    [1, "the line is an array; each line must be one object"],
+    [2, "the line must be a JSON object"],
+    [3, "the line must be a JSON object"],
+    [4, "the line must be a JSON object"],
   ]);
 });
 

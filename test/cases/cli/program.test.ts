@@ -193,7 +193,7 @@ it("asks for page after page until it has what was asked for", async () => {
   const count = (out: string) => out.trimEnd().split("\n").length;
   const first = await run(["connections", "list", "--json", ...filter]);
   expect(count(first.out)).toBe(100);
-  expect(first.err).toContain("There may be more than these 100");
+  expect(first.err).toContain("Showing the first 100; there may be more.");
   expect(asked).toEqual([100, 40, 40]);
   const all = await run(["connections", "list", "--json", "--all", ...filter]);
   expect({ lines: count(all.out), err: all.err }).toEqual({ lines: 240, err: "" });
@@ -352,7 +352,7 @@ it("shows a new key's secret once, and makes it of what was asked for", async ()
     "30d",
   ]);
   expect(out).toContain("secret: lk_new");
-  expect(err).toContain("shown this once");
+  expect(err).toContain("not shown again");
   expect(requests[0]).toMatchObject({ id: "app", environment: "prod", scopes: [1, 5, 6] });
   expect(Number(requests[0]?.expiresAt?.seconds) * 1_000 - Date.now()).toBeGreaterThan(29 * 86_400_000);
   expect((await run(["keys", "create", "--scope", "everything"])).err).toContain("connections:read");
@@ -470,7 +470,7 @@ it("watches until it is interrupted, and that is no failure", async () => {
     run(["connections", "watch", ...more], { signal: AbortSignal.timeout(300) });
   const { code, out, err } = await watch([]);
   expect({ code, err }).toEqual({ code: 0, err: "" });
-  expect(out).toBe("5  what there is:\n4  put      calendar/ada  active\n6  deleted  calendar/bob\n");
+  expect(out).toBe("5  snapshot:\n4  put      calendar/ada  active\n6  deleted  calendar/bob\n");
   const steps = (await watch(["--json"])).out.trimEnd().split("\n");
   expect(JSON.parse(steps[2] ?? "")).toEqual({ deleted: { ref: ref("bob"), revision: "6" } });
 });
@@ -486,7 +486,7 @@ it("says from where to resume when a watch breaks", async () => {
   );
   const { code, err } = await run(["connections", "watch", "--from-revision", "40"]);
   expect(code).toBe(1);
-  expect(err).toBe("--from-revision 41 resumes where this ended.\nlatchkey: stopping (unavailable)\n");
+  expect(err).toBe("Use --from-revision 41 to resume here.\nlatchkey: stopping (unavailable)\n");
 });
 
 it("lists the audit trail", async () => {
@@ -547,7 +547,7 @@ it.each(["http://127.0.0.1:1", "unix:/nowhere/latchkey.sock"])(
     const { code, err } = await latchkey(["health", "--address", address]);
     expect(code).toBe(1);
     expect(err).toContain("latchkey: the control plane cannot be reached (unavailable)\n");
-    expect(err).toContain(`is latchkey running at ${address}?`);
+    expect(err).toContain(`is Latchkey running at ${address}?`);
   },
 );
 
@@ -564,7 +564,7 @@ it("gives up after --timeout, and says how to wait longer", async () => {
   const run = await against((router) => router.service(Health, { check: () => new Promise(() => {}) }));
   const { code, err } = await run(["health", "--timeout", "100ms"]);
   expect(code).toBe(1);
-  expect(err).toMatch(/\(deadline_exceeded\)\n {2}--timeout gives it longer\n$/);
+  expect(err).toMatch(/\(deadline_exceeded\)\n {2}use --timeout to wait longer\n$/);
 });
 
 it("speaks over a Unix socket", async () => {

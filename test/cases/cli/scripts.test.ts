@@ -167,11 +167,11 @@ it("runs a script for good, whatever kind it is of", async () => {
     out: '{\n  "doubled": 8\n}\n',
   });
   expect((await run(["scripts", "run", ada, "welcome"])).code).toBe(2);
-  expect((await run(["scripts", "run", ada, "events", "--webhook"])).err).toContain("--webhook is for --dry-run");
+  expect((await run(["scripts", "run", ada, "events", "--webhook"])).err).toContain("--webhook requires --dry-run");
   expect((await run(["scripts", "run", ada, "events", "--input", "{}"])).code).toBe(2);
   const none = await run(["scripts", "run", ada, "none"]);
   expect(none.code).toBe(1);
-  expect(none.err).toContain("`scripts list sandbox-calendar` says which it has");
+  expect(none.err).toContain("use `scripts list sandbox-calendar` to list its scripts");
 });
 
 it("runs an action: its output to be piped on, or why and where it failed", async () => {
@@ -179,7 +179,7 @@ it("runs an action: its output to be piped on, or why and where it failed", asyn
   expect((await run(["actions", "run", ada, "double", "--input", '{"number":2}'])).out).toBe('{\n  "doubled": 4\n}\n');
   const failed = await run(["actions", "run", ada, "double", "--input", '{"number":-1}']);
   expect(failed.code).toBe(1);
-  expect(failed.err).toMatch(/at sandbox-calendar\/actions\/double\.ts:9:\d+\n`syncs run \S+` tells what it said\.\n/);
+  expect(failed.err).toMatch(/at sandbox-calendar\/actions\/double\.ts:9:\d+\nUse `syncs run \S+` to see its log\.\n/);
   expect(failed.err).toMatch(/latchkey: no negative numbers \(script_failed\)\n/);
   expect(failed.err).toContain('action_script_failure: {"name":"Error","message":"no negative numbers"}\n');
   const asJson = await run(["actions", "run", ada, "double", "--input", '{"number":-1}', "--json"]);
@@ -225,7 +225,7 @@ it("triggers syncs, waits for them, and says how each ended", async () => {
   expect((await run(["syncs", "trigger", ada, "--mode", "whole"])).code).toBe(2);
 
   const later = await run(["syncs", "trigger", ada, "events"]);
-  const [, id = ""] = /^to be run: (\S+)\n$/.exec(later.out) ?? [];
+  const [, id = ""] = /^queued: (\S+)\n$/.exec(later.out) ?? [];
   expect((await run(["syncs", "runs", ada])).out).toContain(id);
   await started.run();
   // The run may have started already.
@@ -316,7 +316,7 @@ export default createAction({
   });
   const late = await run(["scripts", "run", ada, "slow", "--dry-run", "--timeout", "500ms"]);
   expect(late).toMatchObject({ code: 1 });
-  expect(late.err).toContain("--timeout gives it longer");
+  expect(late.err).toContain("use --timeout to wait longer");
   expect(await run(["scripts", "run", ada, "slow", "--dry-run"])).toMatchObject({ code: 0 });
 });
 
@@ -342,7 +342,7 @@ async function checked(files: Readonly<Record<string, string>>, argv: readonly s
 
 it("checks a folder without a latchkey, and prints each mistake with its place", async () => {
   const good = await checked({ "calendar/syncs/events.ts": scripts["syncs/events.ts"] ?? "" });
-  expect(good).toMatchObject({ code: 0, out: "", err: "1 script, and nothing wrong\n" });
+  expect(good).toMatchObject({ code: 0, out: "", err: "1 script, no mistakes\n" });
   const files = {
     "calendar/syncs/events.ts": scripts["syncs/events.ts"] ?? "",
     "calendar/syncs/often.ts": sync("").replace("every hour", "every second"),

@@ -62,7 +62,7 @@ it("does not retire a store that was written to while it was copied", async () =
     /in use: it was at revision 1 and is at 2 now/,
   );
   expect(isRetired).toBe(false);
-  expect(terminal.err()).toContain("the old store is as it was");
+  expect(terminal.err()).toContain("the old store is unchanged");
 });
 
 it("says that neither may be served when a commit came in the moment of the retirement", async () => {
@@ -82,7 +82,7 @@ it("does not claim to know whether a store was retired that did not answer", asy
   const { source, terminal, ...rest } = await beforeMove();
   const broken: Backend = { ...source, retire: () => Promise.reject(new Error("the connection broke")) };
   await expect(move({ ...rest, terminal, source: broken })).rejects.toThrow("the connection broke");
-  expect(terminal.err()).toContain("whether the old store is retired is not known");
+  expect(terminal.err()).toContain("the old one may be retired");
 });
 
 /** A store that stores changed entries instead of those it is given. */

@@ -211,7 +211,7 @@ function flipped(bytes: Buffer): Buffer {
 }
 
 it.each([
-  [["verify", "none"], /cannot read none: there is no such file/],
+  [["verify", "none"], /cannot read none: no such file/],
   [["restore", "none", "--to", nowhere], /cannot read none/],
   [["restore", "-", "--to", nowhere], /must be a file: it is read twice/],
   [["restore", "some"], /say where to: --to level:<folder> or .*LATCHKEY_STORE/],
@@ -245,7 +245,7 @@ it("shows no password of a location, wherever it comes from", async () => {
     expect(err).toMatch(/PostgreSQL at 127\.0\.0\.1:1/);
     expect(out + err).not.toMatch(/hunter/);
   }
-  expect(runs.at(-1)?.err).toContain("the old store is as it was");
+  expect(runs.at(-1)?.err).toContain("the old store is unchanged");
 });
 
 it("restores into what is empty or not there, and into nothing else", async () => {
@@ -299,7 +299,7 @@ it("moves nothing from where there is no store", async () => {
 
 it("reads everything, and says by its exit code when something is damaged", async () => {
   const { code, out } = await latchkey(["store", "scrub", ...control()]);
-  expect([code, out]).toEqual([0, expect.stringMatching(/^read \d+ values; nothing is damaged\n$/)]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^read \d+ values; no damage found\n$/)]);
   const { address } = await fakeControl((router) =>
     router.service(StoreService, {
       async *scrub() {
@@ -327,7 +327,7 @@ it("seals everything anew, and says how far it came when it broke off", async ()
   );
   const broken = await latchkey(["store", "reseal", "--address", address]);
   expect(broken.code).toBe(1);
-  expect(broken.err).toContain("500 of 2000 are sealed anew; run it again to go on");
+  expect(broken.err).toContain("resealed 500 of 2000; run it again to continue");
 });
 
 it("says which seal keys may be taken out, and why others may not", async () => {
@@ -345,9 +345,9 @@ it("says which seal keys may be taken out, and why others may not", async () => 
   const { out } = await latchkey(["store", "keys", "--address", address]);
   expect(out).toBe(
     [
-      "KEY    CONFIGURED  DATA KEYS  MAY BE TAKEN OUT",
-      "new    yes         1          no: it seals",
-      "old    yes         2          no: it wraps 2 data keys; `latchkey store reseal` ends that",
+      "KEY    CONFIGURED  DATA KEYS  REMOVABLE",
+      "new    yes         1          no: encrypts new values",
+      "old    yes         2          no: encrypts 2 data keys; run `latchkey store reseal`",
       "older  yes         0          yes",
       "",
     ].join("\n"),

@@ -77,16 +77,16 @@ describe("webhooks list", () => {
     expect((await run(["list", "--integration", "other"])).err).toBe("no notifications\n");
     const first = await run(["list", "--limit", "1"]);
     expect(lines(first.out)).toHaveLength(2);
-    expect(first.err).toBe("There may be more than these 1: --all lists them, --limit so many.\n");
+    expect(first.err).toBe("Showing the first 1; there may be more. Use --all, or a higher --limit.\n");
     const [json] = lines((await run(["list", "--json"])).out);
     expect(JSON.parse(json ?? "")).toMatchObject({ integration: "calendar", matched_rule: -1 });
   });
 
   it.each([
-    [["list", "--since", "5"], "Write it as 2h"],
-    [["list", "--since", "2026-01-01"], "Write it as 2h"],
-    [["list", "--connection", "calendar/ada", "--integration", "files"], "names an integration already"],
-    [["list", "--connection", "calendar/ada", "--unmatched"], "leave one of the two out"],
+    [["list", "--since", "5"], "an age such as 2h"],
+    [["list", "--since", "2026-01-01"], "an age such as 2h"],
+    [["list", "--connection", "calendar/ada", "--integration", "files"], "name different integrations"],
+    [["list", "--connection", "calendar/ada", "--unmatched"], "cannot be used together"],
     [["forwards", "--state", "lost"], "pending, delivered, dead, no_destination, paused"],
     [["forwards", "--connection", "ada"], "integration/connection"],
     [["replay"], "--state dead"],
@@ -111,7 +111,7 @@ it("webhooks show tells one from its arrival to where it went", async () => {
     [
       "notification ID  of calendar in dev",
       "received TIME, message channel-1 1",
-      "concerns ada by rule 3",
+      "matches ada by rule 3",
       "",
       "x-cal-channel-id: channel-1",
       "x-cal-resource-id: resource-1",
@@ -179,9 +179,9 @@ describe("webhooks forwards and replay", () => {
     expect(steady((await run(["forward", id])).out)).toBe(
       [
         "forward MSG  forward of calendar in dev  pending: status_503",
-        "made TIME, a copy of notification ID",
+        "created TIME, a copy of notification ID",
         "to URL",
-        "tried next at TIME",
+        "next attempt at TIME",
         "",
         '{"from":"calendar","providerConfigKey":"calendar","type":"forward","payload":{"x-cal-channel-id":"channel-1",' +
           `"x-cal-resource-id":"resource-1","x-cal-resource-uri":"${adas}",` +
@@ -196,7 +196,7 @@ describe("webhooks forwards and replay", () => {
     const again = await run(["replay", id, "nothing"]);
     expect([again.code, lines(again.out)]).toEqual([
       3,
-      ["1 forward on the way again", 'left nothing: there is no forward "nothing", or not any more (not_found)'],
+      ["replayed 1 forward", 'not replayed: nothing: there is no forward "nothing", or not any more (not_found)'],
     ]);
     expect((await application.got(2)).map(({ headers }) => headers["webhook-id"])).toEqual([id, id]);
     await expect.poll(async () => (await run(["forwards", "--state", "delivered", "--json"])).out).toContain(id);
@@ -212,14 +212,14 @@ describe("webhooks forwards and replay", () => {
     const delivered = ["replay", "--state", "delivered", "--connection", "calendar/ada"];
     for (const stdin of ["", "n\n", "yesterday\n"]) {
       const no = await run(delivered, { isTerminal: true, stdin });
-      expect([no.code, no.out, no.err]).toEqual([1, "", "Send 1 forward again? [y/N] nothing is sent\n"]);
+      expect([no.code, no.out, no.err]).toEqual([1, "", "Send 1 forward again? [y/N] Nothing was sent.\n"]);
     }
     expect(application.seen).toHaveLength(2);
     const yes = await run(delivered, { isTerminal: true, stdin: "Y\n" });
-    expect([yes.code, yes.out]).toEqual([0, "1 forward on the way again\n"]);
+    expect([yes.code, yes.out]).toEqual([0, "replayed 1 forward\n"]);
     await application.got(3);
     await expect.poll(async () => lines((await run(["forwards", "--state", "delivered"])).out).length).toBe(3);
-    expect((await run(["replay", "--state", "delivered", "--yes"])).out).toBe("2 forwards on the way again\n");
+    expect((await run(["replay", "--state", "delivered", "--yes"])).out).toBe("replayed 2 forwards\n");
     await application.got(5);
     const none = await run(["replay", "--state", "dead"], { isTerminal: true });
     expect([none.code, none.err]).toEqual([0, "no forwards\n"]);
@@ -239,7 +239,7 @@ it("webhooks destinations shows who is paused, and resume lets it have what wait
   expect((await run(["forwards"])).out).toContain("paused: gone");
   application.answer = (_, response) => void response.end();
   const { code, out } = await run(["resume", application.url]);
-  expect([code, out]).toEqual([0, `${application.url} is not paused any more; 1 forward on the way\n`]);
+  expect([code, out]).toEqual([0, `resumed ${application.url}; 1 forward pending\n`]);
   await application.got(2);
   await expect
     .poll(async () => steady((await run(["destinations"])).out))
@@ -256,7 +256,7 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
     "rule 3, metadata.email, leads to 1 connection:\n  calendar/ada\n",
   );
   expect((await run(["explain", "calendar"])).out).toBe(
-    "no rule leads to a connection: it would go to the application once, without one\n",
+    "no rule matches a connection: it would be forwarded once, without a connection\n",
   );
   const secrets = { webhookSecret: "what github signs with" };
   const integration = { environment: "dev", key: "github", provider: "github", secrets };
@@ -268,7 +268,7 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
   const body = join(await temporaryFolder(), "body.json");
   await writeFile(body, '{"note":"Größe"}');
   const sent = await run(["send", "calendar", ...headers, "--body", body]);
-  expect([sent.code, steady(sent.out)]).toEqual([0, "notification ID is taken; it concerns ada\n"]);
+  expect([sent.code, steady(sent.out)]).toEqual([0, "accepted notification ID; it matches ada\n"]);
   expect(sent.err).toContain("webhooks show");
   const [delivered] = await application.got(1);
   expect(JSON.parse(delivered?.body ?? "")).toMatchObject({
@@ -301,7 +301,7 @@ it("webhooks tail prints a line for each step, or JSON, until it is interrupted"
   leaving.abort();
   const [table, json] = await Promise.all(tails);
   expect([table?.code, json?.code]).toEqual([0, 0]);
-  expect(table?.err).toBe("what comes from now on; interrupt to end\n");
+  expect(table?.err).toBe("Waiting for webhooks; press Ctrl-C to stop.\n");
   expect(steady(table?.out ?? "")).toBe(
     [
       "WHEN  WHAT  OF  OUTCOME  ID",
@@ -324,9 +324,9 @@ it("says what a key may not do, and that nobody is there", async () => {
   const terminal = memoryTerminal();
   const key = ["--key", secretKey, "-e", "prod", "--address", sidecar.control];
   expect(await runCli(["webhooks", "list", ...key], terminal)).toBe(1);
-  expect(terminal.err()).toContain("the key may not do this");
+  expect(terminal.err()).toContain("the key lacks a scope");
   await sidecar.stop();
   const alone = memoryTerminal();
   expect(await runCli(["webhooks", "tail", "--key", adminKey, "--address", sidecar.control], alone)).toBe(1);
-  expect(alone.err()).toContain("is latchkey running at");
+  expect(alone.err()).toContain("is Latchkey running at");
 });

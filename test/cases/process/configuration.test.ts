@@ -231,7 +231,7 @@ it("F07 keeps the last good configuration when the file is broken, says so in a 
 
   await writeFile(path, "environments: [{ name: prod, keys: 7 }]\n");
   running.child.kill("SIGHUP");
-  await running.says("the configuration file is refused");
+  await running.says("the configuration file was rejected");
   expect(await rejected()).toBe("1");
   expect(await works()).toBe(200);
 
@@ -324,7 +324,7 @@ it("F07 refuses a file that takes away a provider which is in use", async () => 
 
   await writeFile(path, environment);
   running.child.kill("SIGHUP");
-  await running.says("the configuration file is refused");
+  await running.says("the configuration file was rejected");
   expect((await fetch(`${running.address("data")}/providers/mine`, { headers })).status).toBe(200);
 
   // With that file it starts: the integration set up with the provider is still shown.

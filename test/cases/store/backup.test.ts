@@ -214,7 +214,7 @@ it("restores nothing that could be opened without the seal keys of then", async 
   expect(made.out).toContain("key_ids:\n  - test\n");
   const folder = await temporaryFolder();
   const restored = await latchkey("store", "restore", file, "--to", `level:${folder}`);
-  expect(restored.out).toContain('it takes the seal keys "test"');
+  expect(restored.out).toContain('required seal keys: "test"');
   const other = `other:${Buffer.alloc(32, 8).toString("base64")}`;
   const start = startTestSidecar({ folder, env: { LATCHKEY_SEAL_KEYS: other } });
   await expect(start).rejects.toThrow(/"test".*"other"/);
@@ -235,7 +235,7 @@ it("moves a store only when its latchkey has stopped, and from then on serves th
   const moved = move();
   expect(await moved.exited).toBe(0);
   expect(moved.stdout()).toMatch(
-    /^moved \d+ entries from level:\S+ to level:\S+; set LATCHKEY_STORE to the new place\n$/,
+    /^moved \d+ entries from level:\S+ to level:\S+; set LATCHKEY_STORE to the new location\n$/,
   );
   expect(await contentOf(`level:${elsewhere}`)).toEqual(before);
   await expect(startTestSidecar({ folder })).rejects.toThrow(`was moved to level:${elsewhere}`);
@@ -261,7 +261,7 @@ it("does what the README says, as it is pasted", async () => {
       said += text;
     });
   }
-  expect([(await once(child, "close"))[0], said]).toEqual([0, expect.stringContaining("MAY BE TAKEN OUT")]);
+  expect([(await once(child, "close"))[0], said]).toEqual([0, expect.stringContaining("REMOVABLE")]);
 });
 
 describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
@@ -334,7 +334,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
     isWriting = false;
     await writing;
     expect(code).toBe(1);
-    expect(err).toContain("the old store is as it was");
+    expect(err).toContain("the old store is unchanged");
     expect(err).toMatch(/is in use: it was at revision \d+ and is at \d+ now/);
     expect((await running.rest("POST", "/connections", { body: keyedConnection("after") })).status).toBe(201);
   });

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import {
+  type Connection,
   type Connection_State,
   ConnectionSchema,
   ConnectionService,
@@ -12,21 +13,18 @@ import { exitCodes } from "../../terminal/exit-codes.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
 import { moment } from "../../terminal/moment.ts";
-import { count, listed, paired, revision } from "../../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import { listed, paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { listCommand, type RevisionOption } from "../command-kinds.ts";
 import { addImport } from "./import-command.ts";
 import { addMetadata } from "./metadata.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./names.ts";
 import { stateNames, statesNamed, stateText, stateTone } from "./states.ts";
 import { addWatch } from "./watch.ts";
 
-/** Default length of a list: more than a screen, but quick to fetch. */
-const defaultLimit = 100;
-const maxPageSize = 2_000;
 const maxBatch = 1_000;
 
-interface ConnectionListOptions extends Extent {
+interface ConnectionListOptions {
   readonly integration?: readonly string[];
   readonly tag?: Readonly<Record<string, string>>;
   readonly search?: string;
@@ -34,17 +32,16 @@ interface ConnectionListOptions extends Extent {
   readonly state?: readonly Connection_State[];
 }
 
-interface Changes {
+interface ConnectionChanges extends RevisionOption {
   readonly tag?: Readonly<Record<string, string>>;
   readonly tags: boolean;
   readonly webhookUrlOverride?: string;
   readonly connectionConfig?: string;
-  readonly expectedRevision?: bigint;
 }
 
 /** Adds the `connections` commands. */
 export function addConnections(program: Command, act: Act): void {
-  const group = program.command("connections").summary("end users' authorised links to integrations");
+  const group = program.command("connections").summary("manage connections: the accounts of your end users");
   addList(group, act);
   addGet(group, act);
   addImport(group, act);
@@ -55,66 +52,47 @@ export function addConnections(program: Command, act: Act): void {
 }
 
 function addList(group: Command, act: Act): void {
-  group
+  const list = group
     .command("list")
-    .option("--integration <key>", "only those of this integration; repeatable", listed)
-    .option("--tag <key=value>", "only those with this tag; repeatable, all must hold", paired)
-    .option("--search <text>", "only those whose id, or end user's id, address or name, contains it")
-    .option("--id <connection>", "only those with this id, in whichever integration")
-    .option("--state <state>", `only those in this state: ${stateNames.join(", ")}; repeatable`, statesNamed)
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("an environment's connections, without credentials")
-    .action(
-      act(
-        async (
-          { client, output, environment },
-          { integration = [], tag, search = "", id = "", state = [], limit, all }: ConnectionListOptions,
-        ) => {
-          const filter = { integrations: [...integration], tags: { ...tag }, search, id, states: [...state] };
-          const most = limit ?? (all === true ? undefined : defaultLimit);
-          let more = false;
-          const pages = pagesOf({
-            maxPageSize,
-            limit: most,
-            onMore: () => (more = true),
-            fetch: async (page) => {
-              const request = { environment, filter, ...page };
-              const { connections, nextPageToken } = await client(ConnectionService).listConnections(request);
-              return { items: connections, nextPageToken };
-            },
-          });
-          await output.many({
-            schema: ConnectionSchema,
-            none: "no connections",
-            pages,
-            columns: [
-              { title: "CONNECTION", text: ({ ref }) => nameOf(ref) },
-              { title: "PROVIDER", text: ({ provider }) => provider },
-              { title: "STATE", text: stateText, tone: stateTone },
-              {
-                title: "TAGS",
-                text: ({ tags }) =>
-                  Object.entries(tags)
-                    .map(([key, value]) => `${key}=${value}`)
-                    .join(","),
-              },
-              { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
-            ],
-          });
-          if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-        },
-      ),
-    );
+    .summary("list the connections of an environment, without credentials")
+    .option("--integration <key>", "only connections of this integration; repeatable", listed)
+    .option("--tag <key=value>", "only connections with this tag; repeatable, all must match", paired)
+    .option("--search <text>", "only connections whose id, or end user's id, email or name, contains this text")
+    .option("--id <connection>", "only connections with this id, in any integration")
+    .option("--state <state>", `only connections in this state: ${stateNames.join(", ")}; repeatable`, statesNamed);
+  listCommand(list, act, {
+    schema: ConnectionSchema,
+    none: "no connections",
+    defaultLimit: 100,
+    maxPageSize: 2_000,
+    rpc: ({ client, environment }, page, given: ConnectionListOptions) => {
+      const { integration = [], tag, search = "", id = "", state = [] } = given;
+      const filter = { integrations: [...integration], tags: { ...tag }, search, id, states: [...state] };
+      return client(ConnectionService).listConnections({ environment, filter, ...page });
+    },
+    items: ({ connections }) => connections,
+    columns: [
+      { title: "CONNECTION", text: ({ ref }) => nameOf(ref) },
+      { title: "PROVIDER", text: ({ provider }) => provider },
+      { title: "STATE", text: stateText, tone: stateTone },
+      { title: "TAGS", text: tagsText },
+      { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
+    ],
+  });
 }
+
+const tagsText = ({ tags }: Connection): string =>
+  Object.entries(tags)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
 
 function addGet(group: Command, act: Act): void {
   group
     .command("get")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .option("--credentials", "show its credentials, made fresh first; the key needs credentials:read")
-    .option("--refresh-token", "show the refresh token among them")
-    .summary("one connection")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .option("--credentials", "include the credentials, refreshed if needed; requires the scope credentials:read")
+    .option("--refresh-token", "include the refresh token, with --credentials")
+    .summary("show a connection")
     .action(
       act(
         async (session, name: ConnectionName, given: { readonly credentials?: true; readonly refreshToken?: true }) => {
@@ -122,7 +100,7 @@ function addGet(group: Command, act: Act): void {
           const includeCredentials = given.credentials ?? false;
           const includeRefreshToken = given.refreshToken ?? false;
           if (includeRefreshToken && !includeCredentials)
-            throw new UsageMistake("--refresh-token goes with --credentials");
+            throw new UsageMistake("--refresh-token requires --credentials");
           const request = { ref: refOf(session, name), includeCredentials, includeRefreshToken };
           const answer = await client(ConnectionService).getConnection(request);
           if (includeCredentials) return output.one(GetConnectionResponseSchema, answer);
@@ -135,15 +113,15 @@ function addGet(group: Command, act: Act): void {
 function addUpdate(group: Command, act: Act): void {
   group
     .command("update")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .option("--tag <key=value>", "a tag; repeatable, replaces all", paired)
-    .option("--no-tags", "take all tags away")
-    .option("--webhook-url-override <url>", "where its forwards go; empty: where the environment's go")
-    .option("--connection-config <json>", "replaces connection_config: JSON, @file or - for what is piped in")
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("change what is given, and nothing else")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .option("--tag <key=value>", "a tag; repeatable, replaces all tags", paired)
+    .option("--no-tags", "remove all tags")
+    .option("--webhook-url-override <url>", "URL for its forwards; empty means the environment's forward URL")
+    .option("--connection-config <json>", "new connection_config: JSON, @file, or - for stdin")
+    .option("--expected-revision <revision>", "fail if the connection has changed since this revision", revision)
+    .summary("change a connection; settings that you leave out stay the same")
     .action(
-      act(async (session, name: ConnectionName, given: Changes) => {
+      act(async (session, name: ConnectionName, given: ConnectionChanges) => {
         const { client, output, terminal } = session;
         const { webhookUrlOverride, expectedRevision = 0n } = given;
         const tags = given.tags ? given.tag : {};
@@ -157,7 +135,7 @@ function addUpdate(group: Command, act: Act): void {
           ...(connectionConfig === undefined ? [] : ["connection_config"]),
         ];
         if (paths.length === 0)
-          throw new UsageMistake("say what to change: --tag, --webhook-url-override or --connection-config");
+          throw new UsageMistake("nothing to change: give --tag, --webhook-url-override or --connection-config");
         const { connection } = await client(ConnectionService).updateConnection({
           connection: {
             ref: refOf(session, name),
@@ -176,27 +154,25 @@ function addUpdate(group: Command, act: Act): void {
 function addDelete(group: Command, act: Act): void {
   group
     .command("delete")
-    .argument("<integration/connection...>", "such as calendar/ada", connectionNames)
-    .option("--expected-revision <revision>", "of a single one: refuse when it has changed since", revision)
-    .summary("delete connections with their credentials")
+    .argument("<integration/connection...>", "for example calendar/ada", connectionNames)
+    .option(
+      "--expected-revision <revision>",
+      "fail if the connection has changed since this revision; for a single connection",
+      revision,
+    )
+    .summary("delete connections and their credentials")
     .action(
-      act(
-        async (
-          session,
-          names: readonly ConnectionName[],
-          { expectedRevision }: { readonly expectedRevision?: bigint },
-        ) => {
-          const [first, ...others] = names;
-          if (first === undefined) throw new UsageMistake("name a connection");
-          if (others.length > 0 && expectedRevision !== undefined)
-            throw new UsageMistake("--expected-revision is for a single connection");
-          if (others.length > 0) return deleteMany(session, names);
-          const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n };
-          const answer = await session.client(ConnectionService).deleteConnection(request);
-          await session.output.done(DeleteConnectionResponseSchema, answer, `deleted connection ${nameOf(first)}`);
-          return exitCodes.ok;
-        },
-      ),
+      act(async (session, names: readonly ConnectionName[], { expectedRevision }: RevisionOption) => {
+        const [first, ...others] = names;
+        if (first === undefined) throw new UsageMistake("give at least one connection");
+        if (others.length > 0 && expectedRevision !== undefined)
+          throw new UsageMistake("--expected-revision needs exactly one connection");
+        if (others.length > 0) return deleteMany(session, names);
+        const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n };
+        const answer = await session.client(ConnectionService).deleteConnection(request);
+        await session.output.done(DeleteConnectionResponseSchema, answer, `deleted connection ${nameOf(first)}`);
+        return exitCodes.ok;
+      }),
     );
 }
 

@@ -32,25 +32,25 @@ interface ImportCommandOptions {
 export function addImport(connections: Command, act: Act): void {
   connections
     .command("import")
-    .argument("<file>", "one JSON object a line, as in POST /connections; - reads what is piped in")
-    .option("--errors <file>", "write every failure to this file, one JSON object a line")
-    .option("--from-line <line>", "leave out the lines before this one", count)
-    .option("--run-hooks", "run the scripts that follow a connection's making, as for one that is made alone")
+    .argument("<file>", "file with one JSON object per line, as in POST /connections; - reads stdin")
+    .option("--errors <file>", "write each failure to this file, one JSON object per line")
+    .option("--from-line <line>", "skip the lines before this one", count)
+    .option("--run-hooks", "run the scripts for new connections, as for a single import")
     .option("--quiet", "show no progress")
-    .summary("import connections from a file; running it again is safe")
+    .summary("import connections from a file; safe to run again")
     .addHelpText("after", helpText)
     .action(act(importFile));
 }
 
 const helpText = `
-A line: {"provider_config_key":"calendar","connection_id":"ada","credentials":{"type":"OAUTH2","access_token":"…",
+Example of a line: {"provider_config_key":"calendar","connection_id":"ada","credentials":{"type":"OAUTH2","access_token":"…",
 "refresh_token":"…","expires_at":"2030-01-01T00:00:00Z"},"metadata":{},"tags":{},"environment":"prod"}
 
-A connection that is there already gets the new credentials and keeps what its line does not name. A line that
-names no connection_id makes a new connection each time it is imported. expires_at is ISO 8601 with a zone, or
-a number: of seconds since 1970 below 100,000,000,000, of milliseconds from there on.
+An existing connection gets the new credentials; fields that the line leaves out stay the same. A line without
+connection_id creates a new connection on each import. expires_at is ISO 8601 with a time zone, or a number:
+seconds since 1970 below 100,000,000,000, milliseconds from there on.
 
-Exit code: 0 when every line was imported, 3 when some were not, 1 when the stream broke.`;
+Exit code: 0 if all lines were imported, 3 if some failed, 1 if the stream broke.`;
 
 async function importFile(session: CommandSession, file: string, given: ImportCommandOptions): Promise<number> {
   const { terminal, client, output, environment } = session;
@@ -150,7 +150,7 @@ async function tellBroken(
   const doubtful = unsettled === undefined || unsettled.sent === 0 ? undefined : counted(unsettled.sent, "line");
   const nameless = unsettled?.nameless ?? 0;
   const notes = [
-    line === 0 ? "no line is certain" : `everything up to line ${line} is certain: ${certain}`,
+    line === 0 ? "no line is confirmed" : `lines up to ${line} are confirmed: ${certain}`,
     ...(doubtful === undefined
       ? []
       : [`${doubtful} after it went out without an answer, and may or may not be imported`]),

@@ -10,12 +10,12 @@ const how = "JSON, @file or - for what is piped in";
 
 /** Adds the `connections metadata` commands. Metadata belongs to the customer and has any form. */
 export function addMetadata(connections: Command, act: Act): void {
-  const group = connections.command("metadata").summary("what the application keeps with a connection");
+  const group = connections.command("metadata").summary("manage the metadata of a connection");
 
   group
     .command("get")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .summary("the metadata, as JSON")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .summary("print the metadata as JSON")
     .action(
       act(async (session, name: ConnectionName) => {
         const { connection } = await session.client(ConnectionService).getConnection({ ref: refOf(session, name) });
@@ -24,14 +24,14 @@ export function addMetadata(connections: Command, act: Act): void {
     );
 
   for (const { verb, replace, summary } of [
-    { verb: "merge", replace: false, summary: "set the keys that are given, keep the others" },
-    { verb: "set", replace: true, summary: "replace it: drop the keys that are not given" },
+    { verb: "merge", replace: false, summary: "set the given keys, keep the others" },
+    { verb: "set", replace: true, summary: "replace all metadata" },
   ]) {
     group
       .command(verb)
-      .argument("<integration/connection>", "such as calendar/ada", connectionName)
+      .argument("<integration/connection>", "for example calendar/ada", connectionName)
       .argument("<json>", how)
-      .option("--expected-revision <revision>", "refuse when the connection has changed since", revision)
+      .option("--expected-revision <revision>", "fail if the connection has changed since this revision", revision)
       .summary(summary)
       .action(
         act(async (session, name: ConnectionName, json: string, given: { readonly expectedRevision?: bigint }) => {

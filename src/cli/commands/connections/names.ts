@@ -11,7 +11,8 @@ export interface ConnectionName {
 /** Splits at the first slash: an integration's key has none, a connection's ID may have some. */
 export function connectionName(text: string): ConnectionName {
   const at = text.indexOf("/");
-  if (at < 1 || at === text.length - 1) throw new InvalidArgumentError("Write it as integration/connection.");
+  if (at < 1 || at === text.length - 1)
+    throw new InvalidArgumentError("It must be integration/connection, for example calendar/ada.");
   return { integration: text.slice(0, at), id: text.slice(at + 1) };
 }
 

@@ -24,10 +24,10 @@ interface WatchFrom {
 export function addWatch(connections: Command, act: Act): void {
   connections
     .command("watch")
-    .option("--integration <key>", "only those of this integration")
+    .option("--integration <key>", "only connections of this integration")
     .option("--from-revision <revision>", "resume after this revision", revision)
-    .option("--changes-only", "leave out what there is already")
-    .summary("an environment's connections, and then every change to them")
+    .option("--changes-only", "skip the initial snapshot")
+    .summary("list the connections of an environment, then print each change")
     .action(
       act(async ({ client, output, environment, terminal }, given: WatchFrom) => {
         const { integration = "", fromRevision = 0n, changesOnly = false } = given;
@@ -47,7 +47,7 @@ export function addWatch(connections: Command, act: Act): void {
         } catch (error) {
           // An interrupt is the normal end of a watch.
           if (terminal.signal.aborted) return;
-          await output.note(`--from-revision ${seen} resumes where this ended.`);
+          await output.note(`Use --from-revision ${seen} to resume here.`);
           throw error;
         }
       }),
@@ -57,10 +57,10 @@ export function addWatch(connections: Command, act: Act): void {
 const revisionOf = ({ event }: WatchConnectionsResponse): bigint | undefined => event.value?.revision;
 
 const markers: Readonly<Record<number, string>> = {
-  [WatchMarker_Kind.SNAPSHOT_BEGIN]: "what there is:",
-  [WatchMarker_Kind.SNAPSHOT_END]: "that was all there is; changes follow",
+  [WatchMarker_Kind.SNAPSHOT_BEGIN]: "snapshot:",
+  [WatchMarker_Kind.SNAPSHOT_END]: "end of the snapshot; changes follow",
   [WatchMarker_Kind.RESUMED]: "resumed; changes follow",
-  [WatchMarker_Kind.PROGRESS]: "nothing changed",
+  [WatchMarker_Kind.PROGRESS]: "no changes",
 };
 
 function describe({ event }: WatchConnectionsResponse, paint: Paint): string {

@@ -17,18 +17,18 @@ interface ActionOptions {
   readonly async?: boolean;
 }
 
-export const inputHelp = "what it is given: JSON, @file or - for what is piped in";
+export const inputHelp = "input: JSON, @file, or - for stdin";
 
 /** Adds `actions run`. Past runs are listed by `syncs runs`. */
 export function addActions(program: Command, act: Act): void {
   program
     .command("actions")
-    .summary("scripts that do one thing on demand")
+    .summary("run actions: scripts that run on demand")
     .command("run")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .argument("<action>", "its name")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .argument("<action>", "name of the action")
     .option("--input <json>", inputHelp)
-    .option("--async", "do not wait for it")
+    .option("--async", "return at once, without waiting for the output")
     .summary("run an action and print its output")
     .action(
       act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: ActionOptions) =>
@@ -56,10 +56,10 @@ export async function runAction(
     const { run } = await client(SyncService).runAction(request, { timeoutMs });
     if (run === undefined) return exitCodes.failed;
     if (isAsync) {
-      await output.done(RunSchema, run, `to be run: ${run.id}`);
-      if (!output.json) await output.note("`syncs run ID` tells what becomes of it.");
+      await output.done(RunSchema, run, `queued: ${run.id}`);
+      if (!output.json) await output.note("Use `syncs run ID` to see the result.");
     } else if (output.json) await output.one(RunSchema, run);
-    else if (run.output === undefined) await output.note(`${action} of ${nameOf(run.connection)} gave nothing`);
+    else if (run.output === undefined) await output.note(`${action} of ${nameOf(run.connection)} returned no output`);
     else await output.document(toJson(ValueSchema, run.output));
     return exitCodes.ok;
   } catch (error) {
@@ -80,7 +80,7 @@ async function tellWhere(session: CommandSession, error: ConnectError): Promise<
     return;
   }
   for (const line of stackOf(await linesOf(session, run))) await output.note(`  at ${line}`);
-  await output.note(`\`syncs run ${run.id}\` tells what it said.`);
+  await output.note(`Use \`syncs run ${run.id}\` to see its log.`);
 }
 
 /** Reads a JSON value for a request; undefined if none was given. */

@@ -19,11 +19,11 @@ const usualFolder = "./scripts";
 /** The command `scripts check`: reads a folder of scripts as `serve` would. Needs no running Latchkey. */
 export const checkCommand = (terminal: Terminal): OwnCommand => ({
   name: "check",
-  summary: "read a folder of scripts as `serve` would, and print each mistake; exit code 1 when there is one",
+  summary: "check a folder of scripts as `serve` does; exit code 1 if there is a mistake",
   arguments: ["[folder]"],
   canJson: true,
   helpText:
-    "FOLDER is what LATCHKEY_SCRIPTS names where it is not said, else ./scripts. With --json a mistake is an object a line.\n",
+    "FOLDER defaults to LATCHKEY_SCRIPTS, or else ./scripts. With --json, each mistake is an object on its own line.\n",
   async run([given], { json }) {
     const folder = given ?? (terminal.env.LATCHKEY_SCRIPTS || usualFolder);
     await requireFolder(folder);
@@ -35,8 +35,8 @@ export const checkCommand = (terminal: Terminal): OwnCommand => ({
     }
     const all = counted(good + broken, "script");
     if (broken > 0) await output.note(`${broken} of ${all} ${broken === 1 ? "is" : "are"} broken`);
-    else if (good > 0) await output.note(`${all}, and nothing wrong`);
-    else await output.note(`no scripts in ${folder}: <integration>/{syncs,actions,events}/<name>.ts is looked for`);
+    else if (good > 0) await output.note(`${all}, no mistakes`);
+    else await output.note(`no scripts in ${folder}; expected <integration>/{syncs,actions,events}/<name>.ts`);
     return broken === 0 ? exitCodes.ok : exitCodes.failed;
   },
 });

@@ -31,19 +31,19 @@ interface DryRunOptions {
 export function addTrial(group: Command, act: Act): void {
   group
     .command("run")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .argument("<script>", "its name")
-    .option("--dry-run", "change nothing here: say what would be; what it asks of the provider, it asks")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .argument("<script>", "name of the script")
+    .option("--dry-run", "save nothing, and show what would be saved; requests to the provider are sent")
     .option("--input <json>", inputHelp)
-    .option("--webhook", "with --dry-run, of a sync: what it does on a notification, which is the input")
-    .addOption(new Option("--kind <kind>", "where several have that name").choices(Object.keys(kinds)))
-    .summary("run a script once, and see all that comes of it")
+    .option("--webhook", "with --dry-run: run the webhook handler of a sync with the input")
+    .addOption(new Option("--kind <kind>", "kind of script, if several have this name").choices(Object.keys(kinds)))
+    .summary("run a script once and show the result")
     .addHelpText("after", helpText)
     .action(act(run));
 }
 
 const helpText = `
-Exit code: 0 when the script came to its end, 1 when it did not.`;
+Exit code: 0 if the script succeeded, 1 if it failed.`;
 
 async function run(
   session: CommandSession,
@@ -52,15 +52,15 @@ async function run(
   given: DryRunOptions,
 ): Promise<number> {
   if (given.dryRun === true) return dryRun(session, place, name, given);
-  if (given.webhook === true) throw new UsageMistake("--webhook is for --dry-run: notifications are sent by providers");
+  if (given.webhook === true) throw new UsageMistake("--webhook requires --dry-run");
   const kind = await kindOf(session, place, name, given);
   if (kind === Script_Kind.EVENT)
-    throw new UsageMistake(`${name} runs when something happens to a connection; --dry-run tries it`);
+    throw new UsageMistake(`${name} is an event script, which only Latchkey runs; use --dry-run to try it`);
   if (kind === Script_Kind.ACTION) {
     const input = await readValue(given.input, session.terminal);
     return runAction(session, place, { action: name, input, isAsync: false });
   }
-  if (given.input !== undefined) throw new UsageMistake("a sync is given no input");
+  if (given.input !== undefined) throw new UsageMistake("a sync takes no --input");
   const { runIds } = await trigger(session, place, { names: [name], mode: "incremental" });
   const [id] = runIds;
   if (id === undefined) throw new Error(`nothing runs ${name}`);
@@ -124,10 +124,10 @@ async function kindOf(
   const [only, ...others] = found;
   if (only === undefined)
     throw new Error(
-      `${place.integration} has no script ${name}: \`scripts list ${place.integration}\` says which it has`,
+      `${place.integration} has no script ${name}; use \`scripts list ${place.integration}\` to list its scripts`,
     );
   if (others.length === 0) return only.kind;
   throw new UsageMistake(
-    `${found.map((one) => kindName(one.kind)).join(" and ")} are called ${name}: --kind says which`,
+    `several scripts are named ${name}: give --kind ${found.map((one) => kindName(one.kind)).join(" or ")}`,
   );
 }

@@ -16,7 +16,7 @@ interface ScriptCommandContext {
 
 /** Adds the `scripts` commands, for script files. */
 export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: ScriptCommandContext): void {
-  const group = program.command("scripts").summary("your own code on connections: which there is, is it good, try it");
+  const group = program.command("scripts").summary("list, check and run your scripts");
   addList(group, act);
   addOwnCommand(group, checkCommand(terminal), keepExitCode);
   addTrial(group, act);
@@ -25,14 +25,14 @@ export function addScripts(program: Command, act: Act, { terminal, keepExitCode 
 function addList(group: Command, act: Act): void {
   group
     .command("list")
-    .argument("[integration]", "only those of this integration")
-    .summary("the scripts that latchkey runs, and those that it cannot")
+    .argument("[integration]", "only scripts of this integration")
+    .summary("list scripts, including broken ones")
     .action(
       act(async ({ client, output }, integration = "") => {
         const { scripts } = await client(SyncService).listScripts({ integration });
         await output.many({
           schema: ScriptSchema,
-          none: "no scripts: LATCHKEY_SCRIPTS names the folder, <integration>/{syncs,actions,events}/<name>.ts",
+          none: "no scripts: set LATCHKEY_SCRIPTS to a folder with <integration>/{syncs,actions,events}/<name>.ts",
           pages: onePage(scripts),
           columns: [
             { title: "INTEGRATION", text: (script) => script.integration },
@@ -55,7 +55,7 @@ function addList(group: Command, act: Act): void {
 /** A broken script keeps running in its last valid version, if there was one. */
 function stateText({ problem, version }: Script): string {
   if (problem === undefined) return "good";
-  return version === "" ? "broken" : "broken, runs as it was";
+  return version === "" ? "broken" : "broken; the previous version runs";
 }
 
 function stateTone({ problem, version }: Script): Tone {

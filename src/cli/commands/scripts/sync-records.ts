@@ -5,9 +5,10 @@ import type { Act, CommandSession } from "../../session.ts";
 import { moment } from "../../terminal/moment.ts";
 import { count, listed, past } from "../../terminal/option-values.ts";
 import { createOutput } from "../../terminal/output.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import { pagesOf } from "../../terminal/paging.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import type { Extent } from "../command-kinds.ts";
 import { type ConnectionName, connectionName, refOf } from "../connections/names.ts";
 import { gist } from "../webhooks/names.ts";
 
@@ -26,16 +27,22 @@ interface RecordListOptions extends Extent {
 export function addRecords(group: Command, act: Act): void {
   group
     .command("records")
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .argument("<model>", "such as Event")
-    .option("--variant <name>", "of this variant of the sync")
-    .addOption(new Option("--action <action>", "only those that were last so").choices(["added", "updated", "deleted"]))
-    .option("--id <id>", "only this one; repeatable", listed)
-    .option("--since <time>", "only those that changed after it: 2h for as long ago, or 2030-01-01T00:00:00Z", past)
-    .option("--cursor <cursor>", "go on after the record that has it")
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them, as JSON, one a line")
-    .summary("what was saved, in the order of its changes")
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .argument("<model>", "name of the model, for example Event")
+    .option("--variant <name>", "variant of the sync")
+    .addOption(
+      new Option("--action <action>", "only records whose last change was this").choices([
+        "added",
+        "updated",
+        "deleted",
+      ]),
+    )
+    .option("--id <id>", "only the record with this id; repeatable", listed)
+    .option("--since <time>", "only records that changed after this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
+    .option("--cursor <cursor>", "continue after the record with this cursor")
+    .option("--limit <count>", `maximum number of results (default: ${defaultLimit})`, count)
+    .option("--all", "list all records, as JSON, one per line")
+    .summary("list saved records, in the order of their changes")
     .action(act(list));
 }
 
@@ -47,7 +54,7 @@ async function list(
 ): Promise<void> {
   const { client, terminal } = session;
   const { variant = "", cursor = "", action, id = [], since, limit, all = false } = given;
-  if (all && limit !== undefined) throw new UsageMistake("--all has no limit");
+  if (all && limit !== undefined) throw new UsageMistake("--all and --limit cannot be used together");
   const output = all ? createOutput(terminal, { json: true, paint: session.output.paint }) : session.output;
   const request = {
     ...{ connection: refOf(session, name), model, variant },
@@ -79,7 +86,7 @@ async function list(
       { title: "DATA", text: dataText },
     ],
   });
-  if (more) await output.note(`There may be more: --cursor ${last} goes on after these, --all lists them.`);
+  if (more) await output.note(`There may be more: use --cursor ${last} to continue, or --all.`);
 }
 
 const actionTone = ({ lastAction }: Record): Tone => (lastAction === "DELETED" ? "dim" : "plain");

@@ -6,67 +6,50 @@ import { type Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1
 import type { Act } from "../../session.ts";
 import { took } from "../../terminal/amounts.ts";
 import { moment } from "../../terminal/moment.ts";
-import { count } from "../../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, nameOf, placeName } from "../connections/names.ts";
 import { countsText, runStates, runStatesNamed, runStateText, runStateTone, runStory } from "./run-states.ts";
 import { linesOf } from "./run-waiting.ts";
 
-const defaultLimit = 50;
-
-interface RunListOptions extends Extent {
+interface RunListOptions {
   readonly script?: string;
   readonly state?: readonly Run_State[];
 }
 
 /** Adds `syncs runs`, `run` and `cancel`, for runs of all scripts. */
 export function addRuns(group: Command, act: Act): void {
-  group
+  const list = group
     .command("runs")
-    .argument("[integration[/connection]]", "only those there", placeName)
-    .option("--script <name>", "only those of this script")
-    .option("--state <state>", `only those that are ${runStates.join(", ")}; repeatable`, runStatesNamed)
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("what scripts did: syncs, actions and hooks; the newest first")
-    .action(
-      act(async ({ client, output, environment }, place: ConnectionName | undefined, given: RunListOptions) => {
-        const { script = "", state = [], limit, all } = given;
-        const most = limit ?? (all === true ? undefined : defaultLimit);
-        const filter = { integration: place?.integration ?? "", connectionId: place?.id ?? "", script };
-        let more = false;
-        await output.many({
-          schema: RunSchema,
-          none: "no runs",
-          pages: pagesOf({
-            maxPageSize: 1_000,
-            limit: most,
-            onMore: () => (more = true),
-            fetch: async (page) => {
-              const request = { environment, ...filter, states: [...state], ...page };
-              const { runs, nextPageToken } = await client(SyncService).listRuns(request);
-              return { items: runs, nextPageToken };
-            },
-          }),
-          columns: [
-            { title: "RUN", text: ({ id }) => id },
-            { title: "WHEN", text: ({ startedAt, dueAt }) => moment(startedAt ?? dueAt) },
-            { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
-            { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
-            { title: "BY", text: ({ cause }) => cause },
-            { title: "STATE", text: runStateText, tone: runStateTone },
-            { title: "TOOK", text: ({ duration }) => took(duration) },
-            { title: "RECORDS", text: countsText },
-          ],
-        });
-        if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-      }),
-    );
+    .summary("list runs of syncs, actions and event scripts, newest first")
+    .argument("[integration[/connection]]", "only runs of this integration or connection", placeName)
+    .option("--script <name>", "only runs of this script")
+    .option("--state <state>", `only runs in this state: ${runStates.join(", ")}; repeatable`, runStatesNamed);
+  listCommand(list, act, {
+    schema: RunSchema,
+    none: "no runs",
+    defaultLimit: 50,
+    rpc: ({ client, environment }, page, scope: ConnectionName | undefined, given: RunListOptions) => {
+      const { script = "", state = [] } = given;
+      const filter = { integration: scope?.integration ?? "", connectionId: scope?.id ?? "", script };
+      return client(SyncService).listRuns({ environment, ...filter, states: [...state], ...page });
+    },
+    items: ({ runs }) => runs,
+    columns: [
+      { title: "RUN", text: ({ id }) => id },
+      { title: "WHEN", text: ({ startedAt, dueAt }) => moment(startedAt ?? dueAt) },
+      { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
+      { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
+      { title: "BY", text: ({ cause }) => cause },
+      { title: "STATE", text: runStateText, tone: runStateTone },
+      { title: "TOOK", text: ({ duration }) => took(duration) },
+      { title: "RECORDS", text: countsText },
+    ],
+  });
 
   group
     .command("run")
-    .argument("<run>", "its id")
-    .summary("one run: what came of it, why it failed and where, and what it said")
+    .argument("<run>", "id of the run")
+    .summary("show a run with its result, error and log")
     .action(
       act(async (session, id: string) => {
         const { client, output, environment } = session;
@@ -84,8 +67,8 @@ export function addRuns(group: Command, act: Act): void {
 
   group
     .command("cancel")
-    .argument("<run>", "its id")
-    .summary("end a run, whether it waits or is under way")
+    .argument("<run>", "id of the run")
+    .summary("cancel a queued or running run")
     .action(
       act(async ({ client, output, environment }, id: string) => {
         const { run } = await client(SyncService).cancelRun({ environment, id });

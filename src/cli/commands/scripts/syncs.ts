@@ -15,16 +15,14 @@ import type { Act, CommandSession } from "../../session.ts";
 import { amount, took } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { moment } from "../../terminal/moment.ts";
-import { count, revision } from "../../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
 import type { Tone } from "../../terminal/paint.ts";
+import { listCommand, type RevisionOption, withExpectedRevision } from "../command-kinds.ts";
 import { type ConnectionName, connectionName, nameOf, placeName, refOf } from "../connections/names.ts";
 import { countsText, runStateText, runStateTone } from "./run-states.ts";
 import { runOver, tellRun } from "./run-waiting.ts";
 import { addRecords } from "./sync-records.ts";
 import { addRuns } from "./sync-runs.ts";
 
-const defaultLimit = 100;
 const baseVariant = "base";
 
 export const modes = {
@@ -39,10 +37,6 @@ interface SyncName {
   readonly variant: string;
 }
 
-interface SyncRevisionOption {
-  readonly expectedRevision?: bigint;
-}
-
 interface TriggerOptions {
   readonly mode: keyof typeof modes;
   readonly wait?: true;
@@ -50,7 +44,7 @@ interface TriggerOptions {
 
 /** Adds the `syncs` commands. */
 export function addSyncs(program: Command, act: Act): void {
-  const group = program.command("syncs").summary("scripts on a schedule: how they stand, what they did and saved");
+  const group = program.command("syncs").summary("manage syncs: scheduled scripts that save records");
   addList(group, act);
   addShow(group, act);
   addTrigger(group, act);
@@ -61,47 +55,32 @@ export function addSyncs(program: Command, act: Act): void {
 }
 
 function addList(group: Command, act: Act): void {
-  group
+  const list = group
     .command("list")
-    .argument("<integration[/connection]>", "such as calendar, or calendar/ada", placeName)
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("syncs, how they stand, and how many records they have")
-    .action(
-      act(async ({ client, output, environment }, place: ConnectionName, { limit, all }: Extent) => {
-        const most = limit ?? (all === true ? undefined : defaultLimit);
-        let more = false;
-        await output.many({
-          schema: SyncSchema,
-          none: "no syncs",
-          pages: pagesOf({
-            maxPageSize: 1_000,
-            limit: most,
-            onMore: () => (more = true),
-            fetch: async (page) => {
-              const request = { environment, integration: place.integration, connectionId: place.id, ...page };
-              const { syncs, nextPageToken } = await client(SyncService).listSyncs(request);
-              return { items: syncs, nextPageToken };
-            },
-          }),
-          columns: [
-            { title: "CONNECTION", text: ({ ref }) => nameOf(ref?.connection) },
-            { title: "SYNC", text: syncText },
-            { title: "STATE", text: stateText, tone: stateTone },
-            { title: "FREQUENCY", text: ({ frequency }) => frequency },
-            { title: "NEXT RUN", text: ({ nextRunAt }) => moment(nextRunAt) },
-            { title: "LAST RUN", text: ({ lastRunAt }) => moment(lastRunAt) },
-            { title: "RECORDS", text: recordsText },
-          ],
-        });
-        if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-      }),
-    );
+    .summary("list syncs with their state and number of records")
+    .argument("<integration[/connection]>", "for example calendar or calendar/ada", placeName);
+  listCommand(list, act, {
+    schema: SyncSchema,
+    none: "no syncs",
+    defaultLimit: 100,
+    rpc: ({ client, environment }, page, { integration, id: connectionId }: ConnectionName) =>
+      client(SyncService).listSyncs({ environment, integration, connectionId, ...page }),
+    items: ({ syncs }) => syncs,
+    columns: [
+      { title: "CONNECTION", text: ({ ref }) => nameOf(ref?.connection) },
+      { title: "SYNC", text: syncText },
+      { title: "STATE", text: stateText, tone: stateTone },
+      { title: "FREQUENCY", text: ({ frequency }) => frequency },
+      { title: "NEXT RUN", text: ({ nextRunAt }) => moment(nextRunAt) },
+      { title: "LAST RUN", text: ({ lastRunAt }) => moment(lastRunAt) },
+      { title: "RECORDS", text: recordsText },
+    ],
+  });
 }
 
 function addShow(group: Command, act: Act): void {
   named(group.command("show"))
-    .summary("one sync: how it stands, its checkpoint, its latest run")
+    .summary("show a sync with its state, checkpoint and latest run")
     .action(
       act(async (session, place: ConnectionName, sync: SyncName) => {
         const { client, output, environment } = session;
@@ -117,14 +96,14 @@ function addShow(group: Command, act: Act): void {
 function addTrigger(group: Command, act: Act): void {
   group
     .command("trigger")
-    .argument("<integration[/connection]>", "such as calendar, or calendar/ada", placeName)
-    .argument("[syncs...]", "these, as name or name::variant (default: all)")
+    .argument("<integration[/connection]>", "for example calendar or calendar/ada", placeName)
+    .argument("[syncs...]", "names of syncs, as name or name::variant (default: all)")
     .addOption(
-      new Option("--mode <mode>", "from the checkpoint, from the beginning, or with all records dropped first")
+      new Option("--mode <mode>", "continue from the checkpoint, start over, or delete all records and start over")
         .choices(Object.keys(modes))
         .default("incremental"),
     )
-    .option("--wait", "until they are over; exit code 1 when one of them failed")
+    .option("--wait", "wait for the runs to end; exit code 1 if all failed, 3 if some did")
     .summary("run syncs now")
     .action(
       act(async (session, place: ConnectionName, names: string[], { mode, wait }: TriggerOptions) => {
@@ -132,9 +111,9 @@ function addTrigger(group: Command, act: Act): void {
         const answer = await trigger(session, place, { names, mode });
         if (wait === true) return waitFor(session, answer.runIds);
         const ids = answer.runIds.join(", ");
-        const sentence = ids === "" ? "nothing to run: no connection, or no sync" : `to be run: ${ids}`;
+        const sentence = ids === "" ? "nothing to run: no connection or no sync matches" : `queued: ${ids}`;
         await output.done(TriggerSyncResponseSchema, answer, sentence);
-        if (!output.json && ids !== "") await output.note("`syncs run ID` tells what becomes of one.");
+        if (!output.json && ids !== "") await output.note("Use `syncs run ID` to see the result.");
         return exitCodes.ok;
       }),
     );
@@ -168,7 +147,7 @@ async function waitFor(session: CommandSession, ids: readonly string[]): Promise
   }
   await session.output.many({
     schema: RunSchema,
-    none: "nothing to run: no connection, or no sync",
+    none: "nothing to run: no connection or no sync matches",
     pages: eachOver(),
     columns: [
       { title: "RUN", text: ({ id }) => id },
@@ -185,12 +164,11 @@ async function waitFor(session: CommandSession, ids: readonly string[]): Promise
 }
 
 function addSwitch(group: Command, act: Act, verb: "start" | "pause"): void {
-  const does = { start: "let a sync run by its schedule again", pause: "stop a sync's schedule" } as const;
-  named(group.command(verb))
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
+  const does = { start: "resume the schedule of a sync", pause: "pause the schedule of a sync" } as const;
+  withExpectedRevision(named(group.command(verb)))
     .summary(does[verb])
     .action(
-      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: SyncRevisionOption) => {
+      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: RevisionOption) => {
         const client = session.client(SyncService);
         const request = { ref: refOfSync(session, place, name), expectedRevision };
         const { sync } = await (verb === "start" ? client.startSync(request) : client.pauseSync(request));
@@ -200,10 +178,13 @@ function addSwitch(group: Command, act: Act, verb: "start" | "pause"): void {
 }
 
 function addFrequency(group: Command, act: Act): void {
-  named(group.command("frequency"))
-    .argument("<frequency>", "such as 'every 5 minutes' or 1d; script: what its script says", frequencyOf)
-    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
-    .summary("how often a sync runs for one connection")
+  withExpectedRevision(named(group.command("frequency")))
+    .argument(
+      "<frequency>",
+      "for example 'every 5 minutes' or 1d; `script` resets it to the script's frequency",
+      frequencyOf,
+    )
+    .summary("set how often a sync runs for a connection")
     .action(
       act(
         async (
@@ -211,7 +192,7 @@ function addFrequency(group: Command, act: Act): void {
           place: ConnectionName,
           name: SyncName,
           frequency: string,
-          { expectedRevision = 0n }: SyncRevisionOption,
+          { expectedRevision = 0n }: RevisionOption,
         ) => {
           const request = { ref: refOfSync(session, place, name), frequency, expectedRevision };
           const { sync } = await session.client(SyncService).setSyncFrequency(request);
@@ -223,8 +204,8 @@ function addFrequency(group: Command, act: Act): void {
 
 const named = (command: Command): Command =>
   command
-    .argument("<integration/connection>", "such as calendar/ada", connectionName)
-    .argument("<sync>", "its name, or name::variant", syncName);
+    .argument("<integration/connection>", "for example calendar/ada", connectionName)
+    .argument("<sync>", "name of the sync, or name::variant", syncName);
 
 function syncName(text: string): SyncName {
   const [name = "", variant = "", ...more] = text.split("::");
@@ -236,7 +217,8 @@ function syncName(text: string): SyncName {
 function frequencyOf(text: string): string {
   if (/^script('?s)?$/.test(text)) return "";
   const parsed = parseFrequency(text);
-  if (!parsed.ok) throw new InvalidArgumentError(`It ${parsed.problem}; or script, for its script's.`);
+  if (!parsed.ok)
+    throw new InvalidArgumentError(`It ${parsed.problem}; or \`script\`, to reset it to the script's frequency.`);
   return text;
 }
 

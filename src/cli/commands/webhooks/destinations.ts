@@ -14,7 +14,7 @@ import { moment } from "../../terminal/moment.ts";
 export function addDestinations(group: Command, act: Act): void {
   group
     .command("destinations")
-    .summary("the addresses that forwards go to, and how many wait for each")
+    .summary("list the URLs that forwards go to, and how many forwards are pending")
     .action(
       act(async ({ client, output, environment }) => {
         async function* pages() {
@@ -22,7 +22,7 @@ export function addDestinations(group: Command, act: Act): void {
         }
         await output.many({
           schema: DestinationSchema,
-          none: "no destinations: the environment has no forward URL, and nothing waits for another",
+          none: "no destinations: the environment has no forward URL and no pending forwards",
           pages: pages(),
           columns: [
             { title: "DESTINATION", text: ({ url }) => url },
@@ -37,13 +37,13 @@ export function addDestinations(group: Command, act: Act): void {
 
   group
     .command("resume")
-    .argument("<url>", "the address, as `webhooks destinations` shows it")
-    .summary("let a paused address have its forwards again")
+    .argument("<url>", "the URL, as shown by `webhooks destinations`")
+    .summary("resume deliveries to a paused URL")
     .action(
       act(async ({ client, output, environment }, url: string) => {
         const answer = await client(WebhookService).resumeDestination({ environment, url });
         const waiting = Number(answer.destination?.pending ?? 0n);
-        const sentence = `${url} is not paused any more; ${counted(waiting, "forward")} on the way`;
+        const sentence = `resumed ${url}; ${counted(waiting, "forward")} pending`;
         await output.done(ResumeDestinationResponseSchema, answer, sentence);
       }),
     );

@@ -7,20 +7,18 @@ import {
   GetForwardResponseSchema,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, CommandSession } from "../../session.ts";
+import type { Act } from "../../session.ts";
 import { took } from "../../terminal/amounts.ts";
 import { moment } from "../../terminal/moment.ts";
-import { count, past } from "../../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import { past } from "../../terminal/option-values.ts";
 import type { Paint, Tone } from "../../terminal/paint.ts";
 import { createTable } from "../../terminal/table.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { visible } from "../../terminal/visible.ts";
+import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, connectionName } from "../connections/names.ts";
 import { forwardStates, forwardStatesNamed, forwardStateText, forwardStateTone } from "./forward-states.ts";
 import { bodyText, bound, gist, subjectOf } from "./names.ts";
-
-const defaultLimit = 50;
 
 export interface ForwardsFilter {
   readonly integration?: string;
@@ -33,66 +31,16 @@ export interface ForwardsFilter {
 
 /** Adds `webhooks forwards` and `webhooks forward`. */
 export function addForwards(group: Command, act: Act): void {
-  withForwardFilter(group.command("forwards"))
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("what goes to the application: copies of notifications, and events of latchkey's own; the newest first")
-    .action(act(list));
-
-  group
-    .command("forward")
-    .argument("<forward>", "its id, the webhook-id of what the application gets")
-    .summary("one forward: what is sent, and each attempt to deliver it")
-    .action(
-      act(async ({ client, output, environment }, id: string) => {
-        const answer = await client(WebhookService).getForward({ environment, id });
-        if (output.json) return output.one(GetForwardResponseSchema, answer);
-        if (answer.forward !== undefined) await output.line(story(answer.forward, answer.attempts, output.paint));
-      }),
-    );
-}
-
-export const withForwardFilter = (command: Command): Command =>
-  command
-    .option("--integration <key>", "only those of this integration")
-    .option("--connection <integration/connection>", "only those of this connection", connectionName)
-    .option("--state <state>", `only those that are ${forwardStates.join(", ")}; repeatable`, forwardStatesNamed)
-    .option("--destination <url>", "only those to this address")
-    .option("--since <time>", "only those made from then on: 2h for as long ago, or 2030-01-01T00:00:00Z", past)
-    .option("--until <time>", "only those made before then", past);
-
-/** Converts the filter to the control plane's form. */
-export function forwardFilterOf({ integration, connection, state = [], destination, since, until }: ForwardsFilter) {
-  if (connection !== undefined && integration !== undefined && integration !== connection.integration)
-    throw new UsageMistake("--connection names an integration already, and another one");
-  return {
-    integration: connection?.integration ?? integration ?? "",
-    connectionId: connection?.id ?? "",
-    states: [...state],
-    destination: destination ?? "",
-    since: bound(since),
-    until: bound(until),
-  };
-}
-
-async function list({ client, output, environment }: CommandSession, given: ForwardsFilter & Extent): Promise<void> {
-  const filter = forwardFilterOf(given);
-  const { limit, all } = given;
-  const most = limit ?? (all === true ? undefined : defaultLimit);
-  let more = false;
-  await output.many({
+  const list = withForwardFilter(group.command("forwards")).summary(
+    "list forwards: webhooks and events for your application, newest first",
+  );
+  listCommand(list, act, {
     schema: ForwardSchema,
     none: "no forwards",
-    pages: pagesOf({
-      maxPageSize: 1_000,
-      limit: most,
-      onMore: () => (more = true),
-      fetch: async (page) => {
-        const request = { environment, filter, ...page };
-        const { forwards, nextPageToken } = await client(WebhookService).listForwards(request);
-        return { items: forwards, nextPageToken };
-      },
-    }),
+    defaultLimit: 50,
+    rpc: ({ client, environment }, page, given: ForwardsFilter) =>
+      client(WebhookService).listForwards({ environment, filter: forwardFilterOf(given), ...page }),
+    items: ({ forwards }) => forwards,
     columns: [
       { title: "FORWARD", text: ({ id }) => id },
       { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
@@ -104,23 +52,63 @@ async function list({ client, output, environment }: CommandSession, given: Forw
       { title: "DESTINATION", text: ({ destination }) => destination },
     ],
   });
-  if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+
+  group
+    .command("forward")
+    .argument("<forward>", "id of the forward: the webhook-id header of the delivery")
+    .summary("show a forward with its body and delivery attempts")
+    .action(
+      act(async ({ client, output, environment }, id: string) => {
+        const answer = await client(WebhookService).getForward({ environment, id });
+        if (output.json) return output.one(GetForwardResponseSchema, answer);
+        if (answer.forward !== undefined) await output.line(story(answer.forward, answer.attempts, output.paint));
+      }),
+    );
+}
+
+export const withForwardFilter = (command: Command): Command =>
+  command
+    .option("--integration <key>", "only forwards of this integration")
+    .option("--connection <integration/connection>", "only forwards of this connection", connectionName)
+    .option(
+      "--state <state>",
+      `only forwards in this state: ${forwardStates.join(", ")}; repeatable`,
+      forwardStatesNamed,
+    )
+    .option("--destination <url>", "only forwards to this URL")
+    .option("--since <time>", "only forwards created since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
+    .option("--until <time>", "only forwards created before this time", past);
+
+/** Converts the filter to the control plane's form. */
+export function forwardFilterOf({ integration, connection, state = [], destination, since, until }: ForwardsFilter) {
+  if (connection !== undefined && integration !== undefined && integration !== connection.integration)
+    throw new UsageMistake("--integration and --connection name different integrations");
+  return {
+    integration: connection?.integration ?? integration ?? "",
+    connectionId: connection?.id ?? "",
+    states: [...state],
+    destination: destination ?? "",
+    since: bound(since),
+    until: bound(until),
+  };
 }
 
 /** Formats a forward: what it is, what is sent, and the result. */
 function story(forward: Forward, attempts: readonly Attempt[], paint: Paint): string {
   const { id, type, environment, notificationId, destination, createdAt, nextAttemptAt, body } = forward;
   const about = `${type} of ${subjectOf(forward)} in ${environment}`;
-  const origin = notificationId === "" ? "an event of latchkey's own" : `a copy of notification ${notificationId}`;
+  const origin = notificationId === "" ? "an event of Latchkey" : `a copy of notification ${notificationId}`;
   return [
     `${paint("bold", visible(`forward ${id}`))}  ${visible(about)}  ${paint(forwardStateTone(forward), visible(forwardStateText(forward)))}`,
-    paint("dim", visible(`made ${moment(createdAt)}, ${origin}`)),
-    destination === "" ? paint("warning", "there is no address to send it to") : `to ${visible(destination)}`,
-    ...(nextAttemptAt === undefined ? [] : [`tried next at ${moment(nextAttemptAt)}`]),
+    paint("dim", visible(`created ${moment(createdAt)}, ${origin}`)),
+    destination === ""
+      ? paint("warning", "no destination: the environment has no forward URL")
+      : `to ${visible(destination)}`,
+    ...(nextAttemptAt === undefined ? [] : [`next attempt at ${moment(nextAttemptAt)}`]),
     "",
     bodyText(body),
     "",
-    attempts.length === 0 ? "not tried yet" : createTable(columns, paint).draw(attempts).trimEnd(),
+    attempts.length === 0 ? "no attempts yet" : createTable(columns, paint).draw(attempts).trimEnd(),
   ].join("\n");
 }
 

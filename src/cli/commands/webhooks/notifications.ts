@@ -6,21 +6,19 @@ import {
   NotificationSchema,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, CommandSession } from "../../session.ts";
+import type { Act } from "../../session.ts";
 import { moment } from "../../terminal/moment.ts";
-import { count, past } from "../../terminal/option-values.ts";
-import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import { past } from "../../terminal/option-values.ts";
 import type { Paint } from "../../terminal/paint.ts";
 import { createTable } from "../../terminal/table.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { visible } from "../../terminal/visible.ts";
+import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, connectionName } from "../connections/names.ts";
 import { forwardStateText, forwardStateTone } from "./forward-states.ts";
 import { bodyText, bound, connectionsOf, messageOf, subjectOf, textOf } from "./names.ts";
 
-const defaultLimit = 50;
-
-interface NotificationListOptions extends Extent {
+interface NotificationListOptions {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly unmatched?: boolean;
@@ -30,22 +28,39 @@ interface NotificationListOptions extends Extent {
 
 /** Adds `webhooks list` and `webhooks show`, for received notifications. */
 export function addNotifications(group: Command, act: Act): void {
-  group
+  const list = group
     .command("list")
-    .option("--integration <key>", "only those of this integration")
-    .option("--connection <integration/connection>", "only those that concern this connection", connectionName)
-    .option("--unmatched", "only those that concern no connection")
-    .option("--since <time>", "only those from then on: 2h for as long ago, or 2030-01-01T00:00:00Z", past)
-    .option("--until <time>", "only those before then", past)
-    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
-    .option("--all", "all of them")
-    .summary("what providers sent, the newest first")
-    .action(act(list));
+    .summary("list the webhooks that providers sent, newest first")
+    .option("--integration <key>", "only webhooks of this integration")
+    .option("--connection <integration/connection>", "only webhooks for this connection", connectionName)
+    .option("--unmatched", "only webhooks that match no connection")
+    .option("--since <time>", "only webhooks received since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
+    .option("--until <time>", "only webhooks received before this time", past);
+  listCommand(list, act, {
+    schema: NotificationSchema,
+    none: "no notifications",
+    defaultLimit: 50,
+    rpc: ({ client, environment }, page, given: NotificationListOptions) =>
+      client(WebhookService).listNotifications({ environment, ...filterOf(given), ...page }),
+    items: ({ notifications }) => notifications,
+    columns: [
+      { title: "NOTIFICATION", text: ({ id }) => id },
+      { title: "WHEN", text: ({ receivedAt }) => moment(receivedAt) },
+      { title: "INTEGRATION", text: ({ integration }) => integration },
+      { title: "MESSAGE", text: messageOf },
+      { title: "RULE", text: ({ matchedRule }) => (matchedRule < 0 ? "" : String(matchedRule)) },
+      {
+        title: "CONNECTIONS",
+        text: (notification) => (notification.matches.length === 0 ? "none" : connectionsOf(notification)),
+        tone: ({ matches }) => (matches.length === 0 ? "warning" : "plain"),
+      },
+    ],
+  });
 
   group
     .command("show")
-    .argument("<notification>", "its id, which `webhooks list` shows")
-    .summary("one notification: its headers, its body, and what became of it")
+    .argument("<notification>", "id of the notification, from `webhooks list`")
+    .summary("show a notification with its headers, body and forwards")
     .action(
       act(async ({ client, output, environment }, id: string) => {
         const answer = await client(WebhookService).getNotification({ environment, id });
@@ -56,43 +71,18 @@ export function addNotifications(group: Command, act: Act): void {
     );
 }
 
-async function list({ client, output, environment }: CommandSession, given: NotificationListOptions): Promise<void> {
-  const { connection, unmatched = false, since, until, limit, all } = given;
-  const integration = connection?.integration ?? given.integration ?? "";
-  if (connection !== undefined && given.integration !== undefined && given.integration !== connection.integration)
-    throw new UsageMistake("--connection names an integration already, and another one");
+function filterOf({ integration, connection, unmatched = false, since, until }: NotificationListOptions) {
+  if (connection !== undefined && integration !== undefined && integration !== connection.integration)
+    throw new UsageMistake("--integration and --connection name different integrations");
   if (connection !== undefined && unmatched)
-    throw new UsageMistake("what is --unmatched concerns no connection: leave one of the two out");
-  const bounds = { since: bound(since), until: bound(until) };
-  const filter = { environment, integration, connectionId: connection?.id ?? "", unmatched, ...bounds };
-  const most = limit ?? (all === true ? undefined : defaultLimit);
-  let more = false;
-  await output.many({
-    schema: NotificationSchema,
-    none: "no notifications",
-    pages: pagesOf({
-      maxPageSize: 1_000,
-      limit: most,
-      onMore: () => (more = true),
-      fetch: async (page) => {
-        const { notifications, nextPageToken } = await client(WebhookService).listNotifications({ ...filter, ...page });
-        return { items: notifications, nextPageToken };
-      },
-    }),
-    columns: [
-      { title: "NOTIFICATION", text: ({ id }) => id },
-      { title: "WHEN", text: ({ receivedAt }) => moment(receivedAt) },
-      { title: "INTEGRATION", text: ({ integration: key }) => key },
-      { title: "MESSAGE", text: messageOf },
-      { title: "RULE", text: ({ matchedRule }) => (matchedRule < 0 ? "" : String(matchedRule)) },
-      {
-        title: "CONNECTIONS",
-        text: (one) => (one.matches.length === 0 ? "none" : connectionsOf(one)),
-        tone: ({ matches }) => (matches.length === 0 ? "warning" : "plain"),
-      },
-    ],
-  });
-  if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+    throw new UsageMistake("--unmatched and --connection cannot be used together");
+  return {
+    integration: connection?.integration ?? integration ?? "",
+    connectionId: connection?.id ?? "",
+    unmatched,
+    since: bound(since),
+    until: bound(until),
+  };
 }
 
 /** Formats a notification: its subject, its contents, and its forwards. */
@@ -108,15 +98,15 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
     ...(body.length === 0 ? [] : ["", bodyText(body)]),
     "",
     forwards.length === 0
-      ? "It went nowhere: its integration forwards nothing, or its forwards are deleted already."
+      ? "No forwards: the integration does not forward, or the forwards were deleted."
       : createTable(columns, paint).draw(forwards).trimEnd(),
   ].join("\n");
 }
 
 const matchOf = (notification: Notification, paint: Paint): string =>
   notification.matches.length === 0
-    ? paint("warning", "concerns no connection that is known here")
-    : `concerns ${visible(connectionsOf(notification))} by rule ${notification.matchedRule}`;
+    ? paint("warning", "matches no connection")
+    : `matches ${visible(connectionsOf(notification))} by rule ${notification.matchedRule}`;
 
 const columns = [
   { title: "FORWARD", text: ({ id }: Forward) => id },

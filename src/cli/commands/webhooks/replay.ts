@@ -17,25 +17,25 @@ interface ReplayOptions extends ForwardsFilter {
 
 /** Adds `webhooks replay`: by ID at once; by filter, after confirming the number of forwards. */
 export function addReplay(group: Command, act: Act): void {
-  withForwardFilter(group.command("replay").argument("[forward...]", "their ids; or else a filter"))
-    .option("-y, --yes", "by filter: do not ask first")
-    .summary("send forwards again, under the ids that they have")
+  withForwardFilter(group.command("replay").argument("[forward...]", "ids of the forwards; or use a filter instead"))
+    .option("-y, --yes", "do not ask for confirmation")
+    .summary("send forwards again, with the same ids")
     .addHelpText("after", help)
     .action(
       act(async (session, ids: readonly string[], { yes = false, ...given }: ReplayOptions) => {
         const isByFilter = Object.keys(given).length > 0;
-        if (ids.length > 0 && isByFilter) throw new UsageMistake("name forwards, or give a filter, and not both");
+        if (ids.length > 0 && isByFilter) throw new UsageMistake("give either ids or a filter, not both");
         if (ids.length > 0) return replayEach(session, ids);
         if (given.state === undefined)
-          throw new UsageMistake("name forwards, or say in which state they are: --state dead");
+          throw new UsageMistake("give ids, or a filter with --state, for example --state dead");
         return replayFound(session, given, yes);
       }),
     );
 }
 
 const help = `
-What has been delivered before goes out again as well where it is named, or --state delivered asks for it. The
-application knows it by its webhook-id, which stays the same.`;
+Delivered forwards are sent again only if you give their id or --state delivered. The webhook-id header stays the
+same, so that your application can recognize duplicates.`;
 
 async function replayEach(session: CommandSession, ids: readonly string[]): Promise<number> {
   const { client, environment } = session;
@@ -51,12 +51,13 @@ async function replayFound(session: CommandSession, given: ForwardsFilter, isSur
   const { client, output, environment, terminal } = session;
   const filter = forwardFilterOf(given);
   if (!isSure) {
-    if (!terminal.isTerminal) throw new UsageMistake("what a filter finds is sent again once you say --yes");
+    if (!terminal.isTerminal)
+      throw new UsageMistake("a replay by filter needs --yes when there is no terminal to confirm it");
     const found = await countOf(session, filter);
     if (found === 0) await output.note("no forwards");
     if (found === 0) return exitCodes.ok;
     if (!(await confirmed(terminal, `Send ${counted(found, "forward")} again?`))) {
-      await output.note("nothing is sent");
+      await output.note("Nothing was sent.");
       return exitCodes.failed;
     }
   }
@@ -84,10 +85,11 @@ const clientOf = ({ client }: CommandSession) => client(WebhookService);
 
 async function tell({ output }: CommandSession, answer: ReplayPage): Promise<number> {
   const refused = Object.entries(answer.refused);
-  const sentence = `${counted(Number(answer.replayed), "forward")} on the way again`;
+  const sentence = `replayed ${counted(Number(answer.replayed), "forward")}`;
   await output.done(ReplayForwardsResponseSchema, answer, sentence);
   if (!output.json) {
-    for (const [id, { message, code }] of refused) await output.line(visible(`left ${id}: ${message} (${code})`));
+    for (const [id, { message, code }] of refused)
+      await output.line(visible(`not replayed: ${id}: ${message} (${code})`));
   }
   return refused.length === 0 ? exitCodes.ok : exitCodes.partial;
 }

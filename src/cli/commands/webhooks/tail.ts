@@ -19,13 +19,13 @@ import { connectionsOf, messageOf, subjectOf } from "./names.ts";
 export function addTail(group: Command, act: Act): void {
   group
     .command("tail")
-    .option("--integration <key>", "only those of this integration")
-    .summary("notifications and forwards as they happen, until interrupted")
+    .option("--integration <key>", "only webhooks of this integration")
+    .summary("print webhooks and forwards as they happen, until interrupted")
     .action(
       act(async ({ client, output, environment, terminal }, given: { readonly integration?: string }) => {
         const request = { environment, integration: given.integration ?? "" };
         const table = createTable(columns, output.paint);
-        await output.note("what comes from now on; interrupt to end");
+        await output.note("Waiting for webhooks; press Ctrl-C to stop.");
         try {
           for await (const step of client(WebhookService).watchNotifications(request)) {
             const text = output.json

@@ -22,7 +22,7 @@ interface TrialOptions {
 /** Adds `webhooks explain` and `webhooks send`: predicts or tests the handling of a notification. */
 export function addTrials(group: Command, act: Act): void {
   withNotification(group.command("explain"))
-    .summary("which connections a notification would reach, by which rule, or why it would be refused; nothing is sent")
+    .summary("explain which connections a webhook matches and why it would be refused; sends nothing")
     .action(
       act(async (session, integration: string, given: TrialOptions) => {
         const request = await requestOf(session, integration, given);
@@ -33,25 +33,25 @@ export function addTrials(group: Command, act: Act): void {
     );
 
   withNotification(group.command("send"))
-    .summary("treat a notification as if its provider had sent it, and proven it")
+    .summary("send a test webhook, as if it came from the provider with a valid signature")
     .action(
       act(async (session, integration: string, given: TrialOptions) => {
         const request = await requestOf(session, integration, given);
         const answer = await session.client(WebhookService).sendTestNotification(request);
         const { id = "", matches = [] } = answer.notification ?? {};
         const concerned = matches.length === 0 ? "no connection" : connectionsOf({ matches });
-        const sentence = `notification ${id} is taken; it concerns ${concerned}`;
+        const sentence = `accepted notification ${id}; it matches ${concerned}`;
         await session.output.done(SendTestNotificationResponseSchema, answer, sentence);
-        if (!session.output.json) await session.output.note(`\`webhooks show ${id}\` tells what became of it.`);
+        if (!session.output.json) await session.output.note(`Use \`webhooks show ${id}\` to see its forwards.`);
       }),
     );
 }
 
 const withNotification = (command: Command): Command =>
   command
-    .argument("<integration>", "its key, such as calendar")
-    .option("-H, --header <name: value>", "a header of it; repeatable", headers)
-    .option("--body <file>", "a file that holds its body; - for what is piped in");
+    .argument("<integration>", "key of the integration, for example calendar")
+    .option("-H, --header <name: value>", "header of the webhook; repeatable", headers)
+    .option("--body <file>", "file with the body; - reads stdin");
 
 function headers(text: string, before: readonly HeaderLine[] = []): readonly HeaderLine[] {
   const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*?)\s*$/.exec(text) ?? [];
@@ -76,8 +76,8 @@ function explanation(integration: string, answer: ExplainWebhookResponse, paint:
   const { problem, matches, matchedRule, field } = answer;
   const found =
     matches.length === 0
-      ? "no rule leads to a connection: it would go to the application once, without one"
-      : `rule ${matchedRule}, ${field}, leads to ${counted(matches.length, "connection")}:`;
+      ? "no rule matches a connection: it would be forwarded once, without a connection"
+      : `rule ${matchedRule}, ${field}, matches ${counted(matches.length, "connection")}:`;
   const refusal = problem && paint("bad", visible(`it would be refused: ${problem.message} (${problem.code})`));
   return [
     ...(refusal === undefined ? [] : [refusal]),

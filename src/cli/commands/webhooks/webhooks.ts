@@ -9,7 +9,7 @@ import { addTrials } from "./trials.ts";
 
 /** Adds the `webhooks` commands. */
 export function addWebhooks(program: Command, act: Act): void {
-  const group = program.command("webhooks").summary("what providers sent, where it went, and sending it again");
+  const group = program.command("webhooks").summary("show received webhooks, their delivery, and replay them");
   addNotifications(group, act);
   addForwards(group, act);
   addReplay(group, act);
