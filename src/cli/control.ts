@@ -16,6 +16,8 @@ export interface Control {
 interface ControlOptions {
   /** `http(s)://host:port`, `host:port` or `unix:/path`. */
   readonly address: string;
+  /** The option or variable that holds the address, for messages. */
+  readonly source: string;
   readonly key: string | undefined;
   /** Time limit of a call. Streams have none. */
   readonly timeoutMs: number;
@@ -29,8 +31,8 @@ interface ControlOptions {
 const binaryOptions = { recursionLimit: 1_000 } as const;
 
 /** Connects only on the first call. */
-export function openControl({ address, key, timeoutMs, signal }: ControlOptions): Control {
-  const { baseUrl, socketPath } = parseAddress(address);
+export function openControl({ address, source, key, timeoutMs, signal }: ControlOptions): Control {
+  const { baseUrl, socketPath } = parseAddress(address, source);
   const connections = new Set<ClientHttp2Session>();
   const session = new Http2SessionManager(
     baseUrl,
@@ -103,12 +105,14 @@ const bearer =
     return next(request);
   };
 
-function parseAddress(address: string): { readonly baseUrl: string; readonly socketPath?: string } {
+function parseAddress(address: string, source: string): { readonly baseUrl: string; readonly socketPath?: string } {
   if (address.startsWith("unix:/")) return { baseUrl: "http://localhost", socketPath: address.slice("unix:".length) };
-  const url = /^https?:\/\//.test(address) ? address : `http://${address}`;
+  const hasScheme = /^https?:\/\//.test(address);
+  const url = hasScheme ? address : `http://${address}`;
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || address.includes("@") || parsed.pathname !== "/" || parsed.search !== "") {
-    throw new UsageMistake("--address must be http://host:port, host:port or unix:/path");
+  const isComplete = hasScheme || /:\d+$/.test(address);
+  if (!isComplete || parsed === undefined || address.includes("@") || parsed.pathname !== "/" || parsed.search !== "") {
+    throw new UsageMistake(`${source} must be http://host:port, host:port or unix:/path`);
   }
   return { baseUrl: parsed.origin };
 }

@@ -75,8 +75,15 @@ export async function withSession<T>(
 ): Promise<T> {
   const { environment, json = false, timeout, ...given } = command.optsWithGlobals<ControlCommandOptions>();
   const address = addressOf(command, terminal);
+  const source = given.address === undefined ? "LATCHKEY_CONTROL" : "--address";
   const key = await findKey(given, terminal);
-  const control = openControl({ address, key, timeoutMs: timeout ?? defaultTimeoutMs, signal: terminal.signal });
+  const control = openControl({
+    address,
+    source,
+    key,
+    timeoutMs: timeout ?? defaultTimeoutMs,
+    signal: terminal.signal,
+  });
   try {
     return await use({
       terminal,

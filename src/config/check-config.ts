@@ -1,8 +1,10 @@
+import { suggestion } from "../base/similar.ts";
 import { loadCatalogue } from "../providers/catalogue.ts";
 import { type Config, ConfigMistakes, parseConfig } from "./config.ts";
+import { readConfigFile } from "./read-file.ts";
 import type { FileReader } from "./secrets.ts";
 
-/** A configuration that was read and is used for nothing: no store is opened, no key is made, nothing listens. */
+/** The result of a check, which opens no store, creates no key and starts no listener. */
 export interface CheckedConfig {
   readonly mistakes: readonly string[];
   readonly warnings: readonly string[];
@@ -11,11 +13,11 @@ export interface CheckedConfig {
 interface CheckSource {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly files: FileReader;
-  /** In place of the one that `LATCHKEY_CONFIG` names. */
+  /** Replaces the file that `LATCHKEY_CONFIG` names. */
   readonly file: string | undefined;
 }
 
-/** Stands for the seal keys where a file is checked on a machine that does not have them. */
+/** Replaces the seal keys when a file is checked on a machine that does not have them. */
 const placeholder = `check:${Buffer.alloc(32).toString("base64")}`;
 
 export function checkConfig({ env, files, file }: CheckSource): CheckedConfig {
@@ -26,24 +28,35 @@ export function checkConfig({ env, files, file }: CheckSource): CheckedConfig {
     ...(file !== undefined && { LATCHKEY_CONFIG: file }),
     ...(isFileAlone && { LATCHKEY_SEAL_KEYS: placeholder }),
   };
-  const notes = isFileAlone ? ["LATCHKEY_SEAL_KEYS is not set here, and was not checked"] : [];
+  const notes = [
+    ...(isFileAlone ? ["LATCHKEY_SEAL_KEYS is not set here, and was not checked"] : []),
+    ...(checked["LATCHKEY_CONFIG"]?.trim()
+      ? []
+      : ["no configuration file was checked: give FILE, or set LATCHKEY_CONFIG"]),
+  ];
   try {
     const config = parseConfig({ env: checked, files });
-    const mistakes = unknownProviders(config);
-    return { mistakes, warnings: [...config.warnings, ...notes] };
+    const aliases = Map.groupBy(config.undeclaredAliases, ({ isCertain }) => isCertain);
+    const mistakes = [...unknownProviders(config, files), ...(aliases.get(true) ?? []).map(({ mistake }) => mistake)];
+    const maybe = (aliases.get(false) ?? []).map(
+      ({ mistake }) => `${mistake}; requests to it are refused until there is`,
+    );
+    return { mistakes, warnings: [...config.warnings, ...maybe, ...notes] };
   } catch (error) {
     if (!(error instanceof ConfigMistakes)) throw error;
     return { mistakes: error.mistakes, warnings: notes };
   }
 }
 
-/** A custom provider that was added over the API is known to the running latchkey alone. */
-function unknownProviders({ declared: { integrations, providers } }: Config): readonly string[] {
-  const known = new Set([...loadCatalogue().keys(), ...providers.map(({ name }) => name)]);
-  return integrations
-    .filter(({ provider }) => !known.has(provider))
-    .map(
-      ({ key, provider }) =>
-        `the integration "${key}": the provider "${provider}" is neither in the catalogue nor declared in the file`,
-    );
+/** Finds integrations of unknown providers. Only a running Latchkey knows custom providers that were added over the API. */
+function unknownProviders({ configFile, declared }: Config, files: FileReader): readonly string[] {
+  if (configFile === undefined) return [];
+  const { file, locate } = readConfigFile({ path: configFile, files, refuse: () => {} });
+  const known = new Set([...loadCatalogue().keys(), ...declared.providers.map(({ name }) => name)]);
+  return (file.integrations ?? []).flatMap(({ key, provider }, i) => {
+    if (known.has(provider)) return [];
+    const at = locate(["integrations", i, "provider"]);
+    const wrong = `the provider "${provider}" is neither in the catalogue nor declared in the file`;
+    return [`${at}: the integration "${key}": ${wrong}${suggestion(provider, known)}`];
+  });
 }

@@ -2,7 +2,7 @@ import { checkConfig } from "./check-config.ts";
 import { type ConfigChange, diffConfig } from "./diff-config.ts";
 import type { FileReader } from "./secrets.ts";
 
-/** EX_CONFIG of sysexits.h, as `latchkey serve` ends with. */
+/** EX_CONFIG of sysexits.h, the exit code of `latchkey serve`. */
 const invalidExitCode = 78;
 const changedExitCode = 1;
 const usageExitCode = 2;
@@ -22,7 +22,8 @@ export function runConfigCheck(file: string | undefined, { env, files, json, out
   if (json) out(`${JSON.stringify({ valid: isValid, mistakes, warnings })}\n`);
   else {
     for (const warning of warnings) err(`latchkey: ${warning}\n`);
-    if (isValid) out("the configuration is valid\n");
+    const hasFile = file !== undefined || Boolean(env["LATCHKEY_CONFIG"]?.trim());
+    if (isValid) out(hasFile ? "the configuration is valid\n" : "the environment variables are valid\n");
     else err(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
   }
   return isValid ? 0 : invalidExitCode;
@@ -33,7 +34,7 @@ export function runConfigDiff(words: readonly string[], command: ConfigCommand):
   const { env, files, json, out, err } = command;
   const [after = "", before = env["LATCHKEY_CONFIG"] ?? ""] = words;
   if (before === "") {
-    err("latchkey: name the file in force as well, or set LATCHKEY_CONFIG\n");
+    err("latchkey: give the file in force as a second argument, or set LATCHKEY_CONFIG\n");
     return usageExitCode;
   }
   for (const file of [before, after]) {

@@ -100,7 +100,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const read = configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse });
   const { file } = read;
   checkNames({ ...read, refuse });
-  const declared = declaredIn({ file, secrets, refuse });
+  const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const config: Config = {
@@ -178,7 +178,7 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const { file } = read;
   checkNames({ ...read, refuse });
   const secrets = createSecretSource({ env, files });
-  const declared = declaredIn({ file, secrets, refuse });
+  const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const proxy = proxyLimitsOf({ file, refuse });

@@ -12,19 +12,17 @@ import {
 import { ProviderMistake, readProvider } from "../providers/read.ts";
 import type { ConfigFile, SecretReference } from "./file.ts";
 import { forwardSecretOf, forwardUrlOf } from "./forward.ts";
+import type { ReadFile } from "./read-file.ts";
 import type { SecretSource } from "./secrets.ts";
 import { pinned, type Refuse } from "./values.ts";
 
-/** What the configuration file says there is, as the nouns of the broker. */
-export function declaredIn({
-  file,
-  secrets,
-  refuse,
-}: {
-  file: ConfigFile;
-  secrets: SecretSource;
-  refuse: Refuse;
-}): DeclaredSetup {
+interface DeclaredSource extends ReadFile {
+  readonly secrets: SecretSource;
+  readonly refuse: Refuse;
+}
+
+/** Returns the setup that the configuration file declares. */
+export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): DeclaredSetup {
   const resolve = (at: string, reference: SecretReference | undefined): string | undefined => {
     if (reference === undefined) return undefined;
     const outcome = "env" in reference ? secrets.fromVariable(reference.env) : secrets.fromFile(reference.file);
@@ -79,12 +77,15 @@ export function declaredIn({
         refuse(`the integration "${one.key}": ${path.at(-1)}: ${message}`);
       return made;
     }),
-    providers: providers.flatMap((description) => {
+    providers: providers.flatMap((description, i) => {
       try {
         return [readProvider(description)];
       } catch (error) {
         if (!(error instanceof ProviderMistake)) throw error;
-        refuse(`the provider "${description.name}": ${error.message}`);
+        for (const { path, message } of error.mistakes) {
+          const field = path.length === 0 ? "" : `${path.join(".")}: `;
+          refuse(`${locate(["providers", i, ...path])}: the provider "${description.name}": ${field}${message}`);
+        }
         return [];
       }
     }),

@@ -5,14 +5,14 @@ import type { FileReader } from "./secrets.ts";
 export interface ConfigChange {
   readonly path: string;
   readonly kind: "added" | "removed" | "changed";
-  /** As they are shown; undefined: there was nothing, there is nothing, or it may be a secret. */
+  /** The values as shown; undefined if there is none, or if it may be a secret. */
   readonly before?: string;
   readonly after?: string;
 }
 
 type Tree = { readonly [key: string]: unknown };
 
-/** Lists whose items have a name of their own: their order says nothing. */
+/** Lists whose items have names: their order does not matter. */
 const namedBy: Readonly<Record<string, (item: Tree) => string>> = {
   environments: ({ name }) => String(name),
   integrations: ({ environment, key }) => `${String(environment)}/${String(key)}`,
@@ -21,7 +21,7 @@ const namedBy: Readonly<Record<string, (item: Tree) => string>> = {
   aliases: ({ name }) => String(name),
 };
 
-/** What may hold a secret in the open: a script's variable, or a field that is called one. */
+/** Paths of values that may be secret: variables of scripts, and fields named like a secret. */
 const mayBeSecret = /(^|\.)variables\.|secret|password|token|private|certificate|key$/i;
 
 interface DiffSource {
@@ -30,7 +30,7 @@ interface DiffSource {
   readonly files: FileReader;
 }
 
-/** Both files must be valid: check them first. */
+/** Compares two valid files. */
 export function diffConfig({ before, after, files }: DiffSource): readonly ConfigChange[] {
   const [old, next] = [before, after].map((path) => leavesOf(treeOf(path, files)));
   if (old === undefined || next === undefined) return [];
@@ -40,9 +40,21 @@ export function diffConfig({ before, after, files }: DiffSource): readonly Confi
     if (was === is) return [];
     const kind = was === undefined ? "added" : is === undefined ? "removed" : "changed";
     if (mayBeSecret.test(path) && !(isReference(was) && isReference(is))) return [{ path, kind }];
-    return [{ path, kind, ...(was !== undefined && { before: was }), ...(is !== undefined && { after: is }) }];
+    const [before, after] = [was && withoutUrlSecrets(was), is && withoutUrlSecrets(is)];
+    if (before === after) return [{ path, kind }];
+    return [{ path, kind, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }];
   });
 }
+
+/** Hides the password and the query's values of each URL in a JSON text: a query may hold a token. */
+const withoutUrlSecrets = (json: string): string =>
+  json.replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"\\]+/gi, (url) =>
+    url
+      .replace(/(?<=:\/\/[^/?#@:]*:)[^/?#@]*(?=@)/, "…")
+      .replace(/(?<=\?)[^#]*/, (query) =>
+        query.replace(/(^|&)([^=&]*)(=?)[^&]*/g, (_, and, name, is) => (is ? `${and}${name}=…` : `${and}…`)),
+      ),
+  );
 
 function treeOf(path: string, files: FileReader): Tree {
   const mistakes: string[] = [];
@@ -51,11 +63,11 @@ function treeOf(path: string, files: FileReader): Tree {
   return file as Tree;
 }
 
-/** Where a secret is found is no secret. */
+/** Reports whether a value names the place of a secret, which is not secret itself. */
 const isReference = (text: string | undefined): boolean =>
   text === undefined || /^\{"(env|file)":"[^"]*"\}$/.test(text);
 
-/** Every value that is no object or named list, by its path. */
+/** Returns all values except objects and named lists, by path. */
 function leavesOf(tree: Tree, path: readonly string[] = [], found = new Map<string, string>()): Map<string, string> {
   for (const [key, value] of Object.entries(tree)) {
     const at = [...path, key];
@@ -63,7 +75,7 @@ function leavesOf(tree: Tree, path: readonly string[] = [], found = new Map<stri
     if (nameOf !== undefined) {
       leavesOf(Object.fromEntries((value as Tree[]).map((item) => [nameOf(item), item])), at, found);
     } else if (isTree(value) && !isReference(JSON.stringify(value))) {
-      // What holds nothing is there all the same.
+      // An empty object is a value, too.
       if (Object.keys(value).length === 0) found.set(at.join("."), "{}");
       leavesOf(value, at, found);
     } else if (value !== undefined) found.set(at.join("."), JSON.stringify(value));

@@ -63,9 +63,19 @@ it("says that a port speaks TLS alone, and of a certificate that it is not trust
 it("says that nothing listens, and that a key is not known", async () => {
   const nothing = await command({ LATCHKEY_CONTROL: "http://127.0.0.1:9" });
   expect(nothing.said).toContain("the control plane cannot be reached (unavailable)");
-  expect(nothing.said).toContain("is latchkey running at http://127.0.0.1:9?");
+  expect(nothing.said).toContain("is Latchkey running at http://127.0.0.1:9?");
   const wrong = await command({ LATCHKEY_CONTROL: running().control, LATCHKEY_KEY: "lk_not-a-key-of-this-one" });
   expect(wrong.said).toContain("the key is not known (unknown_key)");
+});
+
+it("says of LATCHKEY_CONTROL what it must be", async () => {
+  for (const address of ["nonsense", "two words", "http://127.0.0.1:3004/path"]) {
+    const { code, said } = await command({ LATCHKEY_CONTROL: address });
+    expect([code, said]).toEqual([
+      2,
+      expect.stringContaining("LATCHKEY_CONTROL must be http://host:port, host:port or"),
+    ]);
+  }
 });
 
 it("looks where LATCHKEY_CONTROL_LISTEN of the same shell says, unless LATCHKEY_CONTROL says otherwise", async () => {

@@ -59,6 +59,8 @@ it("checks a file: all mistakes at once, and nothing else happens", { timeout: 6
     78,
     { valid: false, warnings: [], mistakes: [expect.stringContaining('"gooogle" is neither in the catalogue')] },
   ]);
+  const near = write("near.yaml", good.replace("google-calendar", "google-calender"));
+  expect((await run(["config", "check", near])).err).toMatch(/near\.yaml:7:\d+: .*Did you mean "google-calendar"\?\n/);
   const misplaced = write("misplaced.yaml", good.replace("client_id: abc", `client_id: { value: ${secret} }`));
   expect((await run(["config", "check", misplaced])).code).toBe(78);
   expect((await run(["config", "check", join(folder, "none.yaml")])).err).toContain(
@@ -113,4 +115,45 @@ it("says what a file would change, by name and without secrets", { timeout: 60_0
   expect((await run(["config", "diff", turned, before], env)).code).toBe(0);
   expect((await run(["config", "diff", write("bad.yaml", "nonsense: 1"), before], env)).code).toBe(78);
   expect((await run(["config", "diff", after], env)).code).toBe(2);
+});
+
+it("checks the variables alone where no file is named, and says so", { timeout: 60_000 }, async () => {
+  const { run } = await laidOut();
+  expect(await run(["config", "check"])).toEqual({
+    code: 0,
+    out: "the environment variables are valid\n",
+    err: "latchkey: no configuration file was checked: give FILE, or set LATCHKEY_CONFIG\n",
+  });
+});
+
+it("refuses an alias to an integration that the file does not have, as serve does", { timeout: 60_000 }, async () => {
+  const { write, run } = await laidOut();
+  const alias = "aliases: [{ name: ada, environment: prod, integration: calender, connection: ada }]\n";
+  const checked = await run(["config", "check", write("alias.yaml", `${good}${alias}`)]);
+  expect(checked.code).toBe(78);
+  expect(checked.err).toMatch(
+    /alias\.yaml:\d+:\d+: the alias "ada": there is no integration "calender" in "prod"\. Did/,
+  );
+});
+
+it("names the place of an unknown field in a provider's description", { timeout: 60_000 }, async () => {
+  const { write, run } = await laidOut();
+  const custom = "providers:\n  - name: own\n    api_key: { heade: x-key }\n";
+  const checked = await run(["config", "check", write("own.yaml", `${good}${custom}`)]);
+  expect(checked.code).toBe(78);
+  expect(checked.err).toMatch(
+    /own\.yaml:13:16: the provider "own": api_key\.heade: is not a field of a provider description\. Did you mean "header"\?\n/,
+  );
+});
+
+it("hides the query's values of a URL in a difference", { timeout: 60_000 }, async () => {
+  const { write, run } = await laidOut();
+  const forwarding = (url: string) => good.replace("- name: prod", `- name: prod\n    forward: { url: "${url}" }`);
+  const before = write("before.yaml", forwarding(`https://app.example/hook?token=${secret}&v=1`));
+  const moved = write("moved.yaml", forwarding(`https://other.example/hook?token=${secret}&v=1`));
+  expect((await run(["config", "diff", moved, before])).out).toBe(
+    '~ environments.prod.forward.url: "https://app.example/hook?token=…&v=…" -> "https://other.example/hook?token=…&v=…"\n',
+  );
+  const rotated = write("rotated.yaml", forwarding(`https://app.example/hook?token=new-${secret}&v=1`));
+  expect((await run(["config", "diff", rotated, before])).out).toBe("~ environments.prod.forward.url: changed\n");
 });
