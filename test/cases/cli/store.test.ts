@@ -214,9 +214,9 @@ it.each([
   [["verify", "none"], /cannot read none: no such file/],
   [["restore", "none", "--to", nowhere], /cannot read none/],
   [["restore", "-", "--to", nowhere], /must be a file: it is read twice/],
-  [["restore", "some"], /say where to: --to level:<folder> or .*LATCHKEY_STORE/],
-  [["move", "--to", nowhere], /say where from: --from .*LATCHKEY_STORE/],
-  [["move", "--from", nowhere], /say where to: --to (?!.*LATCHKEY_STORE)/],
+  [["restore", "some"], /--to is required: level:<folder> or .*LATCHKEY_STORE/],
+  [["move", "--to", nowhere], /--from is required: .*LATCHKEY_STORE/],
+  [["move", "--from", nowhere], /--to is required: (?!.*LATCHKEY_STORE)/],
   [["verify", "some", "--key", "k"], /--key is not for `verify`/],
   [["move", "--json"], /--json is not for `move`/],
   [["restore", "some", "--to", "mysql://root:hunter2@db/x"], /--to must be level:<folder>/],
@@ -309,14 +309,14 @@ it("reads everything, and says by its exit code when something is damaged", asyn
     }),
   );
   const bad = await latchkey(["store", "scrub", "--address", address]);
-  expect([bad.code, bad.out]).toEqual([1, 'read 9 values; damaged: 2, such as the file 7.ldb, the value of "a"\n']);
+  expect([bad.code, bad.out]).toEqual([1, 'read 9 values; damaged: 2, for example the file 7.ldb, the value of "a"\n']);
   const cut = await fakeControl((router) => router.service(StoreService, { async *scrub() {} }));
   expect((await latchkey(["store", "scrub", "--address", cut.address])).code).toBe(1);
 });
 
-it("seals everything anew, and says how far it came when it broke off", async () => {
+it("reseals everything, and says how far it came when it broke off", async () => {
   const { code, out } = await latchkey(["store", "reseal", ...control()]);
-  expect([code, out]).toEqual([0, expect.stringMatching(/^sealed 5 values anew; /)]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^resealed 5 values; /)]);
   const { address } = await fakeControl((router) =>
     router.service(StoreService, {
       async *reseal() {
@@ -330,7 +330,7 @@ it("seals everything anew, and says how far it came when it broke off", async ()
   expect(broken.err).toContain("resealed 500 of 2000; run it again to continue");
 });
 
-it("says which seal keys may be taken out, and why others may not", async () => {
+it("says which seal keys are removable, and why others are not", async () => {
   const { address } = await fakeControl((router) =>
     router.service(StoreService, {
       listSealKeys: ({ countValues }) => ({
@@ -353,5 +353,5 @@ it("says which seal keys may be taken out, and why others may not", async () => 
     ].join("\n"),
   );
   const counted = await latchkey(["store", "keys", "--count", "--address", address]);
-  expect(counted.out).toContain("old    yes         2          3,000   no: it wraps");
+  expect(counted.out).toContain("old    yes         2          3,000   no: encrypts 2 data keys");
 });

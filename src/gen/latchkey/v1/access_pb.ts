@@ -15,14 +15,13 @@ export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
   fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxKuEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIOkoKBXNjb3BlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYuY4DIAEoDjISLmxhdGNoa2V5LnYxLlNjb3BlUgVzY29wZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
 
 /**
- * Scope is one thing that a key may be allowed to do. In text (configuration, JSON) it is written
- * `connections:read`.
+ * Scope is a permission of a key. In text (configuration, JSON) it is written `connections:read`.
  *
  * @generated from enum latchkey.v1.Scope
  */
 export const Scope = {
   /**
-   * Not a scope.
+   * Default value. Not used.
    *
    * @generated from enum value: SCOPE_UNSPECIFIED = 0;
    */
@@ -36,52 +35,53 @@ export const Scope = {
   PROXY: 1,
 
   /**
-   * `connections:read`: see connections, their metadata, channels, notifications, runs, records and logs; no credentials.
+   * `connections:read`: read connections, metadata, channels, notifications, runs, records and logs, but no
+   * credentials.
    *
    * @generated from enum value: SCOPE_CONNECTIONS_READ = 2;
    */
   CONNECTIONS_READ: 2,
 
   /**
-   * `connections:write`: import, change and delete connections, their metadata, sessions, channels; replay forwards.
-   * To change a value of `connection_config` that the provider's description uses, and keep the credentials, a key
-   * needs `credentials:read` as well.
+   * `connections:write`: import, change and delete connections, metadata, connect sessions and channels; replay
+   * forwards. Changing a value of `connection_config` that the provider's description uses, while keeping the
+   * credentials, also requires `credentials:read`.
    *
    * @generated from enum value: SCOPE_CONNECTIONS_WRITE = 3;
    */
   CONNECTIONS_WRITE: 3,
 
   /**
-   * `credentials:read`: see the credentials of a connection, beside what `connections:read` shows.
+   * `credentials:read`: read the credentials of connections, in addition to `connections:read`.
    *
    * @generated from enum value: SCOPE_CREDENTIALS_READ = 4;
    */
   CREDENTIALS_READ: 4,
 
   /**
-   * `integrations:read`: see integrations and providers.
+   * `integrations:read`: read integrations and providers.
    *
    * @generated from enum value: SCOPE_INTEGRATIONS_READ = 5;
    */
   INTEGRATIONS_READ: 5,
 
   /**
-   * `integrations:write`: create, change and delete integrations. A change of where stored credentials go, or of
-   * who sees them, needs `credentials:read` as well.
+   * `integrations:write`: create, change and delete integrations. A change of where stored credentials are sent,
+   * or of who can read them, also requires `credentials:read`.
    *
    * @generated from enum value: SCOPE_INTEGRATIONS_WRITE = 6;
    */
   INTEGRATIONS_WRITE: 6,
 
   /**
-   * `syncs`: trigger, start and pause syncs, run actions.
+   * `syncs`: trigger, start and pause syncs; run actions.
    *
    * @generated from enum value: SCOPE_SYNCS = 7;
    */
   SYNCS: 7,
 
   /**
-   * `admin`: everything, in every environment. Only a key that belongs to no environment has it.
+   * `admin`: everything, in every environment. Only keys without an environment can have it.
    *
    * @generated from enum value: SCOPE_ADMIN = 8;
    */
@@ -89,8 +89,7 @@ export const Scope = {
 } as const;
 
 /**
- * Scope is one thing that a key may be allowed to do. In text (configuration, JSON) it is written
- * `connections:read`.
+ * Scope is a permission of a key. In text (configuration, JSON) it is written `connections:read`.
  *
  * @generated from enum latchkey.v1.Scope
  */
@@ -103,7 +102,7 @@ export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_access, 0);
 
 /**
- * What a key must be allowed to do before it may call the method. Every method names one.
+ * Scope that a key needs to call the method. Every method has one.
  *
  * @generated from extension: latchkey.v1.Scope scope = 51001;
  */

@@ -21,34 +21,34 @@ export const file_latchkey_v1_channel: GenFile = /*@__PURE__*/
   fileDesc("ChlsYXRjaGtleS92MS9jaGFubmVsLnByb3RvEgtsYXRjaGtleS52MSLKBQoHQ2hhbm5lbBIKCgJpZBgBIAEoCRIuCgpjb25uZWN0aW9uGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIVCg1yZXNvdXJjZV9raW5kGAMgASgJEhAKCHJlc291cmNlGAQgASgJEhMKC3Jlc291cmNlX2lkGAUgASgJEhQKDHJlc291cmNlX3VyaRgGIAEoCRIpCgVzdGF0ZRgHIAEoDjIaLmxhdGNoa2V5LnYxLkNoYW5uZWwuU3RhdGUSFAoMc3RhdGVfcmVhc29uGAggASgJEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCHJlbmV3X2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtwcmV2aW91c19pZBgLIAEoCRIbChNsYXN0X21lc3NhZ2VfbnVtYmVyGAwgASgJEjQKEGxhc3Rfbm90aWZpZWRfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB21hbmFnZWQYDiABKAgSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YESABKAQipAEKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEgoOU1RBVEVfQ1JFQVRJTkcQARIQCgxTVEFURV9BQ1RJVkUQAhISCg5TVEFURV9SRU5FV0lORxADEhIKDlNUQVRFX1NUT1BQSU5HEAQSEQoNU1RBVEVfU1RPUFBFRBAFEhEKDVNUQVRFX0VYUElSRUQQBhIQCgxTVEFURV9GQUlMRUQQByLOAQoUQ3JlYXRlQ2hhbm5lbFJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCg1yZXNvdXJjZV9raW5kGAIgASgJEhAKCHJlc291cmNlGAMgASgJEiUKAmlkGAQgASgJQhm6SBZyFBhAMhBeW0EtWmEtejAtOV8tXSokEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj4KFUNyZWF0ZUNoYW5uZWxSZXNwb25zZRIlCgdjaGFubmVsGAEgASgLMhQubGF0Y2hrZXkudjEuQ2hhbm5lbCJGChFHZXRDaGFubmVsUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASI7ChJHZXRDaGFubmVsUmVzcG9uc2USJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwivgEKE0xpc3RDaGFubmVsc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIqCgZzdGF0ZXMYBCADKA4yGi5sYXRjaGtleS52MS5DaGFubmVsLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgFIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAYgASgJIlcKFExpc3RDaGFubmVsc1Jlc3BvbnNlEiYKCGNoYW5uZWxzGAEgAygLMhQubGF0Y2hrZXkudjEuQ2hhbm5lbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoTUmVuZXdDaGFubmVsUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCI9ChRSZW5ld0NoYW5uZWxSZXNwb25zZRIlCgdjaGFubmVsGAEgASgLMhQubGF0Y2hrZXkudjEuQ2hhbm5lbCJiChJTdG9wQ2hhbm5lbFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiPAoTU3RvcENoYW5uZWxSZXNwb25zZRIlCgdjaGFubmVsGAEgASgLMhQubGF0Y2hrZXkudjEuQ2hhbm5lbCJLChRXYXRjaENoYW5uZWxzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCg1mcm9tX3JldmlzaW9uGAIgASgEIqEBChVXYXRjaENoYW5uZWxzUmVzcG9uc2USKgoGbWFya2VyGAEgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABIjCgNwdXQYAiABKAsyFC5sYXRjaGtleS52MS5DaGFubmVsSAASLgoHZGVsZXRlZBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNoYW5uZWxEZWxldGVkSABCBwoFZXZlbnQiQwoOQ2hhbm5lbERlbGV0ZWQSEwoLZW52aXJvbm1lbnQYASABKAkSCgoCaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQyvQQKDkNoYW5uZWxTZXJ2aWNlElwKDUNyZWF0ZUNoYW5uZWwSIS5sYXRjaGtleS52MS5DcmVhdGVDaGFubmVsUmVxdWVzdBoiLmxhdGNoa2V5LnYxLkNyZWF0ZUNoYW5uZWxSZXNwb25zZSIEyPMYAxJWCgpHZXRDaGFubmVsEh4ubGF0Y2hrZXkudjEuR2V0Q2hhbm5lbFJlcXVlc3QaHy5sYXRjaGtleS52MS5HZXRDaGFubmVsUmVzcG9uc2UiB5ACAcjzGAISXAoMTGlzdENoYW5uZWxzEiAubGF0Y2hrZXkudjEuTGlzdENoYW5uZWxzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RDaGFubmVsc1Jlc3BvbnNlIgeQAgHI8xgCElkKDFJlbmV3Q2hhbm5lbBIgLmxhdGNoa2V5LnYxLlJlbmV3Q2hhbm5lbFJlcXVlc3QaIS5sYXRjaGtleS52MS5SZW5ld0NoYW5uZWxSZXNwb25zZSIEyPMYAxJZCgtTdG9wQ2hhbm5lbBIfLmxhdGNoa2V5LnYxLlN0b3BDaGFubmVsUmVxdWVzdBogLmxhdGNoa2V5LnYxLlN0b3BDaGFubmVsUmVzcG9uc2UiB5ACAsjzGAMSYQoNV2F0Y2hDaGFubmVscxIhLmxhdGNoa2V5LnYxLldhdGNoQ2hhbm5lbHNSZXF1ZXN0GiIubGF0Y2hrZXkudjEuV2F0Y2hDaGFubmVsc1Jlc3BvbnNlIgeQAgHI8xgCMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_watch]);
 
 /**
- * Channel is a provider's promise to notify of changes to one resource until it expires.
+ * Channel is a subscription at a provider, which sends notifications of changes to a resource until it expires.
  *
  * @generated from message latchkey.v1.Channel
  */
 export type Channel = Message<"latchkey.v1.Channel"> & {
   /**
-   * Its id, which every notification carries. At most 64 characters.
+   * ID of the channel, at most 64 characters. Every notification carries it.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The connection it was made with.
+   * Connection that the channel was created with.
    *
    * @generated from field: latchkey.v1.ConnectionRef connection = 2;
    */
   connection?: ConnectionRef | undefined;
 
   /**
-   * What kind of thing is watched, by its name in the provider's description.
+   * Kind of the watched resource: a name in the provider's description.
    *
    * @generated from field: string resource_kind = 3;
    */
   resourceKind: string;
 
   /**
-   * What is watched, such as a calendar's id.
+   * The watched resource, such as the ID of a calendar.
    *
    * @generated from field: string resource = 4;
    */
@@ -62,85 +62,85 @@ export type Channel = Message<"latchkey.v1.Channel"> & {
   resourceId: string;
 
   /**
-   * The URI that notifications carry.
+   * URI of the resource, which notifications carry.
    *
    * @generated from field: string resource_uri = 6;
    */
   resourceUri: string;
 
   /**
-   * Where it stands.
+   * State of the channel.
    *
    * @generated from field: latchkey.v1.Channel.State state = 7;
    */
   state: Channel_State;
 
   /**
-   * Why it is in that state, as a code.
+   * Reason for the state, as a code. Empty if there is none.
    *
    * @generated from field: string state_reason = 8;
    */
   stateReason: string;
 
   /**
-   * When the provider lets it end.
+   * Expiry of the channel at the provider.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 9;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When a new one is to take its place.
+   * Time of the renewal, which replaces the channel.
    *
    * @generated from field: google.protobuf.Timestamp renew_at = 10;
    */
   renewAt?: Timestamp | undefined;
 
   /**
-   * The channel it replaced.
+   * ID of the channel that this one replaced. Empty if there was none.
    *
    * @generated from field: string previous_id = 11;
    */
   previousId: string;
 
   /**
-   * The last message number seen, as received.
+   * Number of the last message, as received.
    *
    * @generated from field: string last_message_number = 12;
    */
   lastMessageNumber: string;
 
   /**
-   * When the last notification came.
+   * Time of the last notification.
    *
    * @generated from field: google.protobuf.Timestamp last_notified_at = 13;
    */
   lastNotifiedAt?: Timestamp | undefined;
 
   /**
-   * Kept by latchkey. Else it is known from a connection's metadata alone, as a customer's script has made it:
-   * when it ends is not known, and its notifications prove nothing.
+   * True if Latchkey renews the channel. False if it is known only from a connection's metadata, written by a
+   * script: its expiry is then unknown, and its notifications do not prove their origin.
    *
    * @generated from field: bool managed = 14;
    */
   managed: boolean;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 17;
    */
@@ -161,56 +161,56 @@ export const ChannelSchema: GenMessage<Channel> = /*@__PURE__*/
  */
 export const Channel_State = {
   /**
-   * Not a state.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The provider is being asked.
+   * The provider was asked to create the channel.
    *
    * @generated from enum value: STATE_CREATING = 1;
    */
   CREATING: 1,
 
   /**
-   * Notifications come.
+   * Notifications arrive.
    *
    * @generated from enum value: STATE_ACTIVE = 2;
    */
   ACTIVE: 2,
 
   /**
-   * A new one is being made in its place; notifications still come.
+   * A replacement is being created. Notifications still arrive.
    *
    * @generated from enum value: STATE_RENEWING = 3;
    */
   RENEWING: 3,
 
   /**
-   * To be stopped, and tried until it is or has expired.
+   * The channel is being stopped, with retries until it is stopped or expired.
    *
    * @generated from enum value: STATE_STOPPING = 4;
    */
   STOPPING: 4,
 
   /**
-   * Stopped.
+   * The channel is stopped.
    *
    * @generated from enum value: STATE_STOPPED = 5;
    */
   STOPPED: 5,
 
   /**
-   * Ran out.
+   * The channel expired.
    *
    * @generated from enum value: STATE_EXPIRED = 6;
    */
   EXPIRED: 6,
 
   /**
-   * The provider refused it.
+   * The provider refused to create the channel.
    *
    * @generated from enum value: STATE_FAILED = 7;
    */
@@ -231,41 +231,41 @@ export const Channel_StateSchema: GenEnum<Channel_State> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_channel, 0, 0);
 
 /**
- * CreateChannelRequest says what to watch.
+ * CreateChannelRequest describes the resource to watch.
  *
  * @generated from message latchkey.v1.CreateChannelRequest
  */
 export type CreateChannelRequest = Message<"latchkey.v1.CreateChannelRequest"> & {
   /**
-   * With which connection.
+   * Connection to create the channel with.
    *
    * @generated from field: latchkey.v1.ConnectionRef connection = 1;
    */
   connection?: ConnectionRef | undefined;
 
   /**
-   * What kind of thing; empty: the provider's first.
+   * Kind of the resource. Empty means the provider's first kind.
    *
    * @generated from field: string resource_kind = 2;
    */
   resourceKind: string;
 
   /**
-   * What; empty: the kind's default.
+   * Resource to watch. Empty means the default of the kind.
    *
    * @generated from field: string resource = 3;
    */
   resource: string;
 
   /**
-   * The channel's id; empty: one is made.
+   * ID of the channel. Empty means a generated ID.
    *
    * @generated from field: string id = 4;
    */
   id: string;
 
   /**
-   * Until when at the latest; absent: as long as the provider allows.
+   * Latest expiry. Absent means the provider's maximum.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
@@ -286,7 +286,7 @@ export const CreateChannelRequestSchema: GenMessage<CreateChannelRequest> = /*@_
  */
 export type CreateChannelResponse = Message<"latchkey.v1.CreateChannelResponse"> & {
   /**
-   * As created.
+   * The new channel.
    *
    * @generated from field: latchkey.v1.Channel channel = 1;
    */
@@ -307,14 +307,14 @@ export const CreateChannelResponseSchema: GenMessage<CreateChannelResponse> = /*
  */
 export type GetChannelRequest = Message<"latchkey.v1.GetChannelRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the channel.
    *
    * @generated from field: string id = 2;
    */
@@ -335,7 +335,7 @@ export const GetChannelRequestSchema: GenMessage<GetChannelRequest> = /*@__PURE_
  */
 export type GetChannelResponse = Message<"latchkey.v1.GetChannelResponse"> & {
   /**
-   * As it stands.
+   * The channel.
    *
    * @generated from field: latchkey.v1.Channel channel = 1;
    */
@@ -356,42 +356,42 @@ export const GetChannelResponseSchema: GenMessage<GetChannelResponse> = /*@__PUR
  */
 export type ListChannelsRequest = Message<"latchkey.v1.ListChannelsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only those of this connection of that integration.
+   * Only results of this connection of the integration. Empty means all.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only those in one of these states.
+   * Only results in one of these states. Empty means all.
    *
    * @generated from field: repeated latchkey.v1.Channel.State states = 4;
    */
   states: Channel_State[];
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 5;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 6;
    */
@@ -412,14 +412,14 @@ export const ListChannelsRequestSchema: GenMessage<ListChannelsRequest> = /*@__P
  */
 export type ListChannelsResponse = Message<"latchkey.v1.ListChannelsResponse"> & {
   /**
-   * In the order of their connections.
+   * The channels, ordered by connection.
    *
    * @generated from field: repeated latchkey.v1.Channel channels = 1;
    */
   channels: Channel[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -440,21 +440,21 @@ export const ListChannelsResponseSchema: GenMessage<ListChannelsResponse> = /*@_
  */
 export type RenewChannelRequest = Message<"latchkey.v1.RenewChannelRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the channel.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * Refused as `conflict` when the channel is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the channel is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -475,7 +475,7 @@ export const RenewChannelRequestSchema: GenMessage<RenewChannelRequest> = /*@__P
  */
 export type RenewChannelResponse = Message<"latchkey.v1.RenewChannelResponse"> & {
   /**
-   * Which takes the old one's place.
+   * The new channel, which replaces the old one.
    *
    * @generated from field: latchkey.v1.Channel channel = 1;
    */
@@ -496,21 +496,21 @@ export const RenewChannelResponseSchema: GenMessage<RenewChannelResponse> = /*@_
  */
 export type StopChannelRequest = Message<"latchkey.v1.StopChannelRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the channel.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * Refused as `conflict` when the channel is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the channel is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -531,7 +531,7 @@ export const StopChannelRequestSchema: GenMessage<StopChannelRequest> = /*@__PUR
  */
 export type StopChannelResponse = Message<"latchkey.v1.StopChannelResponse"> & {
   /**
-   * As it stands now.
+   * The channel after the change.
    *
    * @generated from field: latchkey.v1.Channel channel = 1;
    */
@@ -552,14 +552,14 @@ export const StopChannelResponseSchema: GenMessage<StopChannelResponse> = /*@__P
  */
 export type WatchChannelsRequest = Message<"latchkey.v1.WatchChannelsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Resume after this revision; 0: begin with a snapshot.
+   * Revision after which to resume. 0 means begin with a snapshot.
    *
    * @generated from field: uint64 from_revision = 2;
    */
@@ -574,19 +574,19 @@ export const WatchChannelsRequestSchema: GenMessage<WatchChannelsRequest> = /*@_
   messageDesc(file_latchkey_v1_channel, 11);
 
 /**
- * WatchChannelsResponse is one step of the stream.
+ * WatchChannelsResponse is an event of the stream.
  *
  * @generated from message latchkey.v1.WatchChannelsResponse
  */
 export type WatchChannelsResponse = Message<"latchkey.v1.WatchChannelsResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof latchkey.v1.WatchChannelsResponse.event
    */
   event: {
     /**
-     * Where the stream stands.
+     * Position of the stream.
      *
      * @generated from field: latchkey.v1.WatchMarker marker = 1;
      */
@@ -594,7 +594,7 @@ export type WatchChannelsResponse = Message<"latchkey.v1.WatchChannelsResponse">
     case: "marker";
   } | {
     /**
-     * A channel as it stands since its `revision`.
+     * A new or changed channel, as of its `revision`.
      *
      * @generated from field: latchkey.v1.Channel put = 2;
      */
@@ -602,7 +602,7 @@ export type WatchChannelsResponse = Message<"latchkey.v1.WatchChannelsResponse">
     case: "put";
   } | {
     /**
-     * A channel is gone.
+     * A deleted channel.
      *
      * @generated from field: latchkey.v1.ChannelDeleted deleted = 3;
      */
@@ -619,27 +619,27 @@ export const WatchChannelsResponseSchema: GenMessage<WatchChannelsResponse> = /*
   messageDesc(file_latchkey_v1_channel, 12);
 
 /**
- * ChannelDeleted says which channel is no longer kept.
+ * ChannelDeleted names a channel that is no longer stored.
  *
  * @generated from message latchkey.v1.ChannelDeleted
  */
 export type ChannelDeleted = Message<"latchkey.v1.ChannelDeleted"> & {
   /**
-   * Its environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the channel.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * Since this revision.
+   * Store revision of the deletion.
    *
    * @generated from field: uint64 revision = 3;
    */
@@ -654,7 +654,7 @@ export const ChannelDeletedSchema: GenMessage<ChannelDeleted> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_channel, 13);
 
 /**
- * ChannelService makes notification channels at providers and keeps them alive.
+ * ChannelService creates notification channels at providers and renews them.
  *
  * @generated from service latchkey.v1.ChannelService
  */
@@ -670,7 +670,7 @@ export const ChannelService: GenService<{
     output: typeof CreateChannelResponseSchema;
   },
   /**
-   * GetChannel returns one channel.
+   * GetChannel returns a channel.
    *
    * @generated from rpc latchkey.v1.ChannelService.GetChannel
    */
@@ -690,7 +690,7 @@ export const ChannelService: GenService<{
     output: typeof ListChannelsResponseSchema;
   },
   /**
-   * RenewChannel makes a new channel on the same resource now and stops the old one after it.
+   * RenewChannel creates a new channel for the same resource now, then stops the old one.
    *
    * @generated from rpc latchkey.v1.ChannelService.RenewChannel
    */
@@ -700,7 +700,7 @@ export const ChannelService: GenService<{
     output: typeof RenewChannelResponseSchema;
   },
   /**
-   * StopChannel stops a channel; notifications cease at once.
+   * StopChannel stops a channel. Its notifications are ignored at once.
    *
    * @generated from rpc latchkey.v1.ChannelService.StopChannel
    */
@@ -710,7 +710,7 @@ export const ChannelService: GenService<{
     output: typeof StopChannelResponseSchema;
   },
   /**
-   * WatchChannels streams an environment's channels and then every change to them.
+   * WatchChannels streams the channels of an environment, and then every change.
    *
    * @generated from rpc latchkey.v1.ChannelService.WatchChannels
    */

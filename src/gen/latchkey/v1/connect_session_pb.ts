@@ -19,104 +19,104 @@ export const file_latchkey_v1_connect_session: GenFile = /*@__PURE__*/
   fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIogGCg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkSFAoMYnJvd3Nlcl9oYXNoGA0gASgJEj0KCW92ZXJyaWRlcxgOIAMoCzIqLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLk92ZXJyaWRlc0VudHJ5GisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiNgoUSW50ZWdyYXRpb25PdmVycmlkZXMSHgoMZG9jc19jb25uZWN0GAEgASgJQgi6SAVyAxiAECLzAQoTSW50ZWdyYXRpb25EZWZhdWx0cxITCgt1c2VyX3Njb3BlcxgBIAMoCRJXChRhdXRob3JpemF0aW9uX3BhcmFtcxgCIAMoCzI5LmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EjIKEWNvbm5lY3Rpb25fY29uZmlnGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBo6ChhBdXRob3JpemF0aW9uUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLFBQobQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEiYKCGVuZF91c2VyGAIgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJACgR0YWdzGAMgAygLMjIubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0LlRhZ3NFbnRyeRImChRhbGxvd2VkX2ludGVncmF0aW9ucxgEIAMoCUIIukgFkgECEGQSaQoUaW50ZWdyYXRpb25fZGVmYXVsdHMYBSADKAsyQS5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5Qgi6SAWaAQIQZBItCglyZWNvbm5lY3QYBiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAcgASgJQgi6SAVyAxiAEBJUCglvdmVycmlkZXMYCCADKAsyNy5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuT3ZlcnJpZGVzRW50cnlCCLpIBZoBAhBkGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiewocQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SEgoFdG9rZW4YAiABKAlCA4ABARIZCgxjb25uZWN0X2xpbmsYAyABKAlCA4ABASIvChhHZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAEiSQoZR2V0Q29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24iTQobRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIh4KHERlbGV0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UimAQKE0RldmljZUF1dGhvcml6YXRpb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEQoJdXNlcl9jb2RlGAQgASgJEhgKEHZlcmlmaWNhdGlvbl91cmkYBSABKAkSIQoZdmVyaWZpY2F0aW9uX3VyaV9jb21wbGV0ZRgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgVzdGF0ZRgJIAEoDjImLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24uU3RhdGUSLgoKY29ubmVjdGlvbhgKIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSFgoObWlzc2luZ19zY29wZXMYCyADKAkSDAoEY29kZRgMIAEoCRIPCgdtZXNzYWdlGA0gASgJIn0KBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUEVORElORxABEhMKD1NUQVRFX0NPTk5FQ1RFRBACEhAKDFNUQVRFX0RFTklFRBADEhEKDVNUQVRFX0VYUElSRUQQBBIQCgxTVEFURV9GQUlMRUQQBSKDAwofQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIfCgtpbnRlZ3JhdGlvbhgCIAEoCUIKukgHcgUQARj/ARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhMKC3VzZXJfc2NvcGVzGAQgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBImCghlbmRfdXNlchgGIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISRAoEdGFncxgHIAMoCzI2LmxhdGNoa2V5LnYxLkJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QuVGFnc0VudHJ5EiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAggASgJQgi6SAVyAxiAEBorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJbCiBCZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbiI0Ch1HZXREZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJZCh5HZXREZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2USNwoNYXV0aG9yaXphdGlvbhgBIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24y6AQKFUNvbm5lY3RTZXNzaW9uU2VydmljZRJxChRDcmVhdGVDb25uZWN0U2Vzc2lvbhIoLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UiBMjzGAMSawoRR2V0Q29ubmVjdFNlc3Npb24SJS5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QaJi5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEnQKFERlbGV0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChhCZWdpbkRldmljZUF1dGhvcml6YXRpb24SLC5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiBMjzGAMSegoWR2V0RGV2aWNlQXV0aG9yaXphdGlvbhIqLmxhdGNoa2V5LnYxLkdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0GisubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
 
 /**
- * ConnectSession lets a browser connect one account. It ends with that.
+ * ConnectSession lets a browser connect one account. It ends with the connection.
  *
  * @generated from message latchkey.v1.ConnectSession
  */
 export type ConnectSession = Message<"latchkey.v1.ConnectSession"> & {
   /**
-   * Its id: a hash of its token, which is not kept.
+   * ID of the session: a hash of its token, which is not stored.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Its environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * Who connects.
+   * The end user who connects the account.
    *
    * @generated from field: latchkey.v1.EndUser end_user = 3;
    */
   endUser?: EndUser | undefined;
 
   /**
-   * The tags that the connection gets.
+   * Tags of the new connection. At most 10.
    *
    * @generated from field: map<string, string> tags = 4;
    */
   tags: { [key: string]: string };
 
   /**
-   * The integrations to choose from; none: all.
+   * Keys of the integrations that the end user can choose. Empty means all.
    *
    * @generated from field: repeated string allowed_integrations = 5;
    */
   allowedIntegrations: string[];
 
   /**
-   * What an integration begins with, by its key.
+   * Initial settings of integrations, by their keys.
    *
    * @generated from field: map<string, latchkey.v1.IntegrationDefaults> integration_defaults = 6;
    */
   integrationDefaults: { [key: string]: IntegrationDefaults };
 
   /**
-   * The connection to re-authorise, if that is what it is for.
+   * Existing connection to reauthorize. Absent for a new connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef reconnect = 7;
    */
   reconnect?: ConnectionRef | undefined;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 8;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it ends: 30 minutes later.
+   * Expiry: 30 minutes after the creation.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 9;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 10;
    */
   revision: bigint;
 
   /**
-   * Where the forwards of the connection go, in place of the environment's two addresses.
+   * URL that receives the forwards of the connection, instead of the environment's two URLs. Empty means those.
    *
    * @generated from field: string webhook_url_override = 11;
    */
   webhookUrlOverride: string;
 
   /**
-   * The id of the key that made it: what comes of it stands under that name in the audit trail.
+   * ID of the key that created the session. The audit trail names it as the actor.
    *
    * @generated from field: string created_by = 12;
    */
   createdBy: string;
 
   /**
-   * A hash of the cookie of the browser that the session is bound to; empty: no browser has used it yet.
+   * Hash of the cookie of the browser that the session is bound to. Empty if no browser has used it yet.
    *
    * @generated from field: string browser_hash = 13;
    */
   browserHash: string;
 
   /**
-   * What the connect page shows for an integration in place of the usual, by its key.
+   * Changes to the connect page, by keys of integrations.
    *
    * @generated from field: map<string, latchkey.v1.IntegrationOverrides> overrides = 14;
    */
@@ -131,13 +131,13 @@ export const ConnectSessionSchema: GenMessage<ConnectSession> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connect_session, 0);
 
 /**
- * IntegrationOverrides are what the connect page shows for one integration in place of the usual.
+ * IntegrationOverrides are changes to the connect page for an integration.
  *
  * @generated from message latchkey.v1.IntegrationOverrides
  */
 export type IntegrationOverrides = Message<"latchkey.v1.IntegrationOverrides"> & {
   /**
-   * The address of a guide for end users: the page links to it. `https` or `http`.
+   * URL of a guide for end users, linked on the page. `https` or `http`.
    *
    * @generated from field: string docs_connect = 1;
    */
@@ -152,28 +152,28 @@ export const IntegrationOverridesSchema: GenMessage<IntegrationOverrides> = /*@_
   messageDesc(file_latchkey_v1_connect_session, 1);
 
 /**
- * IntegrationDefaults are what a session begins with for one integration.
+ * IntegrationDefaults are initial settings of a session for an integration.
  *
  * @generated from message latchkey.v1.IntegrationDefaults
  */
 export type IntegrationDefaults = Message<"latchkey.v1.IntegrationDefaults"> & {
   /**
-   * Scopes of the end user's, beside the integration's.
+   * User scopes to request in addition to the integration's scopes.
    *
    * @generated from field: repeated string user_scopes = 1;
    */
   userScopes: string[];
 
   /**
-   * Sent to the authorization endpoint.
+   * Additional parameters of the authorization request.
    *
    * @generated from field: map<string, string> authorization_params = 2;
    */
   authorizationParams: { [key: string]: string };
 
   /**
-   * What the connection's `connection_config` begins with. For a connection that exists already, a value that
-   * differs from its own and that the provider's description uses needs `credentials:read` as well.
+   * Initial values of `connection_config`. For an existing connection, changing a value that the provider's
+   * description uses also requires the scope `credentials:read`.
    *
    * @generated from field: google.protobuf.Struct connection_config = 3;
    */
@@ -194,56 +194,56 @@ export const IntegrationDefaultsSchema: GenMessage<IntegrationDefaults> = /*@__P
  */
 export type CreateConnectSessionRequest = Message<"latchkey.v1.CreateConnectSessionRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Who connects. This or tags must be given.
+   * The end user who connects the account. This or tags are required.
    *
    * @generated from field: latchkey.v1.EndUser end_user = 2;
    */
   endUser?: EndUser | undefined;
 
   /**
-   * The tags that the connection gets.
+   * Tags of the new connection. At most 10.
    *
    * @generated from field: map<string, string> tags = 3;
    */
   tags: { [key: string]: string };
 
   /**
-   * The integrations to choose from; none: all.
+   * Keys of the integrations that the end user can choose. Empty means all.
    *
    * @generated from field: repeated string allowed_integrations = 4;
    */
   allowedIntegrations: string[];
 
   /**
-   * What an integration begins with, by its key.
+   * Initial settings of integrations, by their keys.
    *
    * @generated from field: map<string, latchkey.v1.IntegrationDefaults> integration_defaults = 5;
    */
   integrationDefaults: { [key: string]: IntegrationDefaults };
 
   /**
-   * The connection to re-authorise, if that is what it is for.
+   * Existing connection to reauthorize. Absent for a new connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef reconnect = 6;
    */
   reconnect?: ConnectionRef | undefined;
 
   /**
-   * Where the forwards of the connection go, in place of the environment's two addresses.
+   * URL that receives the forwards of the connection, instead of the environment's two URLs. Empty means those.
    *
    * @generated from field: string webhook_url_override = 7;
    */
   webhookUrlOverride: string;
 
   /**
-   * What the connect page shows for an integration in place of the usual, by its key.
+   * Changes to the connect page, by keys of integrations.
    *
    * @generated from field: map<string, latchkey.v1.IntegrationOverrides> overrides = 8;
    */
@@ -258,27 +258,27 @@ export const CreateConnectSessionRequestSchema: GenMessage<CreateConnectSessionR
   messageDesc(file_latchkey_v1_connect_session, 3);
 
 /**
- * CreateConnectSessionResponse holds the session and, this once, its token.
+ * CreateConnectSessionResponse holds the session and its token.
  *
  * @generated from message latchkey.v1.CreateConnectSessionResponse
  */
 export type CreateConnectSessionResponse = Message<"latchkey.v1.CreateConnectSessionResponse"> & {
   /**
-   * As created.
+   * The new connect session.
    *
    * @generated from field: latchkey.v1.ConnectSession session = 1;
    */
   session?: ConnectSession | undefined;
 
   /**
-   * What the browser sends.
+   * Token for the browser. It cannot be shown again.
    *
    * @generated from field: string token = 2;
    */
   token: string;
 
   /**
-   * A page that does the rest.
+   * URL of a page on which the end user connects the account.
    *
    * @generated from field: string connect_link = 3;
    */
@@ -299,7 +299,7 @@ export const CreateConnectSessionResponseSchema: GenMessage<CreateConnectSession
  */
 export type GetConnectSessionRequest = Message<"latchkey.v1.GetConnectSessionRequest"> & {
   /**
-   * Its id.
+   * ID of the connect session.
    *
    * @generated from field: string id = 1;
    */
@@ -320,7 +320,7 @@ export const GetConnectSessionRequestSchema: GenMessage<GetConnectSessionRequest
  */
 export type GetConnectSessionResponse = Message<"latchkey.v1.GetConnectSessionResponse"> & {
   /**
-   * As it stands.
+   * The connect session.
    *
    * @generated from field: latchkey.v1.ConnectSession session = 1;
    */
@@ -335,20 +335,20 @@ export const GetConnectSessionResponseSchema: GenMessage<GetConnectSessionRespon
   messageDesc(file_latchkey_v1_connect_session, 6);
 
 /**
- * DeleteConnectSessionRequest names the session to end.
+ * DeleteConnectSessionRequest names the session to delete.
  *
  * @generated from message latchkey.v1.DeleteConnectSessionRequest
  */
 export type DeleteConnectSessionRequest = Message<"latchkey.v1.DeleteConnectSessionRequest"> & {
   /**
-   * Its id.
+   * ID of the connect session.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Refused as `conflict` when the session is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the session is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -363,7 +363,7 @@ export const DeleteConnectSessionRequestSchema: GenMessage<DeleteConnectSessionR
   messageDesc(file_latchkey_v1_connect_session, 7);
 
 /**
- * DeleteConnectSessionResponse says that the session is gone.
+ * DeleteConnectSessionResponse has no fields.
  *
  * @generated from message latchkey.v1.DeleteConnectSessionResponse
  */
@@ -378,98 +378,98 @@ export const DeleteConnectSessionResponseSchema: GenMessage<DeleteConnectSession
   messageDesc(file_latchkey_v1_connect_session, 8);
 
 /**
- * DeviceAuthorization is an end user who enters a code at a provider's page, on whatever device is at hand. latchkey
- * asks the provider, as often as that allows, whether it was done. A restart does not end it.
+ * DeviceAuthorization is an authorization by a code that the end user enters at the provider, on any device.
+ * Latchkey polls the provider for the result. A restart does not end it.
  *
  * @generated from message latchkey.v1.DeviceAuthorization
  */
 export type DeviceAuthorization = Message<"latchkey.v1.DeviceAuthorization"> & {
   /**
-   * Its id.
+   * ID of the device authorization.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Where the connection is to be.
+   * Name of the environment of the connection.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * Of which integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * What the end user enters.
+   * Code that the end user enters.
    *
    * @generated from field: string user_code = 4;
    */
   userCode: string;
 
   /**
-   * Where. To be shown, or opened.
+   * URL at which the end user enters the code.
    *
    * @generated from field: string verification_uri = 5;
    */
   verificationUri: string;
 
   /**
-   * The same with the code in it, such as for a QR code; empty: the provider has none.
+   * URL that includes the code, for example for a QR code. Empty if the provider has none.
    *
    * @generated from field: string verification_uri_complete = 6;
    */
   verificationUriComplete: string;
 
   /**
-   * When it began.
+   * Start time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When the code runs out: at most half an hour after that.
+   * Expiry of the code: at most 30 minutes after the start.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Where it stands.
+   * State of the device authorization.
    *
    * @generated from field: latchkey.v1.DeviceAuthorization.State state = 9;
    */
   state: DeviceAuthorization_State;
 
   /**
-   * Once connected.
+   * The connection. Set in the state CONNECTED.
    *
    * @generated from field: latchkey.v1.ConnectionRef connection = 10;
    */
   connection?: ConnectionRef | undefined;
 
   /**
-   * Once connected: what was asked for and not granted.
+   * Scopes that were requested and not granted. Set in the state CONNECTED.
    *
    * @generated from field: repeated string missing_scopes = 11;
    */
   missingScopes: string[];
 
   /**
-   * Of one that came to nothing: why, as `latchkey_authorizations_total` counts it.
+   * Reason of a failure, as counted by `latchkey_authorizations_total`.
    *
    * @generated from field: string code = 12;
    */
   code: string;
 
   /**
-   * The same in a sentence for its end user.
+   * Reason of a failure, in a sentence for the end user.
    *
    * @generated from field: string message = 13;
    */
@@ -484,13 +484,13 @@ export const DeviceAuthorizationSchema: GenMessage<DeviceAuthorization> = /*@__P
   messageDesc(file_latchkey_v1_connect_session, 9);
 
 /**
- * Where it stands.
+ * State of a device authorization.
  *
  * @generated from enum latchkey.v1.DeviceAuthorization.State
  */
 export const DeviceAuthorization_State = {
   /**
-   * Never sent.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
@@ -504,28 +504,28 @@ export const DeviceAuthorization_State = {
   PENDING: 1,
 
   /**
-   * The connection is there.
+   * The connection was created.
    *
    * @generated from enum value: STATE_CONNECTED = 2;
    */
   CONNECTED: 2,
 
   /**
-   * The end user said no.
+   * The end user refused.
    *
    * @generated from enum value: STATE_DENIED = 3;
    */
   DENIED: 3,
 
   /**
-   * Nobody decided in time: begin again.
+   * The code expired. Begin again.
    *
    * @generated from enum value: STATE_EXPIRED = 4;
    */
   EXPIRED: 4,
 
   /**
-   * Something else went wrong: `code` says what.
+   * Another error, see `code`.
    *
    * @generated from enum value: STATE_FAILED = 5;
    */
@@ -533,7 +533,7 @@ export const DeviceAuthorization_State = {
 } as const;
 
 /**
- * Where it stands.
+ * State of a device authorization.
  *
  * @generated from enum latchkey.v1.DeviceAuthorization.State
  */
@@ -546,63 +546,63 @@ export const DeviceAuthorization_StateSchema: GenEnum<DeviceAuthorization_State>
   enumDesc(file_latchkey_v1_connect_session, 9, 0);
 
 /**
- * BeginDeviceAuthorizationRequest says what is to be connected, and for whom.
+ * BeginDeviceAuthorizationRequest describes the connection to create.
  *
  * @generated from message latchkey.v1.BeginDeviceAuthorizationRequest
  */
 export type BeginDeviceAuthorizationRequest = Message<"latchkey.v1.BeginDeviceAuthorizationRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * The id that the connection gets; one that is there is authorised again. Empty: one is made up.
+   * ID of the connection. An existing connection is reauthorized. Empty means a generated ID.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Scopes of the end user's, beside the integration's.
+   * User scopes to request in addition to the integration's scopes.
    *
    * @generated from field: repeated string user_scopes = 4;
    */
   userScopes: string[];
 
   /**
-   * What the connection's `connection_config` begins with. For a connection that exists already, a value that
-   * differs from its own and that the provider's description uses needs `credentials:read` as well.
+   * Initial values of `connection_config`. For an existing connection, changing a value that the provider's
+   * description uses also requires the scope `credentials:read`.
    *
    * @generated from field: google.protobuf.Struct connection_config = 5;
    */
   connectionConfig?: JsonObject | undefined;
 
   /**
-   * Who connects.
+   * The end user who connects the account.
    *
    * @generated from field: latchkey.v1.EndUser end_user = 6;
    */
   endUser?: EndUser | undefined;
 
   /**
-   * The tags that the connection gets.
+   * Tags of the new connection. At most 10.
    *
    * @generated from field: map<string, string> tags = 7;
    */
   tags: { [key: string]: string };
 
   /**
-   * Where the forwards of the connection go, in place of the environment's two addresses.
+   * URL that receives the forwards of the connection, instead of the environment's two URLs. Empty means those.
    *
    * @generated from field: string webhook_url_override = 8;
    */
@@ -617,13 +617,13 @@ export const BeginDeviceAuthorizationRequestSchema: GenMessage<BeginDeviceAuthor
   messageDesc(file_latchkey_v1_connect_session, 10);
 
 /**
- * BeginDeviceAuthorizationResponse holds what the end user is shown.
+ * BeginDeviceAuthorizationResponse holds what to show to the end user.
  *
  * @generated from message latchkey.v1.BeginDeviceAuthorizationResponse
  */
 export type BeginDeviceAuthorizationResponse = Message<"latchkey.v1.BeginDeviceAuthorizationResponse"> & {
   /**
-   * As it begins.
+   * The new device authorization.
    *
    * @generated from field: latchkey.v1.DeviceAuthorization authorization = 1;
    */
@@ -638,13 +638,13 @@ export const BeginDeviceAuthorizationResponseSchema: GenMessage<BeginDeviceAutho
   messageDesc(file_latchkey_v1_connect_session, 11);
 
 /**
- * GetDeviceAuthorizationRequest names one.
+ * GetDeviceAuthorizationRequest names a device authorization.
  *
  * @generated from message latchkey.v1.GetDeviceAuthorizationRequest
  */
 export type GetDeviceAuthorizationRequest = Message<"latchkey.v1.GetDeviceAuthorizationRequest"> & {
   /**
-   * Its id.
+   * ID of the device authorization.
    *
    * @generated from field: string id = 1;
    */
@@ -659,13 +659,13 @@ export const GetDeviceAuthorizationRequestSchema: GenMessage<GetDeviceAuthorizat
   messageDesc(file_latchkey_v1_connect_session, 12);
 
 /**
- * GetDeviceAuthorizationResponse holds it.
+ * GetDeviceAuthorizationResponse holds the device authorization.
  *
  * @generated from message latchkey.v1.GetDeviceAuthorizationResponse
  */
 export type GetDeviceAuthorizationResponse = Message<"latchkey.v1.GetDeviceAuthorizationResponse"> & {
   /**
-   * As it stands.
+   * The device authorization.
    *
    * @generated from field: latchkey.v1.DeviceAuthorization authorization = 1;
    */
@@ -680,14 +680,14 @@ export const GetDeviceAuthorizationResponseSchema: GenMessage<GetDeviceAuthoriza
   messageDesc(file_latchkey_v1_connect_session, 13);
 
 /**
- * ConnectSessionService hands out short-lived permission for one browser to make one connection, and has connections
- * made without a browser of ours.
+ * ConnectSessionService creates connect sessions, which let a browser create one connection, and device
+ * authorizations, which need no browser on this device.
  *
  * @generated from service latchkey.v1.ConnectSessionService
  */
 export const ConnectSessionService: GenService<{
   /**
-   * CreateConnectSession makes a session and returns its token, which is shown this once.
+   * CreateConnectSession creates a session and returns its token. The token is not shown again.
    *
    * @generated from rpc latchkey.v1.ConnectSessionService.CreateConnectSession
    */
@@ -697,7 +697,7 @@ export const ConnectSessionService: GenService<{
     output: typeof CreateConnectSessionResponseSchema;
   },
   /**
-   * GetConnectSession returns the session that a token names.
+   * GetConnectSession returns a session.
    *
    * @generated from rpc latchkey.v1.ConnectSessionService.GetConnectSession
    */
@@ -717,8 +717,8 @@ export const ConnectSessionService: GenService<{
     output: typeof DeleteConnectSessionResponseSchema;
   },
   /**
-   * BeginDeviceAuthorization asks a provider for a code that an end user enters elsewhere (RFC 8628), and from then on
-   * asks it, in the background, what came of that.
+   * BeginDeviceAuthorization asks the provider for a code that the end user enters on another device (RFC 8628),
+   * and polls the provider in the background for the result.
    *
    * @generated from rpc latchkey.v1.ConnectSessionService.BeginDeviceAuthorization
    */
@@ -728,8 +728,8 @@ export const ConnectSessionService: GenService<{
     output: typeof BeginDeviceAuthorizationResponseSchema;
   },
   /**
-   * GetDeviceAuthorization returns what has come of it so far. What it ended with can be asked for up to an hour after
-   * its beginning.
+   * GetDeviceAuthorization returns the state of a device authorization. The result is kept for an hour after the
+   * start.
    *
    * @generated from rpc latchkey.v1.ConnectSessionService.GetDeviceAuthorization
    */

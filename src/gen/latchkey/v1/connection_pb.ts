@@ -23,28 +23,28 @@ export const file_latchkey_v1_connection: GenFile = /*@__PURE__*/
   fileDesc("ChxsYXRjaGtleS92MS9jb25uZWN0aW9uLnByb3RvEgtsYXRjaGtleS52MSJmCg1Db25uZWN0aW9uUmVmEhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhYKAmlkGAMgASgJQgq6SAdyBRABGP8BIv4GCgpDb25uZWN0aW9uEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbnVtYmVyGAIgASgNEhAKCHByb3ZpZGVyGAMgASgJEikKCG1ldGFkYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIyChFjb25uZWN0aW9uX2NvbmZpZxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoEdGFncxgGIAMoCzIhLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uVGFnc0VudHJ5EiYKCGVuZF91c2VyGAcgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchIcChR3ZWJob29rX3VybF9vdmVycmlkZRgIIAEoCRIsCgZlcnJvcnMYCSADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRXJyb3ISLAoFc3RhdGUYCiABKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIWCg5ncmFudGVkX3Njb3BlcxgMIAMoCRIYChBjcmVkZW50aWFsc19raW5kGA0gASgJEjkKFWNyZWRlbnRpYWxzX2V4cGlyZV9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9mZXRjaGVkX2F0GBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgSIAEoBBIWCg5taXNzaW5nX3Njb3BlcxgTIAMoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9BQ1RJVkUQARISCg5TVEFURV9FWFBJUklORxACEhkKFVNUQVRFX1JFRlJFU0hfRkFJTElORxADEiIKHlNUQVRFX1JFQVVUSE9SSVpBVElPTl9SRVFVSVJFRBAEIuQBCgdFbmRVc2VyEhQKAmlkGAEgASgJQgi6SAVyAxj/ARIXCgVlbWFpbBgCIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAMgASgJQgi6SAVyAxj/ARIsCgR0YWdzGAQgAygLMh4ubGF0Y2hrZXkudjEuRW5kVXNlci5UYWdzRW50cnkSLwoMb3JnYW5pemF0aW9uGAUgASgLMhkubGF0Y2hrZXkudjEuT3JnYW5pemF0aW9uGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKDE9yZ2FuaXphdGlvbhIUCgJpZBgBIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAIgASgJQgi6SAVyAxj/ASIvCg9Db25uZWN0aW9uRXJyb3ISDAoEdHlwZRgBIAEoCRIOCgZsb2dfaWQYAiABKAkiqQMKEENvbm5lY3Rpb25JbXBvcnQSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHwoLaW50ZWdyYXRpb24YAiABKAlCCrpIB3IFEAEY/wESFAoCaWQYAyABKAlCCLpIBXIDGP8BEjUKC2NyZWRlbnRpYWxzGAQgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCBrpIA8gBARIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMgoRY29ubmVjdGlvbl9jb25maWcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiEKBHRhZ3MYByABKAsyEy5sYXRjaGtleS52MS5UYWdTZXQSJgoIZW5kX3VzZXIYCCABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEisKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAkgASgJQgi6SAVyAxiAEEgAiAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAogASgEQhcKFV93ZWJob29rX3VybF9vdmVycmlkZSJiCgZUYWdTZXQSKwoEdGFncxgBIAMoCzIdLmxhdGNoa2V5LnYxLlRhZ1NldC5UYWdzRW50cnkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoXSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QSOQoKY29ubmVjdGlvbhgBIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCBrpIA8gBASJYChhJbXBvcnRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJ4Ch1CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBJECgtjb25uZWN0aW9ucxgBIAMoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCELpIDZIBCggBEOgHIgPYAQMSEQoJcnVuX2hvb2tzGAIgASgIIkwKHkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuSW1wb3J0UmVzdWx0IoEBCgxJbXBvcnRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIPCgdjcmVhdGVkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEIm4KHlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBI5Cgpjb25uZWN0aW9uGAEgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkltcG9ydEIGukgD2AEDEhEKCXJ1bl9ob29rcxgCIAEoCCJbCh9TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlEg0KBWluZGV4GAEgASgEEikKBnJlc3VsdBgCIAEoCzIZLmxhdGNoa2V5LnYxLkltcG9ydFJlc3VsdCKDAQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhsKE2luY2x1ZGVfY3JlZGVudGlhbHMYAiABKAgSHQoVaW5jbHVkZV9yZWZyZXNoX3Rva2VuGAMgASgIInMKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhItCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzIlgKGkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0EjoKBHJlZnMYASADKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQhC6SA2SAQoIARDoByID2AEDIkYKG0JhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZRInCgdyZXN1bHRzGAEgAygLMhYubGF0Y2hrZXkudjEuR2V0UmVzdWx0IogBCglHZXRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIrCgpjb25uZWN0aW9uGAMgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiLrAQoQQ29ubmVjdGlvbkZpbHRlchIeCgxpbnRlZ3JhdGlvbnMYASADKAlCCLpIBZIBAhBkEgoKAmlkGAIgASgJEjUKBHRhZ3MYAyADKAsyJy5sYXRjaGtleS52MS5Db25uZWN0aW9uRmlsdGVyLlRhZ3NFbnRyeRItCgZzdGF0ZXMYBCADKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhgKBnNlYXJjaBgFIAEoCUIIukgFcgMY/wEaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEimAEKFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASLQoGZmlsdGVyGAIgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkZpbHRlchIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGNAPKAASEgoKcGFnZV90b2tlbhgEIAEoCSJgChdMaXN0Q29ubmVjdGlvbnNSZXNwb25zZRIsCgtjb25uZWN0aW9ucxgBIAMoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqIBChdVcGRhdGVDb25uZWN0aW9uUmVxdWVzdBIzCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkIGukgDyAEBEjcKC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFza0IGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkcKGFVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiKnAQoVVXBkYXRlTWV0YWRhdGFSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIxCghtZXRhZGF0YRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCBrpIA8gBARIPCgdyZXBsYWNlGAMgASgIEhkKEWV4cGVjdGVkX3JldmlzaW9uGAQgASgEIkUKFlVwZGF0ZU1ldGFkYXRhUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24iYwoaQmF0Y2hVcGRhdGVNZXRhZGF0YVJlcXVlc3QSRQoHdXBkYXRlcxgBIAMoCzIiLmxhdGNoa2V5LnYxLlVwZGF0ZU1ldGFkYXRhUmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJGChtCYXRjaFVwZGF0ZU1ldGFkYXRhUmVzcG9uc2USJwoHcmVzdWx0cxgBIAMoCzIWLmxhdGNoa2V5LnYxLkdldFJlc3VsdCJlChdEZWxldGVDb25uZWN0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGgoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlImoKHUJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXF1ZXN0EkkKCWRlbGV0aW9ucxgBIAMoCzIkLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0QhC6SA2SAQoIARDoByID2AEDIkwKHkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuRGVsZXRlUmVzdWx0Il4KDERlbGV0ZVJlc3VsdBInCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiUKB3Byb2JsZW0YAiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtInkKF1dhdGNoQ29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWZyb21fcmV2aXNpb24YAyABKAQSFAoMY2hhbmdlc19vbmx5GAQgASgIIqoBChhXYXRjaENvbm5lY3Rpb25zUmVzcG9uc2USKgoGbWFya2VyGAEgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABImCgNwdXQYAiABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uSAASMQoHZGVsZXRlZBgDIAEoCzIeLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25EZWxldGVkSABCBwoFZXZlbnQiTgoRQ29ubmVjdGlvbkRlbGV0ZWQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIQCghyZXZpc2lvbhgCIAEoBCJLChhSZWZyZXNoQ29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBIkgKGVJlZnJlc2hDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24ilwEKFUV4cGxhaW5SZXF1ZXN0UmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESDgoGbWV0aG9kGAIgASgJEgwKBHBhdGgYAyABKAkSFAoMaGVhZGVyX25hbWVzGAQgAygJEhkKEWJhc2VfdXJsX292ZXJyaWRlGAUgASgJIrEBChZFeHBsYWluUmVxdWVzdFJlc3BvbnNlEgsKA3VybBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIYChBjcmVkZW50aWFsc19raW5kGAMgASgJEhQKDGhlYWRlcl9uYW1lcxgEIAMoCRIQCghpbmplY3RlZBgFIAMoCRIPCgdkcm9wcGVkGAYgAygJEiUKB3Byb2JsZW0YByABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtMpUMChFDb25uZWN0aW9uU2VydmljZRJoChBJbXBvcnRDb25uZWN0aW9uEiQubGF0Y2hrZXkudjEuSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QaJS5sYXRjaGtleS52MS5JbXBvcnRDb25uZWN0aW9uUmVzcG9uc2UiB5ACAsjzGAMSegoWQmF0Y2hJbXBvcnRDb25uZWN0aW9ucxIqLmxhdGNoa2V5LnYxLkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GisubGF0Y2hrZXkudjEuQmF0Y2hJbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgLI8xgDEn4KF1N0cmVhbUltcG9ydENvbm5lY3Rpb25zEisubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GiwubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZSIEyPMYAygBMAESXwoNR2V0Q29ubmVjdGlvbhIhLmxhdGNoa2V5LnYxLkdldENvbm5lY3Rpb25SZXF1ZXN0GiIubGF0Y2hrZXkudjEuR2V0Q29ubmVjdGlvblJlc3BvbnNlIgeQAgHI8xgCEnEKE0JhdGNoR2V0Q29ubmVjdGlvbnMSJy5sYXRjaGtleS52MS5CYXRjaEdldENvbm5lY3Rpb25zUmVxdWVzdBooLmxhdGNoa2V5LnYxLkJhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9MaXN0Q29ubmVjdGlvbnMSIy5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAISaAoQVXBkYXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEmIKDlVwZGF0ZU1ldGFkYXRhEiIubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXF1ZXN0GiMubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXNwb25zZSIHkAICyPMYAxJxChNCYXRjaFVwZGF0ZU1ldGFkYXRhEicubGF0Y2hrZXkudjEuQmF0Y2hVcGRhdGVNZXRhZGF0YVJlcXVlc3QaKC5sYXRjaGtleS52MS5CYXRjaFVwZGF0ZU1ldGFkYXRhUmVzcG9uc2UiB5ACAsjzGAMSaAoQRGVsZXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEnoKFkJhdGNoRGVsZXRlQ29ubmVjdGlvbnMSKi5sYXRjaGtleS52MS5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVxdWVzdBorLmxhdGNoa2V5LnYxLkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXNwb25zZSIHkAICyPMYAxJqChBXYXRjaENvbm5lY3Rpb25zEiQubGF0Y2hrZXkudjEuV2F0Y2hDb25uZWN0aW9uc1JlcXVlc3QaJS5sYXRjaGtleS52MS5XYXRjaENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAIwARJoChFSZWZyZXNoQ29ubmVjdGlvbhIlLmxhdGNoa2V5LnYxLlJlZnJlc2hDb25uZWN0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlJlZnJlc2hDb25uZWN0aW9uUmVzcG9uc2UiBMjzGAMSYgoORXhwbGFpblJlcXVlc3QSIi5sYXRjaGtleS52MS5FeHBsYWluUmVxdWVzdFJlcXVlc3QaIy5sYXRjaGtleS52MS5FeHBsYWluUmVxdWVzdFJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_credentials, file_latchkey_v1_problem, file_latchkey_v1_watch]);
 
 /**
- * ConnectionRef names a connection.
+ * ConnectionRef identifies a connection.
  *
  * @generated from message latchkey.v1.ConnectionRef
  */
 export type ConnectionRef = Message<"latchkey.v1.ConnectionRef"> & {
   /**
-   * Its environment; empty in a request: the key's own.
+   * Name of the environment. Empty in a request means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The key of its integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Its id, the `connection_id`: printable ASCII, no blank at either end, no part between slashes
-   * that is `.` or `..`.
+   * ID of the connection, the `connection_id`: printable ASCII without leading or trailing blanks; no segment
+   * between slashes may be `.` or `..`.
    *
    * @generated from field: string id = 3;
    */
@@ -59,139 +59,140 @@ export const ConnectionRefSchema: GenMessage<ConnectionRef> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 0);
 
 /**
- * Connection is one end user's authorised link to an integration. Its credentials lie apart, sealed.
+ * Connection is an end user's authorized link to an integration. Its credentials are stored separately and
+ * encrypted.
  *
  * @generated from message latchkey.v1.Connection
  */
 export type Connection = Message<"latchkey.v1.Connection"> & {
   /**
-   * What names it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * A number for those who want one: unique in the store, never used again.
+   * Number of the connection: unique in the store, never reused.
    *
    * @generated from field: uint32 number = 2;
    */
   number: number;
 
   /**
-   * The name of the provider.
+   * Name of the provider.
    *
    * @generated from field: string provider = 3;
    */
   provider: string;
 
   /**
-   * The customer's own, free in form.
+   * Free-form data of your application.
    *
    * @generated from field: google.protobuf.Struct metadata = 4;
    */
   metadata?: JsonObject | undefined;
 
   /**
-   * What the provider's description asks for, such as a subdomain.
+   * Values that the provider's description requires, such as a subdomain.
    *
    * @generated from field: google.protobuf.Struct connection_config = 5;
    */
   connectionConfig?: JsonObject | undefined;
 
   /**
-   * Keys in lower case. At most 10.
+   * At most 10 tags. Keys are lower case.
    *
    * @generated from field: map<string, string> tags = 6;
    */
   tags: { [key: string]: string };
 
   /**
-   * Who it belongs to. Deprecated in favour of tags, to which it is mirrored.
+   * Owner of the connection. Deprecated: use tags, which mirror it.
    *
    * @generated from field: latchkey.v1.EndUser end_user = 7;
    */
   endUser?: EndUser | undefined;
 
   /**
-   * Where this connection's forwards go, in place of the environment's two addresses.
+   * URL that receives the forwards of this connection, instead of the environment's two URLs. Empty means those.
    *
    * @generated from field: string webhook_url_override = 8;
    */
   webhookUrlOverride: string;
 
   /**
-   * What is wrong with it now.
+   * Current errors. Empty if nothing is wrong.
    *
    * @generated from field: repeated latchkey.v1.ConnectionError errors = 9;
    */
   errors: ConnectionError[];
 
   /**
-   * Its health.
+   * Health of the connection.
    *
    * @generated from field: latchkey.v1.Connection.State state = 10;
    */
   state: Connection_State;
 
   /**
-   * Why it is in that state, as a code.
+   * Reason for the state, as a code. Empty if there is none.
    *
    * @generated from field: string state_reason = 11;
    */
   stateReason: string;
 
   /**
-   * What the provider granted.
+   * Scopes that the provider granted.
    *
    * @generated from field: repeated string granted_scopes = 12;
    */
   grantedScopes: string[];
 
   /**
-   * The kind of its credentials: a field name of Credentials.
+   * Kind of the credentials: a field name of `Credentials`.
    *
    * @generated from field: string credentials_kind = 13;
    */
   credentialsKind: string;
 
   /**
-   * When its credentials run out; absent when they do not, or when the provider did not say.
+   * Expiry of the credentials. Absent if they do not expire, or if the provider does not say.
    *
    * @generated from field: google.protobuf.Timestamp credentials_expire_at = 14;
    */
   credentialsExpireAt?: Timestamp | undefined;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * When its credentials were last used or shown, to the minute; at first, when it was created.
+   * Time when the credentials were last used or shown, to the minute; initially the time of creation.
    *
    * @generated from field: google.protobuf.Timestamp last_fetched_at = 17;
    */
   lastFetchedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change. Reading never moves it.
+   * Store revision of the last change. Reading does not change it.
    *
    * @generated from field: uint64 revision = 18;
    */
   revision: bigint;
 
   /**
-   * What was asked for when it was authorised, and not granted.
+   * Scopes that were requested at the authorization and not granted.
    *
    * @generated from field: repeated string missing_scopes = 19;
    */
@@ -206,41 +207,41 @@ export const ConnectionSchema: GenMessage<Connection> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 1);
 
 /**
- * State of a connection's health.
+ * Health of a connection.
  *
  * @generated from enum latchkey.v1.Connection.State
  */
 export const Connection_State = {
   /**
-   * Not a state.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Its credentials are good, as far as is known.
+   * The credentials are valid, as far as is known.
    *
    * @generated from enum value: STATE_ACTIVE = 1;
    */
   ACTIVE: 1,
 
   /**
-   * Its credentials run out soon and nothing can renew them.
+   * The credentials expire soon and cannot be refreshed.
    *
    * @generated from enum value: STATE_EXPIRING = 2;
    */
   EXPIRING: 2,
 
   /**
-   * Renewal fails, in passing so far.
+   * Refreshes fail with temporary errors and are retried.
    *
    * @generated from enum value: STATE_REFRESH_FAILING = 3;
    */
   REFRESH_FAILING: 3,
 
   /**
-   * The end user must authorise again.
+   * The end user must authorize the connection again.
    *
    * @generated from enum value: STATE_REAUTHORIZATION_REQUIRED = 4;
    */
@@ -248,7 +249,7 @@ export const Connection_State = {
 } as const;
 
 /**
- * State of a connection's health.
+ * Health of a connection.
  *
  * @generated from enum latchkey.v1.Connection.State
  */
@@ -261,41 +262,41 @@ export const Connection_StateSchema: GenEnum<Connection_State> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_connection, 1, 0);
 
 /**
- * EndUser is the person, or account, that a connection belongs to.
+ * EndUser is the person or account that owns a connection.
  *
  * @generated from message latchkey.v1.EndUser
  */
 export type EndUser = Message<"latchkey.v1.EndUser"> & {
   /**
-   * The application's own id of the user.
+   * ID of the user in your application.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Their address.
+   * Email address.
    *
    * @generated from field: string email = 2;
    */
   email: string;
 
   /**
-   * What they are called.
+   * Display name.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * Free tags of theirs.
+   * Free-form tags.
    *
    * @generated from field: map<string, string> tags = 4;
    */
   tags: { [key: string]: string };
 
   /**
-   * The organisation they belong to.
+   * Organization of the user.
    *
    * @generated from field: latchkey.v1.Organization organization = 5;
    */
@@ -316,14 +317,14 @@ export const EndUserSchema: GenMessage<EndUser> = /*@__PURE__*/
  */
 export type Organization = Message<"latchkey.v1.Organization"> & {
   /**
-   * The application's own id of it.
+   * ID of the organization in your application.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What it is called.
+   * Display name.
    *
    * @generated from field: string display_name = 2;
    */
@@ -338,7 +339,7 @@ export const OrganizationSchema: GenMessage<Organization> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 3);
 
 /**
- * ConnectionError is something that is wrong with a connection now.
+ * ConnectionError is a current error of a connection.
  *
  * @generated from message latchkey.v1.ConnectionError
  */
@@ -351,7 +352,7 @@ export type ConnectionError = Message<"latchkey.v1.ConnectionError"> & {
   type: string;
 
   /**
-   * The log that says what happened.
+   * ID of the log with the details.
    *
    * @generated from field: string log_id = 2;
    */
@@ -366,76 +367,77 @@ export const ConnectionErrorSchema: GenMessage<ConnectionError> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 4);
 
 /**
- * ConnectionImport is a connection as it is imported.
+ * ConnectionImport is a connection to import.
  *
  * @generated from message latchkey.v1.ConnectionImport
  */
 export type ConnectionImport = Message<"latchkey.v1.ConnectionImport"> & {
   /**
-   * What names it. An empty id: one is made.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The key of its integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Its id.
+   * ID of the connection. Empty means a generated ID.
    *
    * @generated from field: string id = 3;
    */
   id: string;
 
   /**
-   * What is sealed. They must be of the kind that the provider's description names.
+   * Credentials to encrypt and store. Their kind must be the one that the provider's description names.
    *
    * @generated from field: latchkey.v1.Credentials credentials = 4;
    */
   credentials?: Credentials | undefined;
 
   /**
-   * Replaces the metadata; absent: what there was is kept.
+   * New metadata. Absent keeps the existing metadata.
    *
    * @generated from field: google.protobuf.Struct metadata = 5;
    */
   metadata?: JsonObject | undefined;
 
   /**
-   * Replaces the `connection_config`; absent: what there was is kept.
+   * New `connection_config`. Absent keeps the existing one.
    *
    * @generated from field: google.protobuf.Struct connection_config = 6;
    */
   connectionConfig?: JsonObject | undefined;
 
   /**
-   * Replaces the tags; absent: what there was is kept.
+   * New tags. Absent keeps the existing tags.
    *
    * @generated from field: latchkey.v1.TagSet tags = 7;
    */
   tags?: TagSet | undefined;
 
   /**
-   * Replaces the end user; absent: what there was is kept.
+   * New end user. Absent keeps the existing one.
    *
    * @generated from field: latchkey.v1.EndUser end_user = 8;
    */
   endUser?: EndUser | undefined;
 
   /**
-   * Replaces the override; absent: what there was is kept.
+   * New override. Absent keeps the existing one.
    *
    * @generated from field: optional string webhook_url_override = 9;
    */
   webhookUrlOverride?: string | undefined;
 
   /**
-   * Refused as `conflict` when the connection is not at this revision; 0: whatever it is at, or not there.
+   * Fails with `conflict` unless the connection is at this revision. 0 turns the check off, also for a new
+   * connection.
    *
    * @generated from field: uint64 expected_revision = 10;
    */
@@ -450,13 +452,13 @@ export const ConnectionImportSchema: GenMessage<ConnectionImport> = /*@__PURE__*
   messageDesc(file_latchkey_v1_connection, 5);
 
 /**
- * TagSet is a whole set of tags, which may be empty.
+ * TagSet is a complete set of tags, possibly empty.
  *
  * @generated from message latchkey.v1.TagSet
  */
 export type TagSet = Message<"latchkey.v1.TagSet"> & {
   /**
-   * At most 10. Keys begin with a letter, go on with letters, digits and `_-./`, and are lower-cased;
+   * At most 10 tags. Keys begin with a letter, continue with letters, digits and `_-./`, and are lower-cased;
    * values have 1 to 255 characters.
    *
    * @generated from field: map<string, string> tags = 1;
@@ -478,7 +480,7 @@ export const TagSetSchema: GenMessage<TagSet> = /*@__PURE__*/
  */
 export type ImportConnectionRequest = Message<"latchkey.v1.ImportConnectionRequest"> & {
   /**
-   * As it is imported.
+   * The connection to import.
    *
    * @generated from field: latchkey.v1.ConnectionImport connection = 1;
    */
@@ -499,14 +501,14 @@ export const ImportConnectionRequestSchema: GenMessage<ImportConnectionRequest> 
  */
 export type ImportConnectionResponse = Message<"latchkey.v1.ImportConnectionResponse"> & {
   /**
-   * As it stands now.
+   * The connection after the change.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
   connection?: Connection | undefined;
 
   /**
-   * There was none before.
+   * True if the connection is new.
    *
    * @generated from field: bool created = 2;
    */
@@ -527,14 +529,14 @@ export const ImportConnectionResponseSchema: GenMessage<ImportConnectionResponse
  */
 export type BatchImportConnectionsRequest = Message<"latchkey.v1.BatchImportConnectionsRequest"> & {
   /**
-   * Of two with the same reference the later wins.
+   * The connections to import. If two have the same reference, the later one wins.
    *
    * @generated from field: repeated latchkey.v1.ConnectionImport connections = 1;
    */
   connections: ConnectionImport[];
 
   /**
-   * Run the `post-connection-creation` scripts of those that are imported. Without it nobody's are run.
+   * Run the `post-connection-creation` scripts of the imported connections. By default they do not run.
    *
    * @generated from field: bool run_hooks = 2;
    */
@@ -549,13 +551,13 @@ export const BatchImportConnectionsRequestSchema: GenMessage<BatchImportConnecti
   messageDesc(file_latchkey_v1_connection, 9);
 
 /**
- * BatchImportConnectionsResponse says what became of each.
+ * BatchImportConnectionsResponse holds the result of each item.
  *
  * @generated from message latchkey.v1.BatchImportConnectionsResponse
  */
 export type BatchImportConnectionsResponse = Message<"latchkey.v1.BatchImportConnectionsResponse"> & {
   /**
-   * In the order of the items.
+   * Results, in the order of the items.
    *
    * @generated from field: repeated latchkey.v1.ImportResult results = 1;
    */
@@ -570,34 +572,34 @@ export const BatchImportConnectionsResponseSchema: GenMessage<BatchImportConnect
   messageDesc(file_latchkey_v1_connection, 10);
 
 /**
- * ImportResult is what became of one imported connection.
+ * ImportResult is the result of importing one connection.
  *
  * @generated from message latchkey.v1.ImportResult
  */
 export type ImportResult = Message<"latchkey.v1.ImportResult"> & {
   /**
-   * What it is named, as far as that could be read.
+   * Reference of the connection, as far as it could be read.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Absent when it was imported.
+   * Reason of the failure. Absent if the connection was imported.
    *
    * @generated from field: latchkey.v1.Problem problem = 2;
    */
   problem?: Problem | undefined;
 
   /**
-   * There was none of this reference before.
+   * True if the connection is new.
    *
    * @generated from field: bool created = 3;
    */
   created: boolean;
 
   /**
-   * Its revision.
+   * Store revision of the connection.
    *
    * @generated from field: uint64 revision = 4;
    */
@@ -618,14 +620,14 @@ export const ImportResultSchema: GenMessage<ImportResult> = /*@__PURE__*/
  */
 export type StreamImportConnectionsRequest = Message<"latchkey.v1.StreamImportConnectionsRequest"> & {
   /**
-   * As it is imported. Judged for itself: a bad item does not end the stream.
+   * The connection to import. An invalid item does not end the stream.
    *
    * @generated from field: latchkey.v1.ConnectionImport connection = 1;
    */
   connection?: ConnectionImport | undefined;
 
   /**
-   * Run its `post-connection-creation` scripts once it is imported. Without it they are not run.
+   * Run the `post-connection-creation` scripts of this connection. By default they do not run.
    *
    * @generated from field: bool run_hooks = 2;
    */
@@ -640,20 +642,20 @@ export const StreamImportConnectionsRequestSchema: GenMessage<StreamImportConnec
   messageDesc(file_latchkey_v1_connection, 12);
 
 /**
- * StreamImportConnectionsResponse is what became of one item.
+ * StreamImportConnectionsResponse is the result of one item.
  *
  * @generated from message latchkey.v1.StreamImportConnectionsResponse
  */
 export type StreamImportConnectionsResponse = Message<"latchkey.v1.StreamImportConnectionsResponse"> & {
   /**
-   * The position of the item in the stream, from 0.
+   * Position of the item in the stream, from 0.
    *
    * @generated from field: uint64 index = 1;
    */
   index: bigint;
 
   /**
-   * What became of it.
+   * Result of the item.
    *
    * @generated from field: latchkey.v1.ImportResult result = 2;
    */
@@ -674,21 +676,21 @@ export const StreamImportConnectionsResponseSchema: GenMessage<StreamImportConne
  */
 export type GetConnectionRequest = Message<"latchkey.v1.GetConnectionRequest"> & {
   /**
-   * What names it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Show its credentials, made fresh first; needs `credentials:read` as well.
+   * Return the credentials, refreshed if needed. Also requires the scope `credentials:read`.
    *
    * @generated from field: bool include_credentials = 2;
    */
   includeCredentials: boolean;
 
   /**
-   * Show the refresh token among them.
+   * Include the refresh token in the credentials.
    *
    * @generated from field: bool include_refresh_token = 3;
    */
@@ -709,14 +711,14 @@ export const GetConnectionRequestSchema: GenMessage<GetConnectionRequest> = /*@_
  */
 export type GetConnectionResponse = Message<"latchkey.v1.GetConnectionResponse"> & {
   /**
-   * As it stands.
+   * The connection.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
   connection?: Connection | undefined;
 
   /**
-   * Only where asked for.
+   * The credentials, if requested.
    *
    * @generated from field: latchkey.v1.Credentials credentials = 2;
    */
@@ -737,7 +739,7 @@ export const GetConnectionResponseSchema: GenMessage<GetConnectionResponse> = /*
  */
 export type BatchGetConnectionsRequest = Message<"latchkey.v1.BatchGetConnectionsRequest"> & {
   /**
-   * What names them.
+   * Environments, integrations and IDs of the connections.
    *
    * @generated from field: repeated latchkey.v1.ConnectionRef refs = 1;
    */
@@ -752,13 +754,13 @@ export const BatchGetConnectionsRequestSchema: GenMessage<BatchGetConnectionsReq
   messageDesc(file_latchkey_v1_connection, 16);
 
 /**
- * BatchGetConnectionsResponse holds what was found.
+ * BatchGetConnectionsResponse holds a result for each reference.
  *
  * @generated from message latchkey.v1.BatchGetConnectionsResponse
  */
 export type BatchGetConnectionsResponse = Message<"latchkey.v1.BatchGetConnectionsResponse"> & {
   /**
-   * In the order of the request.
+   * Results, in the order of the request.
    *
    * @generated from field: repeated latchkey.v1.GetResult results = 1;
    */
@@ -773,27 +775,27 @@ export const BatchGetConnectionsResponseSchema: GenMessage<BatchGetConnectionsRe
   messageDesc(file_latchkey_v1_connection, 17);
 
 /**
- * GetResult is one connection, or why there is none.
+ * GetResult is a connection, or the reason why it was not found.
  *
  * @generated from message latchkey.v1.GetResult
  */
 export type GetResult = Message<"latchkey.v1.GetResult"> & {
   /**
-   * What was asked for.
+   * The requested connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Absent when it was found.
+   * Reason of the failure. Absent if the connection was found.
    *
    * @generated from field: latchkey.v1.Problem problem = 2;
    */
   problem?: Problem | undefined;
 
   /**
-   * As it stands.
+   * The connection.
    *
    * @generated from field: latchkey.v1.Connection connection = 3;
    */
@@ -808,42 +810,42 @@ export const GetResultSchema: GenMessage<GetResult> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 18);
 
 /**
- * ConnectionFilter narrows a list. All that is named must hold.
+ * ConnectionFilter limits a list. All conditions must hold.
  *
  * @generated from message latchkey.v1.ConnectionFilter
  */
 export type ConnectionFilter = Message<"latchkey.v1.ConnectionFilter"> & {
   /**
-   * Of one of these integrations.
+   * Matches one of these integrations. Empty means all.
    *
    * @generated from field: repeated string integrations = 1;
    */
   integrations: string[];
 
   /**
-   * With this id, in whichever integration.
+   * Matches this ID, in any integration. Empty means all.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * With all of these tags.
+   * Matches all of these tags.
    *
    * @generated from field: map<string, string> tags = 3;
    */
   tags: { [key: string]: string };
 
   /**
-   * In one of these states.
+   * Matches one of these states. Empty means all.
    *
    * @generated from field: repeated latchkey.v1.Connection.State states = 4;
    */
   states: Connection_State[];
 
   /**
-   * Whose id, or end user's id, address or name, contains this, case ignored. No index helps here:
-   * a call looks at so many connections and then returns a short page with a token.
+   * Matches a part of the ID, or of the end user's ID, email or name, ignoring case. Not indexed: each call scans
+   * a limited number of connections and may return a short page with a token.
    *
    * @generated from field: string search = 5;
    */
@@ -864,28 +866,28 @@ export const ConnectionFilterSchema: GenMessage<ConnectionFilter> = /*@__PURE__*
  */
 export type ListConnectionsRequest = Message<"latchkey.v1.ListConnectionsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Which ones.
+   * Conditions that results must meet. Absent means all.
    *
    * @generated from field: latchkey.v1.ConnectionFilter filter = 2;
    */
   filter?: ConnectionFilter | undefined;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 2,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, with the same filter.
+   * `next_page_token` of the previous page, with the same filter. Empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
@@ -906,15 +908,15 @@ export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = 
  */
 export type ListConnectionsResponse = Message<"latchkey.v1.ListConnectionsResponse"> & {
   /**
-   * In the order of their integration and id; of one tag's, of its index; of states other than
-   * `STATE_ACTIVE`, state by state.
+   * The connections, ordered by integration and ID. Filtered by a tag, they are in the order of its index;
+   * filtered by states other than `STATE_ACTIVE`, they are grouped by state.
    *
    * @generated from field: repeated latchkey.v1.Connection connections = 1;
    */
   connections: Connection[];
 
   /**
-   * Empty on the last page. A page may be short, or empty, and still have one.
+   * Token of the next page. Empty on the last page. A page can be short or empty and still have a next page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -935,23 +937,24 @@ export const ListConnectionsResponseSchema: GenMessage<ListConnectionsResponse> 
  */
 export type UpdateConnectionRequest = Message<"latchkey.v1.UpdateConnectionRequest"> & {
   /**
-   * `ref` says which one, the masked fields what they become.
+   * `ref` names the connection; the masked fields hold the new values.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
   connection?: Connection | undefined;
 
   /**
-   * Of `tags`, `end_user`, `connection_config`, `webhook_url_override`. At least one. A change of a value in
-   * `connection_config` that the provider's description uses needs `credentials:read` as well, since it decides
-   * where the credentials go; or import the connection again with its credentials.
+   * Fields to change: `tags`, `end_user`, `connection_config`, `webhook_url_override`. At least one. Changing a
+   * value of `connection_config` that the provider's description uses also requires the scope `credentials:read`,
+   * because it decides where the credentials are sent. Alternatively, import the connection again with its
+   * credentials.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * Refused as `conflict` when the connection is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the connection is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -972,7 +975,7 @@ export const UpdateConnectionRequestSchema: GenMessage<UpdateConnectionRequest> 
  */
 export type UpdateConnectionResponse = Message<"latchkey.v1.UpdateConnectionResponse"> & {
   /**
-   * As it stands now.
+   * The connection after the change.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
@@ -993,28 +996,28 @@ export const UpdateConnectionResponseSchema: GenMessage<UpdateConnectionResponse
  */
 export type UpdateMetadataRequest = Message<"latchkey.v1.UpdateMetadataRequest"> & {
   /**
-   * What names it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * The keys to set. A key set to null holds null.
+   * Keys to set. A key with the value null is stored as null.
    *
    * @generated from field: google.protobuf.Struct metadata = 2;
    */
   metadata?: JsonObject | undefined;
 
   /**
-   * Drop the keys that are not named.
+   * Delete all other keys.
    *
    * @generated from field: bool replace = 3;
    */
   replace: boolean;
 
   /**
-   * Refused as `conflict` when the connection is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the connection is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 4;
    */
@@ -1035,7 +1038,7 @@ export const UpdateMetadataRequestSchema: GenMessage<UpdateMetadataRequest> = /*
  */
 export type UpdateMetadataResponse = Message<"latchkey.v1.UpdateMetadataResponse"> & {
   /**
-   * As it stands now.
+   * The connection after the change.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
@@ -1056,7 +1059,7 @@ export const UpdateMetadataResponseSchema: GenMessage<UpdateMetadataResponse> = 
  */
 export type BatchUpdateMetadataRequest = Message<"latchkey.v1.BatchUpdateMetadataRequest"> & {
   /**
-   * Each for itself.
+   * The updates. Each succeeds or fails on its own.
    *
    * @generated from field: repeated latchkey.v1.UpdateMetadataRequest updates = 1;
    */
@@ -1071,13 +1074,13 @@ export const BatchUpdateMetadataRequestSchema: GenMessage<BatchUpdateMetadataReq
   messageDesc(file_latchkey_v1_connection, 26);
 
 /**
- * BatchUpdateMetadataResponse says what became of each.
+ * BatchUpdateMetadataResponse holds the result of each update.
  *
  * @generated from message latchkey.v1.BatchUpdateMetadataResponse
  */
 export type BatchUpdateMetadataResponse = Message<"latchkey.v1.BatchUpdateMetadataResponse"> & {
   /**
-   * In the order of the request.
+   * Results, in the order of the request.
    *
    * @generated from field: repeated latchkey.v1.GetResult results = 1;
    */
@@ -1098,14 +1101,14 @@ export const BatchUpdateMetadataResponseSchema: GenMessage<BatchUpdateMetadataRe
  */
 export type DeleteConnectionRequest = Message<"latchkey.v1.DeleteConnectionRequest"> & {
   /**
-   * What names it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Refused as `conflict` when the connection is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the connection is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -1120,7 +1123,7 @@ export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> 
   messageDesc(file_latchkey_v1_connection, 28);
 
 /**
- * DeleteConnectionResponse says that the connection is gone.
+ * DeleteConnectionResponse has no fields.
  *
  * @generated from message latchkey.v1.DeleteConnectionResponse
  */
@@ -1141,7 +1144,7 @@ export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse
  */
 export type BatchDeleteConnectionsRequest = Message<"latchkey.v1.BatchDeleteConnectionsRequest"> & {
   /**
-   * Each for itself.
+   * The deletions. Each succeeds or fails on its own.
    *
    * @generated from field: repeated latchkey.v1.DeleteConnectionRequest deletions = 1;
    */
@@ -1156,13 +1159,13 @@ export const BatchDeleteConnectionsRequestSchema: GenMessage<BatchDeleteConnecti
   messageDesc(file_latchkey_v1_connection, 30);
 
 /**
- * BatchDeleteConnectionsResponse says what became of each.
+ * BatchDeleteConnectionsResponse holds the result of each deletion.
  *
  * @generated from message latchkey.v1.BatchDeleteConnectionsResponse
  */
 export type BatchDeleteConnectionsResponse = Message<"latchkey.v1.BatchDeleteConnectionsResponse"> & {
   /**
-   * In the order of the request.
+   * Results, in the order of the request.
    *
    * @generated from field: repeated latchkey.v1.DeleteResult results = 1;
    */
@@ -1177,20 +1180,20 @@ export const BatchDeleteConnectionsResponseSchema: GenMessage<BatchDeleteConnect
   messageDesc(file_latchkey_v1_connection, 31);
 
 /**
- * DeleteResult is what became of one connection that was to be deleted.
+ * DeleteResult is the result of deleting one connection.
  *
  * @generated from message latchkey.v1.DeleteResult
  */
 export type DeleteResult = Message<"latchkey.v1.DeleteResult"> & {
   /**
-   * What was asked for.
+   * The requested connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Absent when it was deleted.
+   * Reason of the failure. Absent if the connection was deleted.
    *
    * @generated from field: latchkey.v1.Problem problem = 2;
    */
@@ -1211,28 +1214,28 @@ export const DeleteResultSchema: GenMessage<DeleteResult> = /*@__PURE__*/
  */
 export type WatchConnectionsRequest = Message<"latchkey.v1.WatchConnectionsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Resume after this revision; 0: begin with a snapshot.
+   * Revision after which to resume. 0 means begin with a snapshot.
    *
    * @generated from field: uint64 from_revision = 3;
    */
   fromRevision: bigint;
 
   /**
-   * Leave the snapshot out, and begin with what changes from now on.
+   * Skip the snapshot and begin with new changes.
    *
    * @generated from field: bool changes_only = 4;
    */
@@ -1247,19 +1250,19 @@ export const WatchConnectionsRequestSchema: GenMessage<WatchConnectionsRequest> 
   messageDesc(file_latchkey_v1_connection, 33);
 
 /**
- * WatchConnectionsResponse is one step of the stream.
+ * WatchConnectionsResponse is an event of the stream.
  *
  * @generated from message latchkey.v1.WatchConnectionsResponse
  */
 export type WatchConnectionsResponse = Message<"latchkey.v1.WatchConnectionsResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof latchkey.v1.WatchConnectionsResponse.event
    */
   event: {
     /**
-     * Where the stream stands.
+     * Position of the stream.
      *
      * @generated from field: latchkey.v1.WatchMarker marker = 1;
      */
@@ -1267,7 +1270,7 @@ export type WatchConnectionsResponse = Message<"latchkey.v1.WatchConnectionsResp
     case: "marker";
   } | {
     /**
-     * A connection as it stands since its `revision`.
+     * A new or changed connection, as of its `revision`.
      *
      * @generated from field: latchkey.v1.Connection put = 2;
      */
@@ -1275,7 +1278,7 @@ export type WatchConnectionsResponse = Message<"latchkey.v1.WatchConnectionsResp
     case: "put";
   } | {
     /**
-     * A connection is gone.
+     * A deleted connection.
      *
      * @generated from field: latchkey.v1.ConnectionDeleted deleted = 3;
      */
@@ -1292,20 +1295,20 @@ export const WatchConnectionsResponseSchema: GenMessage<WatchConnectionsResponse
   messageDesc(file_latchkey_v1_connection, 34);
 
 /**
- * ConnectionDeleted says which connection is gone.
+ * ConnectionDeleted names a deleted connection.
  *
  * @generated from message latchkey.v1.ConnectionDeleted
  */
 export type ConnectionDeleted = Message<"latchkey.v1.ConnectionDeleted"> & {
   /**
-   * What named it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Since this revision.
+   * Store revision of the deletion.
    *
    * @generated from field: uint64 revision = 2;
    */
@@ -1320,13 +1323,13 @@ export const ConnectionDeletedSchema: GenMessage<ConnectionDeleted> = /*@__PURE_
   messageDesc(file_latchkey_v1_connection, 35);
 
 /**
- * RefreshConnectionRequest names the connection to renew.
+ * RefreshConnectionRequest names the connection to refresh.
  *
  * @generated from message latchkey.v1.RefreshConnectionRequest
  */
 export type RefreshConnectionRequest = Message<"latchkey.v1.RefreshConnectionRequest"> & {
   /**
-   * What names it.
+   * Environment, integration and ID of the connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
@@ -1347,7 +1350,7 @@ export const RefreshConnectionRequestSchema: GenMessage<RefreshConnectionRequest
  */
 export type RefreshConnectionResponse = Message<"latchkey.v1.RefreshConnectionResponse"> & {
   /**
-   * As it stands now.
+   * The connection after the change.
    *
    * @generated from field: latchkey.v1.Connection connection = 1;
    */
@@ -1368,35 +1371,35 @@ export const RefreshConnectionResponseSchema: GenMessage<RefreshConnectionRespon
  */
 export type ExplainRequestRequest = Message<"latchkey.v1.ExplainRequestRequest"> & {
   /**
-   * The connection it would use.
+   * Connection that the request would use.
    *
    * @generated from field: latchkey.v1.ConnectionRef ref = 1;
    */
   ref?: ConnectionRef | undefined;
 
   /**
-   * Its method.
+   * HTTP method of the request.
    *
    * @generated from field: string method = 2;
    */
   method: string;
 
   /**
-   * Its path and query, without `/proxy`.
+   * Path and query of the request, without `/proxy`.
    *
    * @generated from field: string path = 3;
    */
   path: string;
 
   /**
-   * The names of its headers.
+   * Names of the request's headers.
    *
    * @generated from field: repeated string header_names = 4;
    */
   headerNames: string[];
 
   /**
-   * Its `Base-Url-Override`.
+   * Value of the `Base-Url-Override` header.
    *
    * @generated from field: string base_url_override = 5;
    */
@@ -1411,55 +1414,55 @@ export const ExplainRequestRequestSchema: GenMessage<ExplainRequestRequest> = /*
   messageDesc(file_latchkey_v1_connection, 38);
 
 /**
- * ExplainRequestResponse says what the request would get.
+ * ExplainRequestResponse describes the request that would be sent.
  *
  * @generated from message latchkey.v1.ExplainRequestResponse
  */
 export type ExplainRequestResponse = Message<"latchkey.v1.ExplainRequestResponse"> & {
   /**
-   * The URL it would be sent to, without injected query parameters.
+   * URL of the request, without injected query parameters.
    *
    * @generated from field: string url = 1;
    */
   url: string;
 
   /**
-   * The provider.
+   * Name of the provider.
    *
    * @generated from field: string provider = 2;
    */
   provider: string;
 
   /**
-   * The kind of credentials: a field name of Credentials.
+   * Kind of the credentials: a field name of `Credentials`.
    *
    * @generated from field: string credentials_kind = 3;
    */
   credentialsKind: string;
 
   /**
-   * The headers it would carry, by name.
+   * Names of the headers that would be sent.
    *
    * @generated from field: repeated string header_names = 4;
    */
   headerNames: string[];
 
   /**
-   * The headers and query parameters that hold a credential, by name.
+   * Names of the headers and query parameters that would contain a credential.
    *
    * @generated from field: repeated string injected = 5;
    */
   injected: string[];
 
   /**
-   * The headers of the caller that would not be sent on, by name.
+   * Names of the caller's headers that would not be forwarded.
    *
    * @generated from field: repeated string dropped = 6;
    */
   dropped: string[];
 
   /**
-   * Why it would be refused, if it would be.
+   * Reason why the request would be refused. Absent if it would be accepted.
    *
    * @generated from field: latchkey.v1.Problem problem = 7;
    */
@@ -1474,15 +1477,15 @@ export const ExplainRequestResponseSchema: GenMessage<ExplainRequestResponse> = 
   messageDesc(file_latchkey_v1_connection, 39);
 
 /**
- * ConnectionService manages connections: end users' authorised links to integrations.
+ * ConnectionService manages connections: the authorized links of end users to integrations.
  *
  * @generated from service latchkey.v1.ConnectionService
  */
 export const ConnectionService: GenService<{
   /**
-   * ImportConnection takes existing credentials as a connection. One of the same reference is
-   * overridden: its credentials are replaced, what the request does not name is kept. The provider is asked
-   * about the connection in the background, by its description's rules.
+   * ImportConnection stores existing credentials as a connection. If the connection exists, its credentials are
+   * replaced, and fields that the request leaves out are kept. Latchkey then fetches details of the connection
+   * from the provider in the background, if the provider's description says how.
    *
    * @generated from rpc latchkey.v1.ConnectionService.ImportConnection
    */
@@ -1492,7 +1495,7 @@ export const ConnectionService: GenService<{
     output: typeof ImportConnectionResponseSchema;
   },
   /**
-   * BatchImportConnections imports up to 1,000 connections, each for itself.
+   * BatchImportConnections imports up to 1,000 connections. Each succeeds or fails on its own.
    *
    * @generated from rpc latchkey.v1.ConnectionService.BatchImportConnections
    */
@@ -1502,8 +1505,8 @@ export const ConnectionService: GenService<{
     output: typeof BatchImportConnectionsResponseSchema;
   },
   /**
-   * StreamImportConnections imports as many connections as are sent, each for itself. Results come
-   * in the order of the items, each only once its item is durable, and no later than a moment after.
+   * StreamImportConnections imports any number of connections. Each succeeds or fails on its own. Results come in
+   * the order of the items, as soon as each item is durable.
    *
    * @generated from rpc latchkey.v1.ConnectionService.StreamImportConnections
    */
@@ -1513,7 +1516,7 @@ export const ConnectionService: GenService<{
     output: typeof StreamImportConnectionsResponseSchema;
   },
   /**
-   * GetConnection returns one connection.
+   * GetConnection returns a connection.
    *
    * @generated from rpc latchkey.v1.ConnectionService.GetConnection
    */
@@ -1523,7 +1526,7 @@ export const ConnectionService: GenService<{
     output: typeof GetConnectionResponseSchema;
   },
   /**
-   * BatchGetConnections returns up to 1,000 connections, each found or not for itself.
+   * BatchGetConnections returns up to 1,000 connections. Each is found or not on its own.
    *
    * @generated from rpc latchkey.v1.ConnectionService.BatchGetConnections
    */
@@ -1543,7 +1546,7 @@ export const ConnectionService: GenService<{
     output: typeof ListConnectionsResponseSchema;
   },
   /**
-   * UpdateConnection changes the fields that the mask names.
+   * UpdateConnection changes the fields that the update mask names.
    *
    * @generated from rpc latchkey.v1.ConnectionService.UpdateConnection
    */
@@ -1553,8 +1556,8 @@ export const ConnectionService: GenService<{
     output: typeof UpdateConnectionResponseSchema;
   },
   /**
-   * UpdateMetadata merges into or replaces the metadata of one connection. Two that run at once
-   * never lose a key of either.
+   * UpdateMetadata merges into or replaces the metadata of a connection. Concurrent calls do not lose each other's
+   * keys.
    *
    * @generated from rpc latchkey.v1.ConnectionService.UpdateMetadata
    */
@@ -1564,7 +1567,7 @@ export const ConnectionService: GenService<{
     output: typeof UpdateMetadataResponseSchema;
   },
   /**
-   * BatchUpdateMetadata does the same to up to 1,000 connections, each for itself.
+   * BatchUpdateMetadata updates the metadata of up to 1,000 connections. Each succeeds or fails on its own.
    *
    * @generated from rpc latchkey.v1.ConnectionService.BatchUpdateMetadata
    */
@@ -1584,7 +1587,7 @@ export const ConnectionService: GenService<{
     output: typeof DeleteConnectionResponseSchema;
   },
   /**
-   * BatchDeleteConnections deletes up to 1,000 connections, each for itself.
+   * BatchDeleteConnections deletes up to 1,000 connections. Each succeeds or fails on its own.
    *
    * @generated from rpc latchkey.v1.ConnectionService.BatchDeleteConnections
    */
@@ -1594,7 +1597,7 @@ export const ConnectionService: GenService<{
     output: typeof BatchDeleteConnectionsResponseSchema;
   },
   /**
-   * WatchConnections streams an environment's connections and then every change to them.
+   * WatchConnections streams the connections of an environment, and then every change.
    *
    * @generated from rpc latchkey.v1.ConnectionService.WatchConnections
    */
@@ -1604,7 +1607,7 @@ export const ConnectionService: GenService<{
     output: typeof WatchConnectionsResponseSchema;
   },
   /**
-   * RefreshConnection renews the credentials now, whether or not they are due.
+   * RefreshConnection refreshes the credentials now, even if they have not expired.
    *
    * @generated from rpc latchkey.v1.ConnectionService.RefreshConnection
    */
@@ -1614,8 +1617,7 @@ export const ConnectionService: GenService<{
     output: typeof RefreshConnectionResponseSchema;
   },
   /**
-   * ExplainRequest says what a request through the proxy would get, without sending it and without
-   * showing a secret.
+   * ExplainRequest shows how a request through the proxy would be sent, without sending it and without secrets.
    *
    * @generated from rpc latchkey.v1.ConnectionService.ExplainRequest
    */

@@ -16,15 +16,14 @@ export const file_latchkey_v1_credentials: GenFile = /*@__PURE__*/
   fileDesc("Ch1sYXRjaGtleS92MS9jcmVkZW50aWFscy5wcm90bxILbGF0Y2hrZXkudjEivwUKC0NyZWRlbnRpYWxzEjAKBm9hdXRoMhgBIAEoCzIeLmxhdGNoa2V5LnYxLk9BdXRoMkNyZWRlbnRpYWxzSAASPQoNb2F1dGgyX2NsaWVudBgCIAEoCzIkLmxhdGNoa2V5LnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSAASMAoGb2F1dGgxGAMgASgLMh4ubGF0Y2hrZXkudjEuT0F1dGgxQ3JlZGVudGlhbHNIABIxCgdhcGlfa2V5GAQgASgLMh4ubGF0Y2hrZXkudjEuQXBpS2V5Q3JlZGVudGlhbHNIABIuCgViYXNpYxgFIAEoCzIdLmxhdGNoa2V5LnYxLkJhc2ljQ3JlZGVudGlhbHNIABIqCgN0YmEYBiABKAsyGy5sYXRjaGtleS52MS5UYmFDcmVkZW50aWFsc0gAEioKA2FwcBgHIAEoCzIbLmxhdGNoa2V5LnYxLkFwcENyZWRlbnRpYWxzSAASKgoDand0GAggASgLMhsubGF0Y2hrZXkudjEuSnd0Q3JlZGVudGlhbHNIABIzCgh0d29fc3RlcBgJIAEoCzIfLmxhdGNoa2V5LnYxLlR3b1N0ZXBDcmVkZW50aWFsc0gAEjYKCXNpZ25hdHVyZRgKIAEoCzIhLmxhdGNoa2V5LnYxLlNpZ25hdHVyZUNyZWRlbnRpYWxzSAASNQoJYXdzX3NpZ3Y0GAsgASgLMiAubGF0Y2hrZXkudjEuQXdzU2lnVjRDcmVkZW50aWFsc0gAEkcKEmNsaWVudF9jZXJ0aWZpY2F0ZRgMIAEoCzIpLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlQ3JlZGVudGlhbHNIABIqCgRub25lGA0gASgLMhoubGF0Y2hrZXkudjEuTm9DcmVkZW50aWFsc0gAQg0KBGtpbmQSBbpIAggBIj8KDkNsaWVudE92ZXJyaWRlEhEKCWNsaWVudF9pZBgBIAEoCRIaCg1jbGllbnRfc2VjcmV0GAIgASgJQgOAAQEi8gEKEU9BdXRoMkNyZWRlbnRpYWxzEhkKDGFjY2Vzc190b2tlbhgBIAEoCUIDgAEBEhoKDXJlZnJlc2hfdG9rZW4YAiABKAlCA4ABARIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAUgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUSFQoIZHBvcF9rZXkYBiABKAlCA4ABASKLAgoXT0F1dGgyQ2xpZW50Q3JlZGVudGlhbHMSEQoJY2xpZW50X2lkGAEgASgJEhoKDWNsaWVudF9zZWNyZXQYAiABKAlCA4ABARISCgV0b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARIaChJjbGllbnRfY2VydGlmaWNhdGUYBiABKAkSHwoSY2xpZW50X3ByaXZhdGVfa2V5GAcgASgJQgOAAQESFQoIZHBvcF9rZXkYCCABKAlCA4ABASJ5ChFPQXV0aDFDcmVkZW50aWFscxIYCgtvYXV0aF90b2tlbhgBIAEoCUIDgAEBEh8KEm9hdXRoX3Rva2VuX3NlY3JldBgCIAEoCUIDgAEBEikKA3JhdxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASIwChFBcGlLZXlDcmVkZW50aWFscxIbCgdhcGlfa2V5GAEgASgJQgqAAQG6SARyAhABIkAKEEJhc2ljQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBIngKDlRiYUNyZWRlbnRpYWxzEhUKCHRva2VuX2lkGAEgASgJQgOAAQESGQoMdG9rZW5fc2VjcmV0GAIgASgJQgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAMgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUiyQEKDkFwcENyZWRlbnRpYWxzEg4KBmFwcF9pZBgBIAEoCRIXCg9pbnN0YWxsYXRpb25faWQYAiABKAkSGAoLcHJpdmF0ZV9rZXkYAyABKAlCA4ABARIZCgxhY2Nlc3NfdG9rZW4YBCABKAlCA4ABARIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQEiggEKDkp3dENyZWRlbnRpYWxzEiwKBmZpZWxkcxgBIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARISCgV0b2tlbhgCIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIs0BChJUd29TdGVwQ3JlZGVudGlhbHMSLAoGZmllbGRzGAEgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIDgAEBEhIKBXRva2VuGAIgASgJQgOAAQESGgoNcmVmcmVzaF90b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASKIAQoUU2lnbmF0dXJlQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBEhIKBXRva2VuGAMgASgJQgOAAQESLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4AEKE0F3c1NpZ1Y0Q3JlZGVudGlhbHMSFQoNYWNjZXNzX2tleV9pZBgBIAEoCRIeChFzZWNyZXRfYWNjZXNzX2tleRgCIAEoCUIDgAEBEhoKDXNlc3Npb25fdG9rZW4YAyABKAlCA4ABARIOCgZyZWdpb24YBCABKAkSDwoHc2VydmljZRgFIAEoCRIQCghyb2xlX2FybhgGIAEoCRITCgtleHRlcm5hbF9pZBgHIAEoCRIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJNChxDbGllbnRDZXJ0aWZpY2F0ZUNyZWRlbnRpYWxzEhMKC2NlcnRpZmljYXRlGAEgASgJEhgKC3ByaXZhdGVfa2V5GAIgASgJQgOAAQEiDwoNTm9DcmVkZW50aWFsc2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
- * Credentials are what a provider accepts as proof that it is the end user who asks. They are kept
- * sealed, under a key of their own, and leave latchkey only towards the provider, or towards a
- * caller whose key has the scope `credentials:read`.
+ * Credentials prove to a provider that the end user has authorized a request. They are stored encrypted under a
+ * key of their own, and are sent only to the provider, or to callers whose key has the scope `credentials:read`.
  *
  * @generated from message latchkey.v1.Credentials
  */
 export type Credentials = Message<"latchkey.v1.Credentials"> & {
   /**
-   * The kind. A provider's `auth` names the same kinds by the same field names.
+   * Kind of the credentials. The provider's `auth` uses the same field names.
    *
    * @generated from oneof latchkey.v1.Credentials.kind
    */
@@ -38,7 +37,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "oauth2";
   } | {
     /**
-     * OAuth 2 client credentials: the application's own.
+     * OAuth 2 client credentials of the application itself.
      *
      * @generated from field: latchkey.v1.OAuth2ClientCredentials oauth2_client = 2;
      */
@@ -54,7 +53,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "oauth1";
   } | {
     /**
-     * One long-lived key.
+     * A long-lived API key.
      *
      * @generated from field: latchkey.v1.ApiKeyCredentials api_key = 4;
      */
@@ -78,7 +77,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "tba";
   } | {
     /**
-     * An installed app that mints its own tokens.
+     * An installed app that creates its own tokens.
      *
      * @generated from field: latchkey.v1.AppCredentials app = 7;
      */
@@ -86,7 +85,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "app";
   } | {
     /**
-     * A JWT minted from a private key.
+     * A JWT signed with a private key.
      *
      * @generated from field: latchkey.v1.JwtCredentials jwt = 8;
      */
@@ -94,7 +93,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "jwt";
   } | {
     /**
-     * Fields exchanged for a token at an endpoint of the provider's own making.
+     * Fields that are exchanged for a token at an endpoint of the provider.
      *
      * @generated from field: latchkey.v1.TwoStepCredentials two_step = 9;
      */
@@ -102,7 +101,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "twoStep";
   } | {
     /**
-     * A signature made of a user name and a password.
+     * A signature created from a user name and a password.
      *
      * @generated from field: latchkey.v1.SignatureCredentials signature = 10;
      */
@@ -126,7 +125,7 @@ export type Credentials = Message<"latchkey.v1.Credentials"> & {
     case: "clientCertificate";
   } | {
     /**
-     * Nothing: a provider that asks for none.
+     * No credentials, for providers that require none.
      *
      * @generated from field: latchkey.v1.NoCredentials none = 13;
      */
@@ -143,20 +142,20 @@ export const CredentialsSchema: GenMessage<Credentials> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_credentials, 0);
 
 /**
- * ClientOverride is an OAuth app of this one connection's own, in place of its integration's.
+ * ClientOverride is an OAuth app of one connection, used instead of the integration's.
  *
  * @generated from message latchkey.v1.ClientOverride
  */
 export type ClientOverride = Message<"latchkey.v1.ClientOverride"> & {
   /**
-   * The client id.
+   * Client ID.
    *
    * @generated from field: string client_id = 1;
    */
   clientId: string;
 
   /**
-   * The client secret.
+   * Client secret.
    *
    * @generated from field: string client_secret = 2;
    */
@@ -171,49 +170,49 @@ export const ClientOverrideSchema: GenMessage<ClientOverride> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_credentials, 1);
 
 /**
- * OAuth2Credentials are an access token and, where the provider gave one, what renews it.
+ * OAuth2Credentials are an access token and, if the provider issued one, a refresh token.
  *
  * @generated from message latchkey.v1.OAuth2Credentials
  */
 export type OAuth2Credentials = Message<"latchkey.v1.OAuth2Credentials"> & {
   /**
-   * Sent to the provider as a bearer token. Without one, the refresh token is used first.
+   * Access token, sent as a bearer token. If empty, the refresh token is used first.
    *
    * @generated from field: string access_token = 1;
    */
   accessToken: string;
 
   /**
-   * Renews the access token. Often good for one use only.
+   * Refresh token. Many providers accept it only once.
    *
    * @generated from field: string refresh_token = 2;
    */
   refreshToken: string;
 
   /**
-   * When the access token runs out; absent when the provider did not say.
+   * Expiry of the access token. Absent if the provider does not say.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 3;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The token endpoint's answer as it came, less an `id_token` that could not be verified where the
-   * provider's description says by which keys it is.
+   * Unchanged response of the token endpoint. An `id_token` that fails the verification required by the provider's
+   * description is removed.
    *
    * @generated from field: google.protobuf.Struct raw = 4;
    */
   raw?: JsonObject | undefined;
 
   /**
-   * This connection's own OAuth app, if it has one.
+   * OAuth app of this connection. Absent means the integration's.
    *
    * @generated from field: latchkey.v1.ClientOverride config_override = 5;
    */
   configOverride?: ClientOverride | undefined;
 
   /**
-   * PEM key (PKCS #8) that the tokens are bound to (RFC 9449); empty: to none.
+   * PEM private key (PKCS #8) that the tokens are bound to (DPoP, RFC 9449). Empty if they are not bound.
    *
    * @generated from field: string dpop_key = 6;
    */
@@ -228,62 +227,62 @@ export const OAuth2CredentialsSchema: GenMessage<OAuth2Credentials> = /*@__PURE_
   messageDesc(file_latchkey_v1_credentials, 2);
 
 /**
- * OAuth2ClientCredentials are the application's own client and the token it last obtained.
+ * OAuth2ClientCredentials are a client of the application and its latest token.
  *
  * @generated from message latchkey.v1.OAuth2ClientCredentials
  */
 export type OAuth2ClientCredentials = Message<"latchkey.v1.OAuth2ClientCredentials"> & {
   /**
-   * The client id.
+   * Client ID.
    *
    * @generated from field: string client_id = 1;
    */
   clientId: string;
 
   /**
-   * The client secret.
+   * Client secret.
    *
    * @generated from field: string client_secret = 2;
    */
   clientSecret: string;
 
   /**
-   * The current token.
+   * Current token. Latchkey obtains and refreshes it.
    *
    * @generated from field: string token = 3;
    */
   token: string;
 
   /**
-   * When the token runs out.
+   * Expiry of the token. Absent if unknown.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The token endpoint's answer as it came.
+   * Unchanged response of the token endpoint.
    *
    * @generated from field: google.protobuf.Struct raw = 5;
    */
   raw?: JsonObject | undefined;
 
   /**
-   * PEM certificate, where the provider authenticates the client by mutual TLS.
+   * PEM client certificate, if the provider authenticates the client by mutual TLS.
    *
    * @generated from field: string client_certificate = 6;
    */
   clientCertificate: string;
 
   /**
-   * PEM key of that certificate.
+   * PEM private key of the client certificate.
    *
    * @generated from field: string client_private_key = 7;
    */
   clientPrivateKey: string;
 
   /**
-   * PEM key (PKCS #8) that the token is bound to (RFC 9449); empty: to none.
+   * PEM private key (PKCS #8) that the token is bound to (DPoP, RFC 9449). Empty if it is not bound.
    *
    * @generated from field: string dpop_key = 8;
    */
@@ -311,14 +310,14 @@ export type OAuth1Credentials = Message<"latchkey.v1.OAuth1Credentials"> & {
   oauthToken: string;
 
   /**
-   * Its secret.
+   * Secret of the token.
    *
    * @generated from field: string oauth_token_secret = 2;
    */
   oauthTokenSecret: string;
 
   /**
-   * The token endpoint's answer as it came.
+   * Unchanged response of the token endpoint.
    *
    * @generated from field: google.protobuf.Struct raw = 3;
    */
@@ -333,13 +332,13 @@ export const OAuth1CredentialsSchema: GenMessage<OAuth1Credentials> = /*@__PURE_
   messageDesc(file_latchkey_v1_credentials, 4);
 
 /**
- * ApiKeyCredentials hold one long-lived key. It never expires and cannot be renewed.
+ * ApiKeyCredentials hold a long-lived key, which does not expire and cannot be refreshed.
  *
  * @generated from message latchkey.v1.ApiKeyCredentials
  */
 export type ApiKeyCredentials = Message<"latchkey.v1.ApiKeyCredentials"> & {
   /**
-   * The key.
+   * The API key.
    *
    * @generated from field: string api_key = 1;
    */
@@ -354,20 +353,20 @@ export const ApiKeyCredentialsSchema: GenMessage<ApiKeyCredentials> = /*@__PURE_
   messageDesc(file_latchkey_v1_credentials, 5);
 
 /**
- * BasicCredentials are sent as HTTP Basic. Either may be empty, as some providers want it.
+ * BasicCredentials are sent as HTTP Basic authentication. Some providers require an empty user name or password.
  *
  * @generated from message latchkey.v1.BasicCredentials
  */
 export type BasicCredentials = Message<"latchkey.v1.BasicCredentials"> & {
   /**
-   * The user name.
+   * User name.
    *
    * @generated from field: string username = 1;
    */
   username: string;
 
   /**
-   * The password.
+   * Password.
    *
    * @generated from field: string password = 2;
    */
@@ -382,7 +381,7 @@ export const BasicCredentialsSchema: GenMessage<BasicCredentials> = /*@__PURE__*
   messageDesc(file_latchkey_v1_credentials, 6);
 
 /**
- * TbaCredentials sign each request as OAuth 1 with HMAC-SHA256 and a realm.
+ * TbaCredentials sign each request with OAuth 1, HMAC-SHA256 and a realm.
  *
  * @generated from message latchkey.v1.TbaCredentials
  */
@@ -395,14 +394,14 @@ export type TbaCredentials = Message<"latchkey.v1.TbaCredentials"> & {
   tokenId: string;
 
   /**
-   * Its secret.
+   * Secret of the token.
    *
    * @generated from field: string token_secret = 2;
    */
   tokenSecret: string;
 
   /**
-   * This connection's own consumer, if it has one.
+   * Consumer of this connection. Absent means the integration's.
    *
    * @generated from field: latchkey.v1.ClientOverride config_override = 3;
    */
@@ -417,48 +416,48 @@ export const TbaCredentialsSchema: GenMessage<TbaCredentials> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_credentials, 7);
 
 /**
- * AppCredentials belong to an app installed at the provider, which mints short tokens with its key.
+ * AppCredentials belong to an app that is installed at the provider and creates short-lived tokens with its key.
  *
  * @generated from message latchkey.v1.AppCredentials
  */
 export type AppCredentials = Message<"latchkey.v1.AppCredentials"> & {
   /**
-   * The app.
+   * ID of the app.
    *
    * @generated from field: string app_id = 1;
    */
   appId: string;
 
   /**
-   * Where it is installed.
+   * ID of the installation.
    *
    * @generated from field: string installation_id = 2;
    */
   installationId: string;
 
   /**
-   * PEM key that mints the tokens; the integration's own when empty.
+   * PEM private key that signs the tokens. Empty means the integration's.
    *
    * @generated from field: string private_key = 3;
    */
   privateKey: string;
 
   /**
-   * The current token.
+   * Current token. Latchkey obtains and refreshes it.
    *
    * @generated from field: string access_token = 4;
    */
   accessToken: string;
 
   /**
-   * When the token runs out.
+   * Expiry of the token. Absent if unknown.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The provider's answer as it came.
+   * Unchanged response of the provider.
    *
    * @generated from field: google.protobuf.Struct raw = 6;
    */
@@ -473,27 +472,27 @@ export const AppCredentialsSchema: GenMessage<AppCredentials> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_credentials, 8);
 
 /**
- * JwtCredentials mint a token from a private key.
+ * JwtCredentials create a token with a private key.
  *
  * @generated from message latchkey.v1.JwtCredentials
  */
 export type JwtCredentials = Message<"latchkey.v1.JwtCredentials"> & {
   /**
-   * What goes into the token, by the names that the provider's description uses.
+   * Values for the token, by the names in the provider's description.
    *
    * @generated from field: google.protobuf.Struct fields = 1;
    */
   fields?: JsonObject | undefined;
 
   /**
-   * The current token.
+   * Current token. Latchkey obtains and refreshes it.
    *
    * @generated from field: string token = 2;
    */
   token: string;
 
   /**
-   * When the token runs out.
+   * Expiry of the token. Absent if unknown.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 3;
    */
@@ -514,35 +513,35 @@ export const JwtCredentialsSchema: GenMessage<JwtCredentials> = /*@__PURE__*/
  */
 export type TwoStepCredentials = Message<"latchkey.v1.TwoStepCredentials"> & {
   /**
-   * What is exchanged, by the names that the provider's description uses.
+   * Values to exchange, by the names in the provider's description.
    *
    * @generated from field: google.protobuf.Struct fields = 1;
    */
   fields?: JsonObject | undefined;
 
   /**
-   * The current token.
+   * Current token. Latchkey obtains and refreshes it.
    *
    * @generated from field: string token = 2;
    */
   token: string;
 
   /**
-   * Renews it, where the provider has such a thing.
+   * Refresh token, if the provider issues one.
    *
    * @generated from field: string refresh_token = 3;
    */
   refreshToken: string;
 
   /**
-   * When the token runs out.
+   * Expiry of the token. Absent if unknown.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The provider's answer as it came.
+   * Unchanged response of the provider.
    *
    * @generated from field: google.protobuf.Struct raw = 5;
    */
@@ -557,34 +556,34 @@ export const TwoStepCredentialsSchema: GenMessage<TwoStepCredentials> = /*@__PUR
   messageDesc(file_latchkey_v1_credentials, 10);
 
 /**
- * SignatureCredentials make a signed token of a user name and a password.
+ * SignatureCredentials create a signed token from a user name and a password.
  *
  * @generated from message latchkey.v1.SignatureCredentials
  */
 export type SignatureCredentials = Message<"latchkey.v1.SignatureCredentials"> & {
   /**
-   * The user name.
+   * User name.
    *
    * @generated from field: string username = 1;
    */
   username: string;
 
   /**
-   * The password.
+   * Password.
    *
    * @generated from field: string password = 2;
    */
   password: string;
 
   /**
-   * The current token.
+   * Current token. Latchkey obtains and refreshes it.
    *
    * @generated from field: string token = 3;
    */
   token: string;
 
   /**
-   * When the token runs out.
+   * Expiry of the token. Absent if unknown.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
@@ -605,21 +604,21 @@ export const SignatureCredentialsSchema: GenMessage<SignatureCredentials> = /*@_
  */
 export type AwsSigV4Credentials = Message<"latchkey.v1.AwsSigV4Credentials"> & {
   /**
-   * The access key's id.
+   * ID of the access key.
    *
    * @generated from field: string access_key_id = 1;
    */
   accessKeyId: string;
 
   /**
-   * The access key's secret.
+   * Secret of the access key.
    *
    * @generated from field: string secret_access_key = 2;
    */
   secretAccessKey: string;
 
   /**
-   * The session token of temporary keys.
+   * Session token of temporary keys. Empty for permanent keys.
    *
    * @generated from field: string session_token = 3;
    */
@@ -640,21 +639,21 @@ export type AwsSigV4Credentials = Message<"latchkey.v1.AwsSigV4Credentials"> & {
   service: string;
 
   /**
-   * The role to assume, if any.
+   * ARN of a role to assume. Empty means none.
    *
    * @generated from field: string role_arn = 6;
    */
   roleArn: string;
 
   /**
-   * What the role asks for beside it.
+   * External ID that the role requires.
    *
    * @generated from field: string external_id = 7;
    */
   externalId: string;
 
   /**
-   * When temporary keys run out.
+   * Expiry of temporary keys.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
@@ -682,7 +681,7 @@ export type ClientCertificateCredentials = Message<"latchkey.v1.ClientCertificat
   certificate: string;
 
   /**
-   * PEM key.
+   * PEM private key.
    *
    * @generated from field: string private_key = 2;
    */
@@ -697,7 +696,7 @@ export const ClientCertificateCredentialsSchema: GenMessage<ClientCertificateCre
   messageDesc(file_latchkey_v1_credentials, 13);
 
 /**
- * NoCredentials: the provider asks for none.
+ * NoCredentials are for providers that require no credentials.
  *
  * @generated from message latchkey.v1.NoCredentials
  */

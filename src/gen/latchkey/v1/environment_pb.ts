@@ -18,77 +18,77 @@ export const file_latchkey_v1_environment: GenFile = /*@__PURE__*/
   fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEikQIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkigAIKA0tleRIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRIiCgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGRlY2xhcmVkGAYgASgIEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAggASgEIpABCg1TaWduaW5nU2VjcmV0EgoKAmlkGAEgASgJEhMKBnNlY3JldBgCIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsIBChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSOwoEbmFtZRgBIAEoCUItukgqcigYQDIkXlthLXowLTldKFthLXowLTktXXswLDYyfVthLXowLTldKT8kEh0KC2ZvcndhcmRfdXJsGAIgASgJQgi6SAVyAxiAEBInChVzZWNvbmRhcnlfZm9yd2FyZF91cmwYAyABKAlCCLpIBXIDGIAQEiEKD2FsbG93ZWRfb3JpZ2lucxgEIAMoCUIIukgFkgECEGQiSgoZQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Ii4KFUdldEVudmlyb25tZW50UmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhhAIkcKFkdldEVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChdMaXN0RW52aXJvbm1lbnRzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgCIAEoCSJjChhMaXN0RW52aXJvbm1lbnRzUmVzcG9uc2USLgoMZW52aXJvbm1lbnRzGAEgAygLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIp0BChhVcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QSNQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudEIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiTAoYRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGwoZRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSLQAQoQQ3JlYXRlS2V5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI3CgJpZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI1CgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoRQ3JlYXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBImIKD0xpc3RLZXlzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJLChBMaXN0S2V5c1Jlc3BvbnNlEh4KBGtleXMYASADKAsyEC5sYXRjaGtleS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEFJldm9rZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiEwoRUmV2b2tlS2V5UmVzcG9uc2UiSQoZTGlzdFNpZ25pbmdTZWNyZXRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIOCgZyZXZlYWwYAiABKAgiSQoaTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2USKwoHc2VjcmV0cxgBIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQidwoaUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIkkKG1JvdGF0ZVNpZ25pbmdTZWNyZXRSZXNwb25zZRIqCgZzZWNyZXQYASABKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0Mv8HChJFbnZpcm9ubWVudFNlcnZpY2USaAoRQ3JlYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgTI8xgIEmIKDkdldEVudmlyb25tZW50EiIubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXF1ZXN0GiMubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXNwb25zZSIHkAIByPMYAhJoChBMaXN0RW52aXJvbm1lbnRzEiQubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0RW52aXJvbm1lbnRzUmVzcG9uc2UiB5ACAcjzGAISawoRVXBkYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIEmsKEURlbGV0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJQCglDcmVhdGVLZXkSHS5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVzcG9uc2UiBMjzGAgSUAoITGlzdEtleXMSHC5sYXRjaGtleS52MS5MaXN0S2V5c1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0S2V5c1Jlc3BvbnNlIgeQAgHI8xgIElMKCVJldm9rZUtleRIdLmxhdGNoa2V5LnYxLlJldm9rZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5SZXZva2VLZXlSZXNwb25zZSIHkAICyPMYCBJuChJMaXN0U2lnbmluZ1NlY3JldHMSJi5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2UiB5ACAcjzGAgSbgoTUm90YXRlU2lnbmluZ1NlY3JldBInLmxhdGNoa2V5LnYxLlJvdGF0ZVNpZ25pbmdTZWNyZXRSZXF1ZXN0GigubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlIgTI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
- * Environment keeps one deployment of the customer's application apart from another: its keys,
- * integrations, connections and where its webhooks go.
+ * Environment separates one deployment of your application from another: keys, integrations, connections and
+ * forward URLs.
  *
  * @generated from message latchkey.v1.Environment
  */
 export type Environment = Message<"latchkey.v1.Environment"> & {
   /**
-   * Its name, for good. An environment is asked for by it.
+   * Name of the environment. Cannot be changed.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * 128 random bits, unguessable: stands in webhook URLs instead of the name.
+   * Random ID of 128 bits, which replaces the name in webhook URLs.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * Where forwards go.
+   * URL of your application that receives forwards.
    *
    * @generated from field: string forward_url = 3;
    */
   forwardUrl: string;
 
   /**
-   * Where a second copy of each forward goes, if anywhere.
+   * URL that receives a second copy of each forward. Empty means none.
    *
    * @generated from field: string secondary_forward_url = 4;
    */
   secondaryForwardUrl: string;
 
   /**
-   * The exact origins whose pages may use the browser routes.
+   * Exact origins whose pages may use the browser routes.
    *
    * @generated from field: repeated string allowed_origins = 5;
    */
   allowedOrigins: string[];
 
   /**
-   * Declared in the configuration, which says that it is there.
+   * True if the configuration declares the environment.
    *
    * @generated from field: bool declared = 6;
    */
   declared: boolean;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 8;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 9;
    */
   revision: bigint;
 
   /**
-   * What the configuration declares of it, and so is read-only here: `name`, `forward_url`,
+   * Fields that the configuration declares and that are read-only here: `name`, `forward_url`,
    * `secondary_forward_url`, `allowed_origins`.
    *
    * @generated from field: repeated string declared_fields = 10;
@@ -104,62 +104,62 @@ export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_environment, 0);
 
 /**
- * Key opens the doors for one caller. Its secret is not kept, only a hash of it.
+ * Key gives a caller access. Only a hash of its secret is stored.
  *
  * @generated from message latchkey.v1.Key
  */
 export type Key = Message<"latchkey.v1.Key"> & {
   /**
-   * Its name, unique among all keys. It stands in logs, metrics and audit.
+   * Name of the key, unique among all keys. It appears in logs, metrics and the audit trail.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The environment it opens; empty for a control key, which opens all.
+   * Name of the environment that the key can access. Empty for a control key, which can access all.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * What it may do.
+   * Permissions of the key.
    *
    * @generated from field: repeated latchkey.v1.Scope scopes = 3;
    */
   scopes: Scope[];
 
   /**
-   * Until when; absent: for good.
+   * Expiry. Absent means no expiry.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was last used, to the minute.
+   * Time of the last use, to the minute.
    *
    * @generated from field: google.protobuf.Timestamp last_used_at = 5;
    */
   lastUsedAt?: Timestamp | undefined;
 
   /**
-   * Declared in configuration, and so read-only here.
+   * True if the configuration declares the key. It is then read-only here.
    *
    * @generated from field: bool declared = 6;
    */
   declared: boolean;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 8;
    */
@@ -174,34 +174,34 @@ export const KeySchema: GenMessage<Key> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_environment, 1);
 
 /**
- * SigningSecret signs what is forwarded to the customer's application.
+ * SigningSecret signs the forwards to your application.
  *
  * @generated from message latchkey.v1.SigningSecret
  */
 export type SigningSecret = Message<"latchkey.v1.SigningSecret"> & {
   /**
-   * Its name.
+   * Name of the signing secret.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * `whsec_…`, only where it was asked for.
+   * Value of the secret, `whsec_…`. Empty unless requested.
    *
    * @generated from field: string secret = 2;
    */
   secret: string;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 3;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it stops signing; absent for the newest.
+   * Time when it stops signing. Absent for the newest secret.
    *
    * @generated from field: google.protobuf.Timestamp retires_at = 4;
    */
@@ -222,28 +222,28 @@ export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
  */
 export type CreateEnvironmentRequest = Message<"latchkey.v1.CreateEnvironmentRequest"> & {
   /**
-   * Lower-case letters, digits and dashes.
+   * Name of the environment: lower-case letters, digits and dashes.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * See Environment.
+   * See `Environment`.
    *
    * @generated from field: string forward_url = 2;
    */
   forwardUrl: string;
 
   /**
-   * See Environment.
+   * See `Environment`.
    *
    * @generated from field: string secondary_forward_url = 3;
    */
   secondaryForwardUrl: string;
 
   /**
-   * See Environment.
+   * See `Environment`.
    *
    * @generated from field: repeated string allowed_origins = 4;
    */
@@ -264,7 +264,7 @@ export const CreateEnvironmentRequestSchema: GenMessage<CreateEnvironmentRequest
  */
 export type CreateEnvironmentResponse = Message<"latchkey.v1.CreateEnvironmentResponse"> & {
   /**
-   * As created.
+   * The new environment.
    *
    * @generated from field: latchkey.v1.Environment environment = 1;
    */
@@ -285,7 +285,7 @@ export const CreateEnvironmentResponseSchema: GenMessage<CreateEnvironmentRespon
  */
 export type GetEnvironmentRequest = Message<"latchkey.v1.GetEnvironmentRequest"> & {
   /**
-   * Empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string name = 1;
    */
@@ -306,7 +306,7 @@ export const GetEnvironmentRequestSchema: GenMessage<GetEnvironmentRequest> = /*
  */
 export type GetEnvironmentResponse = Message<"latchkey.v1.GetEnvironmentResponse"> & {
   /**
-   * As it stands.
+   * The environment.
    *
    * @generated from field: latchkey.v1.Environment environment = 1;
    */
@@ -327,14 +327,14 @@ export const GetEnvironmentResponseSchema: GenMessage<GetEnvironmentResponse> = 
  */
 export type ListEnvironmentsRequest = Message<"latchkey.v1.ListEnvironmentsRequest"> & {
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -355,14 +355,14 @@ export const ListEnvironmentsRequestSchema: GenMessage<ListEnvironmentsRequest> 
  */
 export type ListEnvironmentsResponse = Message<"latchkey.v1.ListEnvironmentsResponse"> & {
   /**
-   * In the order of their names.
+   * The environments, ordered by name.
    *
    * @generated from field: repeated latchkey.v1.Environment environments = 1;
    */
   environments: Environment[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -383,21 +383,21 @@ export const ListEnvironmentsResponseSchema: GenMessage<ListEnvironmentsResponse
  */
 export type UpdateEnvironmentRequest = Message<"latchkey.v1.UpdateEnvironmentRequest"> & {
   /**
-   * `name` says which one, the masked fields what they become.
+   * `name` names the environment; the masked fields hold the new values.
    *
    * @generated from field: latchkey.v1.Environment environment = 1;
    */
   environment?: Environment | undefined;
 
   /**
-   * Of `forward_url`, `secondary_forward_url`, `allowed_origins`; empty: all of them.
+   * Fields to change: `forward_url`, `secondary_forward_url`, `allowed_origins`. Empty means all of them.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * Refused as `conflict` when the environment is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the environment is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -418,7 +418,7 @@ export const UpdateEnvironmentRequestSchema: GenMessage<UpdateEnvironmentRequest
  */
 export type UpdateEnvironmentResponse = Message<"latchkey.v1.UpdateEnvironmentResponse"> & {
   /**
-   * As it stands now.
+   * The environment after the change.
    *
    * @generated from field: latchkey.v1.Environment environment = 1;
    */
@@ -439,14 +439,14 @@ export const UpdateEnvironmentResponseSchema: GenMessage<UpdateEnvironmentRespon
  */
 export type DeleteEnvironmentRequest = Message<"latchkey.v1.DeleteEnvironmentRequest"> & {
   /**
-   * Its name.
+   * Name of the environment.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Refused as `conflict` when the environment is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the environment is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -461,7 +461,7 @@ export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest
   messageDesc(file_latchkey_v1_environment, 11);
 
 /**
- * DeleteEnvironmentResponse says that the environment is gone.
+ * DeleteEnvironmentResponse has no fields.
  *
  * @generated from message latchkey.v1.DeleteEnvironmentResponse
  */
@@ -482,28 +482,28 @@ export const DeleteEnvironmentResponseSchema: GenMessage<DeleteEnvironmentRespon
  */
 export type CreateKeyRequest = Message<"latchkey.v1.CreateKeyRequest"> & {
   /**
-   * The environment it opens; empty, with the scope `admin` alone: a control key.
+   * Name of the environment that the key can access. Empty creates a control key, with the scope `admin` only.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its name; empty: one is made.
+   * Name of the key. Empty means a generated name.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * What it may do; none: everything but `admin`.
+   * Permissions of the key. Empty means all except `admin`.
    *
    * @generated from field: repeated latchkey.v1.Scope scopes = 3;
    */
   scopes: Scope[];
 
   /**
-   * Until when; absent: for good.
+   * Expiry. Absent means no expiry.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
@@ -518,20 +518,20 @@ export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*
   messageDesc(file_latchkey_v1_environment, 13);
 
 /**
- * CreateKeyResponse holds the new key and, this once, its secret.
+ * CreateKeyResponse holds the new key and its secret.
  *
  * @generated from message latchkey.v1.CreateKeyResponse
  */
 export type CreateKeyResponse = Message<"latchkey.v1.CreateKeyResponse"> & {
   /**
-   * As created.
+   * The new key.
    *
    * @generated from field: latchkey.v1.Key key = 1;
    */
   key?: Key | undefined;
 
   /**
-   * What the caller sends as its bearer token. It cannot be shown again.
+   * Bearer token of the key. It cannot be shown again.
    *
    * @generated from field: string secret = 2;
    */
@@ -552,21 +552,21 @@ export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE_
  */
 export type ListKeysRequest = Message<"latchkey.v1.ListKeysRequest"> & {
   /**
-   * Those of this environment; empty: all keys, control keys too.
+   * Name of the environment. Empty means all keys, including control keys.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -587,14 +587,14 @@ export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
  */
 export type ListKeysResponse = Message<"latchkey.v1.ListKeysResponse"> & {
   /**
-   * In the order of their ids.
+   * The keys, ordered by ID.
    *
    * @generated from field: repeated latchkey.v1.Key keys = 1;
    */
   keys: Key[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -609,20 +609,20 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
   messageDesc(file_latchkey_v1_environment, 16);
 
 /**
- * RevokeKeyRequest names the key to end.
+ * RevokeKeyRequest names the key to revoke.
  *
  * @generated from message latchkey.v1.RevokeKeyRequest
  */
 export type RevokeKeyRequest = Message<"latchkey.v1.RevokeKeyRequest"> & {
   /**
-   * Its id.
+   * ID of the key.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Refused as `conflict` when the key is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the key is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -637,7 +637,7 @@ export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*
   messageDesc(file_latchkey_v1_environment, 17);
 
 /**
- * RevokeKeyResponse says that the key is gone.
+ * RevokeKeyResponse has no fields.
  *
  * @generated from message latchkey.v1.RevokeKeyResponse
  */
@@ -658,14 +658,14 @@ export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE_
  */
 export type ListSigningSecretsRequest = Message<"latchkey.v1.ListSigningSecretsRequest"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Show the secrets themselves.
+   * Return the values of the secrets.
    *
    * @generated from field: bool reveal = 2;
    */
@@ -686,7 +686,7 @@ export const ListSigningSecretsRequestSchema: GenMessage<ListSigningSecretsReque
  */
 export type ListSigningSecretsResponse = Message<"latchkey.v1.ListSigningSecretsResponse"> & {
   /**
-   * The newest first.
+   * The secrets, newest first.
    *
    * @generated from field: repeated latchkey.v1.SigningSecret secrets = 1;
    */
@@ -707,14 +707,14 @@ export const ListSigningSecretsResponseSchema: GenMessage<ListSigningSecretsResp
  */
 export type RotateSigningSecretRequest = Message<"latchkey.v1.RotateSigningSecretRequest"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * How long the former secrets go on signing at most: up to 30 days, and none for at once; absent: 24 hours.
+   * How long the previous secrets also sign: at most 30 days; 0 stops them at once. Absent means 24 hours.
    *
    * @generated from field: google.protobuf.Duration overlap = 2;
    */
@@ -735,7 +735,7 @@ export const RotateSigningSecretRequestSchema: GenMessage<RotateSigningSecretReq
  */
 export type RotateSigningSecretResponse = Message<"latchkey.v1.RotateSigningSecretResponse"> & {
   /**
-   * With its value.
+   * The new secret, with its value.
    *
    * @generated from field: latchkey.v1.SigningSecret secret = 1;
    */
@@ -750,14 +750,13 @@ export const RotateSigningSecretResponseSchema: GenMessage<RotateSigningSecretRe
   messageDesc(file_latchkey_v1_environment, 22);
 
 /**
- * EnvironmentService manages environments, the keys that open them, and the secrets that sign what
- * they send.
+ * EnvironmentService manages environments, their keys, and the secrets that sign deliveries to your application.
  *
  * @generated from service latchkey.v1.EnvironmentService
  */
 export const EnvironmentService: GenService<{
   /**
-   * CreateEnvironment makes an environment with nothing in it.
+   * CreateEnvironment creates an empty environment.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.CreateEnvironment
    */
@@ -767,7 +766,7 @@ export const EnvironmentService: GenService<{
     output: typeof CreateEnvironmentResponseSchema;
   },
   /**
-   * GetEnvironment returns one environment.
+   * GetEnvironment returns an environment.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.GetEnvironment
    */
@@ -777,7 +776,7 @@ export const EnvironmentService: GenService<{
     output: typeof GetEnvironmentResponseSchema;
   },
   /**
-   * ListEnvironments returns all environments by name; to an environment's key, its own alone.
+   * ListEnvironments returns all environments, ordered by name. A key of an environment sees only its own.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.ListEnvironments
    */
@@ -787,7 +786,7 @@ export const EnvironmentService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * UpdateEnvironment changes the fields that the mask names.
+   * UpdateEnvironment changes the fields that the update mask names.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.UpdateEnvironment
    */
@@ -797,7 +796,7 @@ export const EnvironmentService: GenService<{
     output: typeof UpdateEnvironmentResponseSchema;
   },
   /**
-   * DeleteEnvironment deletes an environment that holds no integration any more, with its keys.
+   * DeleteEnvironment deletes an environment and its keys. It must have no integrations.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.DeleteEnvironment
    */
@@ -807,7 +806,7 @@ export const EnvironmentService: GenService<{
     output: typeof DeleteEnvironmentResponseSchema;
   },
   /**
-   * CreateKey makes a key and returns its secret, which is shown this once.
+   * CreateKey creates a key and returns its secret. The secret is not shown again.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.CreateKey
    */
@@ -817,7 +816,7 @@ export const EnvironmentService: GenService<{
     output: typeof CreateKeyResponseSchema;
   },
   /**
-   * ListKeys returns the keys of an environment, never their secrets.
+   * ListKeys returns the keys of an environment, without their secrets.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.ListKeys
    */
@@ -827,7 +826,7 @@ export const EnvironmentService: GenService<{
     output: typeof ListKeysResponseSchema;
   },
   /**
-   * RevokeKey ends a key within a second, on every replica.
+   * RevokeKey revokes a key within a second, on every replica.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.RevokeKey
    */
@@ -837,7 +836,8 @@ export const EnvironmentService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * ListSigningSecrets returns the secrets that sign forwards now, without their values unless asked.
+   * ListSigningSecrets returns the secrets that currently sign forwards. Their values are returned only with
+   * `reveal`.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.ListSigningSecrets
    */
@@ -847,8 +847,9 @@ export const EnvironmentService: GenService<{
     output: typeof ListSigningSecretsResponseSchema;
   },
   /**
-   * RotateSigningSecret makes a new signing secret; the former signs beside it until it retires. Five sign at most.
-   * A secret that configuration pins is changed there, and here refused as `read_only`.
+   * RotateSigningSecret creates a new signing secret. The previous one also signs until it retires. At most five
+   * secrets sign at a time. Secrets from the configuration are changed there; here, the call fails with
+   * `read_only`.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.RotateSigningSecret
    */

@@ -21,168 +21,167 @@ export const file_latchkey_v1_integration: GenFile = /*@__PURE__*/
   fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQkKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyJlCglVc2VSZWNvcmQSGgoWVVNFX1JFQ09SRF9VTlNQRUNJRklFRBAAEhIKDlVTRV9SRUNPUkRfT0ZGEAESEwoPVVNFX1JFQ09SRF9IT1NUEAISEwoPVVNFX1JFQ09SRF9QQVRIEAMi1QEKCE9BdXRoQXBwEhsKCWNsaWVudF9pZBgBIAEoCUIIukgFcgMYgCASGQoGc2NvcGVzGAIgAygJQgm6SAaSAQMQyAESNAoKcHVibGlzaGluZxgDIAEoDjIgLmxhdGNoa2V5LnYxLk9BdXRoQXBwLlB1Ymxpc2hpbmciWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki0wEKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiUQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBASJKChlDcmVhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iZAoVR2V0SW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIXCg9pbmNsdWRlX3NlY3JldHMYAyABKAgiRwoWR2V0SW50ZWdyYXRpb25SZXNwb25zZRItCgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uInwKF0xpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhAKCHByb3ZpZGVyGAIgASgJEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJImMKGExpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZRIuCgxpbnRlZ3JhdGlvbnMYASADKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkipQEKGFVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBI1CgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uQga6SAPIAQESNwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiSgoZVXBkYXRlSW50ZWdyYXRpb25SZXNwb25zZRItCgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uImkKGERlbGV0ZUludGVncmF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIUCgNrZXkYAiABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiGwoZRGVsZXRlSW50ZWdyYXRpb25SZXNwb25zZSJPChhXYXRjaEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoNZnJvbV9yZXZpc2lvbhgCIAEoBCKtAQoZV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZRIqCgZtYXJrZXIYASABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAEicKA3B1dBgCIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uSAASMgoHZGVsZXRlZBgDIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVsZXRlZEgAQgcKBWV2ZW50IkgKEkludGVncmF0aW9uRGVsZXRlZBITCgtlbnZpcm9ubWVudBgBIAEoCRILCgNrZXkYAiABKAkSEAoIcmV2aXNpb24YAyABKAQylQUKEkludGVncmF0aW9uU2VydmljZRJoChFDcmVhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2UiBMjzGAYSYgoOR2V0SW50ZWdyYXRpb24SIi5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgHI8xgFEmgKEExpc3RJbnRlZ3JhdGlvbnMSJC5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBRJrChFVcGRhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSawoRRGVsZXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEm0KEVdhdGNoSW50ZWdyYXRpb25zEiUubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBTABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
 
 /**
- * Integration is a provider set up in an environment with the customer's own OAuth app.
+ * Integration is a provider in an environment, with your own OAuth app.
  *
  * @generated from message latchkey.v1.Integration
  */
 export type Integration = Message<"latchkey.v1.Integration"> & {
   /**
-   * Its environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its key, the `provider_config_key`, for good.
+   * Key of the integration, the `provider_config_key`. Cannot be changed.
    *
    * @generated from field: string key = 2;
    */
   key: string;
 
   /**
-   * The name of its provider, for good. Not looked at in an update.
+   * Name of the provider. Cannot be changed; ignored in an update.
    *
    * @generated from field: string provider = 3;
    */
   provider: string;
 
   /**
-   * What a person calls it; empty: the provider's.
+   * Name for people. Empty means the provider's name.
    *
    * @generated from field: string display_name = 4;
    */
   displayName: string;
 
   /**
-   * The customer's OAuth app at the provider.
+   * Your OAuth app at the provider.
    *
    * @generated from field: latchkey.v1.OAuthApp oauth = 5;
    */
   oauth?: OAuthApp | undefined;
 
   /**
-   * Its secrets, taken always and shown only when asked for, to a key with `credentials:read`.
+   * Secrets of the integration. Returned only on request, to keys with `credentials:read`.
    *
    * @generated from field: latchkey.v1.IntegrationSecrets secrets = 6;
    */
   secrets?: IntegrationSecrets | undefined;
 
   /**
-   * Where the provider sends the end user back to.
+   * Form of the redirect URI.
    *
    * @generated from field: latchkey.v1.Integration.Callback callback = 7;
    */
   callback: Integration_Callback;
 
   /**
-   * Further origins that credentials may travel to, for callers that name one (`Base-Url-Override`). They take
-   * over no paths: a prefix is ignored, and the integration is shown with a warning. An update that adds an
-   * origin needs `credentials:read` as well.
+   * Further origins that credentials may be sent to, for callers that name one (`Base-Url-Override`). Prefixes are
+   * ignored, with a warning. Adding an origin also requires `credentials:read`.
    *
    * @generated from field: repeated latchkey.v1.HostRule hosts = 8;
    */
   hosts: HostRule[];
 
   /**
-   * Whether channels are made and kept without being asked for.
+   * Settings of notification channels.
    *
    * @generated from field: latchkey.v1.ChannelSettings channels = 9;
    */
   channels?: ChannelSettings | undefined;
 
   /**
-   * What happens when the provider echoes the credential that was sent. With MASK or REFUSE a caller's `Range` and
-   * `If-Range` are not sent: a part of a body may hold a part of a secret, which cannot be recognized. An update to OFF from MASK or REFUSE
-   * needs `credentials:read` as well.
+   * What happens when the provider echoes the credential that was sent. With MASK or REFUSE, the caller's `Range` and
+   * `If-Range` headers are not forwarded: a part of a body may hold an unrecognizable part of a secret. A change from
+   * MASK or REFUSE to OFF also requires `credentials:read`.
    *
    * @generated from field: latchkey.v1.Integration.Reflection reflection = 10;
    */
   reflection: Integration_Reflection;
 
   /**
-   * Do not forward notifications to the application; syncs still hear of them.
+   * Do not forward webhooks to the application. Syncs still receive them.
    *
    * @generated from field: bool no_forward = 11;
    */
   noForward: boolean;
 
   /**
-   * Values of `connection_config` for connections that have none of their own. An update of a value that the
-   * provider's description uses, in an address for one, needs `credentials:read` as well.
+   * Default values of `connection_config` for connections that have none. Changing a value that the provider's
+   * description uses, for example in a URL, also requires `credentials:read`.
    *
    * @generated from field: map<string, string> connection_defaults = 12;
    */
   connectionDefaults: { [key: string]: string };
 
   /**
-   * Declared in the configuration file, and so read-only here.
+   * True if the configuration file declares the object. It is then read-only here.
    *
    * @generated from field: bool declared = 13;
    */
   declared: boolean;
 
   /**
-   * Where the provider's webhooks are to be sent.
+   * URL to register for the provider's webhooks.
    *
    * @generated from field: string webhook_url = 14;
    */
   webhookUrl: string;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 17;
    */
   revision: bigint;
 
   /**
-   * Trouble that its provider's data, its scopes and its publishing state predict. Not stored: worked
-   * out when it is shown, and not looked at in what is sent.
+   * Problems that the provider's data, the scopes or the publishing state predict. Computed on reading; ignored in
+   * requests.
    *
    * @generated from field: repeated latchkey.v1.IntegrationWarning warnings = 18;
    */
   warnings: IntegrationWarning[];
 
   /**
-   * Whether each use of its connections by the proxy is a line in the log, and how much that says.
+   * Whether the proxy logs each use of a connection, and how much.
    *
    * @generated from field: latchkey.v1.Integration.UseRecord use_record = 19;
    */
   useRecord: Integration_UseRecord;
 
   /**
-   * Pass the provider's `Set-Cookie` on. A cookie that a caller sends stays here all the same. An update that
-   * turns it on needs `credentials:read` as well.
+   * Forward the provider's `Set-Cookie` headers. Cookies from callers are never forwarded. Turning it on also
+   * requires `credentials:read`.
    *
    * @generated from field: bool keep_set_cookie = 20;
    */
   keepSetCookie: boolean;
 
   /**
-   * The redirect URI to register at the provider. Not stored: worked out when it is shown.
+   * Redirect URI to register at the provider. Computed on reading.
    *
    * @generated from field: string callback_url = 21;
    */
   callbackUrl: string;
 
   /**
-   * Scripts see the credentials of their connections. Without it they only use them. An update that turns it
-   * on needs `credentials:read` as well.
+   * Let scripts read the credentials of their connections. By default they can only use them. Turning it on also
+   * requires `credentials:read`.
    *
    * @generated from field: bool credentials_in_scripts = 22;
    */
@@ -203,22 +202,22 @@ export const IntegrationSchema: GenMessage<Integration> = /*@__PURE__*/
  */
 export const Integration_Callback = {
   /**
-   * In a new integration: SHARED where the provider's description names its issuer, by which answers are told
-   * apart, BOUND otherwise. One of before this was decided at its creation has it still, and it is as SHARED.
+   * For a new integration: SHARED if the provider's description names the issuer, which tells responses apart;
+   * otherwise BOUND. Integrations from before this rule keep this value, which means SHARED.
    *
    * @generated from enum value: CALLBACK_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * `/oauth/callback`, for apps that have it registered.
+   * `/oauth/callback`, for OAuth apps that have registered it.
    *
    * @generated from enum value: CALLBACK_SHARED = 1;
    */
   SHARED: 1,
 
   /**
-   * `/oauth/callback/<context>`, which no other integration shares.
+   * `/oauth/callback/<context>`, which is unique for each integration.
    *
    * @generated from enum value: CALLBACK_BOUND = 2;
    */
@@ -239,34 +238,35 @@ export const Integration_CallbackSchema: GenEnum<Integration_Callback> = /*@__PU
   enumDesc(file_latchkey_v1_integration, 0, 0);
 
 /**
- * Reflection is a way of treating an echoed credential.
+ * Reflection says how an echoed credential is treated.
  *
  * @generated from enum latchkey.v1.Integration.Reflection
  */
 export const Integration_Reflection = {
   /**
-   * As OFF.
+   * Same as OFF.
    *
    * @generated from enum value: REFLECTION_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * It is passed on.
+   * The response is forwarded unchanged.
    *
    * @generated from enum value: REFLECTION_OFF = 1;
    */
   OFF: 1,
 
   /**
-   * It is blanked.
+   * The credential is masked in the response.
    *
    * @generated from enum value: REFLECTION_MASK = 2;
    */
   MASK: 2,
 
   /**
-   * The answer is refused as `credential_echo`. Behind its first 64 KiB, and in a stream, it is blanked.
+   * The response is replaced by the error `credential_echo`. After the first 64 KiB, and in a stream, the
+   * credential is masked.
    *
    * @generated from enum value: REFLECTION_REFUSE = 3;
    */
@@ -274,7 +274,7 @@ export const Integration_Reflection = {
 } as const;
 
 /**
- * Reflection is a way of treating an echoed credential.
+ * Reflection says how an echoed credential is treated.
  *
  * @generated from enum latchkey.v1.Integration.Reflection
  */
@@ -287,34 +287,34 @@ export const Integration_ReflectionSchema: GenEnum<Integration_Reflection> = /*@
   enumDesc(file_latchkey_v1_integration, 0, 1);
 
 /**
- * UseRecord is how much is recorded of a use. Never a query, a field, a body or a secret.
+ * UseRecord says how much of a use is logged. Queries, headers, bodies and secrets are never logged.
  *
  * @generated from enum latchkey.v1.Integration.UseRecord
  */
 export const Integration_UseRecord = {
   /**
-   * As OFF.
+   * Same as OFF.
    *
    * @generated from enum value: USE_RECORD_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Nothing.
+   * No logs.
    *
    * @generated from enum value: USE_RECORD_OFF = 1;
    */
   OFF: 1,
 
   /**
-   * Who, which connection, method, host, and what came of it.
+   * Key, connection, method, host and result.
    *
    * @generated from enum value: USE_RECORD_HOST = 2;
    */
   HOST: 2,
 
   /**
-   * The same with the path, which may name people.
+   * The same with the path, which may contain personal data.
    *
    * @generated from enum value: USE_RECORD_PATH = 3;
    */
@@ -322,7 +322,7 @@ export const Integration_UseRecord = {
 } as const;
 
 /**
- * UseRecord is how much is recorded of a use. Never a query, a field, a body or a secret.
+ * UseRecord says how much of a use is logged. Queries, headers, bodies and secrets are never logged.
  *
  * @generated from enum latchkey.v1.Integration.UseRecord
  */
@@ -335,27 +335,27 @@ export const Integration_UseRecordSchema: GenEnum<Integration_UseRecord> = /*@__
   enumDesc(file_latchkey_v1_integration, 0, 2);
 
 /**
- * OAuthApp is the customer's registration at the provider.
+ * OAuthApp is your registration at the provider.
  *
  * @generated from message latchkey.v1.OAuthApp
  */
 export type OAuthApp = Message<"latchkey.v1.OAuthApp"> & {
   /**
-   * The client id.
+   * Client ID.
    *
    * @generated from field: string client_id = 1;
    */
   clientId: string;
 
   /**
-   * Asked of each end user.
+   * Scopes to request from each end user.
    *
    * @generated from field: repeated string scopes = 2;
    */
   scopes: string[];
 
   /**
-   * How far the app is published there.
+   * Publishing state of the app at the provider.
    *
    * @generated from field: latchkey.v1.OAuthApp.Publishing publishing = 3;
    */
@@ -376,14 +376,14 @@ export const OAuthAppSchema: GenMessage<OAuthApp> = /*@__PURE__*/
  */
 export const OAuthApp_Publishing = {
   /**
-   * Not said.
+   * Unknown.
    *
    * @generated from enum value: PUBLISHING_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * In test: refresh tokens may live for days only.
+   * In testing: refresh tokens may expire after days.
    *
    * @generated from enum value: PUBLISHING_TESTING = 1;
    */
@@ -411,28 +411,28 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
   enumDesc(file_latchkey_v1_integration, 1, 0);
 
 /**
- * IntegrationWarning is trouble ahead, which its operator can still do something about.
+ * IntegrationWarning is a predicted problem that the operator can still prevent.
  *
  * @generated from message latchkey.v1.IntegrationWarning
  */
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
-   * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`,
-   * `no_refresh_tokens`, `webhooks_unproven`, `host_prefix_ignored` or `shared_callback`.
+   * `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`, `no_refresh_tokens`,
+   * `webhooks_unproven`, `host_prefix_ignored` or `shared_callback`.
    *
    * @generated from field: string code = 1;
    */
   code: string;
 
   /**
-   * The same in a sentence, with what to do.
+   * Explanation and remedy, in one sentence.
    *
    * @generated from field: string message = 2;
    */
   message: string;
 
   /**
-   * The scopes that bring it about.
+   * Scopes that cause the problem.
    *
    * @generated from field: repeated string scopes = 3;
    */
@@ -447,44 +447,43 @@ export const IntegrationWarningSchema: GenMessage<IntegrationWarning> = /*@__PUR
   messageDesc(file_latchkey_v1_integration, 2);
 
 /**
- * IntegrationSecrets are kept sealed.
+ * IntegrationSecrets are stored encrypted.
  *
  * @generated from message latchkey.v1.IntegrationSecrets
  */
 export type IntegrationSecrets = Message<"latchkey.v1.IntegrationSecrets"> & {
   /**
-   * The OAuth app's client secret.
+   * Client secret of the OAuth app.
    *
    * @generated from field: string client_secret = 1;
    */
   clientSecret: string;
 
   /**
-   * What the provider signs its webhooks with. Several stand on a line each, and any of them may have
-   * signed: while one is exchanged for another, or where each webhook has its own.
+   * Secret that the provider signs its webhooks with. Several secrets are separated by line breaks, and any of
+   * them may match: during a rotation, or if each webhook has its own.
    *
    * @generated from field: string webhook_secret = 2;
    */
   webhookSecret: string;
 
   /**
-   * PEM key that signs assertions or mints tokens.
+   * PEM private key that signs assertions or tokens.
    *
    * @generated from field: string private_key = 3;
    */
   privateKey: string;
 
   /**
-   * PEM certificate of the customer's, with its chain: shown on each TLS connection to the provider on
-   * behalf of the integration, to the token endpoint (`tls_client_auth`, RFC 8705) as to what requests go
-   * to. A connection that has a certificate of its own shows that.
+   * PEM client certificate with its chain, for TLS connections to the provider: to the token endpoint
+   * (`tls_client_auth`, RFC 8705) and for requests. A connection's own certificate takes precedence.
    *
    * @generated from field: string client_certificate = 4;
    */
   clientCertificate: string;
 
   /**
-   * PEM key of that certificate, not encrypted. Both are given, and changed, together.
+   * PEM private key of the client certificate, not encrypted. Both are always set together.
    *
    * @generated from field: string client_private_key = 5;
    */
@@ -499,21 +498,21 @@ export const IntegrationSecretsSchema: GenMessage<IntegrationSecrets> = /*@__PUR
   messageDesc(file_latchkey_v1_integration, 3);
 
 /**
- * ChannelSettings say how latchkey treats an integration's channels.
+ * ChannelSettings say how Latchkey treats the channels of an integration.
  *
  * @generated from message latchkey.v1.ChannelSettings
  */
 export type ChannelSettings = Message<"latchkey.v1.ChannelSettings"> & {
   /**
-   * Make one when a connection is created or re-authorised, renew it for ever, stop it on deletion.
+   * Create a channel for each new or reauthorized connection, renew it, and stop it on deletion.
    *
    * @generated from field: bool automatic = 1;
    */
   automatic: boolean;
 
   /**
-   * The syncs to run when a channel lost something, fell silent or ran out unseen: each of the connection
-   * whose channel it is, once there is a channel again.
+   * Syncs to run when a channel lost notifications, fell silent or expired unnoticed. They run for the connection
+   * of the channel, once it has a channel again.
    *
    * @generated from field: repeated string catch_up_syncs = 2;
    */
@@ -534,7 +533,7 @@ export const ChannelSettingsSchema: GenMessage<ChannelSettings> = /*@__PURE__*/
  */
 export type CreateIntegrationRequest = Message<"latchkey.v1.CreateIntegrationRequest"> & {
   /**
-   * Its key, provider and settings. An empty environment is the key's own.
+   * Key, provider and settings. An empty environment means the environment of the key.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
@@ -555,7 +554,7 @@ export const CreateIntegrationRequestSchema: GenMessage<CreateIntegrationRequest
  */
 export type CreateIntegrationResponse = Message<"latchkey.v1.CreateIntegrationResponse"> & {
   /**
-   * As created, without secrets.
+   * The new integration, without secrets.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
@@ -576,21 +575,21 @@ export const CreateIntegrationResponseSchema: GenMessage<CreateIntegrationRespon
  */
 export type GetIntegrationRequest = Message<"latchkey.v1.GetIntegrationRequest"> & {
   /**
-   * Its environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its key.
+   * Key of the integration.
    *
    * @generated from field: string key = 2;
    */
   key: string;
 
   /**
-   * Show its secrets; needs `credentials:read` as well.
+   * Return the secrets. Also requires the scope `credentials:read`.
    *
    * @generated from field: bool include_secrets = 3;
    */
@@ -611,7 +610,7 @@ export const GetIntegrationRequestSchema: GenMessage<GetIntegrationRequest> = /*
  */
 export type GetIntegrationResponse = Message<"latchkey.v1.GetIntegrationResponse"> & {
   /**
-   * As it stands.
+   * The integration.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
@@ -632,28 +631,28 @@ export const GetIntegrationResponseSchema: GenMessage<GetIntegrationResponse> = 
  */
 export type ListIntegrationsRequest = Message<"latchkey.v1.ListIntegrationsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this provider.
+   * Only results of this provider. Empty means all.
    *
    * @generated from field: string provider = 2;
    */
   provider: string;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
@@ -674,14 +673,14 @@ export const ListIntegrationsRequestSchema: GenMessage<ListIntegrationsRequest> 
  */
 export type ListIntegrationsResponse = Message<"latchkey.v1.ListIntegrationsResponse"> & {
   /**
-   * In the order of their keys.
+   * The integrations, ordered by key.
    *
    * @generated from field: repeated latchkey.v1.Integration integrations = 1;
    */
   integrations: Integration[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -702,24 +701,24 @@ export const ListIntegrationsResponseSchema: GenMessage<ListIntegrationsResponse
  */
 export type UpdateIntegrationRequest = Message<"latchkey.v1.UpdateIntegrationRequest"> & {
   /**
-   * `environment` and `key` say which one, the masked fields what they become.
+   * `environment` and `key` name the integration; the masked fields hold the new values.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
   integration?: Integration | undefined;
 
   /**
-   * Of `display_name`, `oauth`, `oauth.client_id`, `oauth.scopes`, `oauth.publishing`, `secrets`,
-   * `secrets.client_secret`, `secrets.webhook_secret`, `secrets.private_key`,
-   * `secrets.client_certificate`, `secrets.client_private_key`, `callback`, `hosts`, `channels`, `reflection`, `no_forward`, `connection_defaults`, `use_record`, `keep_set_cookie`.
-   * At least one.
+   * Fields to change: `display_name`, `oauth`, `oauth.client_id`, `oauth.scopes`, `oauth.publishing`, `secrets`,
+   * `secrets.client_secret`, `secrets.webhook_secret`, `secrets.private_key`, `secrets.client_certificate`,
+   * `secrets.client_private_key`, `callback`, `hosts`, `channels`, `reflection`, `no_forward`,
+   * `connection_defaults`, `use_record`, `keep_set_cookie`, `credentials_in_scripts`. At least one.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * Refused as `conflict` when the integration is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the integration is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -740,7 +739,7 @@ export const UpdateIntegrationRequestSchema: GenMessage<UpdateIntegrationRequest
  */
 export type UpdateIntegrationResponse = Message<"latchkey.v1.UpdateIntegrationResponse"> & {
   /**
-   * As it stands now, without secrets.
+   * The integration after the change, without secrets.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
@@ -761,21 +760,21 @@ export const UpdateIntegrationResponseSchema: GenMessage<UpdateIntegrationRespon
  */
 export type DeleteIntegrationRequest = Message<"latchkey.v1.DeleteIntegrationRequest"> & {
   /**
-   * Its environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its key.
+   * Key of the integration.
    *
    * @generated from field: string key = 2;
    */
   key: string;
 
   /**
-   * Refused as `conflict` when the integration is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the integration is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -790,7 +789,7 @@ export const DeleteIntegrationRequestSchema: GenMessage<DeleteIntegrationRequest
   messageDesc(file_latchkey_v1_integration, 13);
 
 /**
- * DeleteIntegrationResponse says that the integration is gone.
+ * DeleteIntegrationResponse has no fields.
  *
  * @generated from message latchkey.v1.DeleteIntegrationResponse
  */
@@ -811,14 +810,14 @@ export const DeleteIntegrationResponseSchema: GenMessage<DeleteIntegrationRespon
  */
 export type WatchIntegrationsRequest = Message<"latchkey.v1.WatchIntegrationsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Resume after this revision; 0: begin with a snapshot.
+   * Revision after which to resume. 0 means begin with a snapshot.
    *
    * @generated from field: uint64 from_revision = 2;
    */
@@ -833,19 +832,19 @@ export const WatchIntegrationsRequestSchema: GenMessage<WatchIntegrationsRequest
   messageDesc(file_latchkey_v1_integration, 15);
 
 /**
- * WatchIntegrationsResponse is one step of the stream.
+ * WatchIntegrationsResponse is an event of the stream.
  *
  * @generated from message latchkey.v1.WatchIntegrationsResponse
  */
 export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof latchkey.v1.WatchIntegrationsResponse.event
    */
   event: {
     /**
-     * Where the stream stands.
+     * Position of the stream.
      *
      * @generated from field: latchkey.v1.WatchMarker marker = 1;
      */
@@ -853,7 +852,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
     case: "marker";
   } | {
     /**
-     * An integration as it stands since its `revision`.
+     * A new or changed integration, as of its `revision`.
      *
      * @generated from field: latchkey.v1.Integration put = 2;
      */
@@ -861,7 +860,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
     case: "put";
   } | {
     /**
-     * An integration is gone.
+     * A deleted integration.
      *
      * @generated from field: latchkey.v1.IntegrationDeleted deleted = 3;
      */
@@ -878,27 +877,27 @@ export const WatchIntegrationsResponseSchema: GenMessage<WatchIntegrationsRespon
   messageDesc(file_latchkey_v1_integration, 16);
 
 /**
- * IntegrationDeleted says which integration is gone.
+ * IntegrationDeleted names a deleted integration.
  *
  * @generated from message latchkey.v1.IntegrationDeleted
  */
 export type IntegrationDeleted = Message<"latchkey.v1.IntegrationDeleted"> & {
   /**
-   * Its environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its key.
+   * Key of the integration.
    *
    * @generated from field: string key = 2;
    */
   key: string;
 
   /**
-   * Since this revision.
+   * Store revision of the deletion.
    *
    * @generated from field: uint64 revision = 3;
    */
@@ -913,13 +912,13 @@ export const IntegrationDeletedSchema: GenMessage<IntegrationDeleted> = /*@__PUR
   messageDesc(file_latchkey_v1_integration, 17);
 
 /**
- * IntegrationService manages integrations: providers set up with the customer's own OAuth app.
+ * IntegrationService manages integrations: providers with your own OAuth app.
  *
  * @generated from service latchkey.v1.IntegrationService
  */
 export const IntegrationService: GenService<{
   /**
-   * CreateIntegration sets a provider up in an environment.
+   * CreateIntegration creates an integration of a provider in an environment.
    *
    * @generated from rpc latchkey.v1.IntegrationService.CreateIntegration
    */
@@ -929,7 +928,7 @@ export const IntegrationService: GenService<{
     output: typeof CreateIntegrationResponseSchema;
   },
   /**
-   * GetIntegration returns one integration.
+   * GetIntegration returns an integration.
    *
    * @generated from rpc latchkey.v1.IntegrationService.GetIntegration
    */
@@ -939,7 +938,7 @@ export const IntegrationService: GenService<{
     output: typeof GetIntegrationResponseSchema;
   },
   /**
-   * ListIntegrations returns an environment's integrations by key.
+   * ListIntegrations returns the integrations of an environment, ordered by key.
    *
    * @generated from rpc latchkey.v1.IntegrationService.ListIntegrations
    */
@@ -949,9 +948,9 @@ export const IntegrationService: GenService<{
     output: typeof ListIntegrationsResponseSchema;
   },
   /**
-   * UpdateIntegration changes the fields that the mask names. A change that lets stored credentials be sent, or
-   * shown, where they were not before needs `credentials:read` as well; otherwise it is refused as
-   * `missing_scope`, and nothing is changed.
+   * UpdateIntegration changes the fields that the update mask names. A change that lets stored credentials be sent
+   * or shown where they were not before also requires the scope `credentials:read`; without it, the call fails
+   * with `missing_scope` and changes nothing.
    *
    * @generated from rpc latchkey.v1.IntegrationService.UpdateIntegration
    */
@@ -961,7 +960,7 @@ export const IntegrationService: GenService<{
     output: typeof UpdateIntegrationResponseSchema;
   },
   /**
-   * DeleteIntegration deletes an integration that has no connection any more.
+   * DeleteIntegration deletes an integration. It must have no connections.
    *
    * @generated from rpc latchkey.v1.IntegrationService.DeleteIntegration
    */
@@ -971,7 +970,7 @@ export const IntegrationService: GenService<{
     output: typeof DeleteIntegrationResponseSchema;
   },
   /**
-   * WatchIntegrations streams an environment's integrations and then every change to them.
+   * WatchIntegrations streams the integrations of an environment, and then every change.
    *
    * @generated from rpc latchkey.v1.IntegrationService.WatchIntegrations
    */

@@ -17,69 +17,69 @@ export const file_latchkey_v1_log: GenFile = /*@__PURE__*/
   fileDesc("ChVsYXRjaGtleS92MS9sb2cucHJvdG8SC2xhdGNoa2V5LnYxIt0BCgNMb2cSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIRCglvcGVyYXRpb24YBSABKAkSDgoGZmFpbGVkGAYgASgIEiMKBWxpbmVzGAcgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0cnVuY2F0ZWQYCSABKAgiegoHTG9nTGluZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGV2ZWwYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRInCgZmaWVsZHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IpUBCgpBdWRpdEV2ZW50EgoKAmlkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSEwoLZW52aXJvbm1lbnQYBSABKAkSDwoHdGFyZ2V0cxgGIAMoCRIOCgZmaWVsZHMYByADKAkiQgoNR2V0TG9nUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRMb2dSZXNwb25zZRIdCgNsb2cYASABKAsyEC5sYXRjaGtleS52MS5Mb2cisQEKD0xpc3RMb2dzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhEKCW9wZXJhdGlvbhgEIAEoCRIOCgZmYWlsZWQYBSABKAgSHQoJcGFnZV9zaXplGAYgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YByABKAkiSwoQTGlzdExvZ3NSZXNwb25zZRIeCgRsb2dzGAEgAygLMhAubGF0Y2hrZXkudjEuTG9nEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKYAQoWTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBINCgVhY3RvchgCIAEoCRIOCgZhY3Rpb24YAyABKAkSDgoGdGFyZ2V0GAQgASgJEh0KCXBhZ2Vfc2l6ZRgFIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAYgASgJIlsKF0xpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEicKBmV2ZW50cxgBIAMoCzIXLmxhdGNoa2V5LnYxLkF1ZGl0RXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMpECCgpMb2dTZXJ2aWNlEkoKBkdldExvZxIaLmxhdGNoa2V5LnYxLkdldExvZ1JlcXVlc3QaGy5sYXRjaGtleS52MS5HZXRMb2dSZXNwb25zZSIHkAIByPMYAhJQCghMaXN0TG9ncxIcLmxhdGNoa2V5LnYxLkxpc3RMb2dzUmVxdWVzdBodLmxhdGNoa2V5LnYxLkxpc3RMb2dzUmVzcG9uc2UiB5ACAcjzGAISZQoPTGlzdEF1ZGl0RXZlbnRzEiMubGF0Y2hrZXkudjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBokLmxhdGNoa2V5LnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
- * Log tells one operation, such as a refresh or a run, line by line. Secrets are blanked.
+ * Log describes one operation, such as a refresh or a run, in lines. Secrets are masked.
  *
  * @generated from message latchkey.v1.Log
  */
 export type Log = Message<"latchkey.v1.Log"> & {
   /**
-   * Its id, the `log_id`.
+   * ID of the log: the `log_id` of errors and runs.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration. Empty if the operation concerns none.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * The connection.
+   * ID of the connection. Empty if the operation concerns none.
    *
    * @generated from field: string connection_id = 4;
    */
   connectionId: string;
 
   /**
-   * What was done, such as `auth.refresh`.
+   * Name of the operation, such as `auth.refresh`.
    *
    * @generated from field: string operation = 5;
    */
   operation: string;
 
   /**
-   * It failed.
+   * True if the operation failed.
    *
    * @generated from field: bool failed = 6;
    */
   failed: boolean;
 
   /**
-   * Line by line.
+   * The lines, in order of time.
    *
    * @generated from field: repeated latchkey.v1.LogLine lines = 7;
    */
   lines: LogLine[];
 
   /**
-   * When it began.
+   * Start time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 8;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * Lines were left out, for size.
+   * True if lines were left out because the log is too large.
    *
    * @generated from field: bool truncated = 9;
    */
@@ -100,7 +100,7 @@ export const LogSchema: GenMessage<Log> = /*@__PURE__*/
  */
 export type LogLine = Message<"latchkey.v1.LogLine"> & {
   /**
-   * When.
+   * Time of the line.
    *
    * @generated from field: google.protobuf.Timestamp at = 1;
    */
@@ -114,14 +114,14 @@ export type LogLine = Message<"latchkey.v1.LogLine"> & {
   level: string;
 
   /**
-   * A constant sentence.
+   * Constant text of the line.
    *
    * @generated from field: string message = 3;
    */
   message: string;
 
   /**
-   * What it was about.
+   * Details of the line.
    *
    * @generated from field: google.protobuf.Struct fields = 4;
    */
@@ -136,55 +136,55 @@ export const LogLineSchema: GenMessage<LogLine> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_log, 1);
 
 /**
- * AuditEvent says who did what to what. It holds no values and outlives what it tells of.
+ * AuditEvent records that a key did something. It contains no values, and is kept after its target is deleted.
  *
  * @generated from message latchkey.v1.AuditEvent
  */
 export type AuditEvent = Message<"latchkey.v1.AuditEvent"> & {
   /**
-   * Its id.
+   * ID of the audit event.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * When.
+   * Time of the event.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
   at?: Timestamp | undefined;
 
   /**
-   * The id of the key that asked; `config` for the configuration file.
+   * ID of the key that called. `config` means the configuration file.
    *
    * @generated from field: string actor = 3;
    */
   actor: string;
 
   /**
-   * What was done, such as `connection.import`.
+   * Name of the action, such as `connection.import`.
    *
    * @generated from field: string action = 4;
    */
   action: string;
 
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 5;
    */
   environment: string;
 
   /**
-   * What it was done to, such as `calendar/ada`. A bulk import names many.
+   * Objects that the action changed, such as `calendar/ada`. A bulk import has many.
    *
    * @generated from field: repeated string targets = 6;
    */
   targets: string[];
 
   /**
-   * The fields that were changed, by name.
+   * Names of the changed fields.
    *
    * @generated from field: repeated string fields = 7;
    */
@@ -205,14 +205,14 @@ export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
  */
 export type GetLogRequest = Message<"latchkey.v1.GetLogRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the log.
    *
    * @generated from field: string id = 2;
    */
@@ -233,7 +233,7 @@ export const GetLogRequestSchema: GenMessage<GetLogRequest> = /*@__PURE__*/
  */
 export type GetLogResponse = Message<"latchkey.v1.GetLogResponse"> & {
   /**
-   * Line by line.
+   * The log.
    *
    * @generated from field: latchkey.v1.Log log = 1;
    */
@@ -254,49 +254,49 @@ export const GetLogResponseSchema: GenMessage<GetLogResponse> = /*@__PURE__*/
  */
 export type ListLogsRequest = Message<"latchkey.v1.ListLogsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only those of this connection of that integration.
+   * Only results of this connection of the integration. Empty means all.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only those of this operation.
+   * Only logs of this operation. Empty means all.
    *
    * @generated from field: string operation = 4;
    */
   operation: string;
 
   /**
-   * Only those that failed.
+   * Only logs of failed operations.
    *
    * @generated from field: bool failed = 5;
    */
   failed: boolean;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 6;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 7;
    */
@@ -317,14 +317,14 @@ export const ListLogsRequestSchema: GenMessage<ListLogsRequest> = /*@__PURE__*/
  */
 export type ListLogsResponse = Message<"latchkey.v1.ListLogsResponse"> & {
   /**
-   * The newest first.
+   * The logs, newest first.
    *
    * @generated from field: repeated latchkey.v1.Log logs = 1;
    */
   logs: Log[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -345,42 +345,42 @@ export const ListLogsResponseSchema: GenMessage<ListLogsResponse> = /*@__PURE__*
  */
 export type ListAuditEventsRequest = Message<"latchkey.v1.ListAuditEventsRequest"> & {
   /**
-   * Only of this environment; empty: of all, and of the keys and environments themselves.
+   * Only events of this environment. Empty means all, including events of keys and environments.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only what this key did.
+   * Only events of the key with this ID. Empty means all.
    *
    * @generated from field: string actor = 2;
    */
   actor: string;
 
   /**
-   * Only this action, or those that begin with it and a dot.
+   * Only events of this action or group: `connection` includes `connection.import`. Empty means all.
    *
    * @generated from field: string action = 3;
    */
   action: string;
 
   /**
-   * Only what was done to this.
+   * Only events on this target. Empty means all.
    *
    * @generated from field: string target = 4;
    */
   target: string;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 5;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 6;
    */
@@ -401,14 +401,14 @@ export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = 
  */
 export type ListAuditEventsResponse = Message<"latchkey.v1.ListAuditEventsResponse"> & {
   /**
-   * The newest first.
+   * The events, newest first.
    *
    * @generated from field: repeated latchkey.v1.AuditEvent events = 1;
    */
   events: AuditEvent[];
 
   /**
-   * Empty on the last page. A page may be short, or empty, and still have one.
+   * Token of the next page. Empty on the last page. A page can be short or empty and still have a next page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -423,13 +423,13 @@ export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> 
   messageDesc(file_latchkey_v1_log, 8);
 
 /**
- * LogService reads back what happened: the logs that a `log_id` names, and the audit trail.
+ * LogService reads logs and the audit trail.
  *
  * @generated from service latchkey.v1.LogService
  */
 export const LogService: GenService<{
   /**
-   * GetLog returns the log that a `log_id` names.
+   * GetLog returns the log with this ID, such as the `log_id` of an error.
    *
    * @generated from rpc latchkey.v1.LogService.GetLog
    */
@@ -439,7 +439,7 @@ export const LogService: GenService<{
     output: typeof GetLogResponseSchema;
   },
   /**
-   * ListLogs returns a page of logs, the newest first.
+   * ListLogs returns a page of logs, newest first.
    *
    * @generated from rpc latchkey.v1.LogService.ListLogs
    */
@@ -449,7 +449,7 @@ export const LogService: GenService<{
     output: typeof ListLogsResponseSchema;
   },
   /**
-   * ListAuditEvents returns a page of the audit trail, the newest first.
+   * ListAuditEvents returns a page of the audit trail, newest first.
    *
    * @generated from rpc latchkey.v1.LogService.ListAuditEvents
    */

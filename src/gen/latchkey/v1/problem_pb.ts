@@ -13,28 +13,28 @@ export const file_latchkey_v1_problem: GenFile = /*@__PURE__*/
   fileDesc("ChlsYXRjaGtleS92MS9wcm9ibGVtLnByb3RvEgtsYXRjaGtleS52MSJUCgdQcm9ibGVtEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIqCgp2aW9sYXRpb25zGAMgAygLMhYubGF0Y2hrZXkudjEuVmlvbGF0aW9uIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAliBnByb3RvMw");
 
 /**
- * Problem says why one item of a batch was refused, in the terms of an error answer: the same
- * closed set of codes stands in `google.rpc.ErrorInfo.reason` and in the JSON envelope.
+ * Problem says why an item was refused. Its codes are the same closed set as in `google.rpc.ErrorInfo.reason` and
+ * in the errors of the JSON API.
  *
  * @generated from message latchkey.v1.Problem
  */
 export type Problem = Message<"latchkey.v1.Problem"> & {
   /**
-   * A fault code such as `unknown_provider_config`.
+   * Error code, such as `unknown_provider_config`.
    *
    * @generated from field: string code = 1;
    */
   code: string;
 
   /**
-   * One sentence for a person. It never quotes a secret.
+   * Explanation in one sentence. Never contains a secret.
    *
    * @generated from field: string message = 2;
    */
   message: string;
 
   /**
-   * What was wrong where, when the item itself was malformed.
+   * The invalid fields, if the item was malformed.
    *
    * @generated from field: repeated latchkey.v1.Violation violations = 3;
    */
@@ -49,20 +49,20 @@ export const ProblemSchema: GenMessage<Problem> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_problem, 0);
 
 /**
- * Violation is one mistake in what was sent.
+ * Violation is an invalid field.
  *
  * @generated from message latchkey.v1.Violation
  */
 export type Violation = Message<"latchkey.v1.Violation"> & {
   /**
-   * Where: a dotted path such as `tags.a`.
+   * Dotted path of the field, such as `tags.a`.
    *
    * @generated from field: string path = 1;
    */
   path: string;
 
   /**
-   * What is wrong with it.
+   * Explanation of what is wrong.
    *
    * @generated from field: string message = 2;
    */

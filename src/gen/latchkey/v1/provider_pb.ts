@@ -223,7 +223,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
   custom: boolean;
 
   /**
-   * Declared in the configuration file, and so read-only here.
+   * True if the configuration file declares the object. It is then read-only here.
    *
    * @generated from field: bool declared = 41;
    */
@@ -273,7 +273,7 @@ export const ProviderSchema: GenMessage<Provider> = /*@__PURE__*/
  */
 export type QuickstartClient = Message<"latchkey.v1.QuickstartClient"> & {
   /**
-   * Its id.
+   * ID of the quickstart client.
    *
    * @generated from field: string client_id = 1;
    */
@@ -2260,14 +2260,14 @@ export type ListProvidersRequest = Message<"latchkey.v1.ListProvidersRequest"> &
   search: string;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -2288,14 +2288,14 @@ export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@_
  */
 export type ListProvidersResponse = Message<"latchkey.v1.ListProvidersResponse"> & {
   /**
-   * In the order of their names.
+   * The providers, ordered by name.
    *
    * @generated from field: repeated latchkey.v1.Provider providers = 1;
    */
   providers: Provider[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -2316,7 +2316,7 @@ export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*
  */
 export type GetProviderRequest = Message<"latchkey.v1.GetProviderRequest"> & {
   /**
-   * Its name.
+   * Name of the provider.
    *
    * @generated from field: string name = 1;
    */
@@ -2337,7 +2337,7 @@ export const GetProviderRequestSchema: GenMessage<GetProviderRequest> = /*@__PUR
  */
 export type GetProviderResponse = Message<"latchkey.v1.GetProviderResponse"> & {
   /**
-   * As it stands.
+   * The provider.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2379,7 +2379,7 @@ export const CreateProviderRequestSchema: GenMessage<CreateProviderRequest> = /*
  */
 export type CreateProviderResponse = Message<"latchkey.v1.CreateProviderResponse"> & {
   /**
-   * As created.
+   * The new provider.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2407,7 +2407,7 @@ export type UpdateProviderRequest = Message<"latchkey.v1.UpdateProviderRequest">
   provider?: Provider | undefined;
 
   /**
-   * Refused as `conflict` when the provider is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the provider is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -2428,7 +2428,7 @@ export const UpdateProviderRequestSchema: GenMessage<UpdateProviderRequest> = /*
  */
 export type UpdateProviderResponse = Message<"latchkey.v1.UpdateProviderResponse"> & {
   /**
-   * As it stands now.
+   * The provider after the change.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2449,14 +2449,14 @@ export const UpdateProviderResponseSchema: GenMessage<UpdateProviderResponse> = 
  */
 export type DeleteProviderRequest = Message<"latchkey.v1.DeleteProviderRequest"> & {
   /**
-   * Its name.
+   * Name of the provider.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Refused as `conflict` when the provider is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the provider is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */

@@ -16,7 +16,7 @@ export const file_latchkey_v1_store: GenFile = /*@__PURE__*/
   fileDesc("ChdsYXRjaGtleS92MS9zdG9yZS5wcm90bxILbGF0Y2hrZXkudjEiFwoVR2V0U3RvcmVTdGF0dXNSZXF1ZXN0Is8BChZHZXRTdG9yZVN0YXR1c1Jlc3BvbnNlEg8KB2JhY2tlbmQYASABKAkSEAoIc3RvcmVfaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSEAoId3JpdGFibGUYBCABKAgSDgoGcmVhc29uGAUgASgJEg4KBmZvcm1hdBgGIAEoDRIXCgpzaXplX2J5dGVzGAcgASgESACIAQESFwoKZnJlZV9ieXRlcxgIIAEoBEgBiAEBQg0KC19zaXplX2J5dGVzQg0KC19mcmVlX2J5dGVzIg8KDUJhY2t1cFJlcXVlc3QiWwoOQmFja3VwUmVzcG9uc2USDwoFY2h1bmsYASABKAxIABIvCghtYW5pZmVzdBgCIAEoCzIbLmxhdGNoa2V5LnYxLkJhY2t1cE1hbmlmZXN0SABCBwoFcGllY2UitQEKDkJhY2t1cE1hbmlmZXN0EhAKCHN0b3JlX2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgEEg0KBWNvdW50GAMgASgEEg4KBnNoYTI1NhgEIAEoDBIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKA0SDwoHa2V5X2lkcxgHIAMoCRIPCgd2ZXJzaW9uGAggASgJIg4KDFNjcnViUmVxdWVzdCJRCg1TY3J1YlJlc3BvbnNlEg8KB2NoZWNrZWQYASABKAQSDwoHZGFtYWdlZBgCIAEoBBIQCghleGFtcGxlcxgDIAMoCRIMCgRkb25lGAQgASgIIg8KDVJlc2VhbFJlcXVlc3QiLQoOUmVzZWFsUmVzcG9uc2USDAoEZG9uZRgBIAEoBBINCgV0b3RhbBgCIAEoBCIrChNMaXN0U2VhbEtleXNSZXF1ZXN0EhQKDGNvdW50X3ZhbHVlcxgBIAEoCCI6ChRMaXN0U2VhbEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQubGF0Y2hrZXkudjEuU2VhbEtleSJ6CgdTZWFsS2V5EgoKAmlkGAEgASgJEhIKCmNvbmZpZ3VyZWQYAiABKAgSEQoJZGF0YV9rZXlzGAMgASgNEhoKDXNlYWxlZF92YWx1ZXMYBCABKARIAIgBARIOCgZuZWVkZWQYBSABKAhCEAoOX3NlYWxlZF92YWx1ZXMyrgMKDFN0b3JlU2VydmljZRJiCg5HZXRTdG9yZVN0YXR1cxIiLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVzcG9uc2UiB5ACAcjzGAgSSQoGQmFja3VwEhoubGF0Y2hrZXkudjEuQmFja3VwUmVxdWVzdBobLmxhdGNoa2V5LnYxLkJhY2t1cFJlc3BvbnNlIgTI8xgIMAESRgoFU2NydWISGS5sYXRjaGtleS52MS5TY3J1YlJlcXVlc3QaGi5sYXRjaGtleS52MS5TY3J1YlJlc3BvbnNlIgTI8xgIMAESSQoGUmVzZWFsEhoubGF0Y2hrZXkudjEuUmVzZWFsUmVxdWVzdBobLmxhdGNoa2V5LnYxLlJlc2VhbFJlc3BvbnNlIgTI8xgIMAESXAoMTGlzdFNlYWxLZXlzEiAubGF0Y2hrZXkudjEuTGlzdFNlYWxLZXlzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RTZWFsS2V5c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
- * GetStoreStatusRequest asks how the store does.
+ * GetStoreStatusRequest has no fields.
  *
  * @generated from message latchkey.v1.GetStoreStatusRequest
  */
@@ -31,62 +31,62 @@ export const GetStoreStatusRequestSchema: GenMessage<GetStoreStatusRequest> = /*
   messageDesc(file_latchkey_v1_store, 0);
 
 /**
- * GetStoreStatusResponse says how the store does.
+ * GetStoreStatusResponse is the status of the store.
  *
  * @generated from message latchkey.v1.GetStoreStatusResponse
  */
 export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse"> & {
   /**
-   * `level` or `postgres`.
+   * Kind of the store: `level` or `postgres`.
    *
    * @generated from field: string backend = 1;
    */
   backend: string;
 
   /**
-   * The store's own id, made with it.
+   * ID of the store, created with it.
    *
    * @generated from field: string store_id = 2;
    */
   storeId: string;
 
   /**
-   * The revision of its last commit.
+   * Revision of the last commit.
    *
    * @generated from field: uint64 revision = 3;
    */
   revision: bigint;
 
   /**
-   * It takes writes.
+   * True if the store accepts writes.
    *
    * @generated from field: bool writable = 4;
    */
   writable: boolean;
 
   /**
-   * Why it does not, or which seal key the replica that answers lacks.
+   * Reason why it does not, or the seal key that this replica lacks. Empty if nothing is wrong.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * The format it is in.
+   * Version of the storage format.
    *
    * @generated from field: uint32 format = 6;
    */
   format: number;
 
   /**
-   * The bytes it takes up, roughly; left out when it cannot tell.
+   * Approximate size in bytes. Absent if unknown.
    *
    * @generated from field: optional uint64 size_bytes = 7;
    */
   sizeBytes?: bigint | undefined;
 
   /**
-   * The bytes that are free where it lies; left out when it cannot tell.
+   * Free space of the store's disk in bytes. Absent if unknown.
    *
    * @generated from field: optional uint64 free_bytes = 8;
    */
@@ -101,7 +101,7 @@ export const GetStoreStatusResponseSchema: GenMessage<GetStoreStatusResponse> = 
   messageDesc(file_latchkey_v1_store, 1);
 
 /**
- * BackupRequest asks for a snapshot.
+ * BackupRequest has no fields.
  *
  * @generated from message latchkey.v1.BackupRequest
  */
@@ -116,19 +116,19 @@ export const BackupRequestSchema: GenMessage<BackupRequest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 2);
 
 /**
- * BackupResponse is one piece of a backup.
+ * BackupResponse is a piece of a backup.
  *
  * @generated from message latchkey.v1.BackupResponse
  */
 export type BackupResponse = Message<"latchkey.v1.BackupResponse"> & {
   /**
-   * What it is.
+   * The piece.
    *
    * @generated from oneof latchkey.v1.BackupResponse.piece
    */
   piece: {
     /**
-     * At most 64 KiB. All of them, one behind the other, are a backup whole, with its manifest in it.
+     * Bytes of the backup, at most 64 KiB. All chunks together are the backup, including its manifest.
      *
      * @generated from field: bytes chunk = 1;
      */
@@ -136,7 +136,7 @@ export type BackupResponse = Message<"latchkey.v1.BackupResponse"> & {
     case: "chunk";
   } | {
     /**
-     * The last piece, when nothing is missing: the manifest once more.
+     * The manifest again, as the last piece. If it is missing, the backup is incomplete.
      *
      * @generated from field: latchkey.v1.BackupManifest manifest = 2;
      */
@@ -153,63 +153,63 @@ export const BackupResponseSchema: GenMessage<BackupResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 3);
 
 /**
- * BackupManifest says what a backup holds, so that it can be checked.
+ * BackupManifest describes the contents of a backup, so that it can be verified.
  *
  * @generated from message latchkey.v1.BackupManifest
  */
 export type BackupManifest = Message<"latchkey.v1.BackupManifest"> & {
   /**
-   * The store it was taken from.
+   * ID of the store.
    *
    * @generated from field: string store_id = 1;
    */
   storeId: string;
 
   /**
-   * The revision it shows.
+   * Store revision of the snapshot.
    *
    * @generated from field: uint64 revision = 2;
    */
   revision: bigint;
 
   /**
-   * How many entries it holds.
+   * Number of entries.
    *
    * @generated from field: uint64 count = 3;
    */
   count: bigint;
 
   /**
-   * SHA-256 over the entries in the order of their keys, each as it lies in the backup. The same content has the same
-   * one, whatever kind of store it lies in.
+   * SHA-256 over the entries in key order, as encoded in the backup. Equal contents have an equal digest in every
+   * kind of store.
    *
    * @generated from field: bytes sha256 = 4;
    */
   sha256: Uint8Array;
 
   /**
-   * When it was taken.
+   * Time of the snapshot.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * The format of the store.
+   * Version of the storage format.
    *
    * @generated from field: uint32 format = 6;
    */
   format: number;
 
   /**
-   * The seal keys that it takes to open what is in it, by their ids.
+   * IDs of the seal keys that the backup requires.
    *
    * @generated from field: repeated string key_ids = 7;
    */
   keyIds: string[];
 
   /**
-   * The latchkey that took it.
+   * Version of Latchkey that created the backup.
    *
    * @generated from field: string version = 8;
    */
@@ -224,7 +224,7 @@ export const BackupManifestSchema: GenMessage<BackupManifest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 4);
 
 /**
- * ScrubRequest asks for a scrub.
+ * ScrubRequest has no fields.
  *
  * @generated from message latchkey.v1.ScrubRequest
  */
@@ -239,34 +239,34 @@ export const ScrubRequestSchema: GenMessage<ScrubRequest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 5);
 
 /**
- * ScrubResponse says how far the scrub is.
+ * ScrubResponse reports the progress of a scrub.
  *
  * @generated from message latchkey.v1.ScrubResponse
  */
 export type ScrubResponse = Message<"latchkey.v1.ScrubResponse"> & {
   /**
-   * Entries read.
+   * Number of entries read.
    *
    * @generated from field: uint64 checked = 1;
    */
   checked: bigint;
 
   /**
-   * What was found damaged: entries, and files of the store.
+   * Number of damaged entries and files.
    *
    * @generated from field: uint64 damaged = 2;
    */
   damaged: bigint;
 
   /**
-   * Some of it, in words.
+   * Descriptions of some of the damage.
    *
    * @generated from field: repeated string examples = 3;
    */
   examples: string[];
 
   /**
-   * It has ended.
+   * True in the last response.
    *
    * @generated from field: bool done = 4;
    */
@@ -281,7 +281,7 @@ export const ScrubResponseSchema: GenMessage<ScrubResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 6);
 
 /**
- * ResealRequest asks for everything to be sealed anew.
+ * ResealRequest has no fields.
  *
  * @generated from message latchkey.v1.ResealRequest
  */
@@ -296,20 +296,20 @@ export const ResealRequestSchema: GenMessage<ResealRequest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 7);
 
 /**
- * ResealResponse says how far it is.
+ * ResealResponse reports the progress of a reseal.
  *
  * @generated from message latchkey.v1.ResealResponse
  */
 export type ResealResponse = Message<"latchkey.v1.ResealResponse"> & {
   /**
-   * Values sealed with the new data key.
+   * Number of values encrypted with the new data key.
    *
    * @generated from field: uint64 done = 1;
    */
   done: bigint;
 
   /**
-   * Sealed values in all.
+   * Total number of encrypted values.
    *
    * @generated from field: uint64 total = 2;
    */
@@ -330,7 +330,7 @@ export const ResealResponseSchema: GenMessage<ResealResponse> = /*@__PURE__*/
  */
 export type ListSealKeysRequest = Message<"latchkey.v1.ListSealKeysRequest"> & {
   /**
-   * Count the values as well, for which everything is read.
+   * Also count the values that depend on each key. Reads the whole store.
    *
    * @generated from field: bool count_values = 1;
    */
@@ -351,7 +351,7 @@ export const ListSealKeysRequestSchema: GenMessage<ListSealKeysRequest> = /*@__P
  */
 export type ListSealKeysResponse = Message<"latchkey.v1.ListSealKeysResponse"> & {
   /**
-   * Those that are configured, in their order: the first one seals. Then those that are not.
+   * Configured keys in their order, of which the first encrypts; then other known keys.
    *
    * @generated from field: repeated latchkey.v1.SealKey keys = 1;
    */
@@ -366,42 +366,42 @@ export const ListSealKeysResponseSchema: GenMessage<ListSealKeysResponse> = /*@_
   messageDesc(file_latchkey_v1_store, 10);
 
 /**
- * SealKey is a key that wraps data keys. It is never shown.
+ * SealKey is a key that encrypts data keys. The key itself is never returned.
  *
  * @generated from message latchkey.v1.SealKey
  */
 export type SealKey = Message<"latchkey.v1.SealKey"> & {
   /**
-   * Its id.
+   * ID of the seal key.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * It is configured, so that what depends on it can be opened.
+   * True if the key is configured.
    *
    * @generated from field: bool configured = 2;
    */
   configured: boolean;
 
   /**
-   * How many data keys it wraps.
+   * Number of data keys that this key encrypts.
    *
    * @generated from field: uint32 data_keys = 3;
    */
   dataKeys: number;
 
   /**
-   * How many values are sealed with those, if they were counted.
+   * Number of values encrypted with these data keys. Absent if they were not counted.
    *
    * @generated from field: optional uint64 sealed_values = 4;
    */
   sealedValues?: bigint | undefined;
 
   /**
-   * It seals, or something depends on it: without it, latchkey would not start. Backups may need others besides: see
-   * BackupManifest.
+   * True if the key encrypts new values or something depends on it: Latchkey does not start without it. Backups
+   * may need further keys, see `BackupManifest`.
    *
    * @generated from field: bool needed = 5;
    */
@@ -416,13 +416,13 @@ export const SealKeySchema: GenMessage<SealKey> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 11);
 
 /**
- * StoreService looks after the store itself.
+ * StoreService manages the store.
  *
  * @generated from service latchkey.v1.StoreService
  */
 export const StoreService: GenService<{
   /**
-   * GetStoreStatus says how the store does.
+   * GetStoreStatus returns the status of the store.
    *
    * @generated from rpc latchkey.v1.StoreService.GetStoreStatus
    */
@@ -432,8 +432,8 @@ export const StoreService: GenService<{
     output: typeof GetStoreStatusResponseSchema;
   },
   /**
-   * Backup streams the store as it is at one moment, while it goes on being used. Secrets stay sealed: to restore it
-   * takes the seal keys that the manifest names.
+   * Backup streams a consistent snapshot of the store while it stays in use. Secrets stay encrypted: a restore
+   * requires the seal keys that the manifest names.
    *
    * @generated from rpc latchkey.v1.StoreService.Backup
    */
@@ -443,7 +443,7 @@ export const StoreService: GenService<{
     output: typeof BackupResponseSchema;
   },
   /**
-   * Scrub reads everything once, checks that nobody has changed it, and says what is damaged.
+   * Scrub reads the whole store once, verifies it, and reports damage.
    *
    * @generated from rpc latchkey.v1.StoreService.Scrub
    */
@@ -453,8 +453,8 @@ export const StoreService: GenService<{
     output: typeof ScrubResponseSchema;
   },
   /**
-   * Reseal seals everything anew with a new data key under the first seal key, after which nothing in the store
-   * depends on any other. It can be left and taken up again. One runs at a time; a second is answered `in_use`.
+   * Reseal encrypts all values again with a new data key under the first seal key, so that no other seal key is
+   * needed. It can be interrupted and continued. Only one runs at a time: a second call fails with `in_use`.
    *
    * @generated from rpc latchkey.v1.StoreService.Reseal
    */
@@ -464,7 +464,7 @@ export const StoreService: GenService<{
     output: typeof ResealResponseSchema;
   },
   /**
-   * ListSealKeys says which seal keys are known, how much depends on each, and which may be taken away.
+   * ListSealKeys returns the seal keys, what depends on them, and which can be removed.
    *
    * @generated from rpc latchkey.v1.StoreService.ListSealKeys
    */

@@ -23,76 +23,77 @@ export const file_latchkey_v1_sync: GenFile = /*@__PURE__*/
   fileDesc("ChZsYXRjaGtleS92MS9zeW5jLnByb3RvEgtsYXRjaGtleS52MSLDAgoGU2NyaXB0EhMKC2ludGVncmF0aW9uGAEgASgJEgwKBG5hbWUYAiABKAkSJgoEa2luZBgDIAEoDjIYLmxhdGNoa2V5LnYxLlNjcmlwdC5LaW5kEg8KB3ZlcnNpb24YBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEQoJZnJlcXVlbmN5GAYgASgJEg4KBm1vZGVscxgHIAMoCRIRCgllbmRwb2ludHMYCCADKAkSHQoVd2ViaG9va19zdWJzY3JpcHRpb25zGAkgAygJEiUKB3Byb2JsZW0YCiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtIkwKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfU1lOQxABEg8KC0tJTkRfQUNUSU9OEAISDgoKS0lORF9FVkVOVBADImkKB1N5bmNSZWYSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkiiAQKBFN5bmMSIQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZhImCgVzdGF0ZRgCIAEoDjIXLmxhdGNoa2V5LnYxLlN5bmMuU3RhdGUSEQoJZnJlcXVlbmN5GAMgASgJEi8KC25leHRfcnVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtsYXN0X3J1bl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoKY2hlY2twb2ludBgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSOgoNcmVjb3JkX2NvdW50cxgHIAMoCzIjLmxhdGNoa2V5LnYxLlN5bmMuUmVjb3JkQ291bnRzRW50cnkSJAoKbGF0ZXN0X3J1bhgIIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIQCghyZXZpc2lvbhgJIAEoBBozChFSZWNvcmRDb3VudHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImoKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEwoPU1RBVEVfU0NIRURVTEVEEAESEQoNU1RBVEVfUlVOTklORxACEhAKDFNUQVRFX1BBVVNFRBADEhAKDFNUQVRFX0ZBSUxFRBAEIuIFCgNSdW4SCgoCaWQYASABKAkSDgoGc2NyaXB0GAIgASgJEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIPCgd2ZXJzaW9uGAQgASgJEi4KCmNvbm5lY3Rpb24YBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBWNhdXNlGAYgASgJEiUKBXN0YXRlGAcgASgOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEiUKB3Byb2JsZW0YCCABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEg4KBmxvZ19pZBgJIAEoCRIsCgZjb3VudHMYCiADKAsyHC5sYXRjaGtleS52MS5SdW4uQ291bnRzRW50cnkSKgoGZHVlX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzdGFydGVkX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgNIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgZvdXRwdXQYDiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJwoFZXJyb3IYDyABKAsyGC5sYXRjaGtleS52MS5TY3JpcHRFcnJvchpICgtDb3VudHNFbnRyeRILCgNrZXkYASABKAkSKAoFdmFsdWUYAiABKAsyGS5sYXRjaGtleS52MS5SZWNvcmRDb3VudHM6AjgBIpYBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhAKDFNUQVRFX1FVRVVFRBABEhEKDVNUQVRFX1JVTk5JTkcQAhITCg9TVEFURV9TVUNDRUVERUQQAxIQCgxTVEFURV9GQUlMRUQQBBITCg9TVEFURV9DQU5DRUxMRUQQBRIVChFTVEFURV9JTlRFUlJVUFRFRBAGIvcCCgtTY3JpcHRFcnJvchIMCgRjb2RlGAEgASgJEicKB3BheWxvYWQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSRAoRdXBzdHJlYW1fcmVzcG9uc2UYAyABKAsyKS5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlEhcKD3BheWxvYWRfb21pdHRlZBgEIAEoCBIOCgZydW5faWQYBSABKAkawQEKEFVwc3RyZWFtUmVzcG9uc2USDgoGc3RhdHVzGAEgASgNEkcKB2hlYWRlcnMYAiADKAsyNi5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlLkhlYWRlcnNFbnRyeRIkCgRib2R5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIj8KDFJlY29yZENvdW50cxINCgVhZGRlZBgBIAEoBBIPCgd1cGRhdGVkGAIgASgEEg8KB2RlbGV0ZWQYAyABKAQiqAIKBlJlY29yZBIKCgJpZBgBIAEoCRIlCgRkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBITCgtsYXN0X2FjdGlvbhgDIAEoCRIxCg1maXJzdF9zZWVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI0ChBsYXN0X21vZGlmaWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpkZWxldGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglwcnVuZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgIIAEoCSIpChJMaXN0U2NyaXB0c1JlcXVlc3QSEwoLaW50ZWdyYXRpb24YASABKAkiOwoTTGlzdFNjcmlwdHNSZXNwb25zZRIkCgdzY3JpcHRzGAEgAygLMhMubGF0Y2hrZXkudjEuU2NyaXB0IqcBChBMaXN0U3luY3NSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDQoFbmFtZXMYBCADKAkSHQoJcGFnZV9zaXplGAUgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBiABKAkiTgoRTGlzdFN5bmNzUmVzcG9uc2USIAoFc3luY3MYASADKAsyES5sYXRjaGtleS52MS5TeW5jEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKnAgoSVHJpZ2dlclN5bmNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSGAoFbmFtZXMYBCADKAlCCbpIBpIBAxDoBxIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUicAoETW9kZRIUChBNT0RFX1VOU1BFQ0lGSUVEEAASFAoQTU9ERV9JTkNSRU1FTlRBTBABEhUKEU1PREVfRlVMTF9SRUZSRVNIEAISJQohTU9ERV9GVUxMX1JFRlJFU0hfQU5EX0NMRUFSX0NBQ0hFEAMiJgoTVHJpZ2dlclN5bmNSZXNwb25zZRIPCgdydW5faWRzGAEgAygJIlgKEFN0YXJ0U3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVN0YXJ0U3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIlgKEFBhdXNlU3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVBhdXNlU3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jInIKF1NldFN5bmNGcmVxdWVuY3lSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIRCglmcmVxdWVuY3kYAiABKAkSGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiOwoYU2V0U3luY0ZyZXF1ZW5jeVJlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIsYBCg9MaXN0UnVuc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIOCgZzY3JpcHQYBCABKAkSJgoGc3RhdGVzGAUgAygOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAcgASgJIksKEExpc3RSdW5zUmVzcG9uc2USHgoEcnVucxgBIAMoCzIQLmxhdGNoa2V5LnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoNR2V0UnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4iRQoQQ2FuY2VsUnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIyChFDYW5jZWxSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ilwEKEFJ1bkFjdGlvblJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiUKBWlucHV0GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEg0KBWFzeW5jGAQgASgIIjIKEVJ1bkFjdGlvblJlc3BvbnNlEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1biLFAQoRVGVzdFNjcmlwdFJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIlCgVpbnB1dBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgpvbl93ZWJob29rGAUgASgIIoIDChJUZXN0U2NyaXB0UmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuEiMKBWxpbmVzGAIgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRJECg5yZWNvcmRfY2hhbmdlcxgDIAMoCzIsLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXNwb25zZS5SZWNvcmRDaGFuZ2USKwoKY2hlY2twb2ludBgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoQc2F2ZWRfY2hlY2twb2ludBgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGgoSY2hlY2twb2ludF9jbGVhcmVkGAYgASgIGmYKDFJlY29yZENoYW5nZRINCgVtb2RlbBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSDQoFY291bnQYAyABKAQSKAoHcmVjb3JkcxgEIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QihQIKEkxpc3RSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSMgoObW9kaWZpZWRfYWZ0ZXIYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FjdGlvbnMYBSADKAkSFgoDaWRzGAYgAygJQgm6SAaSAQMQ6AcSHQoJcGFnZV9zaXplGAcgASgFQgq6SAcaBRiQTigAEhIKCnBhZ2VfdG9rZW4YCCABKAkiVAoTTGlzdFJlY29yZHNSZXNwb25zZRIkCgdyZWNvcmRzGAEgAygLMhMubGF0Y2hrZXkudjEuUmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKtAQoTUHJ1bmVSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSHQoMdW50aWxfY3Vyc29yGAQgASgJQge6SARyAhABEhYKBWxpbWl0GAUgASgFQge6SAQaAigAIjcKFFBydW5lUmVjb3Jkc1Jlc3BvbnNlEg0KBWNvdW50GAEgASgEEhAKCGhhc19tb3JlGAIgASgIMvwICgtTeW5jU2VydmljZRJZCgtMaXN0U2NyaXB0cxIfLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVxdWVzdBogLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVzcG9uc2UiB5ACAcjzGAISUwoJTGlzdFN5bmNzEh0ubGF0Y2hrZXkudjEuTGlzdFN5bmNzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RTeW5jc1Jlc3BvbnNlIgeQAgHI8xgCElYKC1RyaWdnZXJTeW5jEh8ubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0GiAubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXNwb25zZSIEyPMYBxJTCglTdGFydFN5bmMSHS5sYXRjaGtleS52MS5TdGFydFN5bmNSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuU3RhcnRTeW5jUmVzcG9uc2UiB5ACAsjzGAcSUwoJUGF1c2VTeW5jEh0ubGF0Y2hrZXkudjEuUGF1c2VTeW5jUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlBhdXNlU3luY1Jlc3BvbnNlIgeQAgLI8xgHEmgKEFNldFN5bmNGcmVxdWVuY3kSJC5sYXRjaGtleS52MS5TZXRTeW5jRnJlcXVlbmN5UmVxdWVzdBolLmxhdGNoa2V5LnYxLlNldFN5bmNGcmVxdWVuY3lSZXNwb25zZSIHkAICyPMYBxJQCghMaXN0UnVucxIcLmxhdGNoa2V5LnYxLkxpc3RSdW5zUmVxdWVzdBodLmxhdGNoa2V5LnYxLkxpc3RSdW5zUmVzcG9uc2UiB5ACAcjzGAISSgoGR2V0UnVuEhoubGF0Y2hrZXkudjEuR2V0UnVuUmVxdWVzdBobLmxhdGNoa2V5LnYxLkdldFJ1blJlc3BvbnNlIgeQAgHI8xgCElMKCUNhbmNlbFJ1bhIdLmxhdGNoa2V5LnYxLkNhbmNlbFJ1blJlcXVlc3QaHi5sYXRjaGtleS52MS5DYW5jZWxSdW5SZXNwb25zZSIHkAICyPMYBxJQCglSdW5BY3Rpb24SHS5sYXRjaGtleS52MS5SdW5BY3Rpb25SZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUnVuQWN0aW9uUmVzcG9uc2UiBMjzGAcSUwoKVGVzdFNjcmlwdBIeLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXF1ZXN0Gh8ubGF0Y2hrZXkudjEuVGVzdFNjcmlwdFJlc3BvbnNlIgTI8xgHElkKC0xpc3RSZWNvcmRzEh8ubGF0Y2hrZXkudjEuTGlzdFJlY29yZHNSZXF1ZXN0GiAubGF0Y2hrZXkudjEuTGlzdFJlY29yZHNSZXNwb25zZSIHkAIByPMYAhJcCgxQcnVuZVJlY29yZHMSIC5sYXRjaGtleS52MS5QcnVuZVJlY29yZHNSZXF1ZXN0GiEubGF0Y2hrZXkudjEuUHJ1bmVSZWNvcmRzUmVzcG9uc2UiB5ACAsjzGANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_log, file_latchkey_v1_problem]);
 
 /**
- * Script is one file of the customer's.
+ * Script is a script file of yours.
  *
  * @generated from message latchkey.v1.Script
  */
 export type Script = Message<"latchkey.v1.Script"> & {
   /**
-   * The integration it belongs to.
+   * Key of the integration.
    *
    * @generated from field: string integration = 1;
    */
   integration: string;
 
   /**
-   * Its name.
+   * Name of the script.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * Its kind.
+   * Kind of the script.
    *
    * @generated from field: latchkey.v1.Script.Kind kind = 3;
    */
   kind: Script_Kind;
 
   /**
-   * A hash of what runs.
+   * Hash of the running version.
    *
    * @generated from field: string version = 4;
    */
   version: string;
 
   /**
-   * What it says of itself.
+   * Description from the script.
    *
    * @generated from field: string description = 5;
    */
   description: string;
 
   /**
-   * How often it runs, for a sync.
+   * Frequency of a sync, such as `every hour`.
    *
    * @generated from field: string frequency = 6;
    */
   frequency: string;
 
   /**
-   * The models it saves, for a sync.
+   * Models that a sync saves.
    *
    * @generated from field: repeated string models = 7;
    */
   models: string[];
 
   /**
-   * The routes it answers, such as `GET /calendar/watch-renewal`.
+   * Routes of the script, such as `GET /calendar/watch-renewal`.
    *
    * @generated from field: repeated string endpoints = 8;
    */
   endpoints: string[];
 
   /**
-   * The notifications it hears of, for a sync.
+   * Webhooks that a sync receives.
    *
    * @generated from field: repeated string webhook_subscriptions = 9;
    */
   webhookSubscriptions: string[];
 
   /**
-   * Why the file as it stands is not used, with file and line; the last good one is.
+   * Reason why the current file is not used, with file and line. The last valid version keeps running. Absent if
+   * the file is valid.
    *
    * @generated from field: latchkey.v1.Problem problem = 10;
    */
@@ -113,7 +114,7 @@ export const ScriptSchema: GenMessage<Script> = /*@__PURE__*/
  */
 export const Script_Kind = {
   /**
-   * Not a kind.
+   * Default value. Not used.
    *
    * @generated from enum value: KIND_UNSPECIFIED = 0;
    */
@@ -127,7 +128,7 @@ export const Script_Kind = {
   SYNC: 1,
 
   /**
-   * Does one thing on demand.
+   * Runs on demand and returns an output.
    *
    * @generated from enum value: KIND_ACTION = 2;
    */
@@ -155,7 +156,7 @@ export const Script_KindSchema: GenEnum<Script_Kind> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_sync, 0, 0);
 
 /**
- * SyncRef names a sync of a connection.
+ * SyncRef identifies a sync of a connection.
  *
  * @generated from message latchkey.v1.SyncRef
  */
@@ -168,14 +169,14 @@ export type SyncRef = Message<"latchkey.v1.SyncRef"> & {
   connection?: ConnectionRef | undefined;
 
   /**
-   * The name of the script.
+   * Name of the script.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * Its variant; empty: `base`.
+   * Variant of the sync. Empty means `base`.
    *
    * @generated from field: string variant = 3;
    */
@@ -190,55 +191,55 @@ export const SyncRefSchema: GenMessage<SyncRef> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_sync, 1);
 
 /**
- * Sync is a script on a schedule for one connection.
+ * Sync is a scheduled script of a connection.
  *
  * @generated from message latchkey.v1.Sync
  */
 export type Sync = Message<"latchkey.v1.Sync"> & {
   /**
-   * What names it.
+   * Connection, name and variant of the sync.
    *
    * @generated from field: latchkey.v1.SyncRef ref = 1;
    */
   ref?: SyncRef | undefined;
 
   /**
-   * Where it stands.
+   * State of the sync.
    *
    * @generated from field: latchkey.v1.Sync.State state = 2;
    */
   state: Sync_State;
 
   /**
-   * How often it runs.
+   * Frequency of the runs.
    *
    * @generated from field: string frequency = 3;
    */
   frequency: string;
 
   /**
-   * When it runs next.
+   * Time of the next run. Absent if none is scheduled.
    *
    * @generated from field: google.protobuf.Timestamp next_run_at = 4;
    */
   nextRunAt?: Timestamp | undefined;
 
   /**
-   * When the last run that succeeded began.
+   * Start time of the last successful run.
    *
    * @generated from field: google.protobuf.Timestamp last_run_at = 5;
    */
   lastRunAt?: Timestamp | undefined;
 
   /**
-   * What the script last noted to go on from.
+   * Checkpoint that the script saved last, to continue from.
    *
    * @generated from field: google.protobuf.Struct checkpoint = 6;
    */
   checkpoint?: JsonObject | undefined;
 
   /**
-   * How many records there are, by model.
+   * Number of records, by model.
    *
    * @generated from field: map<string, uint64> record_counts = 7;
    */
@@ -252,7 +253,7 @@ export type Sync = Message<"latchkey.v1.Sync"> & {
   latestRun?: Run | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 9;
    */
@@ -273,35 +274,35 @@ export const SyncSchema: GenMessage<Sync> = /*@__PURE__*/
  */
 export const Sync_State = {
   /**
-   * Not a state.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Waits for its time.
+   * The next run is scheduled.
    *
    * @generated from enum value: STATE_SCHEDULED = 1;
    */
   SCHEDULED: 1,
 
   /**
-   * Runs.
+   * A run is in progress.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
   RUNNING: 2,
 
   /**
-   * Does not run by itself.
+   * The schedule is paused.
    *
    * @generated from enum value: STATE_PAUSED = 3;
    */
   PAUSED: 3,
 
   /**
-   * The last run failed; it goes on by schedule.
+   * The last run failed. The schedule continues.
    *
    * @generated from enum value: STATE_FAILED = 4;
    */
@@ -328,105 +329,105 @@ export const Sync_StateSchema: GenEnum<Sync_State> = /*@__PURE__*/
  */
 export type Run = Message<"latchkey.v1.Run"> & {
   /**
-   * Its id.
+   * ID of the run.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The script.
+   * Name of the script.
    *
    * @generated from field: string script = 2;
    */
   script: string;
 
   /**
-   * Its kind.
+   * Kind of the script.
    *
    * @generated from field: latchkey.v1.Script.Kind kind = 3;
    */
   kind: Script_Kind;
 
   /**
-   * The version that ran.
+   * Hash of the version that ran.
    *
    * @generated from field: string version = 4;
    */
   version: string;
 
   /**
-   * The connection it ran on.
+   * Connection that the script ran on.
    *
    * @generated from field: latchkey.v1.ConnectionRef connection = 5;
    */
   connection?: ConnectionRef | undefined;
 
   /**
-   * Why it ran: `schedule`, `trigger`, `webhook`, `event`, `catch_up`, `retry`.
+   * Reason for the run: `schedule`, `trigger`, `webhook`, `event`, `catch_up` or `retry`.
    *
    * @generated from field: string cause = 6;
    */
   cause: string;
 
   /**
-   * Where it stands.
+   * State of the run.
    *
    * @generated from field: latchkey.v1.Run.State state = 7;
    */
   state: Run_State;
 
   /**
-   * Why it failed.
+   * Reason of the failure. Absent if the run did not fail.
    *
    * @generated from field: latchkey.v1.Problem problem = 8;
    */
   problem?: Problem | undefined;
 
   /**
-   * The log that says what happened.
+   * ID of the log with the details.
    *
    * @generated from field: string log_id = 9;
    */
   logId: string;
 
   /**
-   * Saved, updated and deleted records, by model.
+   * Numbers of saved, updated and deleted records, by model.
    *
    * @generated from field: map<string, latchkey.v1.RecordCounts> counts = 10;
    */
   counts: { [key: string]: RecordCounts };
 
   /**
-   * When it was due.
+   * Time when the run was due.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 11;
    */
   dueAt?: Timestamp | undefined;
 
   /**
-   * When it began.
+   * Start time.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 12;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * How long it took.
+   * Duration.
    *
    * @generated from field: google.protobuf.Duration duration = 13;
    */
   duration?: Duration | undefined;
 
   /**
-   * The output of an action; of a run that failed, the payload of what it threw.
+   * Output of an action. For a failed run, the payload of the error that the script threw.
    *
    * @generated from field: google.protobuf.Value output = 14;
    */
   output?: Value | undefined;
 
   /**
-   * How the script failed, in the words of the JSON routes. Only where one run is asked for.
+   * Error of the script, as in the JSON API. Only returned for a single run.
    *
    * @generated from field: latchkey.v1.ScriptError error = 15;
    */
@@ -447,49 +448,49 @@ export const RunSchema: GenMessage<Run> = /*@__PURE__*/
  */
 export const Run_State = {
   /**
-   * Not a state.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Waits.
+   * The run waits to start.
    *
    * @generated from enum value: STATE_QUEUED = 1;
    */
   QUEUED: 1,
 
   /**
-   * Runs.
+   * The run is in progress.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
   RUNNING: 2,
 
   /**
-   * Ended well.
+   * The run succeeded.
    *
    * @generated from enum value: STATE_SUCCEEDED = 3;
    */
   SUCCEEDED: 3,
 
   /**
-   * Ended badly.
+   * The run failed.
    *
    * @generated from enum value: STATE_FAILED = 4;
    */
   FAILED: 4,
 
   /**
-   * Was ended.
+   * The run was cancelled.
    *
    * @generated from enum value: STATE_CANCELLED = 5;
    */
   CANCELLED: 5,
 
   /**
-   * The process ended under it; it is run once more.
+   * The process ended during the run. It runs once more.
    *
    * @generated from enum value: STATE_INTERRUPTED = 6;
    */
@@ -510,43 +511,43 @@ export const Run_StateSchema: GenEnum<Run_State> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_sync, 3, 0);
 
 /**
- * ScriptError says how a script failed. It is a detail of the error `script_failed`, and part of a run.
+ * ScriptError describes why a script failed. It is a detail of the error `script_failed`, and part of a run.
  *
  * @generated from message latchkey.v1.ScriptError
  */
 export type ScriptError = Message<"latchkey.v1.ScriptError"> & {
   /**
-   * `action_script_runtime_error`: it threw an ActionError. `script_http_error`: the provider refused a request, and
-   * the script did not catch it. `script_network_error`: the provider did not answer. `invalid_action_output`: not what
-   * its schema says. `action_script_failure`: anything else.
+   * `action_script_runtime_error`: the script threw an ActionError. `script_http_error`: the provider refused a
+   * request, and the script did not catch the error. `script_network_error`: the provider did not respond.
+   * `invalid_action_output`: the output does not match its schema. `action_script_failure`: any other error.
    *
    * @generated from field: string code = 1;
    */
   code: string;
 
   /**
-   * The payload of the ActionError, the provider's body, or what is wrong with the output.
+   * Payload of the ActionError, body of the provider's response, or what is wrong with the output.
    *
    * @generated from field: google.protobuf.Value payload = 2;
    */
   payload?: Value | undefined;
 
   /**
-   * The provider's response, where that was the reason.
+   * Response of the provider, if it caused the error.
    *
    * @generated from field: latchkey.v1.ScriptError.UpstreamResponse upstream_response = 3;
    */
   upstreamResponse?: ScriptError_UpstreamResponse | undefined;
 
   /**
-   * Payload and body are too large for an error's details: GetRun returns them.
+   * True if payload and body are too large for the details of an error. GetRun returns them.
    *
    * @generated from field: bool payload_omitted = 4;
    */
   payloadOmitted: boolean;
 
   /**
-   * The run that failed.
+   * ID of the failed run.
    *
    * @generated from field: string run_id = 5;
    */
@@ -561,27 +562,27 @@ export const ScriptErrorSchema: GenMessage<ScriptError> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_sync, 4);
 
 /**
- * UpstreamResponse is what the provider answered.
+ * UpstreamResponse is a response of the provider.
  *
  * @generated from message latchkey.v1.ScriptError.UpstreamResponse
  */
 export type ScriptError_UpstreamResponse = Message<"latchkey.v1.ScriptError.UpstreamResponse"> & {
   /**
-   * Its status.
+   * HTTP status.
    *
    * @generated from field: uint32 status = 1;
    */
   status: number;
 
   /**
-   * Those of its headers that say what the body is and when to try again.
+   * Headers that describe the body and when to retry.
    *
    * @generated from field: map<string, string> headers = 2;
    */
   headers: { [key: string]: string };
 
   /**
-   * Its body: JSON where it is JSON, or else text; at most 16 KiB.
+   * Body, at most 16 KiB: parsed if it is JSON, otherwise text.
    *
    * @generated from field: google.protobuf.Value body = 3;
    */
@@ -596,27 +597,27 @@ export const ScriptError_UpstreamResponseSchema: GenMessage<ScriptError_Upstream
   messageDesc(file_latchkey_v1_sync, 4, 0);
 
 /**
- * RecordCounts counts what a run did to records.
+ * RecordCounts counts the changes of a run to records.
  *
  * @generated from message latchkey.v1.RecordCounts
  */
 export type RecordCounts = Message<"latchkey.v1.RecordCounts"> & {
   /**
-   * New ones.
+   * Number of new records.
    *
    * @generated from field: uint64 added = 1;
    */
   added: bigint;
 
   /**
-   * Changed ones.
+   * Number of changed records.
    *
    * @generated from field: uint64 updated = 2;
    */
   updated: bigint;
 
   /**
-   * Deleted ones.
+   * Number of deleted records.
    *
    * @generated from field: uint64 deleted = 3;
    */
@@ -631,20 +632,20 @@ export const RecordCountsSchema: GenMessage<RecordCounts> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_sync, 5);
 
 /**
- * Record is one thing that a sync saved.
+ * Record is an object that a sync saved.
  *
  * @generated from message latchkey.v1.Record
  */
 export type Record = Message<"latchkey.v1.Record"> & {
   /**
-   * Its id in the model.
+   * ID of the record in the model.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What was saved; empty once pruned.
+   * Data of the record. Empty after pruning.
    *
    * @generated from field: google.protobuf.Struct data = 2;
    */
@@ -658,35 +659,35 @@ export type Record = Message<"latchkey.v1.Record"> & {
   lastAction: string;
 
   /**
-   * When it was first saved.
+   * Time when the record was first saved.
    *
    * @generated from field: google.protobuf.Timestamp first_seen_at = 4;
    */
   firstSeenAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp last_modified_at = 5;
    */
   lastModifiedAt?: Timestamp | undefined;
 
   /**
-   * When it was deleted.
+   * Time of the deletion. Absent if the record is not deleted.
    *
    * @generated from field: google.protobuf.Timestamp deleted_at = 6;
    */
   deletedAt?: Timestamp | undefined;
 
   /**
-   * When it was pruned.
+   * Time of the pruning. Absent if the record is not pruned.
    *
    * @generated from field: google.protobuf.Timestamp pruned_at = 7;
    */
   prunedAt?: Timestamp | undefined;
 
   /**
-   * List from here to go on after it.
+   * Cursor of the record. Pass it as `page_token` to list the records after it.
    *
    * @generated from field: string cursor = 8;
    */
@@ -707,7 +708,7 @@ export const RecordSchema: GenMessage<Record> = /*@__PURE__*/
  */
 export type ListScriptsRequest = Message<"latchkey.v1.ListScriptsRequest"> & {
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 1;
    */
@@ -728,7 +729,7 @@ export const ListScriptsRequestSchema: GenMessage<ListScriptsRequest> = /*@__PUR
  */
 export type ListScriptsResponse = Message<"latchkey.v1.ListScriptsResponse"> & {
   /**
-   * By integration, kind and name.
+   * The scripts, ordered by integration, kind and name.
    *
    * @generated from field: repeated latchkey.v1.Script scripts = 1;
    */
@@ -749,42 +750,42 @@ export const ListScriptsResponseSchema: GenMessage<ListScriptsResponse> = /*@__P
  */
 export type ListSyncsRequest = Message<"latchkey.v1.ListSyncsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only those of this connection.
+   * Only results of this connection. Empty means all.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only these.
+   * Only results with these names. Empty means all.
    *
    * @generated from field: repeated string names = 4;
    */
   names: string[];
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 5;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 6;
    */
@@ -805,14 +806,14 @@ export const ListSyncsRequestSchema: GenMessage<ListSyncsRequest> = /*@__PURE__*
  */
 export type ListSyncsResponse = Message<"latchkey.v1.ListSyncsResponse"> & {
   /**
-   * By connection and name.
+   * The syncs, ordered by connection and name.
    *
    * @generated from field: repeated latchkey.v1.Sync syncs = 1;
    */
   syncs: Sync[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -827,41 +828,41 @@ export const ListSyncsResponseSchema: GenMessage<ListSyncsResponse> = /*@__PURE_
   messageDesc(file_latchkey_v1_sync, 10);
 
 /**
- * TriggerSyncRequest says what to run.
+ * TriggerSyncRequest names the syncs to run.
  *
  * @generated from message latchkey.v1.TriggerSyncRequest
  */
 export type TriggerSyncRequest = Message<"latchkey.v1.TriggerSyncRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only for this connection.
+   * Only for this connection. Empty means all connections of the integration.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only these, as `name` or `name::variant`; none: all.
+   * Names of the syncs, as `name` or `name::variant`. Empty means all.
    *
    * @generated from field: repeated string names = 4;
    */
   names: string[];
 
   /**
-   * How.
+   * Mode of the run.
    *
    * @generated from field: latchkey.v1.TriggerSyncRequest.Mode mode = 5;
    */
@@ -882,28 +883,28 @@ export const TriggerSyncRequestSchema: GenMessage<TriggerSyncRequest> = /*@__PUR
  */
 export const TriggerSyncRequest_Mode = {
   /**
-   * As INCREMENTAL.
+   * Same as INCREMENTAL.
    *
    * @generated from enum value: MODE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * From the checkpoint.
+   * Continue from the checkpoint.
    *
    * @generated from enum value: MODE_INCREMENTAL = 1;
    */
   INCREMENTAL: 1,
 
   /**
-   * From the beginning.
+   * Start from the beginning.
    *
    * @generated from enum value: MODE_FULL_REFRESH = 2;
    */
   FULL_REFRESH: 2,
 
   /**
-   * From the beginning, with all records dropped.
+   * Delete all records and start from the beginning.
    *
    * @generated from enum value: MODE_FULL_REFRESH_AND_CLEAR_CACHE = 3;
    */
@@ -924,13 +925,13 @@ export const TriggerSyncRequest_ModeSchema: GenEnum<TriggerSyncRequest_Mode> = /
   enumDesc(file_latchkey_v1_sync, 11, 0);
 
 /**
- * TriggerSyncResponse names the runs.
+ * TriggerSyncResponse holds the IDs of the runs.
  *
  * @generated from message latchkey.v1.TriggerSyncResponse
  */
 export type TriggerSyncResponse = Message<"latchkey.v1.TriggerSyncResponse"> & {
   /**
-   * One for each sync that was triggered.
+   * IDs of the runs, one for each triggered sync.
    *
    * @generated from field: repeated string run_ids = 1;
    */
@@ -951,14 +952,14 @@ export const TriggerSyncResponseSchema: GenMessage<TriggerSyncResponse> = /*@__P
  */
 export type StartSyncRequest = Message<"latchkey.v1.StartSyncRequest"> & {
   /**
-   * What names it.
+   * Connection, name and variant of the sync.
    *
    * @generated from field: latchkey.v1.SyncRef ref = 1;
    */
   ref?: SyncRef | undefined;
 
   /**
-   * Refused as `conflict` when the sync is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the sync is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -979,7 +980,7 @@ export const StartSyncRequestSchema: GenMessage<StartSyncRequest> = /*@__PURE__*
  */
 export type StartSyncResponse = Message<"latchkey.v1.StartSyncResponse"> & {
   /**
-   * As it stands now.
+   * The sync after the change.
    *
    * @generated from field: latchkey.v1.Sync sync = 1;
    */
@@ -1000,14 +1001,14 @@ export const StartSyncResponseSchema: GenMessage<StartSyncResponse> = /*@__PURE_
  */
 export type PauseSyncRequest = Message<"latchkey.v1.PauseSyncRequest"> & {
   /**
-   * What names it.
+   * Connection, name and variant of the sync.
    *
    * @generated from field: latchkey.v1.SyncRef ref = 1;
    */
   ref?: SyncRef | undefined;
 
   /**
-   * Refused as `conflict` when the sync is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the sync is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 2;
    */
@@ -1028,7 +1029,7 @@ export const PauseSyncRequestSchema: GenMessage<PauseSyncRequest> = /*@__PURE__*
  */
 export type PauseSyncResponse = Message<"latchkey.v1.PauseSyncResponse"> & {
   /**
-   * As it stands now.
+   * The sync after the change.
    *
    * @generated from field: latchkey.v1.Sync sync = 1;
    */
@@ -1043,27 +1044,27 @@ export const PauseSyncResponseSchema: GenMessage<PauseSyncResponse> = /*@__PURE_
   messageDesc(file_latchkey_v1_sync, 16);
 
 /**
- * SetSyncFrequencyRequest gives a sync its frequency.
+ * SetSyncFrequencyRequest sets the frequency of a sync.
  *
  * @generated from message latchkey.v1.SetSyncFrequencyRequest
  */
 export type SetSyncFrequencyRequest = Message<"latchkey.v1.SetSyncFrequencyRequest"> & {
   /**
-   * What names it.
+   * Connection, name and variant of the sync.
    *
    * @generated from field: latchkey.v1.SyncRef ref = 1;
    */
   ref?: SyncRef | undefined;
 
   /**
-   * Such as `every 5 minutes`; empty: its script's.
+   * Frequency, such as `every 5 minutes`. Empty means the frequency of the script.
    *
    * @generated from field: string frequency = 2;
    */
   frequency: string;
 
   /**
-   * Refused as `conflict` when the sync is not at this revision; 0: whatever it is at.
+   * Fails with `conflict` unless the sync is at this revision. 0 turns the check off.
    *
    * @generated from field: uint64 expected_revision = 3;
    */
@@ -1084,7 +1085,7 @@ export const SetSyncFrequencyRequestSchema: GenMessage<SetSyncFrequencyRequest> 
  */
 export type SetSyncFrequencyResponse = Message<"latchkey.v1.SetSyncFrequencyResponse"> & {
   /**
-   * As it stands now.
+   * The sync after the change.
    *
    * @generated from field: latchkey.v1.Sync sync = 1;
    */
@@ -1105,49 +1106,49 @@ export const SetSyncFrequencyResponseSchema: GenMessage<SetSyncFrequencyResponse
  */
 export type ListRunsRequest = Message<"latchkey.v1.ListRunsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only those of this connection of that integration.
+   * Only results of this connection of the integration. Empty means all.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only those of this script.
+   * Only results of this script. Empty means all.
    *
    * @generated from field: string script = 4;
    */
   script: string;
 
   /**
-   * Only those in one of these states.
+   * Only results in one of these states. Empty means all.
    *
    * @generated from field: repeated latchkey.v1.Run.State states = 5;
    */
   states: Run_State[];
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 6;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 7;
    */
@@ -1168,14 +1169,14 @@ export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
  */
 export type ListRunsResponse = Message<"latchkey.v1.ListRunsResponse"> & {
   /**
-   * The newest first.
+   * The runs, newest first.
    *
    * @generated from field: repeated latchkey.v1.Run runs = 1;
    */
   runs: Run[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -1196,14 +1197,14 @@ export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*
  */
 export type GetRunRequest = Message<"latchkey.v1.GetRunRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the run.
    *
    * @generated from field: string id = 2;
    */
@@ -1224,7 +1225,7 @@ export const GetRunRequestSchema: GenMessage<GetRunRequest> = /*@__PURE__*/
  */
 export type GetRunResponse = Message<"latchkey.v1.GetRunResponse"> & {
   /**
-   * As it stands.
+   * The run.
    *
    * @generated from field: latchkey.v1.Run run = 1;
    */
@@ -1239,20 +1240,20 @@ export const GetRunResponseSchema: GenMessage<GetRunResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_sync, 22);
 
 /**
- * CancelRunRequest names the run to end.
+ * CancelRunRequest names the run to cancel.
  *
  * @generated from message latchkey.v1.CancelRunRequest
  */
 export type CancelRunRequest = Message<"latchkey.v1.CancelRunRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the run.
    *
    * @generated from field: string id = 2;
    */
@@ -1273,7 +1274,7 @@ export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*
  */
 export type CancelRunResponse = Message<"latchkey.v1.CancelRunResponse"> & {
   /**
-   * As it stands now.
+   * The run after the change.
    *
    * @generated from field: latchkey.v1.Run run = 1;
    */
@@ -1288,7 +1289,7 @@ export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE_
   messageDesc(file_latchkey_v1_sync, 24);
 
 /**
- * RunActionRequest says which action to run.
+ * RunActionRequest names the action to run.
  *
  * @generated from message latchkey.v1.RunActionRequest
  */
@@ -1301,21 +1302,21 @@ export type RunActionRequest = Message<"latchkey.v1.RunActionRequest"> & {
   connection?: ConnectionRef | undefined;
 
   /**
-   * The name of the script.
+   * Name of the script.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What it is given.
+   * Input of the action.
    *
    * @generated from field: google.protobuf.Value input = 3;
    */
   input?: Value | undefined;
 
   /**
-   * Return at once.
+   * Return at once, without waiting for the output.
    *
    * @generated from field: bool async = 4;
    */
@@ -1336,7 +1337,7 @@ export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*
  */
 export type RunActionResponse = Message<"latchkey.v1.RunActionResponse"> & {
   /**
-   * With its output once it has ended.
+   * The run, with its output if it has ended.
    *
    * @generated from field: latchkey.v1.Run run = 1;
    */
@@ -1351,7 +1352,7 @@ export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE_
   messageDesc(file_latchkey_v1_sync, 26);
 
 /**
- * TestScriptRequest says which script to run.
+ * TestScriptRequest names the script to run.
  *
  * @generated from message latchkey.v1.TestScriptRequest
  */
@@ -1364,28 +1365,28 @@ export type TestScriptRequest = Message<"latchkey.v1.TestScriptRequest"> & {
   connection?: ConnectionRef | undefined;
 
   /**
-   * The name of the script.
+   * Name of the script.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * Its kind; unspecified: whichever there is of that name, if there is one only.
+   * Kind of the script. Required if several scripts have this name.
    *
    * @generated from field: latchkey.v1.Script.Kind kind = 3;
    */
   kind: Script_Kind;
 
   /**
-   * What it is given: an action's input, or the notification that a sync is to hear of.
+   * Input of an action, or the webhook for a sync.
    *
    * @generated from field: google.protobuf.Value input = 4;
    */
   input?: Value | undefined;
 
   /**
-   * Of a sync: what it does on a notification, instead of its whole run.
+   * Run the webhook handler of a sync instead of the sync.
    *
    * @generated from field: bool on_webhook = 5;
    */
@@ -1400,48 +1401,48 @@ export const TestScriptRequestSchema: GenMessage<TestScriptRequest> = /*@__PURE_
   messageDesc(file_latchkey_v1_sync, 27);
 
 /**
- * TestScriptResponse tells what came of it.
+ * TestScriptResponse is the result of a test.
  *
  * @generated from message latchkey.v1.TestScriptResponse
  */
 export type TestScriptResponse = Message<"latchkey.v1.TestScriptResponse"> & {
   /**
-   * The run, which is not stored.
+   * The run. It is not stored.
    *
    * @generated from field: latchkey.v1.Run run = 1;
    */
   run?: Run | undefined;
 
   /**
-   * What it said, and what it would have changed.
+   * Log lines of the script, and changes that it would have made.
    *
    * @generated from field: repeated latchkey.v1.LogLine lines = 2;
    */
   lines: LogLine[];
 
   /**
-   * The records that a sync would have written, by model and action.
+   * Records that a sync would have written, by model and action.
    *
    * @generated from field: repeated latchkey.v1.TestScriptResponse.RecordChange record_changes = 3;
    */
   recordChanges: TestScriptResponse_RecordChange[];
 
   /**
-   * The checkpoint that the run began with: the one that the sync has. Absent: there is none.
+   * Checkpoint of the sync at the start of the run. Absent if there is none.
    *
    * @generated from field: google.protobuf.Struct checkpoint = 4;
    */
   checkpoint?: JsonObject | undefined;
 
   /**
-   * The checkpoint that it would have saved last.
+   * Checkpoint that would have been saved last.
    *
    * @generated from field: google.protobuf.Struct saved_checkpoint = 5;
    */
   savedCheckpoint?: JsonObject | undefined;
 
   /**
-   * It would have cleared the checkpoint.
+   * True if the checkpoint would have been cleared.
    *
    * @generated from field: bool checkpoint_cleared = 6;
    */
@@ -1462,7 +1463,7 @@ export const TestScriptResponseSchema: GenMessage<TestScriptResponse> = /*@__PUR
  */
 export type TestScriptResponse_RecordChange = Message<"latchkey.v1.TestScriptResponse.RecordChange"> & {
   /**
-   * The model.
+   * Name of the model.
    *
    * @generated from field: string model = 1;
    */
@@ -1476,14 +1477,14 @@ export type TestScriptResponse_RecordChange = Message<"latchkey.v1.TestScriptRes
   action: string;
 
   /**
-   * How many records.
+   * Number of records.
    *
    * @generated from field: uint64 count = 3;
    */
   count: bigint;
 
   /**
-   * The first 100 of them. Of one that is larger than 4 KiB its id is shown, and its size as `_too_large_to_show`.
+   * The first 100 records. A record of more than 4 KiB is shown by its ID, and its size as `_too_large_to_show`.
    *
    * @generated from field: repeated google.protobuf.Struct records = 4;
    */
@@ -1511,49 +1512,49 @@ export type ListRecordsRequest = Message<"latchkey.v1.ListRecordsRequest"> & {
   connection?: ConnectionRef | undefined;
 
   /**
-   * The model.
+   * Name of the model.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * Its variant; empty: `base`.
+   * Variant of the sync. Empty means `base`.
    *
    * @generated from field: string variant = 3;
    */
   variant: string;
 
   /**
-   * Only those that changed after this.
+   * Only records that changed after this time.
    *
    * @generated from field: google.protobuf.Timestamp modified_after = 4;
    */
   modifiedAfter?: Timestamp | undefined;
 
   /**
-   * Only those whose last action is one of these.
+   * Only records whose last action is one of these: `ADDED`, `UPDATED`, `DELETED`. Empty means all.
    *
    * @generated from field: repeated string actions = 5;
    */
   actions: string[];
 
   /**
-   * Only these.
+   * Only records with these IDs. Empty means all.
    *
    * @generated from field: repeated string ids = 6;
    */
   ids: string[];
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 10,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 7;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, or a record's cursor.
+   * `next_page_token` of the previous page, or the cursor of a record. Empty for the first page.
    *
    * @generated from field: string page_token = 8;
    */
@@ -1574,14 +1575,14 @@ export const ListRecordsRequestSchema: GenMessage<ListRecordsRequest> = /*@__PUR
  */
 export type ListRecordsResponse = Message<"latchkey.v1.ListRecordsResponse"> & {
   /**
-   * In the order of their changes.
+   * The records, in the order of their changes.
    *
    * @generated from field: repeated latchkey.v1.Record records = 1;
    */
   records: Record[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -1596,7 +1597,7 @@ export const ListRecordsResponseSchema: GenMessage<ListRecordsResponse> = /*@__P
   messageDesc(file_latchkey_v1_sync, 30);
 
 /**
- * PruneRecordsRequest says which records to empty.
+ * PruneRecordsRequest names the records to prune.
  *
  * @generated from message latchkey.v1.PruneRecordsRequest
  */
@@ -1609,28 +1610,28 @@ export type PruneRecordsRequest = Message<"latchkey.v1.PruneRecordsRequest"> & {
   connection?: ConnectionRef | undefined;
 
   /**
-   * The model.
+   * Name of the model.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * Its variant; empty: `base`.
+   * Variant of the sync. Empty means `base`.
    *
    * @generated from field: string variant = 3;
    */
   variant: string;
 
   /**
-   * Up to and with the record of this cursor.
+   * Cursor of the last record to prune.
    *
    * @generated from field: string until_cursor = 4;
    */
   untilCursor: string;
 
   /**
-   * At most this many in one call; 0: 1,000.
+   * Maximum number of records to prune in one call. 0 means 1,000.
    *
    * @generated from field: int32 limit = 5;
    */
@@ -1645,20 +1646,20 @@ export const PruneRecordsRequestSchema: GenMessage<PruneRecordsRequest> = /*@__P
   messageDesc(file_latchkey_v1_sync, 31);
 
 /**
- * PruneRecordsResponse says how many were emptied.
+ * PruneRecordsResponse is the result of a pruning.
  *
  * @generated from message latchkey.v1.PruneRecordsResponse
  */
 export type PruneRecordsResponse = Message<"latchkey.v1.PruneRecordsResponse"> & {
   /**
-   * Emptied.
+   * Number of pruned records.
    *
    * @generated from field: uint64 count = 1;
    */
   count: bigint;
 
   /**
-   * There are more.
+   * True if there are more records to prune.
    *
    * @generated from field: bool has_more = 2;
    */
@@ -1673,13 +1674,13 @@ export const PruneRecordsResponseSchema: GenMessage<PruneRecordsResponse> = /*@_
   messageDesc(file_latchkey_v1_sync, 32);
 
 /**
- * SyncService runs the customer's scripts on connections and shows what they did.
+ * SyncService runs your scripts on connections and shows their results.
  *
  * @generated from service latchkey.v1.SyncService
  */
 export const SyncService: GenService<{
   /**
-   * ListScripts returns the scripts that were found, good or not.
+   * ListScripts returns all scripts, including broken ones.
    *
    * @generated from rpc latchkey.v1.SyncService.ListScripts
    */
@@ -1689,7 +1690,7 @@ export const SyncService: GenService<{
     output: typeof ListScriptsResponseSchema;
   },
   /**
-   * ListSyncs returns the syncs of a connection, and how each stands.
+   * ListSyncs returns the syncs of a connection or integration, with their state.
    *
    * @generated from rpc latchkey.v1.SyncService.ListSyncs
    */
@@ -1699,7 +1700,7 @@ export const SyncService: GenService<{
     output: typeof ListSyncsResponseSchema;
   },
   /**
-   * TriggerSync runs syncs now. One that runs already runs once more after it, and no more than once.
+   * TriggerSync runs syncs now. A sync that is running runs once more afterwards, and not more than once.
    *
    * @generated from rpc latchkey.v1.SyncService.TriggerSync
    */
@@ -1709,7 +1710,7 @@ export const SyncService: GenService<{
     output: typeof TriggerSyncResponseSchema;
   },
   /**
-   * StartSync lets the schedule of a sync begin again.
+   * StartSync resumes the schedule of a sync.
    *
    * @generated from rpc latchkey.v1.SyncService.StartSync
    */
@@ -1719,7 +1720,7 @@ export const SyncService: GenService<{
     output: typeof StartSyncResponseSchema;
   },
   /**
-   * PauseSync stops the schedule of a sync.
+   * PauseSync pauses the schedule of a sync.
    *
    * @generated from rpc latchkey.v1.SyncService.PauseSync
    */
@@ -1729,7 +1730,7 @@ export const SyncService: GenService<{
     output: typeof PauseSyncResponseSchema;
   },
   /**
-   * SetSyncFrequency gives a connection's sync a frequency of its own, or its script's again.
+   * SetSyncFrequency sets the frequency of a connection's sync, or resets it to that of its script.
    *
    * @generated from rpc latchkey.v1.SyncService.SetSyncFrequency
    */
@@ -1739,7 +1740,7 @@ export const SyncService: GenService<{
     output: typeof SetSyncFrequencyResponseSchema;
   },
   /**
-   * ListRuns returns a page of runs, the newest first.
+   * ListRuns returns a page of runs, newest first.
    *
    * @generated from rpc latchkey.v1.SyncService.ListRuns
    */
@@ -1749,7 +1750,7 @@ export const SyncService: GenService<{
     output: typeof ListRunsResponseSchema;
   },
   /**
-   * GetRun returns one run.
+   * GetRun returns a run.
    *
    * @generated from rpc latchkey.v1.SyncService.GetRun
    */
@@ -1759,7 +1760,7 @@ export const SyncService: GenService<{
     output: typeof GetRunResponseSchema;
   },
   /**
-   * CancelRun ends a run.
+   * CancelRun cancels a queued or running run.
    *
    * @generated from rpc latchkey.v1.SyncService.CancelRun
    */
@@ -1769,7 +1770,7 @@ export const SyncService: GenService<{
     output: typeof CancelRunResponseSchema;
   },
   /**
-   * RunAction runs an action and returns its output, or the run when it is not waited for.
+   * RunAction runs an action and returns its output. With `async`, it returns the queued run.
    *
    * @generated from rpc latchkey.v1.SyncService.RunAction
    */
@@ -1779,8 +1780,8 @@ export const SyncService: GenService<{
     output: typeof RunActionResponseSchema;
   },
   /**
-   * TestScript runs a script once and returns what came of it. Nothing of ours is changed: what would be saved,
-   * noted or triggered is told. What it asks of the provider, it asks.
+   * TestScript runs a script once and returns the result. Nothing is stored: records, logs and triggers are only
+   * reported. Requests to the provider are sent.
    *
    * @generated from rpc latchkey.v1.SyncService.TestScript
    */
@@ -1790,7 +1791,7 @@ export const SyncService: GenService<{
     output: typeof TestScriptResponseSchema;
   },
   /**
-   * ListRecords returns a page of what syncs saved for a connection, in the order of their changes.
+   * ListRecords returns a page of the records that syncs saved for a connection, in the order of their changes.
    *
    * @generated from rpc latchkey.v1.SyncService.ListRecords
    */
@@ -1800,7 +1801,7 @@ export const SyncService: GenService<{
     output: typeof ListRecordsResponseSchema;
   },
   /**
-   * PruneRecords empties records up to a cursor, keeping that they were there.
+   * PruneRecords deletes the data of records up to a cursor, and keeps that the records existed.
    *
    * @generated from rpc latchkey.v1.SyncService.PruneRecords
    */

@@ -13,26 +13,26 @@ export const file_latchkey_v1_watch: GenFile = /*@__PURE__*/
   fileDesc("ChdsYXRjaGtleS92MS93YXRjaC5wcm90bxILbGF0Y2hrZXkudjEivwEKC1dhdGNoTWFya2VyEisKBGtpbmQYASABKA4yHS5sYXRjaGtleS52MS5XYXRjaE1hcmtlci5LaW5kEhAKCHJldmlzaW9uGAIgASgEInEKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhcKE0tJTkRfU05BUFNIT1RfQkVHSU4QARIVChFLSU5EX1NOQVBTSE9UX0VORBACEhAKDEtJTkRfUkVTVU1FRBADEhEKDUtJTkRfUFJPR1JFU1MQBGIGcHJvdG8z");
 
 /**
- * WatchMarker structures a watch stream. Every stream begins with one.
+ * WatchMarker marks a position in a watch stream. Every stream begins with a marker.
  *
- * A watcher that has nothing, or asks to resume from a revision whose history is gone, is sent
- * SNAPSHOT_BEGIN, every object there is, SNAPSHOT_END, and from then on the changes in their order.
- * One that resumes in time is sent RESUMED and then only the changes it missed.
+ * Without a revision to resume from, or if its history is gone, the stream sends SNAPSHOT_BEGIN, all objects,
+ * SNAPSHOT_END, and then each change in order. When it can resume, it sends RESUMED and then only the missed
+ * changes.
  *
  * @generated from message latchkey.v1.WatchMarker
  */
 export type WatchMarker = Message<"latchkey.v1.WatchMarker"> & {
   /**
-   * What the marker says.
+   * Kind of the marker.
    *
    * @generated from field: latchkey.v1.WatchMarker.Kind kind = 1;
    */
   kind: WatchMarker_Kind;
 
   /**
-   * The stream shows the state as of this revision. To resume, give as `from_revision` the newest one
-   * you saw after SNAPSHOT_END or RESUMED, on a marker or on an event: within a snapshot there is
-   * nothing yet to resume from. A commit of several changes may then be repeated.
+   * Store revision that the stream has reached. To resume, pass the newest revision seen after SNAPSHOT_END or
+   * RESUMED, of a marker or an event, as `from_revision`. Within a snapshot there is no revision to resume from. A
+   * commit with several changes may be repeated.
    *
    * @generated from field: uint64 revision = 2;
    */
@@ -53,35 +53,35 @@ export const WatchMarkerSchema: GenMessage<WatchMarker> = /*@__PURE__*/
  */
 export const WatchMarker_Kind = {
   /**
-   * Not a kind.
+   * Default value. Not used.
    *
    * @generated from enum value: KIND_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Forget what you hold: everything there is follows.
+   * All objects follow. Discard the objects that you have.
    *
    * @generated from enum value: KIND_SNAPSHOT_BEGIN = 1;
    */
   SNAPSHOT_BEGIN: 1,
 
   /**
-   * You hold everything there was at `revision`.
+   * The snapshot is complete: you have all objects as of `revision`.
    *
    * @generated from enum value: KIND_SNAPSHOT_END = 2;
    */
   SNAPSHOT_END: 2,
 
   /**
-   * What you hold is still good; the changes since follow.
+   * Your objects are still valid. The missed changes follow.
    *
    * @generated from enum value: KIND_RESUMED = 3;
    */
   RESUMED: 3,
 
   /**
-   * Nothing changed for a while; `revision` has moved on all the same.
+   * No changes for a while. `revision` has advanced.
    *
    * @generated from enum value: KIND_PROGRESS = 4;
    */

@@ -21,20 +21,20 @@ export const file_latchkey_v1_webhook: GenFile = /*@__PURE__*/
   fileDesc("ChlsYXRjaGtleS92MS93ZWJob29rLnByb3RvEgtsYXRjaGtleS52MSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoDCKkAgoMTm90aWZpY2F0aW9uEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhAKCHByb3ZpZGVyGAQgASgJEhIKCm1lc3NhZ2VfaWQYBSABKAkSJAoHaGVhZGVycxgGIAMoCzITLmxhdGNoa2V5LnYxLkhlYWRlchIMCgRib2R5GAcgASgMEhQKDG1hdGNoZWRfcnVsZRgIIAEoBRIrCgdtYXRjaGVzGAkgAygLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIvCgtyZWNlaXZlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCyABKAQipAQKB0ZvcndhcmQSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIMCgR0eXBlGAUgASgJEhcKD25vdGlmaWNhdGlvbl9pZBgGIAEoCRITCgtkZXN0aW5hdGlvbhgHIAEoCRIMCgRib2R5GAggASgMEikKBXN0YXRlGAkgASgOMhoubGF0Y2hrZXkudjEuRm9yd2FyZC5TdGF0ZRIUCgxzdGF0ZV9yZWFzb24YCiABKAkSFQoNYXR0ZW1wdF9jb3VudBgLIAEoDRIzCg9uZXh0X2F0dGVtcHRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGA8gASgEIoIBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhEKDVNUQVRFX1BFTkRJTkcQARITCg9TVEFURV9ERUxJVkVSRUQQAhIOCgpTVEFURV9ERUFEEAMSGAoUU1RBVEVfTk9fREVTVElOQVRJT04QBBIQCgxTVEFURV9QQVVTRUQQBSKlAQoHQXR0ZW1wdBIOCgZudW1iZXIYASABKA0SLgoKc3RhcnRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGc3RhdHVzGAQgASgFEg0KBWVycm9yGAUgASgJEg4KBmFuc3dlchgGIAEoDCK0AQoLRGVzdGluYXRpb24SCwoDdXJsGAEgASgJEg4KBnBhdXNlZBgCIAEoCBIVCg1wYXVzZWRfcmVhc29uGAMgASgJEg8KB3BlbmRpbmcYBCABKAQSKQoGb2xkZXN0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEWxhc3RfZGVsaXZlcmVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKAAgoYTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEQoJdW5tYXRjaGVkGAQgASgIEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoJcGFnZV9zaXplGAcgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YCCABKAkiZgoZTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZRIwCg1ub3RpZmljYXRpb25zGAEgAygLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJLChZHZXROb3RpZmljYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKAmlkGAIgASgJQge6SARyAhABInIKF0dldE5vdGlmaWNhdGlvblJlc3BvbnNlEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbhImCghmb3J3YXJkcxgCIAMoCzIULmxhdGNoa2V5LnYxLkZvcndhcmQiTgoZV2F0Y2hOb3RpZmljYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCSKBAQoaV2F0Y2hOb3RpZmljYXRpb25zUmVzcG9uc2USMQoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uSAASJwoHZm9yd2FyZBgCIAEoCzIULmxhdGNoa2V5LnYxLkZvcndhcmRIAEIHCgVldmVudCLSAQoNRm9yd2FyZEZpbHRlchITCgtpbnRlZ3JhdGlvbhgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJEioKBnN0YXRlcxgDIAMoDjIaLmxhdGNoa2V5LnYxLkZvcndhcmQuU3RhdGUSEwoLZGVzdGluYXRpb24YBCABKAkSKQoFc2luY2UYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKSAQoTTGlzdEZvcndhcmRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIqCgZmaWx0ZXIYAiABKAsyGi5sYXRjaGtleS52MS5Gb3J3YXJkRmlsdGVyEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJIlcKFExpc3RGb3J3YXJkc1Jlc3BvbnNlEiYKCGZvcndhcmRzGAEgAygLMhQubGF0Y2hrZXkudjEuRm9yd2FyZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiRgoRR2V0Rm9yd2FyZFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiYwoSR2V0Rm9yd2FyZFJlc3BvbnNlEiUKB2ZvcndhcmQYASABKAsyFC5sYXRjaGtleS52MS5Gb3J3YXJkEiYKCGF0dGVtcHRzGAIgAygLMhQubGF0Y2hrZXkudjEuQXR0ZW1wdCJ5ChVSZXBsYXlGb3J3YXJkc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFgoDaWRzGAIgAygJQgm6SAaSAQMQ6AcSKgoGZmlsdGVyGAMgASgLMhoubGF0Y2hrZXkudjEuRm9yd2FyZEZpbHRlciKzAQoWUmVwbGF5Rm9yd2FyZHNSZXNwb25zZRIQCghyZXBsYXllZBgBIAEoBBJBCgdyZWZ1c2VkGAIgAygLMjAubGF0Y2hrZXkudjEuUmVwbGF5Rm9yd2FyZHNSZXNwb25zZS5SZWZ1c2VkRW50cnkaRAoMUmVmdXNlZEVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW06AjgBIjcKF0xpc3REZXN0aW5hdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAIkoKGExpc3REZXN0aW5hdGlvbnNSZXNwb25zZRIuCgxkZXN0aW5hdGlvbnMYASADKAsyGC5sYXRjaGtleS52MS5EZXN0aW5hdGlvbiJOChhSZXN1bWVEZXN0aW5hdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDdXJsGAIgASgJQge6SARyAhABIkoKGVJlc3VtZURlc3RpbmF0aW9uUmVzcG9uc2USLQoLZGVzdGluYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5EZXN0aW5hdGlvbiKNAQobU2VuZFRlc3ROb3RpZmljYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCJPChxTZW5kVGVzdE5vdGlmaWNhdGlvblJlc3BvbnNlEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbiKHAQoVRXhwbGFpbldlYmhvb2tSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCKRAQoWRXhwbGFpbldlYmhvb2tSZXNwb25zZRIUCgxtYXRjaGVkX3J1bGUYASABKAUSDQoFZmllbGQYAiABKAkSKwoHbWF0Y2hlcxgDIAMoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJQoHcHJvYmxlbRgEIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW0ymwgKDldlYmhvb2tTZXJ2aWNlEmsKEUxpc3ROb3RpZmljYXRpb25zEiUubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9HZXROb3RpZmljYXRpb24SIy5sYXRjaGtleS52MS5HZXROb3RpZmljYXRpb25SZXF1ZXN0GiQubGF0Y2hrZXkudjEuR2V0Tm90aWZpY2F0aW9uUmVzcG9uc2UiB5ACAcjzGAIScAoSV2F0Y2hOb3RpZmljYXRpb25zEiYubGF0Y2hrZXkudjEuV2F0Y2hOb3RpZmljYXRpb25zUmVxdWVzdBonLmxhdGNoa2V5LnYxLldhdGNoTm90aWZpY2F0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCMAESXAoMTGlzdEZvcndhcmRzEiAubGF0Y2hrZXkudjEuTGlzdEZvcndhcmRzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RGb3J3YXJkc1Jlc3BvbnNlIgeQAgHI8xgCElYKCkdldEZvcndhcmQSHi5sYXRjaGtleS52MS5HZXRGb3J3YXJkUmVxdWVzdBofLmxhdGNoa2V5LnYxLkdldEZvcndhcmRSZXNwb25zZSIHkAIByPMYAhJfCg5SZXBsYXlGb3J3YXJkcxIiLmxhdGNoa2V5LnYxLlJlcGxheUZvcndhcmRzUmVxdWVzdBojLmxhdGNoa2V5LnYxLlJlcGxheUZvcndhcmRzUmVzcG9uc2UiBMjzGAMSaAoQTGlzdERlc3RpbmF0aW9ucxIkLmxhdGNoa2V5LnYxLkxpc3REZXN0aW5hdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdERlc3RpbmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCEmsKEVJlc3VtZURlc3RpbmF0aW9uEiUubGF0Y2hrZXkudjEuUmVzdW1lRGVzdGluYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuUmVzdW1lRGVzdGluYXRpb25SZXNwb25zZSIHkAICyPMYAxJxChRTZW5kVGVzdE5vdGlmaWNhdGlvbhIoLmxhdGNoa2V5LnYxLlNlbmRUZXN0Tm90aWZpY2F0aW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLlNlbmRUZXN0Tm90aWZpY2F0aW9uUmVzcG9uc2UiBMjzGAMSYgoORXhwbGFpbldlYmhvb2sSIi5sYXRjaGtleS52MS5FeHBsYWluV2ViaG9va1JlcXVlc3QaIy5sYXRjaGtleS52MS5FeHBsYWluV2ViaG9va1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_problem]);
 
 /**
- * Header is one line of a request's head.
+ * Header is an HTTP header.
  *
  * @generated from message latchkey.v1.Header
  */
 export type Header = Message<"latchkey.v1.Header"> & {
   /**
-   * Lower case.
+   * Name in lower case.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Its text: UTF-8 as received, or else of each byte the character of Latin-1.
+   * Value: UTF-8 as received; otherwise each byte is converted from Latin-1.
    *
    * @generated from field: bytes value = 2;
    */
@@ -49,83 +49,83 @@ export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_webhook, 0);
 
 /**
- * Notification is something that a provider sent.
+ * Notification is a webhook that a provider sent.
  *
  * @generated from message latchkey.v1.Notification
  */
 export type Notification = Message<"latchkey.v1.Notification"> & {
   /**
-   * Its id.
+   * ID of the notification.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The environment it came to.
+   * Name of the environment that received it.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * The integration it came to.
+   * Key of the integration that received it.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * The provider.
+   * Name of the provider.
    *
    * @generated from field: string provider = 4;
    */
   provider: string;
 
   /**
-   * The provider's own id of the message, when its description names one.
+   * The provider's ID of the message, if the provider's description names one.
    *
    * @generated from field: string message_id = 5;
    */
   messageId: string;
 
   /**
-   * The headers that are passed on.
+   * Headers that are forwarded.
    *
    * @generated from field: repeated latchkey.v1.Header headers = 6;
    */
   headers: Header[];
 
   /**
-   * The body; left out in lists and streams.
+   * Body of the webhook. Left out in lists and streams.
    *
    * @generated from field: bytes body = 7;
    */
   body: Uint8Array;
 
   /**
-   * The rule that matched: its position among the provider's lookups, from 0; -1: none.
+   * Position of the matching rule among the provider's lookups, from 0. -1 means that no rule matched.
    *
    * @generated from field: int32 matched_rule = 8;
    */
   matchedRule: number;
 
   /**
-   * The connections that it concerns.
+   * Connections that the webhook matches.
    *
    * @generated from field: repeated latchkey.v1.ConnectionRef matches = 9;
    */
   matches: ConnectionRef[];
 
   /**
-   * When it was received.
+   * Time of receipt.
    *
    * @generated from field: google.protobuf.Timestamp received_at = 10;
    */
   receivedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 11;
    */
@@ -140,111 +140,111 @@ export const NotificationSchema: GenMessage<Notification> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_webhook, 1);
 
 /**
- * Forward is one copy of a notification, or an event of latchkey's own, on its way to the application.
+ * Forward is a delivery to your application: a copy of a webhook, or an event of Latchkey.
  *
  * @generated from message latchkey.v1.Forward
  */
 export type Forward = Message<"latchkey.v1.Forward"> & {
   /**
-   * Its id, the `webhook-id`: the same for every attempt, replay and repeat.
+   * ID of the forward, sent as the `webhook-id` header. The same for every attempt and replay.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The environment it belongs to.
+   * Name of the environment.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * The integration it belongs to.
+   * Key of the integration.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * The connection it concerns; empty: none matched.
+   * ID of the connection. Empty if no connection matched.
    *
    * @generated from field: string connection_id = 4;
    */
   connectionId: string;
 
   /**
-   * `forward`, `auth`, `sync` or `channel`.
+   * `forward` for a copy of a webhook; `auth`, `sync` or `channel` for an event of Latchkey.
    *
    * @generated from field: string type = 5;
    */
   type: string;
 
   /**
-   * The notification it is a copy of.
+   * ID of the received webhook. Empty for an event of Latchkey.
    *
    * @generated from field: string notification_id = 6;
    */
   notificationId: string;
 
   /**
-   * Where it goes.
+   * URL that the forward is sent to.
    *
    * @generated from field: string destination = 7;
    */
   destination: string;
 
   /**
-   * What is sent, byte for byte; left out in lists and streams.
+   * The exact bytes that are sent. Left out in lists and streams.
    *
    * @generated from field: bytes body = 8;
    */
   body: Uint8Array;
 
   /**
-   * Where it stands.
+   * State of the forward.
    *
    * @generated from field: latchkey.v1.Forward.State state = 9;
    */
   state: Forward_State;
 
   /**
-   * Why it is in that state, as a code.
+   * Reason for the state, as a code. Empty if there is none.
    *
    * @generated from field: string state_reason = 10;
    */
   stateReason: string;
 
   /**
-   * How often it was tried.
+   * Number of attempts.
    *
    * @generated from field: uint32 attempt_count = 11;
    */
   attemptCount: number;
 
   /**
-   * When it is tried next.
+   * Time of the next attempt. Absent if there is none.
    *
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 12;
    */
   nextAttemptAt?: Timestamp | undefined;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 13;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 14;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 15;
    */
@@ -265,42 +265,42 @@ export const ForwardSchema: GenMessage<Forward> = /*@__PURE__*/
  */
 export const Forward_State = {
   /**
-   * Not a state.
+   * Default value. Not used.
    *
    * @generated from enum value: STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * To be tried, or tried again.
+   * The first attempt or a retry is due.
    *
    * @generated from enum value: STATE_PENDING = 1;
    */
   PENDING: 1,
 
   /**
-   * The application answered 2xx.
+   * The application responded with a 2xx status.
    *
    * @generated from enum value: STATE_DELIVERED = 2;
    */
   DELIVERED: 2,
 
   /**
-   * Given up; can be replayed.
+   * All attempts failed. It can be replayed.
    *
    * @generated from enum value: STATE_DEAD = 3;
    */
   DEAD: 3,
 
   /**
-   * There was no address to send it to; can be replayed.
+   * There was no URL to send it to. It can be replayed.
    *
    * @generated from enum value: STATE_NO_DESTINATION = 4;
    */
   NO_DESTINATION: 4,
 
   /**
-   * Its address is paused; it waits.
+   * The destination is paused. The forward waits.
    *
    * @generated from enum value: STATE_PAUSED = 5;
    */
@@ -321,48 +321,48 @@ export const Forward_StateSchema: GenEnum<Forward_State> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_webhook, 2, 0);
 
 /**
- * Attempt is one try to deliver a forward.
+ * Attempt is one attempt to deliver a forward.
  *
  * @generated from message latchkey.v1.Attempt
  */
 export type Attempt = Message<"latchkey.v1.Attempt"> & {
   /**
-   * Counted from 1.
+   * Number of the attempt, from 1.
    *
    * @generated from field: uint32 number = 1;
    */
   number: number;
 
   /**
-   * When it began.
+   * Start time.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 2;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * How long it took.
+   * Duration.
    *
    * @generated from field: google.protobuf.Duration duration = 3;
    */
   duration?: Duration | undefined;
 
   /**
-   * The application's status; 0: no answer.
+   * HTTP status of the application's response. 0 means that there was none.
    *
    * @generated from field: int32 status = 4;
    */
   status: number;
 
   /**
-   * Why there was no answer, as a code.
+   * Error code if there was no response.
    *
    * @generated from field: string error = 5;
    */
   error: string;
 
   /**
-   * The first bytes of the application's answer.
+   * First bytes of the application's response body.
    *
    * @generated from field: bytes answer = 6;
    */
@@ -377,48 +377,48 @@ export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_webhook, 3);
 
 /**
- * Destination is an address that forwards go to.
+ * Destination is a URL that forwards go to.
  *
  * @generated from message latchkey.v1.Destination
  */
 export type Destination = Message<"latchkey.v1.Destination"> & {
   /**
-   * The address.
+   * The URL.
    *
    * @generated from field: string url = 1;
    */
   url: string;
 
   /**
-   * Forwards wait and none is tried.
+   * True if deliveries are paused.
    *
    * @generated from field: bool paused = 2;
    */
   paused: boolean;
 
   /**
-   * Why, as a code.
+   * Reason for the pause, as a code.
    *
    * @generated from field: string paused_reason = 3;
    */
   pausedReason: string;
 
   /**
-   * How many wait.
+   * Number of pending forwards.
    *
    * @generated from field: uint64 pending = 4;
    */
   pending: bigint;
 
   /**
-   * How long the oldest has waited.
+   * Age of the oldest pending forward.
    *
    * @generated from field: google.protobuf.Duration oldest = 5;
    */
   oldest?: Duration | undefined;
 
   /**
-   * When it last took one of the replica that is asked, since that started; one replica delivers for all.
+   * Time of the last delivery by this replica since it started. One replica delivers for all.
    *
    * @generated from field: google.protobuf.Timestamp last_delivered_at = 6;
    */
@@ -439,56 +439,56 @@ export const DestinationSchema: GenMessage<Destination> = /*@__PURE__*/
  */
 export type ListNotificationsRequest = Message<"latchkey.v1.ListNotificationsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Only those that concern this connection of that integration.
+   * Only webhooks that match this connection of the integration. Empty means all.
    *
    * @generated from field: string connection_id = 3;
    */
   connectionId: string;
 
   /**
-   * Only those that concern no connection.
+   * Only webhooks that match no connection.
    *
    * @generated from field: bool unmatched = 4;
    */
   unmatched: boolean;
 
   /**
-   * Only those received at or after this.
+   * Only webhooks received at or after this time.
    *
    * @generated from field: google.protobuf.Timestamp since = 5;
    */
   since?: Timestamp | undefined;
 
   /**
-   * Only those received before this.
+   * Only webhooks received before this time.
    *
    * @generated from field: google.protobuf.Timestamp until = 6;
    */
   until?: Timestamp | undefined;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 7;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 8;
    */
@@ -509,14 +509,14 @@ export const ListNotificationsRequestSchema: GenMessage<ListNotificationsRequest
  */
 export type ListNotificationsResponse = Message<"latchkey.v1.ListNotificationsResponse"> & {
   /**
-   * The newest first.
+   * The notifications, newest first.
    *
    * @generated from field: repeated latchkey.v1.Notification notifications = 1;
    */
   notifications: Notification[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -537,14 +537,14 @@ export const ListNotificationsResponseSchema: GenMessage<ListNotificationsRespon
  */
 export type GetNotificationRequest = Message<"latchkey.v1.GetNotificationRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the notification.
    *
    * @generated from field: string id = 2;
    */
@@ -565,14 +565,14 @@ export const GetNotificationRequestSchema: GenMessage<GetNotificationRequest> = 
  */
 export type GetNotificationResponse = Message<"latchkey.v1.GetNotificationResponse"> & {
   /**
-   * As received.
+   * The webhook as received.
    *
    * @generated from field: latchkey.v1.Notification notification = 1;
    */
   notification?: Notification | undefined;
 
   /**
-   * What became of it.
+   * Forwards of the webhook.
    *
    * @generated from field: repeated latchkey.v1.Forward forwards = 2;
    */
@@ -587,20 +587,20 @@ export const GetNotificationResponseSchema: GenMessage<GetNotificationResponse> 
   messageDesc(file_latchkey_v1_webhook, 8);
 
 /**
- * WatchNotificationsRequest asks for notifications as they come.
+ * WatchNotificationsRequest asks for webhooks and forwards as they happen.
  *
  * @generated from message latchkey.v1.WatchNotificationsRequest
  */
 export type WatchNotificationsRequest = Message<"latchkey.v1.WatchNotificationsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Only those of this integration.
+   * Only results of this integration. Empty means all.
    *
    * @generated from field: string integration = 2;
    */
@@ -615,19 +615,19 @@ export const WatchNotificationsRequestSchema: GenMessage<WatchNotificationsReque
   messageDesc(file_latchkey_v1_webhook, 9);
 
 /**
- * WatchNotificationsResponse is one step of the stream.
+ * WatchNotificationsResponse is an event of the stream.
  *
  * @generated from message latchkey.v1.WatchNotificationsResponse
  */
 export type WatchNotificationsResponse = Message<"latchkey.v1.WatchNotificationsResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof latchkey.v1.WatchNotificationsResponse.event
    */
   event: {
     /**
-     * One came.
+     * A received webhook.
      *
      * @generated from field: latchkey.v1.Notification notification = 1;
      */
@@ -635,7 +635,7 @@ export type WatchNotificationsResponse = Message<"latchkey.v1.WatchNotifications
     case: "notification";
   } | {
     /**
-     * One is on its way, or has arrived, or has not.
+     * A new or changed forward.
      *
      * @generated from field: latchkey.v1.Forward forward = 2;
      */
@@ -652,48 +652,48 @@ export const WatchNotificationsResponseSchema: GenMessage<WatchNotificationsResp
   messageDesc(file_latchkey_v1_webhook, 10);
 
 /**
- * ForwardFilter narrows a list. All that is named must hold.
+ * ForwardFilter limits a list. All conditions must hold.
  *
  * @generated from message latchkey.v1.ForwardFilter
  */
 export type ForwardFilter = Message<"latchkey.v1.ForwardFilter"> & {
   /**
-   * Of this integration.
+   * Matches this integration. Empty means all.
    *
    * @generated from field: string integration = 1;
    */
   integration: string;
 
   /**
-   * Of this connection of that integration.
+   * Matches this connection of the integration. Empty means all.
    *
    * @generated from field: string connection_id = 2;
    */
   connectionId: string;
 
   /**
-   * In one of these states.
+   * Matches one of these states. Empty means all.
    *
    * @generated from field: repeated latchkey.v1.Forward.State states = 3;
    */
   states: Forward_State[];
 
   /**
-   * To this address.
+   * Matches this URL. Empty means all.
    *
    * @generated from field: string destination = 4;
    */
   destination: string;
 
   /**
-   * Created at or after this.
+   * Matches forwards created at or after this time.
    *
    * @generated from field: google.protobuf.Timestamp since = 5;
    */
   since?: Timestamp | undefined;
 
   /**
-   * Created before this.
+   * Matches forwards created before this time.
    *
    * @generated from field: google.protobuf.Timestamp until = 6;
    */
@@ -714,28 +714,28 @@ export const ForwardFilterSchema: GenMessage<ForwardFilter> = /*@__PURE__*/
  */
 export type ListForwardsRequest = Message<"latchkey.v1.ListForwardsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Which ones.
+   * Conditions that results must meet. Absent means all.
    *
    * @generated from field: latchkey.v1.ForwardFilter filter = 2;
    */
   filter?: ForwardFilter | undefined;
 
   /**
-   * At most this many; 0: 100.
+   * Maximum number of results, up to 1,000. 0 means 100.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
@@ -756,14 +756,14 @@ export const ListForwardsRequestSchema: GenMessage<ListForwardsRequest> = /*@__P
  */
 export type ListForwardsResponse = Message<"latchkey.v1.ListForwardsResponse"> & {
   /**
-   * The newest first.
+   * The forwards, newest first.
    *
    * @generated from field: repeated latchkey.v1.Forward forwards = 1;
    */
   forwards: Forward[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -784,14 +784,14 @@ export const ListForwardsResponseSchema: GenMessage<ListForwardsResponse> = /*@_
  */
 export type GetForwardRequest = Message<"latchkey.v1.GetForwardRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * Its id.
+   * ID of the forward.
    *
    * @generated from field: string id = 2;
    */
@@ -812,14 +812,14 @@ export const GetForwardRequestSchema: GenMessage<GetForwardRequest> = /*@__PURE_
  */
 export type GetForwardResponse = Message<"latchkey.v1.GetForwardResponse"> & {
   /**
-   * As it stands.
+   * The forward.
    *
    * @generated from field: latchkey.v1.Forward forward = 1;
    */
   forward?: Forward | undefined;
 
   /**
-   * The newest last.
+   * Delivery attempts, newest last.
    *
    * @generated from field: repeated latchkey.v1.Attempt attempts = 2;
    */
@@ -834,27 +834,27 @@ export const GetForwardResponseSchema: GenMessage<GetForwardResponse> = /*@__PUR
   messageDesc(file_latchkey_v1_webhook, 15);
 
 /**
- * ReplayForwardsRequest says which forwards to send again.
+ * ReplayForwardsRequest names the forwards to send again, by IDs or by a filter. One of the two is required.
  *
  * @generated from message latchkey.v1.ReplayForwardsRequest
  */
 export type ReplayForwardsRequest = Message<"latchkey.v1.ReplayForwardsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * These, by id.
+   * IDs of the forwards.
    *
    * @generated from field: repeated string ids = 2;
    */
   ids: string[];
 
   /**
-   * Or all of these. One of the two must be given.
+   * Conditions that the forwards must meet.
    *
    * @generated from field: latchkey.v1.ForwardFilter filter = 3;
    */
@@ -869,20 +869,20 @@ export const ReplayForwardsRequestSchema: GenMessage<ReplayForwardsRequest> = /*
   messageDesc(file_latchkey_v1_webhook, 16);
 
 /**
- * ReplayForwardsResponse says how many are on their way.
+ * ReplayForwardsResponse is the result of a replay.
  *
  * @generated from message latchkey.v1.ReplayForwardsResponse
  */
 export type ReplayForwardsResponse = Message<"latchkey.v1.ReplayForwardsResponse"> & {
   /**
-   * Taken up again.
+   * Number of forwards that will be sent again.
    *
    * @generated from field: uint64 replayed = 1;
    */
   replayed: bigint;
 
   /**
-   * Refused, by id, such as one that there is no address for.
+   * Forwards that cannot be sent again, by ID, for example because they have no destination.
    *
    * @generated from field: map<string, latchkey.v1.Problem> refused = 2;
    */
@@ -897,13 +897,13 @@ export const ReplayForwardsResponseSchema: GenMessage<ReplayForwardsResponse> = 
   messageDesc(file_latchkey_v1_webhook, 17);
 
 /**
- * ListDestinationsRequest asks for an environment's addresses.
+ * ListDestinationsRequest asks for the destinations of an environment.
  *
  * @generated from message latchkey.v1.ListDestinationsRequest
  */
 export type ListDestinationsRequest = Message<"latchkey.v1.ListDestinationsRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
@@ -918,13 +918,13 @@ export const ListDestinationsRequestSchema: GenMessage<ListDestinationsRequest> 
   messageDesc(file_latchkey_v1_webhook, 18);
 
 /**
- * ListDestinationsResponse holds the addresses.
+ * ListDestinationsResponse holds the destinations.
  *
  * @generated from message latchkey.v1.ListDestinationsResponse
  */
 export type ListDestinationsResponse = Message<"latchkey.v1.ListDestinationsResponse"> & {
   /**
-   * In the order of their addresses.
+   * The destinations, ordered by URL.
    *
    * @generated from field: repeated latchkey.v1.Destination destinations = 1;
    */
@@ -939,20 +939,20 @@ export const ListDestinationsResponseSchema: GenMessage<ListDestinationsResponse
   messageDesc(file_latchkey_v1_webhook, 19);
 
 /**
- * ResumeDestinationRequest names the address to resume.
+ * ResumeDestinationRequest names the destination to resume.
  *
  * @generated from message latchkey.v1.ResumeDestinationRequest
  */
 export type ResumeDestinationRequest = Message<"latchkey.v1.ResumeDestinationRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The address.
+   * The URL.
    *
    * @generated from field: string url = 2;
    */
@@ -967,13 +967,13 @@ export const ResumeDestinationRequestSchema: GenMessage<ResumeDestinationRequest
   messageDesc(file_latchkey_v1_webhook, 20);
 
 /**
- * ResumeDestinationResponse holds the address.
+ * ResumeDestinationResponse holds the destination.
  *
  * @generated from message latchkey.v1.ResumeDestinationResponse
  */
 export type ResumeDestinationResponse = Message<"latchkey.v1.ResumeDestinationResponse"> & {
   /**
-   * As it stands now.
+   * The destination after the change.
    *
    * @generated from field: latchkey.v1.Destination destination = 1;
    */
@@ -988,34 +988,34 @@ export const ResumeDestinationResponseSchema: GenMessage<ResumeDestinationRespon
   messageDesc(file_latchkey_v1_webhook, 21);
 
 /**
- * SendTestNotificationRequest describes a notification.
+ * SendTestNotificationRequest describes a test webhook.
  *
  * @generated from message latchkey.v1.SendTestNotificationRequest
  */
 export type SendTestNotificationRequest = Message<"latchkey.v1.SendTestNotificationRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration it comes to.
+   * Key of the integration that receives it.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Its headers.
+   * Headers of the webhook.
    *
    * @generated from field: repeated latchkey.v1.Header headers = 3;
    */
   headers: Header[];
 
   /**
-   * Its body.
+   * Body of the webhook.
    *
    * @generated from field: bytes body = 4;
    */
@@ -1036,7 +1036,7 @@ export const SendTestNotificationRequestSchema: GenMessage<SendTestNotificationR
  */
 export type SendTestNotificationResponse = Message<"latchkey.v1.SendTestNotificationResponse"> & {
   /**
-   * As received.
+   * The webhook as received.
    *
    * @generated from field: latchkey.v1.Notification notification = 1;
    */
@@ -1051,34 +1051,34 @@ export const SendTestNotificationResponseSchema: GenMessage<SendTestNotification
   messageDesc(file_latchkey_v1_webhook, 23);
 
 /**
- * ExplainWebhookRequest describes a notification.
+ * ExplainWebhookRequest describes a webhook.
  *
  * @generated from message latchkey.v1.ExplainWebhookRequest
  */
 export type ExplainWebhookRequest = Message<"latchkey.v1.ExplainWebhookRequest"> & {
   /**
-   * The environment; empty: the key's own.
+   * Name of the environment. Empty means the environment of the key.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration it would come to.
+   * Key of the integration that would receive it.
    *
    * @generated from field: string integration = 2;
    */
   integration: string;
 
   /**
-   * Its headers.
+   * Headers of the webhook.
    *
    * @generated from field: repeated latchkey.v1.Header headers = 3;
    */
   headers: Header[];
 
   /**
-   * Its body.
+   * Body of the webhook.
    *
    * @generated from field: bytes body = 4;
    */
@@ -1093,34 +1093,34 @@ export const ExplainWebhookRequestSchema: GenMessage<ExplainWebhookRequest> = /*
   messageDesc(file_latchkey_v1_webhook, 24);
 
 /**
- * ExplainWebhookResponse says what would happen.
+ * ExplainWebhookResponse says how the webhook would be handled.
  *
  * @generated from message latchkey.v1.ExplainWebhookResponse
  */
 export type ExplainWebhookResponse = Message<"latchkey.v1.ExplainWebhookResponse"> & {
   /**
-   * The rule that would match: its position among the provider's lookups, from 0; -1: none.
+   * Position of the matching rule among the provider's lookups, from 0. -1 means that no rule matches.
    *
    * @generated from field: int32 matched_rule = 1;
    */
   matchedRule: number;
 
   /**
-   * What it compares: `metadata.NAME` or `connection_config.NAME`.
+   * Field that the rule compares: `metadata.NAME` or `connection_config.NAME`.
    *
    * @generated from field: string field = 2;
    */
   field: string;
 
   /**
-   * The connections it would reach.
+   * Connections that the webhook would match.
    *
    * @generated from field: repeated latchkey.v1.ConnectionRef matches = 3;
    */
   matches: ConnectionRef[];
 
   /**
-   * Why it would be refused, if it would be.
+   * Reason why the webhook would be refused. Absent if it would be accepted.
    *
    * @generated from field: latchkey.v1.Problem problem = 4;
    */
@@ -1135,13 +1135,13 @@ export const ExplainWebhookResponseSchema: GenMessage<ExplainWebhookResponse> = 
   messageDesc(file_latchkey_v1_webhook, 25);
 
 /**
- * WebhookService shows what providers sent and what became of it, and sends it again.
+ * WebhookService shows the webhooks that providers sent and their delivery to your application, and replays them.
  *
  * @generated from service latchkey.v1.WebhookService
  */
 export const WebhookService: GenService<{
   /**
-   * ListNotifications returns a page of what providers sent, the newest first.
+   * ListNotifications returns a page of received webhooks, newest first.
    *
    * @generated from rpc latchkey.v1.WebhookService.ListNotifications
    */
@@ -1151,7 +1151,7 @@ export const WebhookService: GenService<{
     output: typeof ListNotificationsResponseSchema;
   },
   /**
-   * GetNotification returns one notification with its forwards.
+   * GetNotification returns a received webhook with its forwards.
    *
    * @generated from rpc latchkey.v1.WebhookService.GetNotification
    */
@@ -1171,7 +1171,7 @@ export const WebhookService: GenService<{
     output: typeof WatchNotificationsResponseSchema;
   },
   /**
-   * ListForwards returns a page of forwards, the newest first.
+   * ListForwards returns a page of forwards, newest first.
    *
    * @generated from rpc latchkey.v1.WebhookService.ListForwards
    */
@@ -1181,7 +1181,7 @@ export const WebhookService: GenService<{
     output: typeof ListForwardsResponseSchema;
   },
   /**
-   * GetForward returns one forward with its attempts.
+   * GetForward returns a forward with its delivery attempts.
    *
    * @generated from rpc latchkey.v1.WebhookService.GetForward
    */
@@ -1191,7 +1191,7 @@ export const WebhookService: GenService<{
     output: typeof GetForwardResponseSchema;
   },
   /**
-   * ReplayForwards sends forwards again, under their own ids.
+   * ReplayForwards sends forwards again, with the same IDs.
    *
    * @generated from rpc latchkey.v1.WebhookService.ReplayForwards
    */
@@ -1201,7 +1201,7 @@ export const WebhookService: GenService<{
     output: typeof ReplayForwardsResponseSchema;
   },
   /**
-   * ListDestinations returns the addresses that forwards go to, and how they do.
+   * ListDestinations returns the URLs that forwards go to, and their state.
    *
    * @generated from rpc latchkey.v1.WebhookService.ListDestinations
    */
@@ -1211,7 +1211,7 @@ export const WebhookService: GenService<{
     output: typeof ListDestinationsResponseSchema;
   },
   /**
-   * ResumeDestination lets a paused address have its forwards again.
+   * ResumeDestination resumes deliveries to a paused URL.
    *
    * @generated from rpc latchkey.v1.WebhookService.ResumeDestination
    */
@@ -1221,7 +1221,7 @@ export const WebhookService: GenService<{
     output: typeof ResumeDestinationResponseSchema;
   },
   /**
-   * SendTestNotification treats a notification as if a provider had sent it.
+   * SendTestNotification handles a webhook as if the provider had sent it with a valid signature.
    *
    * @generated from rpc latchkey.v1.WebhookService.SendTestNotification
    */
@@ -1231,7 +1231,7 @@ export const WebhookService: GenService<{
     output: typeof SendTestNotificationResponseSchema;
   },
   /**
-   * ExplainWebhook says which connections a notification would reach, and by which rule.
+   * ExplainWebhook shows which connections a webhook would match, and by which rule. Nothing is stored or sent.
    *
    * @generated from rpc latchkey.v1.WebhookService.ExplainWebhook
    */
