@@ -247,7 +247,7 @@ it("lists runs, shows one with what it said, and ends one", async () => {
   const { run: shown, lines } = JSON.parse((await run(["syncs", "run", id, "--json"])).out);
   expect([shown.id, lines.at(-1).fields.code]).toEqual([id, "script_error"]);
   expect((await run(["syncs", "runs", "--state", "asleep"])).code).toBe(2);
-  expect((await run(["syncs", "runs", "--limit", "1"])).err).toContain("--all lists them");
+  expect((await run(["syncs", "runs", "--limit", "1"])).err).toContain("Use --all");
   expect((await run(["syncs", "run", "none"])).code).toBe(1);
   expect((await run(["syncs", "cancel", id])).out).toBe(`run ${id} is failed\n`);
 });
@@ -275,7 +275,7 @@ it("shows records: a page, from a cursor, or all of them a line each", async () 
   await run(["scripts", "run", ada, "events"]);
   const page = await run(["syncs", "records", ada, "Event", "--limit", "1"]);
   expect(page.out).toMatch(/^ID +LAST +FIRST SEEN +CHANGED +DATA\n\S+ +added +\S+Z +\S+Z +\{"id":/);
-  const [, cursor = ""] = /--cursor (\S+) goes on/.exec(page.err) ?? [];
+  const [, cursor = ""] = /--cursor (\S+) to continue/.exec(page.err) ?? [];
   const rest = await run(["syncs", "records", ada, "Event", "--cursor", cursor, "--json"]);
   const all = (await run(["syncs", "records", ada, "Event", "--all"])).out.trim().split("\n");
   expect(all.map((line) => JSON.parse(line).last_action)).toEqual(["ADDED", "ADDED"]);

@@ -253,7 +253,7 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
   await connect("ada", { metadata: { email: "ada@example.com" } });
   const headers = ["-H", `X-Cal-Resource-URI: ${adas}`, "-H", "x-cal-message-number:  7 ", "-H", "x-cal-channel-id:c"];
   expect((await run(["explain", "calendar", ...headers])).out).toBe(
-    "rule 3, metadata.email, leads to 1 connection:\n  calendar/ada\n",
+    "rule 3, metadata.email, matches 1 connection:\n  calendar/ada\n",
   );
   expect((await run(["explain", "calendar"])).out).toBe(
     "no rule matches a connection: it would be forwarded once, without a connection\n",

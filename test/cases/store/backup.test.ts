@@ -316,7 +316,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
       expect((await contentOf(to)).sha256.toString("base64")).toBe(sha256);
     }
     const scrubbed = await latchkey("store", "scrub", "--address", running.control, "--key", adminKey);
-    expect(scrubbed.out).toMatch(/nothing is damaged/);
+    expect(scrubbed.out).toMatch(/no damage found/);
   });
 
   it("leaves a store as it was that others write to while it is moved", async () => {
