@@ -4,8 +4,8 @@ import { type Connection, Connection_State } from "../../gen/latchkey/v1/connect
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
-import { newChannelId } from "./calls.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
+import { newChannelId } from "./rules/channel-id.ts";
 import { adopted, overtaken } from "./rules/foreign.ts";
 import { applied, isNothing, joined } from "./rules/move.ts";
 import { wished } from "./rules/request.ts";

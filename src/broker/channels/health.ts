@@ -1,6 +1,6 @@
 import { equals } from "@bufbuild/protobuf";
 import type { World } from "../../base/world.ts";
-import { type ChannelRhythm, ChannelRhythmSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { ChannelRhythmSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
@@ -9,12 +9,10 @@ import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { CatchUp } from "../syncs/catch-up.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
+import { createLeftoverChannels } from "./leftover-channels.ts";
+import { createLossReports } from "./loss-reports.ts";
 import { type ChannelObservation, createChannelObservations, rhythmChange } from "./observations.ts";
-import { disowned } from "./rules/foreign.ts";
-import type { Loss } from "./rules/gap.ts";
-import { caughtUp, lossFound } from "./rules/loss.ts";
-import { toldChannel } from "./rules/rules.ts";
-import { idOf, isForeign, isStopping, isToCome, placeOf, shown } from "./rules/slot.ts";
+import { idOf, isStopping, isToCome, placeOf, shown } from "./rules/slot.ts";
 import { resourceLearned } from "./rules/stopping.ts";
 import type { ChannelSlots } from "./slots.ts";
 
@@ -25,7 +23,7 @@ import type { ChannelSlots } from "./slots.ts";
  */
 export interface ChannelScans {
   /** Scans some channels; the next call scans the following ones. */
-  look(scan: ScanContext): Promise<void>;
+  scanNext(scan: ScanContext): Promise<void>;
 }
 
 interface ScanContext {
@@ -49,8 +47,10 @@ const mostTold = 200;
 
 export function createChannelScans(options: ChannelScansOptions): ChannelScans {
   const { store, collections, slots, providers, catchUp, world } = options;
-  const { channels, connections, environments } = collections;
+  const { channels } = collections;
   const observations = createChannelObservations({ store, collections, providers, now: world.now });
+  const leftovers = createLeftoverChannels({ collections, slots });
+  const reports = createLossReports({ slots, catchUp, world });
   let position: string | undefined;
 
   /** Returns how many events and catch-ups came of the page. */
@@ -59,7 +59,7 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     { lease, signal }: ScanContext,
   ): Promise<number> {
     const all = await observations.read(page);
-    const orphans = await orphansOf(all);
+    const orphans = await leftovers.orphansIn(all);
     const present = all.filter((one) => !orphans.includes(one));
     const judgements = await observations.judge(present);
     const changes = orphans.flatMap(({ stored }) => slots.changes([stored], { put: [], gone: [stored], told: [] }));
@@ -75,20 +75,20 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
       if (!(error instanceof StaleWrite)) throw error;
       return 0;
     }
-    await disown(present);
+    await leftovers.disown(present);
     let told = 0;
     for (const one of present) {
       if (signal.aborted || told >= mostTold) break;
       await learnResource(one);
       // A channel that is still being created has no messages to catch up with.
       if (one.stored.catchUp !== "" && !isToCome(one.stored)) {
-        await runCatchUp(one);
+        await reports.startCatchUp(one);
         told += 1;
       }
     }
     for (const { observation, after, losses } of judgements) {
       if (signal.aborted || told >= mostTold) break;
-      for (const loss of losses) await tell(observation.stored, after, loss);
+      for (const loss of losses) await reports.report(observation.stored, after, loss);
       told += losses.length;
     }
     return told;
@@ -101,65 +101,8 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     await slots.move(placeOf(stored), (slot) => resourceLearned(slot, idOf(stored), learned, world.now()));
   }
 
-  /**
-   * Finds channels of an environment that was deleted, and perhaps recreated since. Reads environments after the
-   * channels, so no older.
-   */
-  async function orphansOf(all: readonly ChannelObservation[]): Promise<readonly ChannelObservation[]> {
-    const names = [...new Set(all.map(({ stored }) => placeOf(stored).ref.environment))];
-    const found = await environments.getMany(names.map((name) => [name]));
-    const ids = new Map(names.map((name, i) => [name, found[i]?.value.id]));
-    return all.filter(({ stored }) => {
-      const id = ids.get(placeOf(stored).ref.environment);
-      return id === undefined || (stored.environmentId !== "" && stored.environmentId !== id);
-    });
-  }
-
-  /** A channel of a script is kept only while the metadata of its connection names it. */
-  async function disown(all: readonly ChannelObservation[]): Promise<void> {
-    const foreign = all.filter(({ stored }) => isForeign(stored));
-    const refs = foreign.map(({ stored }) => placeOf(stored).ref);
-    const found = await connections.getMany(
-      refs.map(({ environment, integration, id }) => [environment, integration, id]),
-    );
-    for (const [i, { stored, rules }] of foreign.entries()) {
-      const metadata = found[i]?.value.metadata ?? {};
-      const named = rules?.channel === undefined ? undefined : toldChannel(metadata, rules.channel);
-      if (named?.id === idOf(stored)) continue;
-      await slots.move(placeOf(stored), (slot) => disowned(slot, idOf(stored)), { leavesMetadata: true });
-    }
-  }
-
-  /** Stores the event for the application, and that it was sent, in one commit. */
-  async function tell(stored: StoredChannel, after: ChannelRhythm, { kind, code }: Loss): Promise<void> {
-    // A new channel would not help one that never delivered: the webhook URL is probably unreachable.
-    const isToRenew = code === "beyond_its_rhythm";
-    await slots.move(placeOf(stored), (slot) => lossFound(slot, idOf(stored), { kind, code, isToRenew }, world.now()), {
-      leavesMetadata: true,
-      alongside: () => [rhythmChange(stored, after)],
-    });
-  }
-
-  async function runCatchUp({ stored, rules }: ChannelObservation): Promise<void> {
-    const { ref } = placeOf(stored);
-    const { environment, integration, id: connection } = ref;
-    const syncs = rules?.catchUpSyncs ?? [];
-    try {
-      if (syncs.length > 0) {
-        await catchUp(ref, syncs, stored.catchUp);
-        world.metrics.channelCatchUps.inc({ outcome: "asked" });
-      }
-    } catch (err) {
-      world.metrics.channelCatchUps.inc({ outcome: "failed" });
-      const about = { environment, integration, connection, err };
-      world.log.warn("the syncs that catch up with a channel's lost messages did not start yet", about);
-      return;
-    }
-    await slots.move(placeOf(stored), (slot) => caughtUp(slot, idOf(stored)), { leavesMetadata: true });
-  }
-
   return {
-    async look(scan) {
+    async scanNext(scan) {
       let told = 0;
       for (let scanned = 0; scanned < mostScanned && told < mostTold; scanned += pageSize) {
         if (scan.signal.aborted) return;

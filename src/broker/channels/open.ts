@@ -40,14 +40,22 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
   const calls = createChannelCalls({ slots, live, asks, urls, world });
   const catchUp = createCatchUp({ scripts, syncs, logs, world });
-  const looks = createChannelScans({ store, collections, slots, providers, catchUp, world });
+  const scans = createChannelScans({ store, collections, slots, providers, catchUp, world });
   return {
     slots,
     channels: createChannels({
-      ...{ store, collections, integrations, providers },
-      ...{ slots, calls, connections, destinations, audit, world },
+      store,
+      collections,
+      slots,
+      calls,
+      connections,
+      integrations,
+      providers,
+      destinations,
+      audit,
+      world,
     }),
-    scheduler: createChannelScheduler({ store, collections, slots, calls, looks, providers, publicUrl, world }),
+    scheduler: createChannelScheduler({ store, collections, slots, calls, scans, providers, publicUrl, world }),
     tokens: await openChannelTokens({ store, world }),
   };
 }

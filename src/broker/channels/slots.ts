@@ -11,7 +11,8 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
 import { type ChannelCollections, channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
-import { type ChannelChanges, type ChannelNotice, isNothing } from "./rules/move.ts";
+import { createChannelNotices } from "./channel-notices.ts";
+import { type ChannelChanges, isNothing } from "./rules/move.ts";
 import { metadataWith, metadataWithout } from "./rules/rules.ts";
 import { idOf, isToCome, placeOf, type Slot, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
 
@@ -61,7 +62,7 @@ export const partsOfPlace = ({
 export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   const { store, collections, providers, events, logs, environmentIdOf, world } = options;
   const { channels, connections } = collections;
-  const { metrics, log } = world;
+  const notices = createChannelNotices({ providers, events, logs, world });
 
   async function readUnder(under: readonly string[]): Promise<readonly StoredRecordOf<StoredChannel>[]> {
     return channels.pageBy("slot", { under, limit: maxOfSlot });
@@ -106,29 +107,6 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     return connections.change({ before, after: { ...value, metadata, updatedAt: timestampFromMs(world.now()) } });
   }
 
-  /** Writes the application's event and the log in the same commit. */
-  function toldChanges(told: readonly ChannelNotice[], connection: Connection | undefined): Change[] {
-    return told.flatMap(({ kind, channel: stored, code }): Change[] => {
-      const channel = shown(stored);
-      const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
-      const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
-      writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
-      const ended = writer.end({ failed: true }).changes();
-      if (kind === "outcome_unknown" || kind === "not_stopped" || connection === undefined) return ended;
-      const provider = providers.find(connection.provider).name;
-      return [...ended, ...events.channel({ operation: kind, channel, provider, code })];
-    });
-  }
-
-  function tell(told: readonly ChannelNotice[]): void {
-    for (const { kind, channel, code } of told) {
-      const { environment, integration, id: connection } = placeOf(channel).ref;
-      metrics.channelAlerts.inc({ kind });
-      const say = kind === "outcome_unknown" ? log.info : kind === "not_stopped" ? log.error : log.warn;
-      say.call(log, sentences[kind], { environment, integration, connection, channel: idOf(channel), code });
-    }
-  }
-
   return {
     read: async (place) => (await readUnder(partsOfPlace(place))).map(({ value }) => value),
     readAll: async ({ environment, integration, id }) =>
@@ -153,25 +131,13 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
         const changes = [
           ...changesOf(found, moved),
           ...(leavesMetadata || connection === undefined ? [] : metadataChanges(slot, connection, moved)),
-          ...toldChanges(moved.told, connection?.value),
+          ...notices.changes(moved.told, connection?.value),
           ...(alongside?.(moved) ?? []),
         ];
         return { changes, conditions, result: moved };
       });
-      if (result !== undefined) tell(result.told);
+      if (result !== undefined) notices.report(result.told);
       return result;
     },
   };
 }
-
-const sentences: Readonly<Record<ChannelNotice["kind"], string>> = {
-  expiring: "a channel runs out soon, and nothing could be asked of its provider to renew it",
-  renewal_failed: "a channel runs out soon, and its provider did not renew it",
-  expired: "a channel has run out before there was another in its place",
-  failed: "the provider refuses a channel",
-  gap: "a channel has lost something: its provider has sent notifications that did not come",
-  silent: "a channel has fallen silent: nothing came over it for longer than it ever pauses",
-  not_stopped: "a channel was not stopped; it is tried again until it has run out",
-  outcome_unknown:
-    "whether the provider has made a channel is not known: another is made, and that one is stopped if it is there",
-};

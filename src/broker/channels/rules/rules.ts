@@ -3,8 +3,7 @@ import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../base/fault.ts";
 import type { Channel, CreateChannelRequest } from "../../../gen/latchkey/v1/channel_pb.ts";
 import type { ChannelRules, Provider, WatchableResource } from "../../../gen/latchkey/v1/provider_pb.ts";
-import { lastMs } from "./answer.ts";
-import { usualMaxLifeMs } from "./times.ts";
+import { lastMs, usualMaxLifeMs } from "./times.ts";
 
 /** The resource to watch, from a provider's description. */
 export interface WatchRule {

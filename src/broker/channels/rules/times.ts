@@ -9,6 +9,9 @@ export interface TransitionTime {
   readonly random: number;
 }
 
+/** The last time that a timestamp can represent (RFC 3339). */
+export const lastMs = 253_402_300_799_999;
+
 /** Wait for the response to a watch request; after that, the outcome is unknown. */
 export const answerMs = 60_000;
 /** Time in which the process that decided to stop a channel stops it. Afterwards, the scheduler does. */

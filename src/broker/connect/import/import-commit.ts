@@ -4,7 +4,7 @@ import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connect
 import type { Change, Condition, Store } from "../../../store/contract.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Logs } from "../../audit/logs.ts";
-import { channelChanges } from "../../channels/channels.ts";
+import { channelChanges } from "../../channels/connection-channel.ts";
 import type { ChannelSlots } from "../../channels/slots.ts";
 import { refreshKey, targetOf } from "../../connections/connection-collections.ts";
 import type { Events } from "../../deliveries/events.ts";

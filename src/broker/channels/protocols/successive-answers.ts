@@ -3,7 +3,9 @@ import type { SmallAnswer } from "../../../base/small-requests.ts";
 import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 import type { ChannelRules, WatchableResource } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../../providers/dotted-path.ts";
-import type { WatchAnswer } from "./making.ts";
+import type { WatchAnswer } from "../rules/making.ts";
+import { lastMs } from "../rules/times.ts";
+import type { StopVerdict } from "./protocol.ts";
 
 /** The meaning of a response to a watch request. */
 export type WatchVerdict =
@@ -12,20 +14,11 @@ export type WatchVerdict =
   | NoChannel;
 
 /** `unheard`: the provider may have created the channel before the failure. */
-export interface NoChannel {
+interface NoChannel {
   readonly kind: "refused" | "put_off" | "unheard";
   readonly code: string;
   readonly retryAfterMs?: number | undefined;
 }
-
-export type StopVerdict =
-  | { readonly kind: "stopped" }
-  | {
-      readonly kind: "not_stopped";
-      readonly code: string;
-      readonly retryAfterMs?: number | undefined;
-      readonly isHopeless: boolean;
-    };
 
 interface ChannelAnswerInput {
   readonly answer: SmallAnswer;
@@ -80,9 +73,6 @@ export function stopVerdict({ answer, body, nowMs }: ChannelAnswerInput): StopVe
     isHopeless: status === 403 && !isForNow(status, reason),
   };
 }
-
-/** The last time that a timestamp can represent (RFC 3339). */
-export const lastMs = 253_402_300_799_999;
 
 /** 401 concerns the credentials, which are refreshed separately; some providers send 403 for an exceeded rate. */
 const isForNow = (status: number, reason: string): boolean =>

@@ -1,0 +1,88 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { ChannelHeardSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Channel, Channel_State as State } from "../../gen/latchkey/v1/channel_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
+import { type ChannelCollections, channelHeardKey } from "./channel-collections.ts";
+import { idOf, placeOf, shown, stateOf } from "./rules/slot.ts";
+
+/** Channels as callers see them. */
+export interface ChannelList {
+  /** Throws `not_found`. */
+  find(at: ChannelAt): Promise<StoredRecordOf<StoredChannel>>;
+  get(at: ChannelAt): Promise<Channel>;
+  list(filter: ChannelFilter, page: PageOptions): Promise<PageOf<Channel>>;
+}
+
+export interface ChannelAt {
+  readonly environment: string;
+  readonly id: string;
+}
+
+export interface ChannelFilter {
+  readonly environment: string;
+  readonly integration: string;
+  readonly connectionId: string;
+  readonly states: readonly State[];
+}
+
+interface ChannelListOptions {
+  readonly store: Store;
+  readonly collections: ChannelCollections;
+  readonly destinations: Pick<Destinations, "isOfNow">;
+}
+
+export function createChannelList({ store, collections, destinations }: ChannelListOptions): ChannelList {
+  const { channels } = collections;
+
+  /** False for a channel of a deleted environment that had the same name. */
+  const isOfNow = (stored: StoredChannel): boolean =>
+    destinations.isOfNow({ environment: placeOf(stored).ref.environment, environmentId: stored.environmentId });
+
+  async function find({ environment, id }: ChannelAt): Promise<StoredRecordOf<StoredChannel>> {
+    const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
+    if (found === undefined || !isOfNow(found.value))
+      throw new Fault("not_found", `there is no channel "${id}", or not any more`);
+    return found;
+  }
+
+  /** Adds the last notification of each channel, which is stored separately. */
+  async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
+    const keys = found.map((one) => channelHeardKey(placeOf(one).ref.environment, idOf(one)));
+    const heard = keys.length === 0 ? [] : await store.getMany(keys);
+    return found.map((one, i) => {
+      const entry = heard[i];
+      if (entry === undefined) return shown(one);
+      const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
+      return { ...shown(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
+    });
+  }
+
+  return {
+    find,
+    async get(at) {
+      const [channel] = await withHeard([(await find(at)).value]);
+      if (channel === undefined) throw new Error("one channel is shown as one");
+      return channel;
+    },
+    async list({ environment, integration, connectionId, states }, page) {
+      const isNone = namesNothing(environment, integration, connectionId);
+      const under = [
+        environment,
+        ...(integration === "" ? [] : [integration, ...(connectionId === "" ? [] : [connectionId])]),
+      ];
+      const { items, next } = await siftedPage<StoredChannel>({
+        question: ["channels", environment, integration, connectionId, [...states].sort()],
+        page,
+        read: (request) => (isNone ? Promise.resolve([]) : channels.pageBy("slot", { under, ...request })),
+        isWanted: (stored) => isOfNow(stored) && (states.length === 0 || states.includes(stateOf(stored))),
+        isPast: () => false,
+      });
+      return { items: await withHeard(items), next };
+    },
+  };
+}

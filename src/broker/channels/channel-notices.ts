@@ -1,0 +1,58 @@
+import type { World } from "../../base/world.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Logs } from "../audit/logs.ts";
+import type { Events } from "../deliveries/events.ts";
+import type { Providers } from "../setup/providers.ts";
+import type { ChannelNotice } from "./rules/move.ts";
+import { idOf, placeOf, shown } from "./rules/slot.ts";
+
+/** Reports what happened to channels: to the application by an event, and to the operator in the log. */
+export interface ChannelNotices {
+  /** Returns the application's event and the log entry, for the commit of the change itself. */
+  changes(notices: readonly ChannelNotice[], connection: Connection | undefined): Change[];
+  /** Counts and logs, after the commit. */
+  report(notices: readonly ChannelNotice[]): void;
+}
+
+interface ChannelNoticesOptions {
+  readonly providers: Providers;
+  readonly events: Events;
+  readonly logs: Logs;
+  readonly world: World;
+}
+
+export const createChannelNotices = ({ providers, events, logs, world }: ChannelNoticesOptions): ChannelNotices => ({
+  changes: (notices, connection) =>
+    notices.flatMap(({ kind, channel: stored, code }): Change[] => {
+      const channel = shown(stored);
+      const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
+      const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
+      writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
+      const ended = writer.end({ failed: true }).changes();
+      if (kind === "outcome_unknown" || kind === "not_stopped" || connection === undefined) return ended;
+      const provider = providers.find(connection.provider).name;
+      return [...ended, ...events.channel({ operation: kind, channel, provider, code })];
+    }),
+  report(notices) {
+    const { metrics, log } = world;
+    for (const { kind, channel, code } of notices) {
+      const { environment, integration, id: connection } = placeOf(channel).ref;
+      metrics.channelAlerts.inc({ kind });
+      const write = kind === "outcome_unknown" ? log.info : kind === "not_stopped" ? log.error : log.warn;
+      write.call(log, sentences[kind], { environment, integration, connection, channel: idOf(channel), code });
+    }
+  },
+});
+
+const sentences: Readonly<Record<ChannelNotice["kind"], string>> = {
+  expiring: "a channel runs out soon, and nothing could be asked of its provider to renew it",
+  renewal_failed: "a channel runs out soon, and its provider did not renew it",
+  expired: "a channel has run out before there was another in its place",
+  failed: "the provider refuses a channel",
+  gap: "a channel has lost something: its provider has sent notifications that did not come",
+  silent: "a channel has fallen silent: nothing came over it for longer than it ever pauses",
+  not_stopped: "a channel was not stopped; it is tried again until it has run out",
+  outcome_unknown:
+    "whether the provider has made a channel is not known: another is made, and that one is stopped if it is there",
+};

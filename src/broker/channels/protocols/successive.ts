@@ -1,0 +1,112 @@
+import { hash, randomBytes } from "node:crypto";
+import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { newChannelId } from "../rules/channel-id.ts";
+import { begun, idRefused, made, mayAsk, notMade } from "../rules/making.ts";
+import { mayLiveUntilMs } from "../rules/rules.ts";
+import { currentOf, idOf } from "../rules/slot.ts";
+import { connectionGone } from "../rules/stopping.ts";
+import { storeOutcome } from "../store-outcome.ts";
+import type { ChannelProtocol, ChannelWatch, ProtocolServices, WatchOptions, WatchOutcome } from "./protocol.ts";
+import type { WatchVerdict } from "./successive-answers.ts";
+import { createSuccessiveRequests, type WatchNotSent } from "./successive-requests.ts";
+
+/** Limits the IDs tried when the provider says that an ID is taken, if Latchkey chooses them. */
+const maxIds = 3;
+
+interface WatchIntent {
+  readonly target: string;
+  readonly id: string;
+  readonly token: string;
+}
+
+/**
+ * Channels as Google's APIs have them. Latchkey chooses the id and a token, which each notification repeats. No channel
+ * can be renewed: a successor with another id is created, and then the old channel is stopped.
+ */
+export function createSuccessiveChannels(services: ProtocolServices): ChannelProtocol {
+  const { slots, send, stopReplaced, world } = services;
+  const { metrics, log } = world;
+  const requests = createSuccessiveRequests({ send, now: world.now });
+  const now = () => ({ nowMs: world.now(), random: Math.random() });
+  const count = (outcome: string) => metrics.channelWatches.inc({ outcome });
+
+  /** Stores that a watch request is about to be sent. Undefined: the slot has changed, and no request may be sent. */
+  async function storeIntent(
+    { place, watched }: ChannelWatch,
+    { target, id, token }: WatchIntent,
+    alongside: WatchOptions["alongside"],
+  ): Promise<StoredChannel | undefined> {
+    const tokenHash = hash("sha256", token);
+    const intent = await slots.move(
+      place,
+      (slot, connection) => {
+        const nowMs = world.now();
+        if (connection === undefined) return connectionGone(slot, nowMs);
+        const lifeMs = slot.find((one) => idOf(one) === target)?.askedLifeMs ?? 0;
+        const untilMs = mayLiveUntilMs(watched.rules, lifeMs, nowMs);
+        return begun(slot, { target, id, tokenHash, untilMs, nowMs });
+      },
+      { ...(alongside !== undefined && { alongside }) },
+    );
+    return intent?.put.find((one) => idOf(one) === id && one.tokenHash === tokenHash);
+  }
+
+  async function storeMade(
+    { place }: ChannelWatch,
+    asked: StoredChannel,
+    verdict: Extract<WatchVerdict, { kind: "made" }>,
+  ): Promise<WatchOutcome> {
+    let madeAt = now();
+    const changes = await storeOutcome(log, () =>
+      slots.move(place, (slot) => {
+        madeAt = now();
+        return made(slot, asked, verdict, madeAt);
+      }),
+    );
+    count("made");
+    await stopReplaced(place, changes, madeAt.nowMs);
+    return { kind: "made", id: idOf(asked) };
+  }
+
+  async function storeNotMade(
+    { place, options }: ChannelWatch,
+    id: string,
+    verdict: FailedWatch,
+  ): Promise<WatchOutcome> {
+    const failed = { ...verdict, kind: verdict.kind === "id_taken" ? ("put_off" as const) : verdict.kind };
+    await storeOutcome(log, () =>
+      slots.move(place, (slot) => notMade(slot, id, { ...failed, newId: newChannelId() }, now())),
+    );
+    count(verdict.kind);
+    const { environment, integration, id: connection } = place.ref;
+    log.warn("a provider has made no channel", { environment, integration, connection, code: verdict.code });
+    return options.isIdGiven === true ? verdict : failed;
+  }
+
+  return {
+    async watch(request) {
+      const { place, options } = request;
+      const { alongside, isIdGiven = false } = options;
+      const isRenewal = currentOf(await slots.read(place)) !== undefined;
+      let { target } = request;
+      let id = isRenewal ? newChannelId() : target;
+      for (let tries = 1; ; tries += 1) {
+        const token = randomBytes(32).toString("base64url");
+        const asked = await storeIntent(request, { target, id, token }, tries === 1 ? alongside : undefined);
+        // Another process gives the channel up, and may have stopped it before it exists.
+        if (asked === undefined || !mayAsk(asked, world.now())) return { kind: "overtaken" };
+        const verdict = await requests.watch(request, asked, token);
+        if (verdict.kind === "made") return storeMade(request, asked, verdict);
+        if (verdict.kind !== "id_taken" || isIdGiven || tries === maxIds) return storeNotMade(request, id, verdict);
+        const newId = newChannelId();
+        await storeOutcome(log, () => slots.move(place, (slot) => idRefused(slot, id, newId, now())));
+        // A wanted channel continues under the new id; a renewal still replaces the same channel.
+        if (!isRenewal) target = newId;
+        id = newId;
+      }
+    },
+    stop: requests.stop,
+  };
+}
+
+type FailedWatch = Exclude<WatchVerdict, { kind: "made" }> | WatchNotSent;
