@@ -2,7 +2,7 @@ import type { Mistake } from "../base/fault.ts";
 import type { ChallengeRules, NotificationRules, SignatureRules, ValueRule } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkUrl } from "./check-url.ts";
 import { mistake } from "./mistake.ts";
-import { type SignatureScheme, schemeFacts, schemeOf, signatureSchemes } from "./signature-scheme.ts";
+import { type SignatureScheme, schemeOf, signatureSchemes } from "./signature-scheme.ts";
 
 /** Checks what the schema cannot express: that names refer to values, and that the proof is sound. */
 export function checkNotification(rules: NotificationRules): Mistake[] {
@@ -64,7 +64,7 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
     // A token passed on to the application would soon appear in the application's logs.
     ...(scheme !== undefined &&
     scheme !== "none" &&
-    schemeFacts[scheme].sendsSecret &&
+    schemes[scheme].sendsSecret &&
     rules.headerPrefix !== "" &&
     header.startsWith(rules.headerPrefix) &&
     !rules.secretHeaders.includes(header)
@@ -73,33 +73,46 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
   ];
 }
 
-type SchemeCheck = (signature: SignatureRules) => Mistake[];
+interface SchemeRules {
+  /** The header holds a secret itself, not a signature made with one. */
+  readonly sendsSecret: boolean;
+  readonly check: (signature: SignatureRules) => Mistake[];
+}
 
 const required = ({ scheme }: SignatureRules, name: string, value: string): Mistake[] =>
   value === "" ? [mistake(name, `is needed for ${scheme}`)] : [];
 
-const schemeChecks: Readonly<Record<SignatureScheme, SchemeCheck>> = {
-  hmac: (signature) => [...required(signature, "header", signature.header), ...checkHmac(signature)],
-  standard_webhooks: () => [],
-  channel_token: (signature) => required(signature, "header", signature.header),
-  shared_token: ({ header, query, body }) =>
-    only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")],
-  jwt: (signature) => [
-    ...required(signature, "header", signature.header),
-    ...required(signature, "jwks_url", signature.jwksUrl),
-    ...required(signature, "issuer", signature.issuer),
-    // Without either, a token that the signer issued for another audience would be accepted.
-    ...(signature.audience === "" && signature.identityClaim === ""
-      ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
-      : []),
-  ],
+const schemes: { readonly [S in SignatureScheme]: SchemeRules } = {
+  hmac: {
+    sendsSecret: false,
+    check: (signature) => [...required(signature, "header", signature.header), ...checkHmac(signature)],
+  },
+  standard_webhooks: { sendsSecret: false, check: () => [] },
+  channel_token: { sendsSecret: true, check: (signature) => required(signature, "header", signature.header) },
+  shared_token: {
+    sendsSecret: true,
+    check: ({ header, query, body }) =>
+      only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")],
+  },
+  jwt: {
+    sendsSecret: false,
+    check: (signature) => [
+      ...required(signature, "header", signature.header),
+      ...required(signature, "jwks_url", signature.jwksUrl),
+      ...required(signature, "issuer", signature.issuer),
+      // Without either, a token that the signer issued for another audience would be accepted.
+      ...(signature.audience === "" && signature.identityClaim === ""
+        ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
+        : []),
+    ],
+  },
 };
 
 function checkScheme(signature: SignatureRules): Mistake[] {
   const scheme = schemeOf(signature);
   if (scheme === "none") return [];
   if (scheme === undefined) return [mistake("scheme", `must be empty or one of ${signatureSchemes.join(", ")}`)];
-  return schemeChecks[scheme](signature);
+  return schemes[scheme].check(signature);
 }
 
 const placeholders = ["timestamp", "body", "method", "url", "plain_url", "form"];

@@ -1,6 +1,7 @@
 import type { World } from "../../base/world.ts";
-import { type Proof, proofOf, webhookSecret } from "../../core/notifications/proof.ts";
+import { proofOf, webhookSecret } from "../../core/notifications/proof.ts";
 import type { NotificationReading } from "../../core/notifications/reading.ts";
+import type { Proof } from "../../core/notifications/schemes/scheme.ts";
 import { valuesOf } from "../../core/notifications/values.ts";
 import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
 import type { SignerKeys } from "./signer-keys.ts";

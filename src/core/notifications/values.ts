@@ -4,10 +4,10 @@ import {
   type NotificationRules,
   type ValueRule,
 } from "../../gen/latchkey/v1/provider_pb.ts";
-import { schemeFacts, schemeOf } from "../../providers/signature-scheme.ts";
 import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
 import { type NotificationReading, readJson } from "./reading.ts";
+import { verificationOf } from "./schemes/schemes.ts";
 
 /** Values that a provider's rules find in a notification. */
 export interface NotificationValues {
@@ -51,17 +51,22 @@ export function notificationValues(
 
 /** Returns the message ID that the signature scheme signs, if the rules name no other. */
 function signedIdOf({ messageId, signature }: NotificationRules, reading: NotificationReading): string | undefined {
-  const scheme = schemeOf(signature);
+  const scheme = verificationOf(signature);
   if (messageId.length > 0 || signature === undefined || scheme === undefined || scheme === "none") return undefined;
-  const header = schemeFacts[scheme].signedIdHeader(signature);
+  const header = scheme.signedIdHeader(signature);
   const id = header === undefined ? undefined : reading.header(header);
   return id !== undefined && isUsable(id) ? id : undefined;
 }
 
 const none: readonly string[] = [];
 const nothing: NotificationValues = {
-  ...{ messageId: undefined, lookups: [], channel: undefined, number: undefined, resourceId: undefined },
-  ...{ kinds: none, isSync: false },
+  messageId: undefined,
+  lookups: [],
+  channel: undefined,
+  number: undefined,
+  resourceId: undefined,
+  kinds: none,
+  isSync: false,
 };
 
 /** Values by rule name, each looked up once. There are few: an array is cheaper than a map. */

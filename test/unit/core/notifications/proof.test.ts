@@ -3,13 +3,8 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
 import type { SignerKey } from "../../../../src/core/notifications/jwt.ts";
-import {
-  isTaken,
-  type Proof,
-  proofOf,
-  wantsWebhookSecret,
-  webhookSecret,
-} from "../../../../src/core/notifications/proof.ts";
+import { isTaken, proofOf, wantsWebhookSecret, webhookSecret } from "../../../../src/core/notifications/proof.ts";
+import type { Proof } from "../../../../src/core/notifications/schemes/scheme.ts";
 import { type SignatureRules, SignatureRulesSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../../src/providers/catalogue.ts";
 import { knownRules, randomBytes, reading } from "../../../support/wire/notifications.ts";
