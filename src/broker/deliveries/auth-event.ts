@@ -1,6 +1,7 @@
 import { authModeOf } from "../../core/dialect/auth-mode.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { ApplicationEvent } from "./envelope.ts";
 
 /** A change to a connection's authorization. */
 export interface AuthEvent {
@@ -17,23 +18,15 @@ export interface AuthEvent {
  * Returns the event as the application receives it: the peer's fields under the peer's names, so that code for the
  * peer's events can read ours. One field that the peer does not have: `accountChanged`.
  */
-export function authEventBody({
-  operation,
-  connection,
-  provider,
-  isOtherAccount = false,
-  error,
-}: AuthEvent): Uint8Array {
+export function toAuthEvent(event: AuthEvent): ApplicationEvent {
+  const { operation, connection, provider, isOtherAccount = false, error } = event;
   const { ref, tags, endUser } = connection;
-  return Buffer.from(
-    JSON.stringify({
-      from: "latchkey",
-      type: "auth",
-      connectionId: ref?.id,
-      authMode: authModeOf(provider),
-      providerConfigKey: ref?.integration,
-      provider: connection.provider,
-      environment: ref?.environment,
+  return {
+    type: "auth",
+    connection: ref,
+    authMode: authModeOf(provider),
+    provider: connection.provider,
+    fields: {
       operation,
       success: error === undefined,
       ...(isOtherAccount && { accountChanged: true }),
@@ -47,8 +40,8 @@ export function authEventBody({
           tags: endUser.tags,
         },
       }),
-    }),
-  );
+    },
+  };
 }
 
 /**

@@ -1,5 +1,6 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Channel, Channel_StateSchema } from "../../gen/latchkey/v1/channel_pb.ts";
+import type { ApplicationEvent } from "./envelope.ts";
 
 /** An event of a channel that an application depends on. */
 export interface ChannelEvent {
@@ -19,25 +20,25 @@ const sentences: Readonly<Record<ChannelEvent["operation"], string>> = {
   silent: "nothing came over the channel for longer than it ever pauses: changes may have gone unnoticed",
 };
 
-/** Returns the event in the envelope of all events that Latchkey sends to the application. */
-export function channelEventBody({ operation, channel, provider, code }: ChannelEvent): Uint8Array {
+export function toChannelEvent({ operation, channel, provider, code }: ChannelEvent): ApplicationEvent {
   const { connection, id, resourceKind, resource, resourceId, resourceUri, state, expiresAt } = channel;
-  return Buffer.from(
-    JSON.stringify({
-      from: "latchkey",
-      type: "channel",
-      connectionId: connection?.id,
-      providerConfigKey: connection?.integration,
-      provider,
-      environment: connection?.environment,
+  return {
+    type: "channel",
+    connection,
+    provider,
+    fields: {
       operation,
       success: false,
       error: { type: code, description: sentences[operation] },
       channel: {
-        ...{ id, resourceKind, resource, resourceId, resourceUri },
+        id,
+        resourceKind,
+        resource,
+        resourceId,
+        resourceUri,
         state: Channel_StateSchema.value[state]?.name.replace(/^STATE_/, "").toLowerCase(),
         ...(expiresAt !== undefined && { expiresAt: timestampDate(expiresAt).toISOString() }),
       },
-    }),
-  );
+    },
+  };
 }

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
-import { envelopeOf, payloadOf } from "../../core/notifications/payload.ts";
+import { payloadOf } from "../../core/notifications/payload.ts";
 import type { StoredForward, StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { webhookBody } from "./envelope.ts";
 import type { WebhookCollections } from "./webhook-collections.ts";
 
 /**
@@ -74,7 +75,7 @@ export function createForwardBodies({ notifications }: Pick<WebhookCollections, 
       const found = await payloadFor(forward.environment, forward.notificationId);
       if (found === undefined) throw new Error("the notification of a forward that waits is gone");
       const { from, json: payload } = found;
-      return envelopeOf({
+      return webhookBody({
         from,
         providerConfigKey: integration,
         type,

@@ -1,5 +1,6 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type RecordCounts, type Run, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { ApplicationEvent } from "./envelope.ts";
 
 /** A sync saved changes, or failed. The event has the peer's fields under the peer's names. */
 export interface SyncEvent {
@@ -20,17 +21,14 @@ export function syncEvents(about: Omit<SyncEvent, "model" | "counts">): SyncEven
     .map(([model, counts]) => ({ ...about, model, counts }));
 }
 
-export function syncEventBody({ run, variant, syncType, model, counts, provider }: SyncEvent): Uint8Array {
+export function toSyncEvent({ run, variant, syncType, model, counts, provider }: SyncEvent): ApplicationEvent {
   const { connection, script, startedAt, problem, id } = run;
   const began = startedAt === undefined ? undefined : timestampDate(startedAt).toISOString();
-  return Buffer.from(
-    JSON.stringify({
-      from: "latchkey",
-      type: "sync",
-      connectionId: connection?.id,
-      providerConfigKey: connection?.integration,
-      provider,
-      environment: connection?.environment,
+  return {
+    type: "sync",
+    connection,
+    provider,
+    fields: {
       syncName: script,
       syncVariant: variant,
       syncType: syncType.toUpperCase(),
@@ -48,6 +46,6 @@ export function syncEventBody({ run, variant, syncType, model, counts, provider 
             // All changes since then came from this run.
             modifiedAfter: began,
           }),
-    }),
-  );
+    },
+  };
 }

@@ -75,21 +75,3 @@ function formObject(body: Uint8Array): Readonly<Record<string, string | readonly
     [...fields].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]),
   );
 }
-
-interface Envelope {
-  /** The provider's name. */
-  readonly from: string;
-  readonly providerConfigKey: string;
-  readonly type: string;
-  /** JSON text. */
-  readonly payload: string;
-  /** Undefined: no connection matched. */
-  readonly connectionId?: string | undefined;
-}
-
-/** The body that is sent to the application, byte for byte. */
-export function envelopeOf({ from, providerConfigKey, type, payload, connectionId }: Envelope): Uint8Array {
-  const head = JSON.stringify({ from, providerConfigKey, type }).slice(0, -1);
-  const tail = connectionId === undefined ? "" : `,"connectionId":${JSON.stringify(connectionId)}`;
-  return Buffer.from(`${head},"payload":${payload}${tail}}`);
-}

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { envelopeOf, passedHeaders, payloadFormOf, payloadOf } from "../../../../src/core/notifications/payload.ts";
+import { passedHeaders, payloadFormOf, payloadOf } from "../../../../src/core/notifications/payload.ts";
 import { readingOf } from "../../../../src/core/notifications/reading.ts";
 import { StoredNotification_PayloadForm as PayloadForm } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { NotificationRulesSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
@@ -82,17 +82,4 @@ it("makes an object of a form of 300,000 fields in time", () => {
   const since = performance.now();
   payload({ headers: form, body });
   expect(performance.now() - since).toBeLessThan(2_000);
-});
-
-const common = { from: "calendar", providerConfigKey: "cal", type: "forward", payload: '{ "a":9007199254740993}' };
-
-it("sends keys in their order, and the payload as it came", () => {
-  expect(Buffer.from(envelopeOf({ ...common, connectionId: 'ada "1"' })).toString()).toBe(
-    '{"from":"calendar","providerConfigKey":"cal","type":"forward","payload":{ "a":9007199254740993},"connectionId":"ada \\"1\\""}',
-  );
-});
-
-it("W10 names no connection where none matched", () => {
-  const text = Buffer.from(envelopeOf(common)).toString();
-  expect(Object.keys(JSON.parse(text))).toEqual(["from", "providerConfigKey", "type", "payload"]);
 });
