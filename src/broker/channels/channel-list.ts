@@ -45,8 +45,7 @@ export function createChannelList({ store, collections, destinations }: ChannelL
 
   async function find({ environment, id }: ChannelAt): Promise<StoredRecordOf<StoredChannel>> {
     const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
-    if (found === undefined || !isOfNow(found.value))
-      throw new Fault("not_found", `there is no channel "${id}", or not any more`);
+    if (found === undefined || !isOfNow(found.value)) throw new Fault("not_found", `channel "${id}" does not exist`);
     return found;
   }
 
@@ -66,7 +65,7 @@ export function createChannelList({ store, collections, destinations }: ChannelL
     find,
     async get(at) {
       const [channel] = await withHeard([(await find(at)).value]);
-      if (channel === undefined) throw new Error("one channel is shown as one");
+      if (channel === undefined) throw new Error("no channel is shown for the one that was found");
       return channel;
     },
     async list({ environment, integration, connectionId, states }, page) {

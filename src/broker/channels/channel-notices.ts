@@ -46,13 +46,13 @@ export const createChannelNotices = ({ providers, events, logs, world }: Channel
 });
 
 const sentences: Readonly<Record<ChannelNotice["kind"], string>> = {
-  expiring: "a channel runs out soon, and nothing could be asked of its provider to renew it",
-  renewal_failed: "a channel runs out soon, and its provider did not renew it",
-  expired: "a channel has run out before there was another in its place",
-  failed: "the provider refuses a channel",
-  gap: "a channel has lost something: its provider has sent notifications that did not come",
-  silent: "a channel has fallen silent: nothing came over it for longer than it ever pauses",
-  not_stopped: "a channel was not stopped; it is tried again until it has run out",
+  expiring: "channel expires soon; no renewal request can be sent",
+  renewal_failed: "channel expires soon; the provider did not renew it",
+  expired: "channel expired before a new one was created",
+  failed: "provider rejected the channel; not requested again until the connection is reauthorized",
+  gap: "channel lost notifications that the provider sent",
+  silent: "channel silent for much longer than its longest pause",
+  not_stopped: "could not stop a channel; will retry until it expires",
   outcome_unknown:
-    "whether the provider has made a channel is not known: another is made, and that one is stopped if it is there",
+    "outcome of a channel request unknown; requesting another channel, and stopping the first if it exists",
 };

@@ -76,7 +76,7 @@ export function createChannels(options: ChannelsOptions): Channels {
       const lifeMs = askedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
       const { environment } = ref;
       if (given !== "" && (await collections.channels.get(environment, given)) !== undefined) {
-        throw new Fault("already_exists", `there is a channel "${given}" already`);
+        throw new Fault("already_exists", `a channel with the id "${given}" already exists`);
       }
       const id = given === "" ? newChannelId() : given;
       const place = { ref, kind, resource };
@@ -88,7 +88,7 @@ export function createChannels(options: ChannelsOptions): Channels {
         (slot) => {
           const other = slot.find(isWanted);
           if (other === undefined) return { put: [wish], gone: [], told: [] };
-          const message = `the channel "${idOf(other)}" watches this already, and is kept alive`;
+          const message = `channel "${idOf(other)}" already watches this resource`;
           throw new Fault("already_exists", message, { metadata: { channel: idOf(other) } });
         },
         { isFirst: true, alongside: () => audited(actor, "channel.create", place, id) },
@@ -100,10 +100,13 @@ export function createChannels(options: ChannelsOptions): Channels {
       const found = await find({ environment, id });
       requireRevision(found, expectedRevision);
       if (!isManaged(found.value)) {
-        throw new Fault("conflict", "the channel is a script's own: one that is created takes its place");
+        throw new Fault(
+          "conflict",
+          "a script created this channel; create a channel on the same resource to replace it",
+        );
       }
       if (stateOf(found.value) !== State.ACTIVE) {
-        throw new Fault("conflict", "only a channel that is active, and is not being renewed, can be renewed");
+        throw new Fault("conflict", "only an active channel that is not being renewed can be renewed");
       }
       const place = placeOf(found.value);
       const alongside = () => audited(actor, "channel.renew", place, id);

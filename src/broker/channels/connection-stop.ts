@@ -73,7 +73,7 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
     const all = stopAll(ref, late).catch((err: unknown) => {
       const { environment, integration, id: connection } = ref;
       const fields = { environment, integration, connection, err };
-      world.log.error("the channels of a connection that is deleted were not stopped", fields);
+      world.log.error("could not stop the channels of a deleted connection; they remain until they expire", fields);
     });
     await Promise.race([all, sleep(stopAllWithinMs, undefined, { ref: false })]);
   };

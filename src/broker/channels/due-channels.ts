@@ -60,7 +60,7 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
       if (signal.aborted) return;
       pool.pause(job.key);
       const { environment, integration, id: connection } = placeOf(channel).ref;
-      log.error("the work on a channel failed; it is repeated", { environment, integration, connection, err });
+      log.error("work on a channel failed; will retry", { environment, integration, connection, err });
     }
   }
 

@@ -42,7 +42,7 @@ export const createLossReports = ({ slots, catchUp, world }: LossReportsOptions)
     } catch (err) {
       world.metrics.channelCatchUps.inc({ outcome: "failed" });
       const fields = { environment, integration, connection, err };
-      world.log.warn("the syncs that catch up with a channel's lost messages did not start yet", fields);
+      world.log.warn("could not start the catch-up syncs of a channel; will retry", fields);
       return;
     }
     await slots.move(placeOf(stored), (slot) => caughtUp(slot, idOf(stored)), { leavesMetadata: true });

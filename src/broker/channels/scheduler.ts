@@ -62,7 +62,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     everyMs: scanEveryMs,
     scan,
     onFailure(err) {
-      if (!signal.aborted) log.warn("the scan for due channels failed; it is repeated", { err });
+      if (!signal.aborted) log.warn("could not scan for due channels; will retry", { err });
     },
   });
   const pool = createJobPool({

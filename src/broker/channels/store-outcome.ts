@@ -13,7 +13,7 @@ export async function storeOutcome<T>(log: Log, write: () => Promise<T>): Promis
       return await write();
     } catch (error) {
       if (!(error instanceof StoreUnavailable) || performance.now() > until) throw error;
-      log.warn("the outcome of a channel request is not stored yet", { err: error });
+      log.warn("could not store the outcome of a channel request; will retry", { err: error });
       await sleep(retryMs);
     }
   }

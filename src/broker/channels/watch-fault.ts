@@ -7,23 +7,27 @@ export function requireMade(outcome: WatchOutcome): string {
     case "made":
       return outcome.id;
     case "overtaken":
-      throw new Fault("conflict", "somebody else is making a channel on this resource at this moment");
+      throw new Fault("conflict", "another request for a channel on this resource is in progress");
     case "unsent":
       if (outcome.fault !== undefined) throw outcome.fault;
-      throw new Fault("connection_unusable", `nothing could be asked of the provider (${outcome.code})`);
+      throw new Fault("connection_unusable", `no request could be sent to the provider (${outcome.code})`);
     case "id_taken":
-      throw new Fault("already_exists", "the provider knows a channel of this id");
+      throw new Fault("already_exists", "the provider already has a channel with this id");
     case "refused":
       if (outcome.fault !== undefined) throw outcome.fault;
-      throw new Fault("connection_unusable", `the provider refuses the channel (${outcome.code})`);
+      throw new Fault("connection_unusable", `the provider rejected the channel (${outcome.code})`);
     case "put_off": {
       const retryAfterSeconds = Math.ceil((outcome.retryAfterMs ?? 1_000) / 1_000);
-      throw new Fault("provider_unreachable", `the provider makes no channel now (${outcome.code})`, {
-        retryAfterSeconds,
-      });
+      throw new Fault(
+        "provider_unreachable",
+        `the provider cannot create a channel now (${outcome.code}); try again later`,
+        {
+          retryAfterSeconds,
+        },
+      );
     }
     case "unheard": {
-      const message = `whether the provider made the channel is not known (${outcome.code}); if it did, it is stopped`;
+      const message = `the outcome is unknown (${outcome.code}); if the provider created the channel, it is stopped`;
       throw new Fault("provider_closed", message);
     }
   }

@@ -55,6 +55,6 @@ export function refreshEvent(
   const [was, is] = [before.state, after.state].map((state) => state === Connection_State.REAUTHORIZATION_REQUIRED);
   if (was === is) return undefined;
   if (!is) return { operation: "refresh" };
-  const description = "the credentials can no longer be renewed: the end user must authorise again";
+  const description = "the credentials can no longer be refreshed: the end user must authorize again";
   return { operation: "refresh", error: { type: after.stateReason || "reauthorization_required", description } };
 }

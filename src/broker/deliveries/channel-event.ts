@@ -12,12 +12,12 @@ export interface ChannelEvent {
 }
 
 const sentences: Readonly<Record<ChannelEvent["operation"], string>> = {
-  expiring: "the channel runs out soon, and nothing could be asked of the provider to renew it",
-  renewal_failed: "the channel runs out soon, and the provider did not renew it",
-  expired: "the channel has run out before there was another in its place: changes may have gone unnoticed",
-  failed: "the provider refuses the channel: it is not asked for again before the connection is authorised again",
-  gap: "the provider has sent notifications that did not come: changes may have gone unnoticed",
-  silent: "nothing came over the channel for longer than it ever pauses: changes may have gone unnoticed",
+  expiring: "the channel expires soon, and no renewal request can be sent to the provider",
+  renewal_failed: "the channel expires soon, and the provider did not renew it",
+  expired: "the channel expired before a new one was created: changes may have been missed",
+  failed: "the provider rejected the channel: it is not requested again until the connection is reauthorized",
+  gap: "the provider sent notifications that did not arrive: changes may have been missed",
+  silent: "the channel has been silent for much longer than its longest pause: changes may have been missed",
 };
 
 export function toChannelEvent({ operation, channel, provider, code }: ChannelEvent): ApplicationEvent {

@@ -104,7 +104,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     try {
       await lease.hold();
     } catch (err) {
-      if (!isClosing) log.warn("who delivers could not be settled, and will be", { err });
+      if (!isClosing) log.warn("could not take or renew the delivery lease; will retry", { err });
     }
     const oldestMs = outbox.oldestMs();
     metrics.outboxOldest.set(oldestMs === undefined ? 0 : Math.max(0, world.now() - oldestMs) / 1_000);

@@ -40,7 +40,7 @@ export function createForwardBodies({ notifications }: Pick<WebhookCollections, 
   const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
 
   function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
-    if (notification === undefined) throw new Error("a stored notification holds one");
+    if (notification === undefined) throw new Error("the stored notification is empty");
     const { environment, id, provider, headers, body } = notification;
     const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
     const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
@@ -73,7 +73,7 @@ export function createForwardBodies({ notifications }: Pick<WebhookCollections, 
       const { type, body, integration, connectionId } = forward;
       if (forward.notificationId === "") return body;
       const found = await payloadFor(forward.environment, forward.notificationId);
-      if (found === undefined) throw new Error("the notification of a forward that waits is gone");
+      if (found === undefined) throw new Error("the notification of a pending forward is missing");
       const { from, json: payload } = found;
       return webhookBody({
         from,

@@ -59,7 +59,7 @@ export function createForwardList(options: ForwardListOptions): ForwardList & Fo
   async function find(environment: string, id: string): Promise<StoredRecordOf<StoredForward>> {
     const found = namesNothing(environment, id) ? undefined : await forwards.get(environment, id);
     if (found === undefined || !destinations.isOfNow(found.value))
-      throw new Fault("not_found", `there is no forward "${id}", or not any more`);
+      throw new Fault("not_found", `forward "${id}" does not exist`);
     return found;
   }
 

@@ -57,7 +57,7 @@ export function createForwardReplay(options: ForwardReplayOptions): ForwardRepla
         updatedAt: now,
       };
       if (destinations.urlOf(after) === "") {
-        throw new Fault("conflict", "the environment has no forward URL that it could be sent to");
+        throw new Fault("conflict", "the environment has no forward URL to send it to");
       }
       try {
         await store.commit(forwards.change({ before, after }));

@@ -91,7 +91,7 @@ export function createNotifications({ collections, destinations }: Notifications
       const found = namesNothing(environment, id) ? undefined : await notifications.get(environment, id);
       const notification = found === undefined ? undefined : ofNow(found.value);
       if (notification === undefined) {
-        throw new Fault("not_found", `there is no notification "${id}", or not any more`);
+        throw new Fault("not_found", `notification "${id}" does not exist`);
       }
       return notification;
     },

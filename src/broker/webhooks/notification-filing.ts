@@ -61,7 +61,7 @@ export function createNotificationFiling(options: NotificationFilingOptions): No
   return {
     async file({ stored, forwards, alongside, nowMs }) {
       const { notification } = stored;
-      if (notification === undefined) throw new Error("a stored notification holds one");
+      if (notification === undefined) throw new Error("the stored notification is empty");
       const { environment, integration, messageId, id } = notification;
       const changes = [...collections.notifications.added(stored), ...alongside];
       if (messageId === "") {

@@ -51,7 +51,9 @@ export function createOutboxAdmission({ outbox, world, ...options }: OutboxAdmis
         return;
       }
       world.metrics.notifications.series({ outcome: "overloaded" }).add();
-      throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
+      throw new Fault("overloaded", "too many webhooks wait for the application; try again later", {
+        retryAfterSeconds,
+      });
     },
     release(forwards) {
       reserved -= forwards.length;

@@ -33,13 +33,15 @@ export function createSignerKeys({
       const headers = { accept: "application/json" };
       const { status, body } = await send({ url, method: "GET", headers }, { deadlineMs, maxBytes });
       if (status === 200) return keysIn(body.toString());
-      world.log.warn("the keys of a provider's notifications were not given", { status });
+      world.log.warn("could not fetch a provider's signing keys; will retry", { status });
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
-      world.log.warn("the keys of a provider's notifications were not to be had", { reason: error.reason });
+      world.log.warn("could not fetch a provider's signing keys; will retry", { reason: error.reason });
     }
     // The sender did nothing wrong: the fault asks for a retry.
-    throw new Fault("provider_unreachable", "the provider's keys cannot be fetched now", { retryAfterSeconds: 30 });
+    throw new Fault("provider_unreachable", "the provider's signing keys cannot be fetched now; try again later", {
+      retryAfterSeconds: 30,
+    });
   }
 
   return (url) => {

@@ -89,7 +89,7 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
       } catch (error) {
         if (!(error instanceof Fault) || error.status !== 404) throw error;
       }
-      throw new Fault("not_found", "there is nobody here whom that address is of");
+      throw new Fault("not_found", "unknown webhook address");
     },
     of,
     close: () => watch.close(),

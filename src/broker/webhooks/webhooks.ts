@@ -117,7 +117,7 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
       await store.caughtUp();
       const notification = await intake.take(receiver, readingOf(received));
       if (notification === undefined) {
-        throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
+        throw new Fault("already_exists", "a notification with this message id was received in the last 24 hours");
       }
       metrics.notifications.series({ outcome: "test" }).add();
       return notification;
@@ -137,4 +137,4 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
 
 /** Returns the fault for an unproven webhook. The sender gets no reason; only the operator does. */
 const unproven = (reason: ProofFailure, why = ""): Fault =>
-  new Fault("unproven_webhook", `the notification does not prove where it comes from${why}`, { metadata: { reason } });
+  new Fault("unproven_webhook", `the sender of the webhook could not be verified${why}`, { metadata: { reason } });

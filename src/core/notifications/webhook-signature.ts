@@ -64,9 +64,9 @@ export function signingSecretMistake(secret: string): string | undefined {
   if (!secret.startsWith(prefix)) return `must begin with ${prefix}`;
   const key = keyIn(secret);
   // Some verifying libraries decode leniently and some strictly: accept only the form that all of them read alike.
-  if (signingSecretOf(key) !== secret) return `must be ${prefix} and base64 with its padding`;
+  if (signingSecretOf(key) !== secret) return `must be ${prefix} followed by padded base64`;
   return key.length < minKeyBytes || key.length > maxKeyBytes
-    ? `must be base64 of ${minKeyBytes} to ${maxKeyBytes} bytes, and is of ${key.length}`
+    ? `must be ${prefix} followed by base64 of ${minKeyBytes} to ${maxKeyBytes} bytes, but has ${key.length} bytes`
     : undefined;
 }
 

@@ -196,7 +196,7 @@ describe("webhooks forwards and replay", () => {
     const again = await run(["replay", id, "nothing"]);
     expect([again.code, lines(again.out)]).toEqual([
       3,
-      ["replayed 1 forward", 'not replayed: nothing: there is no forward "nothing", or not any more (not_found)'],
+      ["replayed 1 forward", 'not replayed: nothing: forward "nothing" does not exist (not_found)'],
     ]);
     expect((await application.got(2)).map(({ headers }) => headers["webhook-id"])).toEqual([id, id]);
     await expect.poll(async () => (await run(["forwards", "--state", "delivered", "--json"])).out).toContain(id);
@@ -262,7 +262,7 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
   const integration = { environment: "dev", key: "github", provider: "github", secrets };
   await sidecar.client(IntegrationService).createIntegration({ integration });
   expect(lines((await run(["explain", "github", "--body", "-"], { stdin: "{}" })).out)[0]).toBe(
-    "it would be refused: the notification does not prove where it comes from: unsigned (unproven_webhook)",
+    "it would be refused: the sender of the webhook could not be verified: unsigned (unproven_webhook)",
   );
   expect(application.seen).toEqual([]);
   const body = join(await temporaryFolder(), "body.json");

@@ -525,7 +525,7 @@ describe("a trial", () => {
       integration: { environment, key: "github", secrets: { webhookSecret: "github-secret" } },
       updateMask: { paths: ["secrets.webhook_secret"] },
     });
-    const refused = "the notification does not prove where it comes from";
+    const refused = "the sender of the webhook could not be verified";
     expect(await reached({ integration: "github", body: push })).toEqual([...installed, `${refused}: unsigned`]);
     const signed = (secret: string) => ({
       "x-hub-signature-256": `sha256=${createHmac("sha256", secret).update(push).digest("hex")}`,

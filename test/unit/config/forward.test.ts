@@ -62,8 +62,12 @@ describe("by variables", () => {
 
   it.each([
     ["without its prefix", first.slice(6), "must begin with whsec_"],
-    ["that is too short", signingSecretOf(Buffer.from("hunter2")), "must be base64 of 24 to 64 bytes, and is of 7"],
-    ["that is no base64", "whsec_hunter2!", "must be whsec_ and base64 with its padding"],
+    [
+      "that is too short",
+      signingSecretOf(Buffer.from("hunter2")),
+      "must be whsec_ followed by base64 of 24 to 64 bytes, but has 7 bytes",
+    ],
+    ["that is no base64", "whsec_hunter2!", "must be whsec_ followed by padded base64"],
   ])("refuses a secret %s, and does not quote it", (_what, value, message) => {
     const found = mistakes(() => read("{}", { LATCHKEY_FORWARD_SECRET: value }));
     expect(found).toEqual([`LATCHKEY_FORWARD_SECRET ${message}`]);

@@ -33,7 +33,7 @@ const stopWithinMs = 15_000;
 export const createSuccessiveRequests = ({ send, now }: SuccessiveRequestsOptions): SuccessiveRequests => ({
   async watch({ found, watched, address }, channel, token) {
     const { rules, watch, resource } = watched;
-    if (watch.watch === undefined) throw new Error("a resource that can be watched says how");
+    if (watch.watch === undefined) throw new Error("the watchable resource has no watch request");
     const expirationMs = askedExpirationMs(rules, channel.askedLifeMs, now());
     const expiration = expirationMs === undefined ? undefined : String(expirationMs);
     const values = { id: idOf(channel), address, token, expiration, resource };

@@ -79,7 +79,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
     );
     count(verdict.kind);
     const { environment, integration, id: connection } = place.ref;
-    log.warn("a provider has made no channel", { environment, integration, connection, code: verdict.code });
+    log.warn("channel request failed", { environment, integration, connection, code: verdict.code });
     return options.isIdGiven === true ? verdict : failed;
   }
 

@@ -41,13 +41,17 @@ export function watchedBy(provider: Provider, { resourceKind, resource: asked }:
   const watch = rules !== undefined && kinds.includes(kind) ? rules.resources[kind] : undefined;
   if (rules === undefined || watch === undefined) {
     const known =
-      kinds.length === 0 ? `the provider ${provider.name} knows no channels` : `is one of ${kinds.join(", ")}`;
+      kinds.length === 0
+        ? `is not supported: the provider ${provider.name} has no channels`
+        : `must be one of ${kinds.join(", ")}`;
     throw invalid("resource_kind", known);
   }
   const resource = asked === "" ? watch.defaultResource : asked;
-  if (wantsResource(watch) && resource === "") throw invalid("resource", "must say what to watch");
-  if (!wantsResource(watch) && asked !== "") throw invalid("resource", `there is one ${kind} alone, which has no name`);
-  if (!isResource(resource)) throw invalid("resource", "is not the name of anything");
+  if (wantsResource(watch) && resource === "") throw invalid("resource", "must name the resource to watch");
+  if (!wantsResource(watch) && asked !== "") throw invalid("resource", `must be empty for ${kind}`);
+  if (!isResource(resource)) {
+    throw invalid("resource", `must be an id of at most ${maxResourceLength} characters, without control characters`);
+  }
   const isDefault = kind === kinds[0] && resource === watch.defaultResource;
   return { rules, kind, watch, resource, isDefault };
 }
@@ -69,7 +73,7 @@ export function requireChannelId(id: string, { maxIdLength }: ChannelRules): voi
 export function askedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt">, nowMs: number): number {
   if (expiresAt === undefined) return 0;
   const atMs = timestampMs(expiresAt);
-  if (!Number.isSafeInteger(atMs) || atMs > lastMs) throw invalid("expires_at", "is no time that can be said exactly");
+  if (!Number.isSafeInteger(atMs) || atMs > lastMs) throw invalid("expires_at", "must be a valid time");
   if (atMs < nowMs + minLifeMs) throw invalid("expires_at", "must be at least a minute from now");
   return atMs - nowMs;
 }

@@ -17,7 +17,7 @@ export interface WatchedResource {
 }
 
 export function shown({ channel }: StoredChannel): Channel {
-  if (channel === undefined) throw new Error("a stored channel holds one");
+  if (channel === undefined) throw new Error("the stored channel is empty");
   return channel;
 }
 
@@ -25,7 +25,7 @@ export const idOf = (stored: StoredChannel): string => shown(stored).id;
 export const stateOf = (stored: StoredChannel): State => shown(stored).state;
 export function placeOf(stored: StoredChannel): WatchedResource {
   const { connection: ref, resourceKind: kind, resource } = shown(stored);
-  if (ref === undefined) throw new Error("a channel has a connection");
+  if (ref === undefined) throw new Error("the stored channel has no connection");
   return { ref, kind, resource };
 }
 

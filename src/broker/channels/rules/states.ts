@@ -77,7 +77,7 @@ export function turned(
 ): StoredChannel {
   const before = shown(stored);
   const state = table[before.state]?.[event];
-  if (state === undefined) throw new Error(`to a channel in state ${before.state} this does not happen: ${event}`);
+  if (state === undefined) throw new Error(`a channel in state ${before.state} has no transition ${event}`);
   const channel: Channel = { ...before, ...change, state, updatedAt: timestampFromMs(nowMs) };
   const after = { ...stored, ...patch, channel };
   // A finished channel is due once more, to be removed.

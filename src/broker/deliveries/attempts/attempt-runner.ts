@@ -35,7 +35,7 @@ export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunne
 
   async function pausedAfter(err: unknown): Promise<false> {
     if (signal.aborted) return false;
-    log.error("a forward could not be carried, and will be tried again", { err });
+    log.error("delivery failed with an internal error; will retry", { err });
     await sleep(pauseMs, undefined, { signal }).catch(() => {});
     return false;
   }

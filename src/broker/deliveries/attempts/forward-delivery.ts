@@ -64,12 +64,12 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
   async function pause(environment: string, url: string, signal: AbortSignal): Promise<void> {
     await untilStored(() => destinations.pause({ environment, url }, "gone"), { log, signal });
     metrics.destinationsPaused.inc();
-    log.error("the application answered 410: nothing more is sent there until somebody resumes it", { environment });
+    log.error("application answered 410; destination paused until it is resumed", { environment });
   }
 
   function reportDead({ environment, integration, id: forward }: StoredForward, reason: string): void {
     metrics.deadLetters.inc();
-    log.warn("a forward is given up; it can be replayed", { environment, integration, forward, reason });
+    log.warn("forward failed for good; it can be replayed", { environment, integration, forward, reason });
   }
 
   function reportDelivered({ environment, createdAt }: StoredForward, url: string): void {

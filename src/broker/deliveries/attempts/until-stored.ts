@@ -16,7 +16,7 @@ export async function untilStored(write: () => Promise<void>, { log, signal }: U
       return;
     } catch (error) {
       if (signal.aborted) throw error;
-      log.warn("what came of a forward is not written down yet", { err: error });
+      log.warn("could not store the result of a delivery; will retry", { err: error });
       await sleep(retryMs, undefined, { signal });
     }
   }

@@ -52,14 +52,14 @@ const base64 = Buffer.alloc(32, 7).toString("base64");
 it.each([
   ["no prefix", base64, "must begin with whsec_"],
   ["nothing", "", "must begin with whsec_"],
-  ["nothing behind its prefix", "whsec_", "24 to 64 bytes, and is of 0"],
-  ["23 bytes", signingSecretOf(Buffer.alloc(23)), "24 to 64 bytes, and is of 23"],
-  ["65 bytes", signingSecretOf(Buffer.alloc(65)), "24 to 64 bytes, and is of 65"],
-  ["no base64", `whsec_${"!".repeat(44)}`, "base64 with its padding"],
-  ["no padding", `whsec_${base64.replaceAll("=", "")}`, "base64 with its padding"],
-  ["base64 for URLs", `whsec_${Buffer.alloc(32, 0xff).toString("base64url")}=`, "base64 with its padding"],
-  ["a line break", `whsec_${base64}\n`, "base64 with its padding"],
-  ["bits that nobody reads", `whsec_${base64.slice(0, -2)}x=`, "base64 with its padding"],
+  ["nothing behind its prefix", "whsec_", "24 to 64 bytes, but has 0 bytes"],
+  ["23 bytes", signingSecretOf(Buffer.alloc(23)), "24 to 64 bytes, but has 23 bytes"],
+  ["65 bytes", signingSecretOf(Buffer.alloc(65)), "24 to 64 bytes, but has 65 bytes"],
+  ["no base64", `whsec_${"!".repeat(44)}`, "followed by padded base64"],
+  ["no padding", `whsec_${base64.replaceAll("=", "")}`, "followed by padded base64"],
+  ["base64 for URLs", `whsec_${Buffer.alloc(32, 0xff).toString("base64url")}=`, "followed by padded base64"],
+  ["a line break", `whsec_${base64}\n`, "followed by padded base64"],
+  ["bits that nobody reads", `whsec_${base64.slice(0, -2)}x=`, "followed by padded base64"],
 ])("refuses a secret with %s, and does not quote it", (_what, text, message) => {
   const mistake = signingSecretMistake(text);
   expect(mistake).toContain(message);
