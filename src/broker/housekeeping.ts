@@ -41,7 +41,7 @@ interface HousekeepingOptions {
   readonly providers: Providers;
   readonly idleRefresh: IdleRefresh;
   readonly retention: RetentionPeriods;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
   readonly world: World;
 }
 

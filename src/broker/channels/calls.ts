@@ -6,13 +6,13 @@ import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createChannelRequests, stopNotSent } from "./channel-requests.ts";
 import type { ChannelStop, ChannelWatch, StopVerdict, WatchOptions, WatchOutcome } from "./protocols/protocol.ts";
 import { channelKindOf, createChannelProtocols } from "./protocols/protocols.ts";
-import { timePasses } from "./rules/aging.ts";
+import { ageSlot } from "./rules/aging.ts";
 import { newChannelId } from "./rules/channel-id.ts";
-import { notMade } from "./rules/making.ts";
-import { applied, type ChannelChanges, joined } from "./rules/move.ts";
-import { watchedBy } from "./rules/rules.ts";
+import { recordNotMade } from "./rules/making.ts";
+import { applyChanges, type ChannelChanges, mergeChanges } from "./rules/move.ts";
+import { watchRuleFor } from "./rules/rules.ts";
 import type { Slot, WatchedResource } from "./rules/slot.ts";
-import { connectionGone, notStopped, stopped } from "./rules/stopping.ts";
+import { recordConnectionGone, recordNotStopped, recordStopped } from "./rules/stopping.ts";
 import { claimedIn, tasksOf } from "./rules/tasks.ts";
 import type { ChannelSlots } from "./slots.ts";
 import { storeOutcome } from "./store-outcome.ts";
@@ -63,7 +63,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
     const { code, retryAfterSeconds } = fault;
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1_000;
     const failure = { kind, code, retryAfterMs, newId: newChannelId() } as const;
-    await slots.move(place, (slot) => notMade(slot, target, failure, now()));
+    await slots.move(place, (slot) => recordNotMade(slot, target, failure, now()));
     metrics.channelWatches.inc({ outcome: "unsent" });
     return { kind, code, fault };
   }
@@ -72,7 +72,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
     let request: ChannelWatch;
     try {
       const found = await requests.usable(place, target);
-      const watched = watchedBy(found.provider, { resourceKind: place.kind, resource: place.resource });
+      const watched = watchRuleFor(found.provider, { resourceKind: place.kind, resource: place.resource });
       request = { place, target, found, watched, address: await urls.of(found.integration), options };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -94,7 +94,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
       verdict = stopNotSent(error);
     }
     const after = (slot: Slot) =>
-      verdict.kind === "stopped" ? stopped(slot, id, world.now()) : notStopped(slot, id, verdict, now());
+      verdict.kind === "stopped" ? recordStopped(slot, id, world.now()) : recordNotStopped(slot, id, verdict, now());
     await storeOutcome(log, () => slots.move(place, after, { leavesMetadata: signal !== undefined }));
     metrics.channelStops.inc({ outcome: verdict.kind });
     return verdict;
@@ -103,8 +103,10 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
   /** Ends channels whose time has passed, whatever else is due. */
   async function applyTime(place: WatchedResource): Promise<Slot> {
     await slots.move(place, (slot, connection) => {
-      const aged = timePasses(slot, now(), newChannelId);
-      return connection === undefined ? joined(aged, connectionGone(applied(slot, aged), world.now())) : aged;
+      const aged = ageSlot(slot, now(), newChannelId);
+      return connection === undefined
+        ? mergeChanges(aged, recordConnectionGone(applyChanges(slot, aged), world.now()))
+        : aged;
     });
     return slots.read(place);
   }

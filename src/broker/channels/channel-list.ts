@@ -8,7 +8,7 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 import { type ChannelCollections, channelHeardKey } from "./channel-collections.ts";
-import { idOf, placeOf, shown, stateOf } from "./rules/slot.ts";
+import { channelOf, idOf, resourceOf, stateOf } from "./rules/slot.ts";
 
 /** Channels as callers see them. */
 export interface ChannelList {
@@ -33,7 +33,7 @@ export interface ChannelFilter {
 interface ChannelListOptions {
   readonly store: Store;
   readonly collections: ChannelCollections;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
 }
 
 export function createChannelList({ store, collections, destinations }: ChannelListOptions): ChannelList {
@@ -41,7 +41,7 @@ export function createChannelList({ store, collections, destinations }: ChannelL
 
   /** False for a channel of a deleted environment that had the same name. */
   const isOfNow = (stored: StoredChannel): boolean =>
-    destinations.isOfNow({ environment: placeOf(stored).ref.environment, environmentId: stored.environmentId });
+    destinations.isCurrent({ environment: resourceOf(stored).ref.environment, environmentId: stored.environmentId });
 
   async function find({ environment, id }: ChannelAt): Promise<StoredRecordOf<StoredChannel>> {
     const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
@@ -51,13 +51,13 @@ export function createChannelList({ store, collections, destinations }: ChannelL
 
   /** Adds the last notification of each channel, which is stored separately. */
   async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
-    const keys = found.map((one) => channelHeardKey(placeOf(one).ref.environment, idOf(one)));
+    const keys = found.map((one) => channelHeardKey(resourceOf(one).ref.environment, idOf(one)));
     const heard = keys.length === 0 ? [] : await store.getMany(keys);
     return found.map((one, i) => {
       const entry = heard[i];
-      if (entry === undefined) return shown(one);
+      if (entry === undefined) return channelOf(one);
       const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
-      return { ...shown(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
+      return { ...channelOf(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
     });
   }
 

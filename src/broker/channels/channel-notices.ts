@@ -5,7 +5,7 @@ import type { Logs } from "../audit/logs.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { ChannelNotice } from "./rules/move.ts";
-import { idOf, placeOf, shown } from "./rules/slot.ts";
+import { channelOf, idOf, resourceOf } from "./rules/slot.ts";
 
 /** Reports what happened to channels: to the application by an event, and to the operator in the log. */
 export interface ChannelNotices {
@@ -25,7 +25,7 @@ interface ChannelNoticesOptions {
 export const createChannelNotices = ({ providers, events, logs, world }: ChannelNoticesOptions): ChannelNotices => ({
   changes: (notices, connection) =>
     notices.flatMap(({ kind, channel: stored, code }): Change[] => {
-      const channel = shown(stored);
+      const channel = channelOf(stored);
       const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
       const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
       writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
@@ -37,7 +37,7 @@ export const createChannelNotices = ({ providers, events, logs, world }: Channel
   report(notices) {
     const { metrics, log } = world;
     for (const { kind, channel, code } of notices) {
-      const { environment, integration, id: connection } = placeOf(channel).ref;
+      const { environment, integration, id: connection } = resourceOf(channel).ref;
       metrics.channelAlerts.inc({ kind });
       const write = kind === "outcome_unknown" ? log.info : kind === "not_stopped" ? log.error : log.warn;
       write.call(log, sentences[kind], { environment, integration, connection, channel: idOf(channel), code });

@@ -5,7 +5,7 @@ import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import { reauthorize } from "../credentials/refresh/refresh-faults.ts";
 import type { SendChannelRequest, StopVerdict } from "./protocols/protocol.ts";
-import { oneOf, shown, type WatchedResource } from "./rules/slot.ts";
+import { channelOf, findChannel, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /** Requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
@@ -31,8 +31,8 @@ export const createChannelRequests = ({ slots, live, asks }: ChannelRequestsOpti
     if (state !== Connection_State.REAUTHORIZATION_REQUIRED) return found;
     // A connection that must be authorized again may still have a valid access token. Once the provider has refused
     // that token for this channel, no further request is sent until there is another.
-    const known = oneOf(await slots.read(place), id);
-    const isRefused = known !== undefined && shown(known).stateReason === authorizationNeeded;
+    const known = findChannel(await slots.read(place), id);
+    const isRefused = known !== undefined && channelOf(known).stateReason === authorizationNeeded;
     if (isRefused) throw reauthorize(place.ref, stateReason);
     return found;
   },

@@ -15,10 +15,10 @@ import type { ChannelCollections } from "./channel-collections.ts";
 import { type ChannelAt, type ChannelList, createChannelList } from "./channel-list.ts";
 import { createConnectionStop, type StopChannelsOf } from "./connection-stop.ts";
 import { newChannelId } from "./rules/channel-id.ts";
-import { wished } from "./rules/request.ts";
-import { askedLifeMs, requireChannelId, watchedBy } from "./rules/rules.ts";
-import { idOf, isManaged, isWanted, placeOf, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
-import { stopAsked } from "./rules/stopping.ts";
+import { requestedChannel } from "./rules/request.ts";
+import { requestedLifeMs, requireChannelId, watchRuleFor } from "./rules/rules.ts";
+import { channelOf, idOf, isManaged, isWanted, resourceOf, stateOf, type WatchedResource } from "./rules/slot.ts";
+import { requestStop } from "./rules/stopping.ts";
 import type { ChannelSlots } from "./slots.ts";
 import { requireMade } from "./watch-fault.ts";
 
@@ -49,7 +49,7 @@ interface ChannelsOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -70,10 +70,10 @@ export function createChannels(options: ChannelsOptions): Channels {
     list,
     async create({ ref, id: given, expiresAt, ...named }, actor) {
       const { value: connection } = await connections.get(ref);
-      const { rules, kind, resource, isDefault } = watchedBy(await providers.findNow(connection.provider), named);
+      const { rules, kind, resource, isDefault } = watchRuleFor(await providers.findNow(connection.provider), named);
       requireChannelId(given, rules);
       const nowMs = world.now();
-      const lifeMs = askedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
+      const lifeMs = requestedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
       const { environment } = ref;
       if (given !== "" && (await collections.channels.get(environment, given)) !== undefined) {
         throw new Fault("already_exists", `a channel with the id "${given}" already exists`);
@@ -82,12 +82,12 @@ export function createChannels(options: ChannelsOptions): Channels {
       const place = { ref, kind, resource };
       // Not due yet: this request does the work.
       const dueMs = nowMs + takenOverMs;
-      const wish = wished({ ...place, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
+      const wish = requestedChannel({ ...place, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
       await slots.move(
         place,
         (slot) => {
           const other = slot.find(isWanted);
-          if (other === undefined) return { put: [wish], gone: [], told: [] };
+          if (other === undefined) return { put: [wish], removed: [], notices: [] };
           const message = `channel "${idOf(other)}" already watches this resource`;
           throw new Fault("already_exists", message, { metadata: { channel: idOf(other) } });
         },
@@ -108,20 +108,20 @@ export function createChannels(options: ChannelsOptions): Channels {
       if (stateOf(found.value) !== State.ACTIVE) {
         throw new Fault("conflict", "only an active channel that is not being renewed can be renewed");
       }
-      const place = placeOf(found.value);
+      const place = resourceOf(found.value);
       const alongside = () => audited(actor, "channel.renew", place, id);
       return get({ environment, id: requireMade(await calls.watch(place, id, { alongside })) });
     },
     async stop({ environment, id, expectedRevision }, actor) {
       const found = await find({ environment, id });
-      const place = placeOf(found.value);
+      const place = resourceOf(found.value);
       const nowMs = world.now();
       const moved = await slots.move(
         place,
         (slot) => {
           const now = slot.find((one) => idOf(one) === id);
-          if (now !== undefined) requireRevision({ revision: Number(shown(now).revision) }, expectedRevision);
-          return stopAsked(slot, id, nowMs);
+          if (now !== undefined) requireRevision({ revision: Number(channelOf(now).revision) }, expectedRevision);
+          return requestStop(slot, id, nowMs);
         },
         { alongside: () => audited(actor, "channel.stop", place, id) },
       );

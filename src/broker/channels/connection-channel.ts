@@ -3,8 +3,8 @@ import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import { newChannelId } from "./rules/channel-id.ts";
-import { wished } from "./rules/request.ts";
-import { defaultWatched } from "./rules/rules.ts";
+import { requestedChannel } from "./rules/request.ts";
+import { defaultWatchRule } from "./rules/rules.ts";
 import { currentOf, isWanted } from "./rules/slot.ts";
 import { renewSoon } from "./rules/tasks.ts";
 import type { ChannelSlots } from "./slots.ts";
@@ -22,12 +22,14 @@ interface FiledConnectionEvent {
 /** Changes for storing a connection: with automatic channels, its channel is requested in the same commit. */
 export async function channelChanges(slots: ChannelSlots, filed: FiledConnectionEvent): Promise<Change[]> {
   const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
-  const watched = integration.channels?.automatic === true ? defaultWatched(provider) : undefined;
+  const watched = integration.channels?.automatic === true ? defaultWatchRule(provider) : undefined;
   if (watched === undefined) return [];
   const place = { ref, kind: watched.kind, resource: watched.resource };
   const slot = isNew ? [] : await slots.read(place);
   if (!slot.some(isWanted)) {
-    return slots.added(wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }));
+    return slots.added(
+      requestedChannel({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }),
+    );
   }
   const current = currentOf(slot);
   // An import usually brings credentials of the same account: the existing channel continues.

@@ -6,11 +6,11 @@ import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
 import { newChannelId } from "./rules/channel-id.ts";
-import { adopted, overtaken } from "./rules/foreign.ts";
-import { applied, isNothing, joined } from "./rules/move.ts";
-import { wished } from "./rules/request.ts";
-import { defaultWatched, toldChannel } from "./rules/rules.ts";
-import { isLastWord, isWanted, type WatchedResource } from "./rules/slot.ts";
+import { adoptChannel, renewOvertaken } from "./rules/foreign.ts";
+import { applyChanges, hasNoChanges, mergeChanges } from "./rules/move.ts";
+import { requestedChannel } from "./rules/request.ts";
+import { defaultWatchRule, metadataChannel } from "./rules/rules.ts";
+import { forbidsReplacement, isWanted, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /**
@@ -46,11 +46,11 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
 
   const channelIn = ({ provider, metadata = {} }: Connection) => {
     const rules = providers.find(provider).channel;
-    return rules === undefined ? undefined : toldChannel(metadata, rules);
+    return rules === undefined ? undefined : metadataChannel(metadata, rules);
   };
 
   function placeIn({ ref, provider }: Connection): WatchedResource | undefined {
-    const watched = defaultWatched(providers.find(provider));
+    const watched = defaultWatchRule(providers.find(provider));
     return ref === undefined || watched === undefined
       ? undefined
       : { ref, kind: watched.kind, resource: watched.resource };
@@ -60,7 +60,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
     const all = await integrations.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
     const automatic = new Map(
       all
-        .filter(({ value }) => defaultWatched(providers.find(value.provider)) !== undefined)
+        .filter(({ value }) => defaultWatchRule(providers.find(value.provider)) !== undefined)
         .map(({ value }) => [`${value.environment}\0${value.key}`, value.channels?.automatic === true]),
     );
     if (automatic.size === 0) return [];
@@ -91,9 +91,9 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
       (slot, now) => {
         const channel = now === undefined ? undefined : channelIn(now);
         if (channel === undefined) return undefined;
-        const moved = adopted(slot, place, channel, world.now());
-        if (!isAutomatic || isNothing(moved)) return moved;
-        return joined(moved, overtaken(applied(slot, moved), world.now()));
+        const moved = adoptChannel(slot, place, channel, world.now());
+        if (!isAutomatic || hasNoChanges(moved)) return moved;
+        return mergeChanges(moved, renewOvertaken(applyChanges(slot, moved), world.now()));
       },
       { leavesMetadata: true },
     );
@@ -102,14 +102,21 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
   async function ensureChannel(connection: Connection): Promise<void> {
     const place = placeIn(connection);
     if (place === undefined) return;
-    const isSettled = (one: StoredChannel) => isWanted(one) || isLastWord(one);
+    const isSettled = (one: StoredChannel) => isWanted(one) || forbidsReplacement(one);
     await slots.move(
       place,
       (slot, now) => {
         if (now === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
-        const wish = wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
-        return { put: [wish], gone: [], told: [] };
+        const wish = requestedChannel({
+          ...place,
+          id: newChannelId(),
+          nowMs,
+          askedLifeMs: 0,
+          isDefault: true,
+          kept: true,
+        });
+        return { put: [wish], removed: [], notices: [] };
       },
       { isFirst: true },
     );

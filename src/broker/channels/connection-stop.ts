@@ -5,11 +5,11 @@ import type { Connections } from "../connections/connections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { ChannelCalls } from "./calls.ts";
-import { adopted } from "./rules/foreign.ts";
-import { applied, joined, nothing } from "./rules/move.ts";
-import { defaultWatched, toldChannel } from "./rules/rules.ts";
-import { idOf, isManaged, isOver, placeOf, type Slot, type WatchedResource } from "./rules/slot.ts";
-import { stopAsked } from "./rules/stopping.ts";
+import { adoptChannel } from "./rules/foreign.ts";
+import { applyChanges, mergeChanges, noChanges } from "./rules/move.ts";
+import { defaultWatchRule, metadataChannel } from "./rules/rules.ts";
+import { idOf, isManaged, isOver, resourceOf, type Slot, type WatchedResource } from "./rules/slot.ts";
+import { requestStop } from "./rules/stopping.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /** Stops all channels of a connection, as far as possible in a short time. Never rejects. */
@@ -34,8 +34,8 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
   function foreignOf({ ref, metadata = {}, provider }: Connection) {
     const description = providers.find(provider);
     const { channel: rules } = description;
-    const watched = defaultWatched(description);
-    const channel = rules === undefined ? undefined : toldChannel(metadata, rules);
+    const watched = defaultWatchRule(description);
+    const channel = rules === undefined ? undefined : metadataChannel(metadata, rules);
     if (ref === undefined || watched === undefined || channel === undefined) return undefined;
     return { channel, place: { ref, kind: watched.kind, resource: watched.resource } };
   }
@@ -45,7 +45,7 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
     const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
     const isAutomatic = integration.channels?.automatic === true;
     const stoppable = (await slots.readAll(ref)).filter((one) => !isOver(one) && (isAutomatic || isManaged(one)));
-    const places = new Map(stoppable.map((one) => [nameOf(placeOf(one)), placeOf(one)]));
+    const places = new Map(stoppable.map((one) => [nameOf(resourceOf(one)), resourceOf(one)]));
     // A channel that only the metadata names, if the integration manages channels automatically.
     const foreign = isAutomatic ? foreignOf(connection) : undefined;
     if (foreign !== undefined) places.set(nameOf(foreign.place), foreign.place);
@@ -56,9 +56,9 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
       const moved = await slots.move(
         place,
         (slot) => {
-          const adoption = isForeign ? adopted(slot, place, foreign.channel, nowMs) : nothing;
-          const after = applied(slot, adoption);
-          return joined(adoption, allStopped(isAutomatic ? after : after.filter(isManaged), nowMs));
+          const adoption = isForeign ? adoptChannel(slot, place, foreign.channel, nowMs) : noChanges;
+          const after = applyChanges(slot, adoption);
+          return mergeChanges(adoption, allStopped(isAutomatic ? after : after.filter(isManaged), nowMs));
         },
         // Leaves the connection unchanged: its deletion may depend on its revision.
         { leavesMetadata: true },
@@ -82,7 +82,7 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
 const nameOf = ({ kind, resource }: WatchedResource): string => JSON.stringify([kind, resource]);
 
 function allStopped(slot: Slot, nowMs: number) {
-  const put = slot.filter((one) => !isOver(one)).flatMap((one) => stopAsked(slot, idOf(one), nowMs).put);
+  const put = slot.filter((one) => !isOver(one)).flatMap((one) => requestStop(slot, idOf(one), nowMs).put);
   // Stopping a channel also stops its replacement in creation, which is in the slot as well: remove duplicates.
-  return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], gone: [], told: [] };
+  return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], removed: [], notices: [] };
 }

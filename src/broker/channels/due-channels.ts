@@ -6,8 +6,8 @@ import { after, partsOf } from "../../store/keys.ts";
 import { timeOfDueKey } from "../syncs/sync-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
 import { type ChannelCollections, channelsDue } from "./channel-collections.ts";
-import { placeOf } from "./rules/slot.ts";
-import { partsOfPlace } from "./slots.ts";
+import { resourceOf } from "./rules/slot.ts";
+import { slotKeyParts } from "./slots.ts";
 
 /** Finds channels that are due, and begins to work on those that the limits allow. */
 export interface DueChannels {
@@ -54,12 +54,12 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
 
   async function tend(channel: StoredChannel, job: Job): Promise<void> {
     try {
-      const { retryAfterMs } = await calls.tend(placeOf(channel), signal);
+      const { retryAfterMs } = await calls.tend(resourceOf(channel), signal);
       if (retryAfterMs !== undefined) held.set(job.group, world.now() + Math.min(retryAfterMs, longestHoldMs));
     } catch (err) {
       if (signal.aborted) return;
       pool.pause(job.key);
-      const { environment, integration, id: connection } = placeOf(channel).ref;
+      const { environment, integration, id: connection } = resourceOf(channel).ref;
       log.error("work on a channel failed; will retry", { environment, integration, connection, err });
     }
   }
@@ -132,7 +132,7 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
 
 /** Channels of one slot are one job: the job does everything that is due for the slot. */
 function jobOf(channel: StoredChannel): Job {
-  const place = placeOf(channel);
+  const place = resourceOf(channel);
   const { environment, integration } = place.ref;
-  return { key: partsOfPlace(place).join("\0"), group: `${environment}\0${integration}` };
+  return { key: slotKeyParts(place).join("\0"), group: `${environment}\0${integration}` };
 }

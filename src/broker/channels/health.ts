@@ -12,8 +12,8 @@ import type { ChannelCollections } from "./channel-collections.ts";
 import { createLeftoverChannels } from "./leftover-channels.ts";
 import { createLossReports } from "./loss-reports.ts";
 import { type ChannelObservation, createChannelObservations, rhythmChange } from "./observations.ts";
-import { idOf, isStopping, isToCome, placeOf, shown } from "./rules/slot.ts";
-import { resourceLearned } from "./rules/stopping.ts";
+import { channelOf, idOf, isPending, isStopping, resourceOf } from "./rules/slot.ts";
+import { recordResourceId } from "./rules/stopping.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /**
@@ -62,7 +62,9 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     const orphans = await leftovers.orphansIn(all);
     const present = all.filter((one) => !orphans.includes(one));
     const judgements = await observations.judge(present);
-    const changes = orphans.flatMap(({ stored }) => slots.changes([stored], { put: [], gone: [stored], told: [] }));
+    const changes = orphans.flatMap(({ stored }) =>
+      slots.changes([stored], { put: [], removed: [stored], notices: [] }),
+    );
     for (const { observation, after } of judgements.filter(({ losses }) => losses.length === 0)) {
       const { stored, rhythm } = observation;
       const isSame = rhythm !== undefined && equals(ChannelRhythmSchema, rhythm, after);
@@ -81,7 +83,7 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
       if (signal.aborted || told >= mostTold) break;
       await learnResource(one);
       // A channel that is still being created has no messages to catch up with.
-      if (one.stored.catchUp !== "" && !isToCome(one.stored)) {
+      if (one.stored.catchUp !== "" && !isPending(one.stored)) {
         await reports.startCatchUp(one);
         told += 1;
       }
@@ -95,10 +97,10 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
   }
 
   /** Stores the resource ID of a channel that is to be stopped, once a notification has revealed the ID. */
-  async function learnResource({ stored, heard }: ChannelObservation): Promise<void> {
-    const learned = heard?.resourceId ?? "";
-    if (!isStopping(stored) || shown(stored).resourceId !== "" || learned === "") return;
-    await slots.move(placeOf(stored), (slot) => resourceLearned(slot, idOf(stored), learned, world.now()));
+  async function learnResource({ stored, last }: ChannelObservation): Promise<void> {
+    const learned = last?.resourceId ?? "";
+    if (!isStopping(stored) || channelOf(stored).resourceId !== "" || learned === "") return;
+    await slots.move(resourceOf(stored), (slot) => recordResourceId(slot, idOf(stored), learned, world.now()));
   }
 
   return {

@@ -3,8 +3,8 @@ import type { ChannelRhythm, StoredChannel } from "../../gen/latchkey/stored/v1/
 import type { CatchUp } from "../syncs/catch-up.ts";
 import { type ChannelObservation, rhythmChange } from "./observations.ts";
 import type { Loss } from "./rules/gap.ts";
-import { caughtUp, lossFound } from "./rules/loss.ts";
-import { idOf, placeOf } from "./rules/slot.ts";
+import { recordCaughtUp, recordLoss } from "./rules/loss.ts";
+import { idOf, resourceOf } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /** Reports lost notifications to the application, and starts the syncs that catch up with them. */
@@ -25,13 +25,17 @@ export const createLossReports = ({ slots, catchUp, world }: LossReportsOptions)
   async report(stored, after, { kind, code }) {
     // A new channel would not help one that never delivered: the webhook URL is probably unreachable.
     const isToRenew = code === "beyond_its_rhythm";
-    await slots.move(placeOf(stored), (slot) => lossFound(slot, idOf(stored), { kind, code, isToRenew }, world.now()), {
-      leavesMetadata: true,
-      alongside: () => [rhythmChange(stored, after)],
-    });
+    await slots.move(
+      resourceOf(stored),
+      (slot) => recordLoss(slot, idOf(stored), { kind, code, isToRenew }, world.now()),
+      {
+        leavesMetadata: true,
+        alongside: () => [rhythmChange(stored, after)],
+      },
+    );
   },
   async startCatchUp({ stored, rules }) {
-    const { ref } = placeOf(stored);
+    const { ref } = resourceOf(stored);
     const { environment, integration, id: connection } = ref;
     const syncs = rules?.catchUpSyncs ?? [];
     try {
@@ -45,6 +49,6 @@ export const createLossReports = ({ slots, catchUp, world }: LossReportsOptions)
       world.log.warn("could not start the catch-up syncs of a channel; will retry", fields);
       return;
     }
-    await slots.move(placeOf(stored), (slot) => caughtUp(slot, idOf(stored)), { leavesMetadata: true });
+    await slots.move(resourceOf(stored), (slot) => recordCaughtUp(slot, idOf(stored)), { leavesMetadata: true });
   },
 });

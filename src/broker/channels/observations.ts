@@ -19,13 +19,13 @@ import { seenKey } from "../deliveries/webhook-collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
-import { type GapJudgement, inherited, judged, toVerify } from "./rules/gap.ts";
-import { idOf, isCurrent, isForeign, isManaged, placeOf, shown } from "./rules/slot.ts";
+import { type GapJudgement, inheritRhythm, judgeLosses, toVerify } from "./rules/gap.ts";
+import { channelOf, idOf, isCurrent, isForeign, isManaged, resourceOf } from "./rules/slot.ts";
 
 /** A channel with everything that is needed to judge it, read at about the same time. */
 export interface ChannelObservation {
   readonly stored: StoredChannel;
-  readonly heard: ChannelHeard | undefined;
+  readonly last: ChannelHeard | undefined;
   readonly rhythm: ChannelRhythm | undefined;
   readonly rules: IntegrationChannelRules | undefined;
 }
@@ -67,13 +67,15 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
 
   /** The rhythms that earlier scans stored; a channel that replaced another inherits the rhythm of that one. */
   async function rhythmsOf(all: readonly ChannelObservation[]): Promise<readonly (ChannelRhythm | undefined)[]> {
-    const heirs = all.filter(({ stored, rhythm }) => rhythm === undefined && shown(stored).previousId !== "");
-    const keys = heirs.map(({ stored }) => channelRhythmKey(placeOf(stored).ref.environment, shown(stored).previousId));
+    const heirs = all.filter(({ stored, rhythm }) => rhythm === undefined && channelOf(stored).previousId !== "");
+    const keys = heirs.map(({ stored }) =>
+      channelRhythmKey(resourceOf(stored).ref.environment, channelOf(stored).previousId),
+    );
     const entries = keys.length === 0 ? [] : await store.getMany(keys);
     const ofHeirs = new Map(heirs.map((heir, i) => [heir, entries[i]]));
     return all.map((one) => {
       const entry = ofHeirs.get(one);
-      return entry === undefined ? one.rhythm : inherited(fromBinary(ChannelRhythmSchema, entry.value), now());
+      return entry === undefined ? one.rhythm : inheritRhythm(fromBinary(ChannelRhythmSchema, entry.value), now());
     });
   }
 
@@ -86,7 +88,7 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
   ): Promise<readonly ReadonlySet<bigint>[]> {
     const keys = all.flatMap(({ stored, rules }, i) =>
       (wanted[i] ?? []).map((number) => {
-        const { environment, integration } = placeOf(stored).ref;
+        const { environment, integration } = resourceOf(stored).ref;
         const message = rules && messageIdIn(rules.notification, { channel: idOf(stored), number });
         return seenKey(environment, integration, message ?? "");
       }),
@@ -103,13 +105,13 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
       const rules = new Map<string, IntegrationChannelRules | undefined>();
       const observations: ChannelObservation[] = [];
       for (const [i, { value: stored }] of page.entries()) {
-        const { environment, integration } = placeOf(stored).ref;
+        const { environment, integration } = resourceOf(stored).ref;
         const key = `${environment}\0${integration}`;
         if (!rules.has(key)) rules.set(key, await rulesOf(environment, integration));
         const [heard, rhythm] = [entries[2 * i], entries[2 * i + 1]];
         observations.push({
           stored,
-          heard: heard && fromBinary(ChannelHeardSchema, heard.value),
+          last: heard && fromBinary(ChannelHeardSchema, heard.value),
           rhythm: rhythm && fromBinary(ChannelRhythmSchema, rhythm.value),
           rules: rules.get(key),
         });
@@ -125,36 +127,36 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
       );
       const nowMs = now();
       return judgeable.map((observation, i) => {
-        const { stored, heard, rules } = observation;
-        const { number, at } = heard ?? {};
+        const { stored, last, rules } = observation;
+        const { number, at } = last ?? {};
         const look = {
           nowMs,
           listeningSinceMs,
-          heard: number === undefined || at === undefined ? undefined : { number, atMs: timestampMs(at) },
+          last: number === undefined || at === undefined ? undefined : { number, atMs: timestampMs(at) },
           isSequential: rules?.channel?.sequentialNumbers === true,
           arrived: arrived[i] ?? new Set<bigint>(),
           isAnnounced: isManaged(stored) && rules?.notification.syncState !== "",
         };
-        return { observation, ...judged(before[i], look) };
+        return { observation, ...judgeLosses(before[i], look) };
       });
     },
   };
 }
 
-const numbersToVerify = ({ heard, rules }: ChannelObservation, before: ChannelRhythm | undefined): readonly bigint[] =>
-  rules?.channel?.sequentialNumbers !== true || heard === undefined
+const numbersToVerify = ({ last, rules }: ChannelObservation, before: ChannelRhythm | undefined): readonly bigint[] =>
+  rules?.channel?.sequentialNumbers !== true || last === undefined
     ? []
-    : toVerify(before, { number: heard.number, atMs: 0 });
+    : toVerify(before, { number: last.number, atMs: 0 });
 
 /** A replaced channel is judged only while messages of its time are missing. */
 function isJudgeable({ stored, rhythm, rules }: ChannelObservation): boolean {
   if (rules?.channel === undefined) return false;
   if (isCurrent(stored) || isForeign(stored)) return true;
-  return shown(stored).stateReason === "replaced" && (rhythm?.missingBelow ?? 0n) !== 0n;
+  return channelOf(stored).stateReason === "replaced" && (rhythm?.missingBelow ?? 0n) !== 0n;
 }
 
-const heardKey = (stored: StoredChannel) => channelHeardKey(placeOf(stored).ref.environment, idOf(stored));
-const rhythmKey = (stored: StoredChannel) => channelRhythmKey(placeOf(stored).ref.environment, idOf(stored));
+const heardKey = (stored: StoredChannel) => channelHeardKey(resourceOf(stored).ref.environment, idOf(stored));
+const rhythmKey = (stored: StoredChannel) => channelRhythmKey(resourceOf(stored).ref.environment, idOf(stored));
 
 export const rhythmChange = (stored: StoredChannel, rhythm: ChannelRhythm): Change => ({
   key: rhythmKey(stored),

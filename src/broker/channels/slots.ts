@@ -12,9 +12,9 @@ import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
 import { type ChannelCollections, channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
 import { createChannelNotices } from "./channel-notices.ts";
-import { type ChannelChanges, isNothing } from "./rules/move.ts";
+import { type ChannelChanges, hasNoChanges } from "./rules/move.ts";
 import { metadataWith, metadataWithout } from "./rules/rules.ts";
-import { idOf, isToCome, placeOf, type Slot, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
+import { channelOf, idOf, isPending, resourceOf, type Slot, stateOf, type WatchedResource } from "./rules/slot.ts";
 
 /** Changes channels: reads a slot, decides, commits, and repeats after a conflict. */
 export interface ChannelSlots {
@@ -53,7 +53,7 @@ interface SlotsOptions {
 
 const maxOfSlot = 1_000;
 
-export const partsOfPlace = ({
+export const slotKeyParts = ({
   ref: { environment, integration, id },
   kind,
   resource,
@@ -68,35 +68,35 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     return channels.pageBy("slot", { under, limit: maxOfSlot });
   }
 
-  function changesOf(found: readonly StoredRecordOf<StoredChannel>[], { put, gone }: ChannelChanges): Change[] {
+  function changesOf(found: readonly StoredRecordOf<StoredChannel>[], { put, removed }: ChannelChanges): Change[] {
     const before = new Map(found.map((one) => [idOf(one.value), one]));
     return [
       ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after: ofNow(after) })),
       // A channel added and removed within the move was never stored.
-      ...gone.flatMap((one) => [
+      ...removed.flatMap((one) => [
         ...channels.change({ before: before.get(idOf(one)), after: undefined }),
-        { key: channelHeardKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
-        { key: channelRhythmKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
+        { key: channelHeardKey(resourceOf(one).ref.environment, idOf(one)), value: undefined },
+        { key: channelRhythmKey(resourceOf(one).ref.environment, idOf(one)), value: undefined },
       ]),
     ].filter(({ value, expect }) => value !== undefined || expect !== 0);
   }
 
   /** Sets the environment's ID, in case another environment gets its name later. */
   const ofNow = (one: StoredChannel): StoredChannel =>
-    one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(placeOf(one).ref.environment) };
+    one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(resourceOf(one).ref.environment) };
 
   /** Updates the metadata about channels in the connection. */
   function metadataChanges(slot: Slot, before: StoredRecordOf<Connection>, moved: ChannelChanges): Change[] {
     const { value } = before;
     const rules = providers.find(value.provider).channel;
     if (rules === undefined) return [];
-    const wasMaking = (id: string) => slot.some((one) => idOf(one) === id && isToCome(one));
+    const wasMaking = (id: string) => slot.some((one) => idOf(one) === id && isPending(one));
     const made = moved.put.find((one) => stateOf(one) === Channel_State.ACTIVE && wasMaking(idOf(one)));
     let { metadata = {} } = value;
     if (made !== undefined) {
-      metadata = metadataWith(metadata, rules, { channel: shown(made), isDefault: made.isDefault });
+      metadata = metadataWith(metadata, rules, { channel: channelOf(made), isDefault: made.isDefault });
     } else {
-      for (const { id, state } of moved.put.map(shown)) {
+      for (const { id, state } of moved.put.map(channelOf)) {
         const isOver = state === Channel_State.STOPPED || state === Channel_State.EXPIRED;
         if (isOver) metadata = metadataWithout(metadata, rules, id);
       }
@@ -108,35 +108,35 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   }
 
   return {
-    read: async (place) => (await readUnder(partsOfPlace(place))).map(({ value }) => value),
+    read: async (place) => (await readUnder(slotKeyParts(place))).map(({ value }) => value),
     readAll: async ({ environment, integration, id }) =>
       (await readUnder([environment, integration, id])).map(({ value }) => value),
     added: (after) => channels.change({ before: undefined, after }),
     changes: (slot, moved) =>
       changesOf(
-        slot.map((value) => ({ value, revision: Number(shown(value).revision), bytes: 0 })),
+        slot.map((value) => ({ value, revision: Number(channelOf(value).revision), bytes: 0 })),
         moved,
       ),
     async move(place, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
       const { environment, integration, id } = place.ref;
       const { result } = await transact(store, async () => {
         const [found, connection] = await Promise.all([
-          readUnder(partsOfPlace(place)),
+          readUnder(slotKeyParts(place)),
           connections.get(environment, integration, id),
         ]);
         const slot = found.map(({ value }) => value);
         const moved = decide(slot, connection?.value);
-        if (moved === undefined || isNothing(moved)) return { changes: [], result: undefined };
-        const conditions: Condition[] = isFirst ? [channels.none(partsOfPlace(place), "wanted")] : [];
+        if (moved === undefined || hasNoChanges(moved)) return { changes: [], result: undefined };
+        const conditions: Condition[] = isFirst ? [channels.none(slotKeyParts(place), "wanted")] : [];
         const changes = [
           ...changesOf(found, moved),
           ...(leavesMetadata || connection === undefined ? [] : metadataChanges(slot, connection, moved)),
-          ...notices.changes(moved.told, connection?.value),
+          ...notices.changes(moved.notices, connection?.value),
           ...(alongside?.(moved) ?? []),
         ];
         return { changes, conditions, result: moved };
       });
-      if (result !== undefined) notices.report(result.told);
+      if (result !== undefined) notices.report(result.notices);
       return result;
     },
   };

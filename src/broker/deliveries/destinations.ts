@@ -23,7 +23,7 @@ export interface Destinations
   urlOf(addressed: AddressedForward): string;
   isPaused(addressed: AddressedForward): boolean;
   /** Returns whether the item belongs to the current environment of that name, and not to a deleted one. */
-  isOfNow(filed: { readonly environment: string; readonly environmentId: string }): boolean;
+  isCurrent(filed: { readonly environment: string; readonly environmentId: string }): boolean;
   /** Pauses a URL; does nothing if it is already paused. */
   pause(at: { readonly environment: string; readonly url: string }, reason: string): Promise<void>;
   resume(at: { readonly environment: string; readonly url: string }, actor: string): Promise<void>;
@@ -61,7 +61,7 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
    * Compares ids instead of creation times, because the clock may have been set back. Items stored before these ids
    * existed have none.
    */
-  function isOfNow({
+  function isCurrent({
     environment,
     environmentId = "",
   }: Pick<AddressedForward, "environment" | "environmentId">): boolean {
@@ -72,7 +72,7 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
   function urlOf({ environment, address, overrideUrl, environmentId = "" }: AddressedForward): string {
     const current = index.environmentByName(environment);
     // A forward of a deleted environment must not be sent to the address of a new environment with the same name.
-    if (current === undefined || !isOfNow({ environment, environmentId })) return "";
+    if (current === undefined || !isCurrent({ environment, environmentId })) return "";
     if (address === StoredForward_Address.OVERRIDE) return overrideUrl;
     return address === StoredForward_Address.SECONDARY ? current.secondaryForwardUrl : current.forwardUrl;
   }
@@ -95,7 +95,7 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
       return hasSecond ? [primary, secondary] : [primary];
     },
     urlOf,
-    isOfNow,
+    isCurrent,
     isPaused: (addressed) => index.pausedAt(addressed.environment, urlOf(addressed)) !== undefined,
     async pause({ environment, url }, reason) {
       await transact(store, async () => {

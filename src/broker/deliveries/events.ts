@@ -31,7 +31,7 @@ export function createEvents({ forwards, world }: { readonly forwards: NewForwar
       body: eventBody(event),
     };
     // Store no event for an application without a forward URL: the connection itself holds its state.
-    const wanted = forwards.newFor(cause, id).filter(({ state }) => state === Forward_State.PENDING);
+    const wanted = forwards.create(cause, id).filter(({ state }) => state === Forward_State.PENDING);
     return forwards.changes(wanted);
   }
 

@@ -13,9 +13,9 @@ export interface ForwardBodies {
   /** Returns the payload of a notification as JSON text; undefined if the notification is gone. */
   payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
   /** Caches the payload of a new notification, which `forwards` forwards will need soon. */
-  know(notification: StoredNotification, forwards: number): void;
+  cache(notification: StoredNotification, forwards: number): void;
   /** Drops the payload of a notification that was not stored after all. */
-  forget(notification: StoredNotification): void;
+  drop(notification: StoredNotification): void;
   /** Counts a delivered forward: its payload is seldom needed again. */
   delivered(forward: StoredForward): void;
 }
@@ -29,7 +29,7 @@ interface Payload {
   readonly from: string;
   readonly json: string;
   /** Number of its forwards that are not delivered yet. */
-  left: number;
+  undelivered: number;
 }
 
 export function createForwardBodies({ notifications }: Pick<WebhookCollections, "notifications">): ForwardBodies {
@@ -39,11 +39,11 @@ export function createForwardBodies({ notifications }: Pick<WebhookCollections, 
   });
   const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
 
-  function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
+  function cache({ notification, payloadForm }: StoredNotification, undelivered: number): Payload {
     if (notification === undefined) throw new Error("the stored notification is empty");
     const { environment, id, provider, headers, body } = notification;
     const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
-    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
+    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), undelivered };
     payloads.set(keyOf(environment, id), payload);
     return payload;
   }
@@ -53,20 +53,20 @@ export function createForwardBodies({ notifications }: Pick<WebhookCollections, 
     if (known !== undefined) return known;
     const stored = await notifications.get(environment, id);
     if (stored === undefined) return undefined;
-    return know(stored.value, Math.max(1, stored.value.notification?.matches.length ?? 0));
+    return cache(stored.value, Math.max(1, stored.value.notification?.matches.length ?? 0));
   }
 
   return {
-    know: (notification, forwards) => void know(notification, forwards),
-    forget({ notification }) {
+    cache: (notification, forwards) => void cache(notification, forwards),
+    drop({ notification }) {
       if (notification !== undefined) payloads.delete(keyOf(notification.environment, notification.id));
     },
     delivered({ environment, notificationId }) {
       const key = keyOf(environment, notificationId);
       const payload = payloads.get(key);
       if (payload === undefined) return;
-      payload.left -= 1;
-      if (payload.left === 0) payloads.delete(key);
+      payload.undelivered -= 1;
+      if (payload.undelivered === 0) payloads.delete(key);
     },
     payloadOf: async ({ environment, id }) => (await payloadFor(environment, id))?.json,
     async of(forward) {

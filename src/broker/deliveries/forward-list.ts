@@ -58,7 +58,7 @@ export function createForwardList(options: ForwardListOptions): ForwardList & Fo
 
   async function find(environment: string, id: string): Promise<StoredRecordOf<StoredForward>> {
     const found = namesNothing(environment, id) ? undefined : await forwards.get(environment, id);
-    if (found === undefined || !destinations.isOfNow(found.value))
+    if (found === undefined || !destinations.isCurrent(found.value))
       throw new Fault("not_found", `forward "${id}" does not exist`);
     return found;
   }
@@ -91,7 +91,7 @@ export function createForwardList(options: ForwardListOptions): ForwardList & Fo
       const { value } = forward;
       const { state, destination: url } = outline(forward);
       return (
-        destinations.isOfNow(value) &&
+        destinations.isCurrent(value) &&
         (integration === "" || value.integration === integration) &&
         (connectionId === "" || value.connectionId === connectionId) &&
         (states.length === 0 || states.includes(state)) &&
@@ -142,7 +142,7 @@ export function createForwardList(options: ForwardListOptions): ForwardList & Fo
     async ofNotification(environment, notificationId) {
       const under = [environment, notificationId];
       const found = await forwards.pageBy("made", { under, limit: Number.MAX_SAFE_INTEGER });
-      return found.filter(({ value }) => destinations.isOfNow(value)).map(outline);
+      return found.filter(({ value }) => destinations.isCurrent(value)).map(outline);
     },
     outline,
   };

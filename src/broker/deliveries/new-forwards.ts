@@ -11,7 +11,7 @@ import type { WebhookCollections } from "./webhook-collections.ts";
 /** Creates forwards, for the commit of what they report. */
 export interface NewForwards {
   /** Creates one forward for each address of the connection. */
-  newFor(cause: ForwardCause, connectionId: string): readonly StoredForward[];
+  create(cause: ForwardCause, connectionId: string): readonly StoredForward[];
   changes(created: readonly StoredForward[]): Change[];
 }
 
@@ -38,7 +38,7 @@ interface NewForwardsOptions {
 }
 
 export const createNewForwards = ({ collections, destinations, world }: NewForwardsOptions): NewForwards => ({
-  newFor(cause, connectionId) {
+  create(cause, connectionId) {
     const { environment, integration, type, message, notificationId, body, orderKey, number } = cause;
     const nowMs = world.now();
     const now = timestampFromMs(nowMs);

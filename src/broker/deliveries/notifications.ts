@@ -37,7 +37,7 @@ type NotificationSource = (
 
 interface NotificationsOptions {
   readonly collections: SetupCollections & WebhookCollections;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
 }
 
 export function createNotifications({ collections, destinations }: NotificationsOptions): Notifications {
@@ -52,7 +52,7 @@ export function createNotifications({ collections, destinations }: Notifications
 
   function ofNow({ notification, environmentId }: StoredNotification): Notification | undefined {
     const { environment = "" } = notification ?? {};
-    return destinations.isOfNow({ environment, environmentId }) ? notification : undefined;
+    return destinations.isCurrent({ environment, environmentId }) ? notification : undefined;
   }
 
   const all =

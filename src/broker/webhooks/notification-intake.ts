@@ -62,7 +62,7 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
     };
     // A notification that matches no connection is forwarded anyway: the application may know its meaning.
     const ids = matches.length === 0 ? [""] : matches.map((ref) => ref.id);
-    return ids.flatMap((connectionId) => forwards.newFor(cause, connectionId));
+    return ids.flatMap((connectionId) => forwards.create(cause, connectionId));
   }
 
   /** Returns the change that records a message of a known channel. */
@@ -112,12 +112,12 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
       admission.reserve(waiting);
       let isFiled = false;
       try {
-        if (waiting.some((forward) => outbox.isSoon(forward))) bodies.know(stored, waiting.length);
+        if (waiting.some((forward) => outbox.isSoon(forward))) bodies.cache(stored, waiting.length);
         const alongside = [...heardOf(notification, values), ...notified(notification, values.kinds)];
         isFiled = await filing.file({ stored, forwards: created, alongside, nowMs });
       } finally {
         admission.release(waiting);
-        if (!isFiled) bodies.forget(stored);
+        if (!isFiled) bodies.drop(stored);
       }
       if (!isFiled) return undefined;
       metrics.notificationsMatched.series({ rule: rule < 0 ? "none" : String(rule) }).add();

@@ -9,7 +9,7 @@ import type { WebhookReceiver } from "./webhook-receivers.ts";
 
 /** Checks that notifications come from their claimed sender, from data in memory. */
 export interface NotificationProofs {
-  of(receiver: WebhookReceiver, proven: ToProve): Proof | Promise<Proof>;
+  check(receiver: WebhookReceiver, proven: ToProve): Proof | Promise<Proof>;
 }
 
 interface ToProve {
@@ -26,7 +26,7 @@ interface ProofsOptions {
 }
 
 export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions): NotificationProofs => ({
-  of({ provider, integration, secrets }, { reading, method, url }) {
+  check({ provider, integration, secrets }, { reading, method, url }) {
     const rules = provider.notification?.signature;
     const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
     const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });

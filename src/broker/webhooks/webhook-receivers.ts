@@ -23,7 +23,7 @@ export interface WebhookReceivers {
   /** Throws `not_found`, with the same message whichever part is missing. */
   find(environmentId: string, integration: string): Promise<WebhookReceiver>;
   /** Finds a receiver by the environment itself instead of its id. */
-  of(environment: Environment, integration: string): Promise<WebhookReceiver>;
+  findIn(environment: Environment, integration: string): Promise<WebhookReceiver>;
   close(): void;
 }
 
@@ -65,7 +65,7 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
     });
   }
 
-  async function of(environment: Environment, key: string): Promise<WebhookReceiver> {
+  async function findIn(environment: Environment, key: string): Promise<WebhookReceiver> {
     const at = `${environment.name}\0${key}`;
     const there = known.get(at);
     if (there !== undefined) return there;
@@ -85,13 +85,13 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
     async find(environmentId, integration) {
       const environment = destinations.environmentById(environmentId);
       try {
-        if (environment !== undefined) return await of(environment, integration);
+        if (environment !== undefined) return await findIn(environment, integration);
       } catch (error) {
         if (!(error instanceof Fault) || error.status !== 404) throw error;
       }
       throw new Fault("not_found", "unknown webhook address");
     },
-    of,
+    findIn,
     close: () => watch.close(),
   };
 }

@@ -2,7 +2,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { challengeAnswer } from "../../core/notifications/challenge.ts";
 import type { ReceivedNotification } from "../../core/notifications/notification.ts";
-import { isTaken } from "../../core/notifications/proof.ts";
+import { isAccepted } from "../../core/notifications/proof.ts";
 import { readingOf } from "../../core/notifications/reading.ts";
 import type { ProofFailure } from "../../core/notifications/schemes/scheme.ts";
 import { notificationValues } from "../../core/notifications/values.ts";
@@ -98,11 +98,11 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
       const behind = store.caughtUp();
       const receiver =
         behind === undefined ? addressed : await behind.then(() => receivers.find(environmentId, integration));
-      const proving = proofs.of(receiver, { reading, method, url });
+      const proving = proofs.check(receiver, { reading, method, url });
       const proof = proving instanceof Promise ? await proving : proving;
       if (!proof.proven) {
         const { reason } = proof;
-        if (isTaken(proof)) metrics.notificationsUnproven.series({ reason }).add();
+        if (isAccepted(proof)) metrics.notificationsUnproven.series({ reason }).add();
         else {
           metrics.notifications.series({ outcome: "refused" }).add();
           metrics.notificationsRefused.inc({ reason });
@@ -128,8 +128,8 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
       await store.caughtUp();
       const { rule, matches } = match(receiver, notificationValues(rules, reading));
       // Some providers sign the URL and the method: use those of a real webhook.
-      const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
-      const fault = proof.proven || isTaken(proof) ? undefined : unproven(proof.reason, `: ${proof.reason}`);
+      const proof = await proofs.check(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
+      const fault = proof.proven || isAccepted(proof) ? undefined : unproven(proof.reason, `: ${proof.reason}`);
       return { rule, matches, field: rules?.lookups[rule]?.field ?? "", fault };
     },
   };

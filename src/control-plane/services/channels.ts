@@ -42,7 +42,7 @@ export const channelService = ({ channels, destinations, environments, feeds }: 
     for await (const step of feeds.channels(request)) {
       if (step.kind === "put") {
         const { channel, environmentId } = step.value;
-        const isShown = channel !== undefined && destinations.isOfNow({ environment, environmentId });
+        const isShown = channel !== undefined && destinations.isCurrent({ environment, environmentId });
         if (isShown) yield { event: { case: "put" as const, value: channel } };
       } else if (step.kind === "deleted") {
         const [, id = ""] = step.parts;

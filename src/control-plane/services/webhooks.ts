@@ -15,7 +15,7 @@ export const webhookService = (broker: Broker): WebhookMethods => {
   const { environments, notifications, forwards, destinations, webhooks, webhookReceivers, feeds } = broker;
 
   async function receiverOf(environment: string, integration: string) {
-    return webhookReceivers.of(await environments.get(environment), integration);
+    return webhookReceivers.findIn(await environments.get(environment), integration);
   }
 
   return {

@@ -3,7 +3,7 @@ import type { NotificationRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ReceivedNotification } from "./notification.ts";
 import { type NotificationReading, readingOf, textOf, utf8Of } from "./reading.ts";
 
-interface PassedHeader {
+interface ForwardedHeader {
   readonly name: string;
   readonly value: string;
 }
@@ -14,10 +14,10 @@ interface PassedHeader {
 export function passedHeaders(
   rules: NotificationRules | undefined,
   reading: Pick<NotificationReading, "headers">,
-): readonly PassedHeader[] {
+): readonly ForwardedHeader[] {
   if (rules === undefined || rules.headerPrefix === "") return [];
   const { prefix, held } = passingOf(rules);
-  const passed: PassedHeader[] = [];
+  const passed: ForwardedHeader[] = [];
   for (const [name, value] of reading.headers) {
     if (name.startsWith(prefix) && !held.includes(name)) passed.push({ name, value });
   }
@@ -47,7 +47,7 @@ export function payloadFormOf(rules: NotificationRules | undefined, reading: Not
 }
 
 /** Builds the payload as JSON; the same input always gives the same text. */
-export function payloadOf(form: PayloadForm, headers: readonly PassedHeader[], body: Uint8Array): string {
+export function payloadOf(form: PayloadForm, headers: readonly ForwardedHeader[], body: Uint8Array): string {
   switch (form) {
     case PayloadForm.JSON:
       // As received, even with duplicate keys: the body was checked to be JSON and UTF-8.

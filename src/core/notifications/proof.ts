@@ -8,7 +8,7 @@ import { verificationOf } from "./schemes/schemes.ts";
  * it; it is counted, and the integration's operator is warned (`webhooks_unproven`). A notification that should have a
  * proof but does not is refused.
  */
-export const isTaken = (proof: Proof): boolean =>
+export const isAccepted = (proof: Proof): boolean =>
   proof.proven || proof.reason === "no_scheme" || proof.reason === "no_secret";
 
 interface ProofSecrets {

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
-import { begun, made, type WatchAnswer } from "../../../src/broker/channels/rules/making.ts";
-import { applied } from "../../../src/broker/channels/rules/move.ts";
-import { wished } from "../../../src/broker/channels/rules/request.ts";
+import { beginWatch, recordMade, type WatchAnswer } from "../../../src/broker/channels/rules/making.ts";
+import { applyChanges } from "../../../src/broker/channels/rules/move.ts";
+import { requestedChannel } from "../../../src/broker/channels/rules/request.ts";
 import type { Slot } from "../../../src/broker/channels/rules/slot.ts";
 import type { StoredChannel } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
@@ -15,10 +15,10 @@ const ref = create(ConnectionRefSchema, { environment: "dev", integration: "cale
 export const place = { ref, kind: "events", resource: "primary" };
 
 export const wish = (): StoredChannel =>
-  wished({ ...place, id: "a", nowMs: t0, askedLifeMs: 0, isDefault: true, kept: true });
+  requestedChannel({ ...place, id: "a", nowMs: t0, askedLifeMs: 0, isDefault: true, kept: true });
 
 export const ask = (slot: Slot, target: string, id: string, nowMs: number): Slot =>
-  applied(slot, begun(slot, { target, id, tokenHash: `h-${id}`, untilMs: nowMs + lifeMs, nowMs }) ?? never());
+  applyChanges(slot, beginWatch(slot, { target, id, tokenHash: `h-${id}`, untilMs: nowMs + lifeMs, nowMs }) ?? never());
 
 export const answer = (nowMs: number): WatchAnswer => ({
   resourceId: "r",
@@ -28,7 +28,7 @@ export const answer = (nowMs: number): WatchAnswer => ({
 
 export const active = (random = 0.5): Slot => {
   const asked = ask([wish()], "a", "a", t0);
-  return applied(asked, made(asked, asked[0] ?? never(), answer(t0), { nowMs: t0, random }));
+  return applyChanges(asked, recordMade(asked, asked[0] ?? never(), answer(t0), { nowMs: t0, random }));
 };
 
 export const renewing = (nowMs: number): Slot => ask(active(), "a", "b", nowMs);

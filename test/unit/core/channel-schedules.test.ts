@@ -1,8 +1,14 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../../src/broker/channels/rules/aging.ts";
-import { begun, idRefused, made, mayAsk, notMade } from "../../../src/broker/channels/rules/making.ts";
+import { ageSlot } from "../../../src/broker/channels/rules/aging.ts";
+import {
+  beginWatch,
+  maySendWatch,
+  recordMade,
+  recordNotMade,
+  replaceRefusedId,
+} from "../../../src/broker/channels/rules/making.ts";
 import type { ChannelChanges } from "../../../src/broker/channels/rules/move.ts";
-import { wished } from "../../../src/broker/channels/rules/request.ts";
+import { requestedChannel } from "../../../src/broker/channels/rules/request.ts";
 import {
   currentOf,
   idOf,
@@ -12,7 +18,7 @@ import {
   type Slot,
   stateOf,
 } from "../../../src/broker/channels/rules/slot.ts";
-import { notStopped, stopAsked, stopped } from "../../../src/broker/channels/rules/stopping.ts";
+import { recordNotStopped, recordStopped, requestStop } from "../../../src/broker/channels/rules/stopping.ts";
 import { tasksOf } from "../../../src/broker/channels/rules/tasks.ts";
 import { answerMs, claimMs } from "../../../src/broker/channels/rules/times.ts";
 import type { StoredChannel } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
@@ -55,14 +61,14 @@ function runSchedule(seed: number): { steps: number; made: number } {
   const slotOf = (seen: ReturnType<typeof read>): Slot => [...seen.values()].map(({ value }) => value);
   const now = () => ({ nowMs, random: random() });
 
-  function commit(seen: ReturnType<typeof read>, { put, gone }: ChannelChanges): boolean {
-    for (const one of [...put, ...gone]) {
+  function commit(seen: ReturnType<typeof read>, { put, removed }: ChannelChanges): boolean {
+    for (const one of [...put, ...removed]) {
       if (seen.get(idOf(one))?.revision !== stored.get(idOf(one))?.revision) return false;
     }
     // A first channel requires that none exists and none was requested.
     revision += 1;
     for (const one of put) stored.set(idOf(one), { value: one, revision });
-    for (const one of gone) stored.delete(idOf(one));
+    for (const one of removed) stored.delete(idOf(one));
     check();
     return true;
   }
@@ -71,7 +77,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     for (;;) {
       const seen = read();
       const moved = decide(slotOf(seen));
-      if (moved === undefined || moved.put.length + moved.gone.length === 0) return undefined;
+      if (moved === undefined || moved.put.length + moved.removed.length === 0) return undefined;
       yield;
       if (commit(seen, moved)) return moved;
     }
@@ -84,26 +90,26 @@ function runSchedule(seed: number): { steps: number; made: number } {
     for (let tries = 0; tries < 3; tries += 1) {
       const token = `t${seed}-${id}-${tries}`;
       const intent: ChannelChanges | undefined = yield* move((slot) =>
-        begun(slot, { target: wanted, id, tokenHash: token, untilMs: nowMs + 30 * dayMs, nowMs }),
+        beginWatch(slot, { target: wanted, id, tokenHash: token, untilMs: nowMs + 30 * dayMs, nowMs }),
       );
       const asked = intent?.put.find((one) => idOf(one) === id && one.tokenHash === token);
       if (asked === undefined) return;
       yield;
-      if (!mayAsk(asked, nowMs)) return;
+      if (!maySendWatch(asked, nowMs)) return;
       const fate = isQuiet ? 1 : random();
       const again = newId();
       if (fate < 0.08 || usedIds.has(id)) {
-        yield* move((slot) => idRefused(slot, id, again, now()));
+        yield* move((slot) => replaceRefusedId(slot, id, again, now()));
         if (!isRenewal) wanted = again;
         id = again;
         continue;
       }
       if (fate < 0.2) {
-        yield* move((slot) => notMade(slot, id, { kind: "put_off", code: "status_429", newId: again }, now()));
+        yield* move((slot) => recordNotMade(slot, id, { kind: "put_off", code: "status_429", newId: again }, now()));
         return;
       }
       if (fate < 0.25) {
-        yield* move((slot) => notMade(slot, id, { kind: "unheard", code: "status_500", newId: again }, now()));
+        yield* move((slot) => recordNotMade(slot, id, { kind: "unheard", code: "status_500", newId: again }, now()));
         return;
       }
       usedIds.add(id);
@@ -113,11 +119,11 @@ function runSchedule(seed: number): { steps: number; made: number } {
       check();
       yield;
       if (fate < 0.4) {
-        yield* move((slot) => notMade(slot, id, { kind: "unheard", code: "closed", newId: again }, now()));
+        yield* move((slot) => recordNotMade(slot, id, { kind: "unheard", code: "closed", newId: again }, now()));
         return;
       }
       yield* move((slot) =>
-        made(slot, asked, { resourceId: knownResource, resourceUri: "u", expiresAtMs: expires }, now()),
+        recordMade(slot, asked, { resourceId: knownResource, resourceUri: "u", expiresAtMs: expires }, now()),
       );
       return;
     }
@@ -127,18 +133,18 @@ function runSchedule(seed: number): { steps: number; made: number } {
     yield;
     const fate = isQuiet ? 1 : random();
     if (fate < 0.15) {
-      yield* move((slot) => notStopped(slot, id, { code: "status_500", isHopeless: false }, now()));
+      yield* move((slot) => recordNotStopped(slot, id, { code: "status_500", isHopeless: false }, now()));
       return;
     }
     expect(resourceId).toBe(knownResource);
     provider.delete(id);
     yield;
-    if (fate < 0.3) yield* move((slot) => notStopped(slot, id, { code: "closed", isHopeless: false }, now()));
-    else yield* move((slot) => stopped(slot, id, nowMs));
+    if (fate < 0.3) yield* move((slot) => recordNotStopped(slot, id, { code: "closed", isHopeless: false }, now()));
+    else yield* move((slot) => recordStopped(slot, id, nowMs));
   }
 
   function* tend(): Generator<void> {
-    yield* move((slot) => timePasses(slot, now(), newId));
+    yield* move((slot) => ageSlot(slot, now(), newId));
     for (const task of tasksOf(slotOf(read()), nowMs)) {
       yield;
       if (task.ask === "watch") yield* watch(task.id);
@@ -149,7 +155,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
   function* stopByCaller(): Generator<void> {
     const current = currentOf(slotOf(read()));
     if (current === undefined) return;
-    yield* move((slot) => stopAsked(slot, idOf(current), nowMs));
+    yield* move((slot) => requestStop(slot, idOf(current), nowMs));
   }
 
   function check(): void {
@@ -166,7 +172,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     }
   }
 
-  const first = wished({ ...place, id: newId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
+  const first = requestedChannel({ ...place, id: newId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
   stored.set(idOf(first), { value: first, revision: ++revision });
   const keepers: (Generator<void> | undefined)[] = [undefined, undefined];
   let steps = 0;

@@ -3,7 +3,7 @@ import { RequestFailed } from "../../../base/small-requests.ts";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { jsonOf } from "../../credentials/provider-requests.ts";
 import { authorizationNeeded } from "../channel-requests.ts";
-import { askedExpirationMs } from "../rules/rules.ts";
+import { requestedExpirationMs } from "../rules/rules.ts";
 import { idOf } from "../rules/slot.ts";
 import type { ChannelStop, ChannelWatch, SendChannelRequest, StopVerdict } from "./protocol.ts";
 import { stopVerdict, type WatchVerdict, watchVerdict } from "./successive-answers.ts";
@@ -34,7 +34,7 @@ export const createSuccessiveRequests = ({ send, now }: SuccessiveRequestsOption
   async watch({ found, watched, address }, channel, token) {
     const { rules, watch, resource } = watched;
     if (watch.watch === undefined) throw new Error("the watchable resource has no watch request");
-    const expirationMs = askedExpirationMs(rules, channel.askedLifeMs, now());
+    const expirationMs = requestedExpirationMs(rules, channel.askedLifeMs, now());
     const expiration = expirationMs === undefined ? undefined : String(expirationMs);
     const values = { id: idOf(channel), address, token, expiration, resource };
     try {

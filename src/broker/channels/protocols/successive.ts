@@ -1,10 +1,10 @@
 import { hash, randomBytes } from "node:crypto";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { newChannelId } from "../rules/channel-id.ts";
-import { begun, idRefused, made, mayAsk, notMade } from "../rules/making.ts";
+import { beginWatch, maySendWatch, recordMade, recordNotMade, replaceRefusedId } from "../rules/making.ts";
 import { mayLiveUntilMs } from "../rules/rules.ts";
 import { currentOf, idOf } from "../rules/slot.ts";
-import { connectionGone } from "../rules/stopping.ts";
+import { recordConnectionGone } from "../rules/stopping.ts";
 import { storeOutcome } from "../store-outcome.ts";
 import type { ChannelProtocol, ChannelWatch, ProtocolServices, WatchOptions, WatchOutcome } from "./protocol.ts";
 import type { WatchVerdict } from "./successive-answers.ts";
@@ -41,10 +41,10 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
       place,
       (slot, connection) => {
         const nowMs = world.now();
-        if (connection === undefined) return connectionGone(slot, nowMs);
+        if (connection === undefined) return recordConnectionGone(slot, nowMs);
         const lifeMs = slot.find((one) => idOf(one) === target)?.askedLifeMs ?? 0;
         const untilMs = mayLiveUntilMs(watched.rules, lifeMs, nowMs);
-        return begun(slot, { target, id, tokenHash, untilMs, nowMs });
+        return beginWatch(slot, { target, id, tokenHash, untilMs, nowMs });
       },
       { ...(alongside !== undefined && { alongside }) },
     );
@@ -60,7 +60,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
     const changes = await storeOutcome(log, () =>
       slots.move(place, (slot) => {
         madeAt = now();
-        return made(slot, asked, verdict, madeAt);
+        return recordMade(slot, asked, verdict, madeAt);
       }),
     );
     count("made");
@@ -75,7 +75,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
   ): Promise<WatchOutcome> {
     const failed = { ...verdict, kind: verdict.kind === "id_taken" ? ("put_off" as const) : verdict.kind };
     await storeOutcome(log, () =>
-      slots.move(place, (slot) => notMade(slot, id, { ...failed, newId: newChannelId() }, now())),
+      slots.move(place, (slot) => recordNotMade(slot, id, { ...failed, newId: newChannelId() }, now())),
     );
     count(verdict.kind);
     const { environment, integration, id: connection } = place.ref;
@@ -94,12 +94,12 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
         const token = randomBytes(32).toString("base64url");
         const asked = await storeIntent(request, { target, id, token }, tries === 1 ? alongside : undefined);
         // Another process gives the channel up, and may have stopped it before it exists.
-        if (asked === undefined || !mayAsk(asked, world.now())) return { kind: "overtaken" };
+        if (asked === undefined || !maySendWatch(asked, world.now())) return { kind: "overtaken" };
         const verdict = await requests.watch(request, asked, token);
         if (verdict.kind === "made") return storeMade(request, asked, verdict);
         if (verdict.kind !== "id_taken" || isIdGiven || tries === maxIds) return storeNotMade(request, id, verdict);
         const newId = newChannelId();
-        await storeOutcome(log, () => slots.move(place, (slot) => idRefused(slot, id, newId, now())));
+        await storeOutcome(log, () => slots.move(place, (slot) => replaceRefusedId(slot, id, newId, now())));
         // A wanted channel continues under the new id; a renewal still replaces the same channel.
         if (!isRenewal) target = newId;
         id = newId;

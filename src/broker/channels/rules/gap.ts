@@ -11,7 +11,7 @@ export interface ChannelScan {
   /** Since when notifications could be received here, as far as is known. */
   readonly listeningSinceMs: number;
   /** Undefined: none yet. */
-  readonly heard: HeardNotification | undefined;
+  readonly last: LastMessage | undefined;
   /** Whether the provider numbers messages without gaps. */
   readonly isSequential: boolean;
   /** The numbers from `toVerify` that arrived. */
@@ -20,7 +20,7 @@ export interface ChannelScan {
   readonly isAnnounced: boolean;
 }
 
-export interface HeardNotification {
+export interface LastMessage {
   /** The number as received. */
   readonly number: string;
   readonly atMs: number;
@@ -54,21 +54,21 @@ const pauseHalvesInMs = 30 * 86_400_000;
 const mostVerified = 500;
 
 /** More digits than 64 bits hold are ignored: such a number cannot be judged. */
-const numberOf = (heard: HeardNotification | undefined): bigint =>
-  heard !== undefined && /^\d{1,19}$/.test(heard.number) ? BigInt(heard.number) : 0n;
+const numberOf = (last: LastMessage | undefined): bigint =>
+  last !== undefined && /^\d{1,19}$/.test(last.number) ? BigInt(last.number) : 0n;
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** The numbers whose arrival must be checked. The first one did arrive, if its record is still stored. */
-export function toVerify(before: ChannelRhythm | undefined, heard: HeardNotification | undefined): readonly bigint[] {
-  const top = larger(before?.highest ?? 0n, numberOf(heard));
+export function toVerify(before: ChannelRhythm | undefined, last: LastMessage | undefined): readonly bigint[] {
+  const top = larger(before?.highest ?? 0n, numberOf(last));
   const from = before === undefined || before.settled === 0n ? 1n : before.settled;
   if (top <= from) return [];
   const count = Math.min(mostVerified, Number(top - from) + 1);
   return Array.from({ length: count }, (_, i) => from + BigInt(i));
 }
 
-export function judged(before: ChannelRhythm | undefined, look: ChannelScan): GapJudgement {
+export function judgeLosses(before: ChannelRhythm | undefined, look: ChannelScan): GapJudgement {
   const known = before ?? create(ChannelRhythmSchema, { sinceMs: look.nowMs });
   const numbers = judgedNumbers(known, look);
   const rhythm = judgedRhythm(numbers.after, look);
@@ -76,11 +76,11 @@ export function judged(before: ChannelRhythm | undefined, look: ChannelScan): Ga
 }
 
 /** A successor inherits the rhythm of its predecessor, but not its numbers. */
-export const inherited = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
+export const inheritRhythm = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
   create(ChannelRhythmSchema, { sinceMs: nowMs, pauseMs, pauses, toldSilent });
 
 function judgedNumbers(before: ChannelRhythm, look: ChannelScan): GapJudgement {
-  const number = numberOf(look.heard);
+  const number = numberOf(look.last);
   if (number === 0n) return { after: before, losses: [] };
   const restarted = judgedOrder(before, number, look.nowMs);
   if (!look.isSequential || restarted.losses.length > 0) return restarted;
@@ -123,15 +123,15 @@ function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: ChannelScan): Ga
 }
 
 function judgedRhythm(before: ChannelRhythm, look: ChannelScan): GapJudgement {
-  const { nowMs, listeningSinceMs, heard, isAnnounced } = look;
-  if (heard === undefined) {
+  const { nowMs, listeningSinceMs, last, isAnnounced } = look;
+  if (last === undefined) {
     const sinceMs = Math.max(before.sinceMs, listeningSinceMs);
     const isOverdue = isAnnounced && !before.toldSilent && nowMs - sinceMs > firstWithinMs;
     if (!isOverdue) return { after: before, losses: [] };
     return { after: { ...before, toldSilent: true }, losses: [{ kind: "silent", code: "never_heard" }] };
   }
-  if (heard.atMs !== before.heardMs) return { after: heardAgain(before, heard.atMs), losses: [] };
-  const silentMs = nowMs - Math.max(heard.atMs, listeningSinceMs);
+  if (last.atMs !== before.heardMs) return { after: heardAgain(before, last.atMs), losses: [] };
+  const silentMs = nowMs - Math.max(last.atMs, listeningSinceMs);
   if (before.toldSilent || silentMs <= silenceMs(before)) return { after: before, losses: [] };
   return { after: { ...before, toldSilent: true }, losses: [{ kind: "silent", code: "beyond_its_rhythm" }] };
 }

@@ -1,5 +1,5 @@
-import { type ChannelChanges, nothing } from "./move.ts";
-import { isResting, oneOf, type Slot } from "./slot.ts";
+import { type ChannelChanges, noChanges } from "./move.ts";
+import { findChannel, isIdle, type Slot } from "./slot.ts";
 
 export interface LossReport {
   readonly kind: "gap" | "silent";
@@ -9,21 +9,21 @@ export interface LossReport {
 }
 
 /** Notes a loss, certain or possible: notifies the application, and schedules the catch-up syncs. */
-export function lossFound(
+export function recordLoss(
   slot: Slot,
   id: string,
   { kind, code, isToRenew }: LossReport,
   nowMs: number,
 ): ChannelChanges {
-  const found = oneOf(slot, id);
-  if (found === undefined) return nothing;
-  const isRenewed = isToRenew && isResting(found);
+  const found = findChannel(slot, id);
+  if (found === undefined) return noChanges;
+  const isRenewed = isToRenew && isIdle(found);
   const after = { ...found, catchUp: code, ...(isRenewed && { dueMs: Math.min(found.dueMs, nowMs) }) };
-  return { put: [after], gone: [], told: [{ kind, channel: after, code }] };
+  return { put: [after], removed: [], notices: [{ kind, channel: after, code }] };
 }
 
 /** Clears the catch-up after its syncs were requested. */
-export function caughtUp(slot: Slot, id: string): ChannelChanges {
-  const found = oneOf(slot, id);
-  return found === undefined || found.catchUp === "" ? nothing : { ...nothing, put: [{ ...found, catchUp: "" }] };
+export function recordCaughtUp(slot: Slot, id: string): ChannelChanges {
+  const found = findChannel(slot, id);
+  return found === undefined || found.catchUp === "" ? noChanges : { ...noChanges, put: [{ ...found, catchUp: "" }] };
 }

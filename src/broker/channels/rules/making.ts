@@ -1,27 +1,27 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type ChannelChanges, type ChannelNotice, nothing } from "./move.ts";
+import { type ChannelChanges, type ChannelNotice, noChanges } from "./move.ts";
 import { successor } from "./request.ts";
 import {
+  channelOf,
   currentOf,
   expiresAtMs,
+  findChannel,
   idOf,
+  isBeingCreated,
   isCurrent,
   isForeign,
-  isMaking,
+  isIdle,
   isManaged,
   isOver,
-  isResting,
+  isPending,
   isStopping,
-  isToCome,
+  isUnsent,
   isWanted,
-  isWish,
-  oneOf,
   resourceIdIn,
   type Slot,
-  shown,
 } from "./slot.ts";
-import { turned } from "./states.ts";
+import { transition } from "./states.ts";
 import { endOf, stoppableFrom } from "./stopping.ts";
 import { answerMs, claimMs, renewalAtMs, type TransitionTime, usualLifeMs, waitMs } from "./times.ts";
 
@@ -40,28 +40,31 @@ export interface WatchAttempt {
 }
 
 /** Called before the request. Undefined: another process works on the channel, or it is no longer wanted. */
-export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: WatchAttempt): ChannelChanges | undefined {
-  const found = oneOf(slot, target);
+export function beginWatch(
+  slot: Slot,
+  { target, id, tokenHash, untilMs, nowMs }: WatchAttempt,
+): ChannelChanges | undefined {
+  const found = findChannel(slot, target);
   if (found === undefined) return undefined;
   const making = { nowMs, tokenHash, dueMs: nowMs + answerMs, shown: { expiresAt: timestampFromMs(untilMs) } };
-  if (isWish(found)) {
+  if (isUnsent(found)) {
     if (slot.some((other) => other !== found && isWanted(other))) return undefined;
     const own =
       idOf(found) === id ? found : successor(found, { id, nowMs, kept: found.kept, failures: found.failures });
     const idRefusals = idOf(found) === id ? found.idRefusals : found.idRefusals + 1;
-    const put = turned({ ...own, idRefusals }, "asked", making);
-    return { ...nothing, put: [put], gone: own === found ? [] : [found] };
+    const put = transition({ ...own, idRefusals }, "asked", making);
+    return { ...noChanges, put: [put], removed: own === found ? [] : [found] };
   }
   // The request was open when it was read, but another process has handled it since.
   if (id === target) return undefined;
-  if (!isResting(found) || slot.some(isToCome)) return undefined;
+  if (!isIdle(found) || slot.some(isPending)) return undefined;
   const next = successor(found, { id, nowMs, previousId: target, catchUp: "" });
-  const candidate = turned(next, "asked", making);
-  return { ...nothing, put: [turned(found, "renewal_begun", { nowMs, dueMs: expiresAtMs(found) }), candidate] };
+  const candidate = transition(next, "asked", making);
+  return { ...noChanges, put: [transition(found, "renewal_begun", { nowMs, dueMs: expiresAtMs(found) }), candidate] };
 }
 
 /** Whether the request may still be sent: after a pause, other processes may have given it up. */
-export const mayAsk = (asked: StoredChannel, nowMs: number): boolean =>
+export const maySendWatch = (asked: StoredChannel, nowMs: number): boolean =>
   nowMs < asked.dueMs - answerMs / 2 && nowMs >= asked.dueMs - answerMs;
 
 export interface WatchAnswer {
@@ -72,53 +75,53 @@ export interface WatchAnswer {
 }
 
 /** Stores a created channel. `asked` is the request as sent, in case its record is gone. */
-export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
+export function recordMade(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
   const { nowMs } = now;
   const { resourceId, resourceUri } = answer;
-  const candidate = oneOf(slot, idOf(asked)) ?? asked;
+  const candidate = findChannel(slot, idOf(asked)) ?? asked;
   const wanted = asked.askedLifeMs > 0 ? nowMs + asked.askedLifeMs : nowMs + usualLifeMs;
   const endMs = answer.expiresAtMs ?? wanted;
   const known = { resourceId, resourceUri, expiresAt: timestampFromMs(endMs) };
-  if (!isToCome(candidate)) {
+  if (!isPending(candidate)) {
     // The channel was given up in the meantime; the response now shows how to stop it.
-    return { ...nothing, put: [turned(candidate, "made", { nowMs, dueMs: nowMs + claimMs, shown: known })] };
+    return { ...noChanges, put: [transition(candidate, "made", { nowMs, dueMs: nowMs + claimMs, shown: known })] };
   }
   const lifeMs = Math.max(1, endMs - nowMs);
   const renewAtMs = renewalAtMs(lifeMs, now);
-  const current = turned(candidate, "made", {
+  const current = transition(candidate, "made", {
     ...{ nowMs, lifeMs, dueMs: renewAtMs, failures: 0, idRefusals: 0, kept: true },
     shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
   });
   const others = slot.filter((one) => idOf(one) !== idOf(current));
   // Also replaces a script's own channel on the same resource: its metadata is overwritten, so nothing else could stop
   // it.
-  const isRedundant = (one: StoredChannel) => isForeign(one) && shown(one).resourceId === resourceId;
+  const isRedundant = (one: StoredChannel) => isForeign(one) && channelOf(one).resourceId === resourceId;
   const replaced = others
     .filter((one) => isCurrent(one) || isRedundant(one))
     .map((old) =>
-      turned(old, "replaced", {
+      transition(old, "replaced", {
         ...{ nowMs, dueMs: nowMs + claimMs, failures: 0 },
         shown: { stateReason: "replaced", ...endOf(old, nowMs) },
       }),
     );
   // Channels that could not be stopped before for lack of the resource ID.
   const learned = others
-    .filter((one) => isStopping(one) && isManaged(one) && shown(one).resourceId === "" && resourceId !== "")
-    .map((one) => turned(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
-  return { put: [current, ...replaced, ...learned], gone: [], told: [] };
+    .filter((one) => isStopping(one) && isManaged(one) && channelOf(one).resourceId === "" && resourceId !== "")
+    .map((one) => transition(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
+  return { put: [current, ...replaced, ...learned], removed: [], notices: [] };
 }
 
 /** The provider does not accept the ID: request the channel under another one. */
-export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: TransitionTime): ChannelChanges {
-  const candidate = oneOf(slot, id);
-  if (candidate === undefined || !isMaking(candidate)) return nothing;
+export function replaceRefusedId(slot: Slot, id: string, newId: string, { nowMs }: TransitionTime): ChannelChanges {
+  const candidate = findChannel(slot, id);
+  if (candidate === undefined || !isBeingCreated(candidate)) return noChanges;
   const old = currentOf(slot);
   if (old === undefined) {
     const again = successor(candidate, { id: newId, nowMs, kept: candidate.kept, failures: candidate.failures });
-    return { ...nothing, put: [again], gone: [candidate] };
+    return { ...noChanges, put: [again], removed: [candidate] };
   }
-  const back = turned(old, "put_off", { nowMs, dueMs: nowMs });
-  return { ...nothing, put: [back], gone: [candidate] };
+  const back = transition(old, "put_off", { nowMs, dueMs: nowMs });
+  return { ...noChanges, put: [back], removed: [candidate] };
 }
 
 export interface WatchFailure {
@@ -140,55 +143,57 @@ const warnShare = 0.1;
  * Notes that a channel was not created, or that the outcome is unknown. `id` is the requested channel's, or its
  * target's.
  */
-export function notMade(
+export function recordNotMade(
   slot: Slot,
   id: string,
   { kind, code, retryAfterMs, newId }: WatchFailure,
   now: TransitionTime,
 ): ChannelChanges {
   const { nowMs } = now;
-  const found = oneOf(slot, id);
-  if (found === undefined || isOver(found) || isStopping(found)) return nothing;
+  const found = findChannel(slot, id);
+  if (found === undefined || isOver(found) || isStopping(found)) return noChanges;
   const old = isCurrent(found) ? found : currentOf(slot);
-  const candidate = isToCome(found) ? found : undefined;
+  const candidate = isPending(found) ? found : undefined;
   const put: StoredChannel[] = [];
-  const gone: StoredChannel[] = [];
-  const told: ChannelNotice[] = [];
+  const removed: StoredChannel[] = [];
+  const notices: ChannelNotice[] = [];
   const reason = { stateReason: code };
   const wait = (of: StoredChannel) => nowMs + waitMs(of, retryAfterMs, now.random);
   if (candidate !== undefined && kind === "unheard") {
-    const lost = { ...shown(candidate), resourceId: shown(candidate).resourceId || resourceIdIn(slot) };
+    const lost = { ...channelOf(candidate), resourceId: channelOf(candidate).resourceId || resourceIdIn(slot) };
     // The catch-up waits for the channel's successor.
-    const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
+    const orphan = transition({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
       nowMs,
       failures: 0,
       shown: reason,
     });
     put.push({ ...orphan, dueMs: stoppableFrom(slot, orphan, nowMs) });
-    told.push({ kind: "outcome_unknown", channel: orphan, code });
+    notices.push({ kind: "outcome_unknown", channel: orphan, code });
   }
   if (old !== undefined) {
-    if (candidate !== undefined && kind !== "unheard") gone.push(candidate);
+    if (candidate !== undefined && kind !== "unheard") removed.push(candidate);
     const isLate = expiresAtMs(old) - nowMs < old.lifeMs * warnShare && !old.warned;
     const dueMs = Math.min(wait(old), expiresAtMs(old));
     const turn = { nowMs, dueMs, failures: old.failures + 1, warned: old.warned || isLate, shown: reason };
-    const back = turned(old, "put_off", turn);
+    const back = transition(old, "put_off", turn);
     put.push(back);
-    if (isLate) told.push({ kind: kind === "unsent" ? "expiring" : "renewal_failed", channel: back, code });
-    return { put, gone, told };
+    if (isLate) notices.push({ kind: kind === "unsent" ? "expiring" : "renewal_failed", channel: back, code });
+    return { put, removed, notices };
   }
-  if (candidate === undefined) return { put, gone, told };
+  if (candidate === undefined) return { put, removed, notices };
   const failures = candidate.failures + 1;
   if (kind === "unheard") {
     // No channel watches in the meantime, so the first retry is immediate.
     const dueMs = candidate.failures === 0 ? nowMs : wait(candidate);
     if (candidate.kept) put.push(successor(candidate, { id: newId, nowMs, dueMs, failures }));
   } else if (kind === "refused" || !candidate.kept) {
-    const failed = turned(candidate, "refused", { nowMs, failures, shown: reason });
+    const failed = transition(candidate, "refused", { nowMs, failures, shown: reason });
     put.push(failed);
-    if (candidate.kept) told.push({ kind: "failed", channel: failed, code });
+    if (candidate.kept) notices.push({ kind: "failed", channel: failed, code });
   } else {
-    put.push(turned(candidate, "put_off", { nowMs, failures, tokenHash: "", dueMs: wait(candidate), shown: reason }));
+    put.push(
+      transition(candidate, "put_off", { nowMs, failures, tokenHash: "", dueMs: wait(candidate), shown: reason }),
+    );
   }
-  return { put, gone, told };
+  return { put, removed, notices };
 }

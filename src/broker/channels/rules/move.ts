@@ -8,8 +8,8 @@ import { idOf, type Slot } from "./slot.ts";
  */
 export interface ChannelChanges {
   readonly put: readonly StoredChannel[];
-  readonly gone: readonly StoredChannel[];
-  readonly told: readonly ChannelNotice[];
+  readonly removed: readonly StoredChannel[];
+  readonly notices: readonly ChannelNotice[];
 }
 
 /** A notice for the application; the last two kinds are only for the operator. */
@@ -27,22 +27,22 @@ export interface ChannelNotice {
   readonly code: string;
 }
 
-export const nothing: ChannelChanges = { put: [], gone: [], told: [] };
-export const isNothing = ({ put, gone }: ChannelChanges): boolean => put.length === 0 && gone.length === 0;
+export const noChanges: ChannelChanges = { put: [], removed: [], notices: [] };
+export const hasNoChanges = ({ put, removed }: ChannelChanges): boolean => put.length === 0 && removed.length === 0;
 
 /** The slot after a change. */
-export function applied(slot: Slot, { put, gone }: ChannelChanges): Slot {
-  const changed = new Set([...put, ...gone].map(idOf));
+export function applyChanges(slot: Slot, { put, removed }: ChannelChanges): Slot {
+  const changed = new Set([...put, ...removed].map(idOf));
   return [...slot.filter((one) => !changed.has(idOf(one))), ...put];
 }
 
 /** Merges two changes: if both change a channel, the second wins. */
-export function joined(first: ChannelChanges, second: ChannelChanges): ChannelChanges {
-  const later = new Set([...second.put, ...second.gone].map(idOf));
+export function mergeChanges(first: ChannelChanges, second: ChannelChanges): ChannelChanges {
+  const later = new Set([...second.put, ...second.removed].map(idOf));
   const isLater = (one: StoredChannel) => later.has(idOf(one));
   return {
     put: [...first.put.filter((one) => !isLater(one)), ...second.put],
-    gone: [...first.gone.filter((one) => !isLater(one)), ...second.gone],
-    told: [...first.told, ...second.told],
+    removed: [...first.removed.filter((one) => !isLater(one)), ...second.removed],
+    notices: [...first.notices, ...second.notices],
   };
 }

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type StoredChannel, StoredChannelSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { ChannelSchema, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { placeOf, shown, type WatchedResource } from "./slot.ts";
+import { channelOf, resourceOf, type WatchedResource } from "./slot.ts";
 
 export interface WatchRequest extends WatchedResource {
   readonly id: string;
@@ -17,7 +17,15 @@ export interface WatchRequest extends WatchedResource {
 }
 
 /** A channel that is wanted, and not yet requested from the provider. */
-export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: WatchRequest): StoredChannel {
+export function requestedChannel({
+  id,
+  ref,
+  kind,
+  resource,
+  nowMs,
+  previousId = "",
+  ...wish
+}: WatchRequest): StoredChannel {
   const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
   const now = timestampFromMs(nowMs);
   return create(StoredChannelSchema, {
@@ -37,8 +45,8 @@ export const successor = (
   old: StoredChannel,
   more: Pick<WatchRequest, "id" | "nowMs"> & Partial<WatchRequest>,
 ): StoredChannel =>
-  wished({
-    ...placeOf(old),
+  requestedChannel({
+    ...resourceOf(old),
     ...{ askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, catchUp: old.catchUp },
-    ...{ previousId: shown(old).previousId, ...more },
+    ...{ previousId: channelOf(old).previousId, ...more },
   });

@@ -26,7 +26,7 @@ const invalid = (field: string, message: string) =>
   new Fault("invalid_body", "the channel is not valid", { mistakes: [{ path: [field], message }] });
 
 /** The resource watched if the caller names none; undefined: no default exists. */
-export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): WatchRule | undefined {
+export function defaultWatchRule({ channel: rules }: Pick<Provider, "channel">): WatchRule | undefined {
   const [first] = Object.entries(rules?.resources ?? {});
   if (rules === undefined || first === undefined) return undefined;
   const [kind, watch] = first;
@@ -34,7 +34,7 @@ export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): W
   return wantsResource(watch) && resource === "" ? undefined : { rules, kind, watch, resource, isDefault: true };
 }
 
-export function watchedBy(provider: Provider, { resourceKind, resource: asked }: Names): WatchRule {
+export function watchRuleFor(provider: Provider, { resourceKind, resource: asked }: Names): WatchRule {
   const rules = provider.channel;
   const kinds = Object.keys(rules?.resources ?? {});
   const kind = resourceKind === "" ? (kinds[0] ?? "") : resourceKind;
@@ -70,7 +70,7 @@ export function requireChannelId(id: string, { maxIdLength }: ChannelRules): voi
 }
 
 /** The requested lifetime; 0: not specified. */
-export function askedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt">, nowMs: number): number {
+export function requestedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt">, nowMs: number): number {
   if (expiresAt === undefined) return 0;
   const atMs = timestampMs(expiresAt);
   if (!Number.isSafeInteger(atMs) || atMs > lastMs) throw invalid("expires_at", "must be a valid time");
@@ -79,7 +79,7 @@ export function askedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt
 }
 
 /** The requested expiry; undefined: the provider decides. */
-export function askedExpirationMs(rules: ChannelRules, lifeMs: number, nowMs: number): number | undefined {
+export function requestedExpirationMs(rules: ChannelRules, lifeMs: number, nowMs: number): number | undefined {
   const most = rules.maxLifetime === undefined ? undefined : durationMs(rules.maxLifetime);
   if (lifeMs > 0) return Math.trunc(nowMs + Math.min(lifeMs, most ?? lifeMs));
   return most === undefined ? undefined : Math.trunc(nowMs + most);
@@ -87,7 +87,7 @@ export function askedExpirationMs(rules: ChannelRules, lifeMs: number, nowMs: nu
 
 /** When the channel expires at the latest, if the response to its creation is lost. */
 export const mayLiveUntilMs = (rules: ChannelRules, lifeMs: number, nowMs: number): number =>
-  askedExpirationMs(rules, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
+  requestedExpirationMs(rules, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
 
 /** The connection's metadata after this channel was created. */
 export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: ScriptChannel): JsonObject {
@@ -121,7 +121,10 @@ export function metadataWithout(metadata: JsonObject, rules: ChannelRules, id: s
 }
 
 /** A channel that a customer's script made, as named by the metadata. */
-export function toldChannel(metadata: JsonObject, rules: ChannelRules): { id: string; resourceId: string } | undefined {
+export function metadataChannel(
+  metadata: JsonObject,
+  rules: ChannelRules,
+): { id: string; resourceId: string } | undefined {
   const [id, resourceId] = [metadata[rules.channelIdKey], metadata[rules.resourceIdKey]];
   return isTold(id) && isTold(resourceId) ? { id, resourceId } : undefined;
 }

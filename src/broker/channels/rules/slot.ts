@@ -16,21 +16,21 @@ export interface WatchedResource {
   readonly resource: string;
 }
 
-export function shown({ channel }: StoredChannel): Channel {
+export function channelOf({ channel }: StoredChannel): Channel {
   if (channel === undefined) throw new Error("the stored channel is empty");
   return channel;
 }
 
-export const idOf = (stored: StoredChannel): string => shown(stored).id;
-export const stateOf = (stored: StoredChannel): State => shown(stored).state;
-export function placeOf(stored: StoredChannel): WatchedResource {
-  const { connection: ref, resourceKind: kind, resource } = shown(stored);
+export const idOf = (stored: StoredChannel): string => channelOf(stored).id;
+export const stateOf = (stored: StoredChannel): State => channelOf(stored).state;
+export function resourceOf(stored: StoredChannel): WatchedResource {
+  const { connection: ref, resourceKind: kind, resource } = channelOf(stored);
   if (ref === undefined) throw new Error("the stored channel has no connection");
   return { ref, kind, resource };
 }
 
 export const expiresAtMs = (stored: StoredChannel): number => {
-  const { expiresAt } = shown(stored);
+  const { expiresAt } = channelOf(stored);
   return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 };
 
@@ -38,29 +38,30 @@ const over: ReadonlySet<State> = new Set([State.STOPPED, State.EXPIRED, State.FA
 
 export const isOver = (stored: StoredChannel): boolean => over.has(stateOf(stored));
 /** False for a channel made by a customer's script: such a channel is only recorded, and replaced. */
-export const isManaged = (stored: StoredChannel): boolean => shown(stored).managed;
+export const isManaged = (stored: StoredChannel): boolean => channelOf(stored).managed;
 /** A script's channel is `active` as long as the metadata names it. */
 export const isForeign = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && !isManaged(stored);
 /** Our own channel, and not being renewed. */
-export const isResting = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && isManaged(stored);
+export const isIdle = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && isManaged(stored);
 export const isRenewing = (stored: StoredChannel): boolean => stateOf(stored) === State.RENEWING;
 /** The current channel of its slot. */
-export const isCurrent = (stored: StoredChannel): boolean => isResting(stored) || isRenewing(stored);
+export const isCurrent = (stored: StoredChannel): boolean => isIdle(stored) || isRenewing(stored);
 /** Requested, or in creation. */
-export const isToCome = (stored: StoredChannel): boolean => stateOf(stored) === State.CREATING;
+export const isPending = (stored: StoredChannel): boolean => stateOf(stored) === State.CREATING;
 /** Is, or may become, the current channel of its slot. */
-export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) || isToCome(stored);
+export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) || isPending(stored);
 /** Wanted, and not yet requested from the provider. */
-export const isWish = (stored: StoredChannel): boolean => isToCome(stored) && stored.tokenHash === "";
+export const isUnsent = (stored: StoredChannel): boolean => isPending(stored) && stored.tokenHash === "";
 /** Requested from the provider, without an outcome yet. */
-export const isMaking = (stored: StoredChannel): boolean => isToCome(stored) && stored.tokenHash !== "";
+export const isBeingCreated = (stored: StoredChannel): boolean => isPending(stored) && stored.tokenHash !== "";
 export const isStopping = (stored: StoredChannel): boolean => stateOf(stored) === State.STOPPING;
 
 /** A caller stopped the channel, or the provider refused it for good: no automatic replacement is made. */
-export const isLastWord = (stored: StoredChannel): boolean => stored.stopAsked || stateOf(stored) === State.FAILED;
+export const forbidsReplacement = (stored: StoredChannel): boolean =>
+  stored.stopAsked || stateOf(stored) === State.FAILED;
 
 export const currentOf = (slot: Slot): StoredChannel | undefined => slot.find(isCurrent);
-export const oneOf = (slot: Slot, id: string): StoredChannel | undefined => slot.find((one) => idOf(one) === id);
+export const findChannel = (slot: Slot, id: string): StoredChannel | undefined => slot.find((one) => idOf(one) === id);
 
 /**
  * The provider's ID of the resource, which is the same for all channels of the slot. Script channels are not used: the
@@ -69,9 +70,9 @@ export const oneOf = (slot: Slot, id: string): StoredChannel | undefined => slot
 export const resourceIdIn = (slot: Slot): string =>
   slot
     .filter(isManaged)
-    .map((one) => shown(one).resourceId)
+    .map((one) => channelOf(one).resourceId)
     .find((resourceId) => resourceId !== "") ?? "";
 
 /** The resource ID needed to stop the channel; empty: the channel cannot be stopped yet. */
 export const stopIdOf = (slot: Slot, one: StoredChannel): string =>
-  shown(one).resourceId || (isManaged(one) ? resourceIdIn(slot) : "");
+  channelOf(one).resourceId || (isManaged(one) ? resourceIdIn(slot) : "");

@@ -1,7 +1,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { isOver, shown } from "./slot.ts";
+import { channelOf, isOver } from "./slot.ts";
 
 /** The state after each event. An event not in the table is an error. */
 const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, State>>>>> = {
@@ -70,12 +70,12 @@ interface ChannelStep extends Patch {
 }
 
 /** A channel after an event, with what else the event changes. */
-export function turned(
+export function transition(
   stored: StoredChannel,
   event: ChannelTransition,
   { nowMs, shown: change = {}, ...patch }: ChannelStep,
 ): StoredChannel {
-  const before = shown(stored);
+  const before = channelOf(stored);
   const state = table[before.state]?.[event];
   if (state === undefined) throw new Error(`a channel in state ${before.state} has no transition ${event}`);
   const channel: Channel = { ...before, ...change, state, updatedAt: timestampFromMs(nowMs) };

@@ -1,52 +1,52 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Channel } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { type ChannelChanges, nothing } from "./move.ts";
+import { type ChannelChanges, noChanges } from "./move.ts";
 import {
+  channelOf,
   expiresAtMs,
+  findChannel,
+  isBeingCreated,
   isCurrent,
   isForeign,
-  isMaking,
   isManaged,
   isOver,
+  isPending,
   isStopping,
-  isToCome,
-  isWish,
-  oneOf,
+  isUnsent,
   type Slot,
-  shown,
   stopIdOf,
 } from "./slot.ts";
-import { keptMs, turned } from "./states.ts";
+import { keptMs, transition } from "./states.ts";
 import { claimMs, type TransitionTime, usualMaxLifeMs, waitMs } from "./times.ts";
 
 /** Stops a channel on request, together with its replacement in creation. */
-export function stopAsked(slot: Slot, id: string, nowMs: number): ChannelChanges {
-  const found = oneOf(slot, id);
-  if (found === undefined || isOver(found)) return nothing;
+export function requestStop(slot: Slot, id: string, nowMs: number): ChannelChanges {
+  const found = findChannel(slot, id);
+  if (found === undefined || isOver(found)) return noChanges;
   const put: StoredChannel[] = [];
-  const heirs = isCurrent(found) ? slot.filter(isToCome) : [];
+  const heirs = isCurrent(found) ? slot.filter(isPending) : [];
   for (const one of [found, ...heirs]) {
     const shownAs = {
       stateReason: "asked",
       resourceId: stopIdOf(slot, one),
       ...(!isManaged(one) && endOf(one, nowMs)),
     };
-    if (isWish(one)) {
-      put.push(turned(one, "forgone", { nowMs, stopAsked: true, shown: shownAs }));
+    if (isUnsent(one)) {
+      put.push(transition(one, "forgone", { nowMs, stopAsked: true, shown: shownAs }));
     } else {
       // A channel in creation is stopped once its response has arrived or is overdue.
-      const dueMs = isMaking(one) ? one.dueMs : stoppableFrom(slot, one, nowMs + claimMs);
-      put.push(turned(one, "stop_asked", { nowMs, dueMs, failures: 0, stopAsked: true, shown: shownAs }));
+      const dueMs = isBeingCreated(one) ? one.dueMs : stoppableFrom(slot, one, nowMs + claimMs);
+      put.push(transition(one, "stop_asked", { nowMs, dueMs, failures: 0, stopAsked: true, shown: shownAs }));
     }
   }
-  return { ...nothing, put };
+  return { ...noChanges, put };
 }
 
-export function stopped(slot: Slot, id: string, nowMs: number): ChannelChanges {
-  const found = oneOf(slot, id);
-  if (found === undefined || !isStopping(found)) return nothing;
-  return { ...nothing, put: [turned(found, "stopped", { nowMs })] };
+export function recordStopped(slot: Slot, id: string, nowMs: number): ChannelChanges {
+  const found = findChannel(slot, id);
+  if (found === undefined || !isStopping(found)) return noChanges;
+  return { ...noChanges, put: [transition(found, "stopped", { nowMs })] };
 }
 
 export interface StopFailure {
@@ -56,45 +56,49 @@ export interface StopFailure {
   readonly isHopeless: boolean;
 }
 
-export function notStopped(
+export function recordNotStopped(
   slot: Slot,
   id: string,
   { code, retryAfterMs, isHopeless }: StopFailure,
   now: TransitionTime,
 ): ChannelChanges {
-  const found = oneOf(slot, id);
-  if (found === undefined || !isStopping(found)) return nothing;
+  const found = findChannel(slot, id);
+  if (found === undefined || !isStopping(found)) return noChanges;
   const endMs = expiresAtMs(found);
   const dueMs = isHopeless ? endMs : Math.min(endMs, now.nowMs + waitMs(found, retryAfterMs, now.random));
   const turn = { nowMs: now.nowMs, dueMs, failures: found.failures + 1, shown: { stateReason: code } };
-  const after = turned(found, "put_off", turn);
-  return { put: [after], gone: [], told: found.failures === 0 ? [{ kind: "not_stopped", channel: after, code }] : [] };
+  const after = transition(found, "put_off", turn);
+  return {
+    put: [after],
+    removed: [],
+    notices: found.failures === 0 ? [{ kind: "not_stopped", channel: after, code }] : [],
+  };
 }
 
 /** A notification revealed the resource ID: the channel can now be stopped. */
-export function resourceLearned(slot: Slot, id: string, resourceId: string, nowMs: number): ChannelChanges {
-  const found = oneOf(slot, id);
+export function recordResourceId(slot: Slot, id: string, resourceId: string, nowMs: number): ChannelChanges {
+  const found = findChannel(slot, id);
   const isOrphan = found !== undefined && isStopping(found) && stopIdOf(slot, found) === "";
-  if (!isOrphan || !isManaged(found)) return nothing;
-  return { ...nothing, put: [turned(found, "made", { nowMs, dueMs: nowMs, shown: { resourceId } })] };
+  if (!isOrphan || !isManaged(found)) return noChanges;
+  return { ...noChanges, put: [transition(found, "made", { nowMs, dueMs: nowMs, shown: { resourceId } })] };
 }
 
 /** No more requests are possible: existing channels expire by themselves. */
-export function connectionGone(slot: Slot, nowMs: number): ChannelChanges {
+export function recordConnectionGone(slot: Slot, nowMs: number): ChannelChanges {
   const shownAs = { stateReason: "connection_gone" };
-  const isForgotten = (one: StoredChannel) => isWish(one) || isForeign(one) || (isOver(one) && isOld(one, nowMs));
+  const isForgotten = (one: StoredChannel) => isUnsent(one) || isForeign(one) || (isOver(one) && isOld(one, nowMs));
   return {
-    ...nothing,
-    gone: slot.filter(isForgotten),
+    ...noChanges,
+    removed: slot.filter(isForgotten),
     put: slot
       .filter((one) => !isOver(one) && !isForgotten(one) && !(isStopping(one) && one.dueMs > nowMs))
-      .map((one) => turned(one, "connection_gone", { nowMs, dueMs: expiresAtMs(one), shown: shownAs })),
+      .map((one) => transition(one, "connection_gone", { nowMs, dueMs: expiresAtMs(one), shown: shownAs })),
   };
 }
 
 /** Whether the time to keep a finished channel is over. */
 function isOld(one: StoredChannel, nowMs: number): boolean {
-  const { updatedAt } = shown(one);
+  const { updatedAt } = channelOf(one);
   return updatedAt !== undefined && timestampMs(updatedAt) + keptMs <= nowMs;
 }
 
@@ -104,5 +108,5 @@ export const stoppableFrom = (slot: Slot, one: StoredChannel, nowMs: number): nu
 
 /** The expiry of the channel; if unknown, the latest time until which it must be stopped. */
 export const endOf = (one: StoredChannel, nowMs: number): Pick<Channel, "expiresAt"> => ({
-  expiresAt: shown(one).expiresAt ?? timestampFromMs(nowMs + usualMaxLifeMs),
+  expiresAt: channelOf(one).expiresAt ?? timestampFromMs(nowMs + usualMaxLifeMs),
 });

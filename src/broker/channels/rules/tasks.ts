@@ -1,14 +1,14 @@
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type ChannelChanges, nothing } from "./move.ts";
+import { type ChannelChanges, noChanges } from "./move.ts";
 import {
   idOf,
-  isMaking,
+  isBeingCreated,
+  isIdle,
   isManaged,
   isOver,
   isRenewing,
-  isResting,
   isStopping,
-  isWish,
+  isUnsent,
   type Slot,
   stopIdOf,
 } from "./slot.ts";
@@ -28,7 +28,7 @@ export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
     .filter((one) => !isOver(one) && one.dueMs <= nowMs)
     .flatMap((one): readonly Task[] => {
       if (isStopping(one)) return stopOf(slot, one);
-      return isResting(one) || isWish(one) ? [{ ask: "watch", id: idOf(one) }] : [];
+      return isIdle(one) || isUnsent(one) ? [{ ask: "watch", id: idOf(one) }] : [];
     });
 }
 
@@ -44,6 +44,6 @@ function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
 /** The credentials were replaced: makes everything due now that they can create, renew or stop. */
 export function renewSoon(slot: Slot, nowMs: number): ChannelChanges {
   const isOurs = (one: StoredChannel) => isManaged(one) || isStopping(one);
-  const due = slot.filter((one) => !isOver(one) && isOurs(one) && !isMaking(one) && !isRenewing(one));
-  return { ...nothing, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };
+  const due = slot.filter((one) => !isOver(one) && isOurs(one) && !isBeingCreated(one) && !isRenewing(one));
+  return { ...noChanges, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };
 }

@@ -20,7 +20,7 @@ interface RunSweepRequest {
 interface RunSweepOptions {
   readonly store: Store;
   readonly collections: Pick<SyncCollections, "runs">;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
 }
 
 const pageSize = 200;
@@ -43,7 +43,7 @@ export function createRunSweep({ store, collections, destinations }: RunSweepOpt
       const isOver = (run: StoredRun) => !isLive(run) && dueAtMs(run) < cutoff;
       // Runs left over from a deleted environment can run no more.
       const isLeft = (run: StoredRun) =>
-        !destinations.isOfNow({ environment: environmentOf(run), environmentId: run.environmentId });
+        !destinations.isCurrent({ environment: environmentOf(run), environmentId: run.environmentId });
       const gone = page.filter(({ value }) => isOver(value) || isLeft(value));
       const changes = gone.flatMap((before) => {
         const environment = environmentOf(before.value);

@@ -64,7 +64,7 @@ export interface RunFilter {
 interface RunsOptions {
   readonly store: Store;
   readonly collections: SyncCollections;
-  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly destinations: Pick<Destinations, "isCurrent">;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -74,7 +74,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
 
   const isOfNow = (stored: StoredRun): boolean => {
     const { environment = "" } = runOf(stored).connection ?? {};
-    return destinations.isOfNow({ environment, environmentId: stored.environmentId });
+    return destinations.isCurrent({ environment, environmentId: stored.environmentId });
   };
 
   async function find({ environment, id }: RunAt): Promise<StoredRecordOf<StoredRun>> {

@@ -3,7 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
 import type { SignerKey } from "../../../../src/core/notifications/jwt.ts";
-import { isTaken, proofOf, wantsWebhookSecret, webhookSecret } from "../../../../src/core/notifications/proof.ts";
+import { isAccepted, proofOf, wantsWebhookSecret, webhookSecret } from "../../../../src/core/notifications/proof.ts";
 import type { Proof } from "../../../../src/core/notifications/schemes/scheme.ts";
 import { type SignatureRules, SignatureRulesSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../../src/providers/catalogue.ts";
@@ -188,10 +188,10 @@ describe.each([...published, ...made])("a webhook of %s", (name, one) => {
     for (let at = 0; at < body.length; at += Math.ceil(body.length / 40)) {
       const flipped = Buffer.from(body);
       flipped[at] = (flipped[at] ?? 0) ^ 1;
-      expect(isTaken(await of(name, { ...one, body: flipped.toString("latin1") }))).toBe(false);
+      expect(isAccepted(await of(name, { ...one, body: flipped.toString("latin1") }))).toBe(false);
     }
-    expect(isTaken(await of(name, { ...one, body: body.subarray(1).toString() }))).toBe(false);
-    expect(isTaken(await of(name, { ...one, body: `${body}x` }))).toBe(false);
+    expect(isAccepted(await of(name, { ...one, body: body.subarray(1).toString() }))).toBe(false);
+    expect(isAccepted(await of(name, { ...one, body: `${body}x` }))).toBe(false);
   });
 
   it("W19 is refused without its signature, with a wrong one, and with one of another length", async () => {
@@ -226,7 +226,7 @@ describe.each([...published, ...made])("a webhook of %s", (name, one) => {
     expect(await reasonOf(of(name, { ...one, secret: "\n" }))).toBe("unusable_secret");
     const without = await of(name, { ...one, secret: "" });
     expect(without).toEqual({ proven: false, reason: "no_secret" });
-    expect(isTaken(without)).toBe(true);
+    expect(isAccepted(without)).toBe(true);
   });
 });
 
@@ -264,7 +264,7 @@ it("holds a time that is signed to the tolerance, on both sides", async () => {
   for (const timestamp of ["abc", "-1", "1e9", "9".repeat(40)]) {
     const v1 = mac("sha256", "s", `${timestamp}.{}`).digest("hex");
     const headers = { "stripe-signature": `t=${timestamp},v1=${v1}` };
-    expect(isTaken(await of("stripe", { headers, body: "{}", secret: "s" }))).toBe(false);
+    expect(isAccepted(await of("stripe", { headers, body: "{}", secret: "s" }))).toBe(false);
   }
 });
 
@@ -496,7 +496,7 @@ describe("a JWT", () => {
 it("takes what a provider without a scheme sends, and believes none of it", async () => {
   const proof = await prove(undefined, { headers: {}, secret: "s" });
   expect(proof).toEqual({ proven: false, reason: "no_scheme" });
-  expect(isTaken(proof)).toBe(true);
+  expect(isAccepted(proof)).toBe(true);
 });
 
 it("proves HubSpot's and Shopify's with the app's own secret unless there is another", () => {
@@ -529,7 +529,7 @@ it("throws at nothing that strangers send, and believes none of it", async () =>
     );
     for (const rules of all) {
       const proof = await prove(rules, { headers, body: text(99), query: text(98), secret: "c2VjcmV0" });
-      expect(isTaken(proof)).toBe(false);
+      expect(isAccepted(proof)).toBe(false);
     }
   }
 });

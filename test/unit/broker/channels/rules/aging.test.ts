@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../../../../src/broker/channels/rules/aging.ts";
-import { made } from "../../../../../src/broker/channels/rules/making.ts";
-import { applied } from "../../../../../src/broker/channels/rules/move.ts";
+import { ageSlot } from "../../../../../src/broker/channels/rules/aging.ts";
+import { recordMade } from "../../../../../src/broker/channels/rules/making.ts";
+import { applyChanges } from "../../../../../src/broker/channels/rules/move.ts";
 import { currentOf, stateOf } from "../../../../../src/broker/channels/rules/slot.ts";
 import { tasksOf } from "../../../../../src/broker/channels/rules/tasks.ts";
 import { answerMs, claimMs } from "../../../../../src/broker/channels/rules/times.ts";
@@ -12,9 +12,9 @@ it("a channel is asked for anew, and stopped if it is there, when nobody heard w
   const now = t0 + 6 * dayMs;
   const slot = renewing(now);
   const late = now + answerMs;
-  const after = applied(
+  const after = applyChanges(
     slot,
-    timePasses(slot, { nowMs: late, random: 0 }, () => "x"),
+    ageSlot(slot, { nowMs: late, random: 0 }, () => "x"),
   );
   expect(tasksOf(after, late)).toEqual([{ ask: "stop", id: "b", resourceId: "r" }]);
   expect(stateOf(currentOf(after) ?? never())).toBe(State.ACTIVE);
@@ -23,11 +23,11 @@ it("a channel is asked for anew, and stopped if it is there, when nobody heard w
 it("a channel is stopped when the answer that made it comes after everybody had given it up", () => {
   const asked = ask([wish()], "a", "a", t0);
   const late = t0 + 2 * answerMs;
-  const given = applied(
+  const given = applyChanges(
     asked,
-    timePasses(asked, { nowMs: late, random: 0 }, () => "x"),
+    ageSlot(asked, { nowMs: late, random: 0 }, () => "x"),
   );
   expect(tasksOf(given, late)).toEqual([{ ask: "watch", id: "x" }]);
-  const after = applied(given, made(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
+  const after = applyChanges(given, recordMade(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
   expect(tasksOf(after, late + claimMs)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
 });

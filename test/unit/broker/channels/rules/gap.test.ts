@@ -3,8 +3,8 @@ import {
   type ChannelScan,
   firstWithinMs,
   graceMs,
-  inherited,
-  judged,
+  inheritRhythm,
+  judgeLosses,
   type Loss,
   silenceMs,
   toVerify,
@@ -22,13 +22,13 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
   const came = new Set<bigint>();
   const told: Loss["code"][] = [];
   let nowMs = t0;
-  let heard: ChannelScan["heard"];
+  let last: ChannelScan["last"];
   let rhythm: ChannelRhythm | undefined;
   return {
     told,
     rhythm: () => rhythm,
     inherit(from: ChannelRhythm | undefined) {
-      rhythm = from === undefined ? undefined : inherited(from, nowMs);
+      rhythm = from === undefined ? undefined : inheritRhythm(from, nowMs);
     },
     pass(ms: number) {
       nowMs += ms;
@@ -38,15 +38,15 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
         // A repeated message is known and causes no write.
         if (came.has(BigInt(number))) continue;
         came.add(BigInt(number));
-        heard = { number: String(number), atMs: nowMs };
+        last = { number: String(number), atMs: nowMs };
       }
     },
     /** Forgets the received messages, as after a week. */
     forget: () => came.clear(),
     look() {
-      const arrived = new Set(toVerify(rhythm, heard).filter((number) => came.has(number)));
-      const { after, losses } = judged(rhythm, {
-        ...{ nowMs, listeningSinceMs: sinceMs, heard, isSequential, arrived, isAnnounced },
+      const arrived = new Set(toVerify(rhythm, last).filter((number) => came.has(number)));
+      const { after, losses } = judgeLosses(rhythm, {
+        ...{ nowMs, listeningSinceMs: sinceMs, last, isSequential, arrived, isAnnounced },
       });
       rhythm = after;
       told.push(...losses.map(({ code }) => code));
@@ -167,9 +167,12 @@ describe("of a channel whose numbers merely grow", () => {
   });
 
   it.each(["", "abc", "-1", "1.5", "99999999999999999999"])("says nothing by a number that is none: %s", (number) => {
-    const heard = { number, atMs: t0 };
-    const look = { nowMs: t0, listeningSinceMs: 0, heard, isSequential: true, arrived: new Set<bigint>() };
-    expect(judged(undefined, { ...look, isAnnounced: true })).toMatchObject({ losses: [], after: { highest: 0n } });
+    const last = { number, atMs: t0 };
+    const look = { nowMs: t0, listeningSinceMs: 0, last, isSequential: true, arrived: new Set<bigint>() };
+    expect(judgeLosses(undefined, { ...look, isAnnounced: true })).toMatchObject({
+      losses: [],
+      after: { highest: 0n },
+    });
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { notMade } from "../../../../../src/broker/channels/rules/making.ts";
-import { applied } from "../../../../../src/broker/channels/rules/move.ts";
+import { recordNotMade } from "../../../../../src/broker/channels/rules/making.ts";
+import { applyChanges } from "../../../../../src/broker/channels/rules/move.ts";
 import { expiresAtMs, idOf, stateOf } from "../../../../../src/broker/channels/rules/slot.ts";
 import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
 import { active, ask, dayMs, lifeMs, never, renewing, t0 } from "../../../core/calendar-slot.ts";
@@ -18,13 +18,13 @@ it("C04 a channel is left as it is by a renewal that fails, and told of once les
   const told: string[] = [];
   for (let now = t0 + 0.83 * lifeMs, n = 0; now < t0 + lifeMs; n += 1) {
     slot = ask(slot, "a", `n${n}`, now);
-    const moved = notMade(
+    const moved = recordNotMade(
       slot,
       `n${n}`,
       { kind: "put_off", code: "status_429", newId: "x" },
       { nowMs: now, random: 1 },
     );
-    slot = applied(slot, moved);
+    slot = applyChanges(slot, moved);
     const [old] = slot;
     expect(slot).toHaveLength(1);
     expect([idOf(old ?? never()), stateOf(old ?? never()), expiresAtMs(old ?? never())]).toEqual([
@@ -34,7 +34,7 @@ it("C04 a channel is left as it is by a renewal that fails, and told of once les
     ]);
     expect((old?.dueMs ?? 0) - now).toBeLessThanOrEqual(1.25 * 3_600_000);
     expect(old?.dueMs ?? 0).toBeGreaterThan(now);
-    for (const { kind } of moved.told) {
+    for (const { kind } of moved.notices) {
       told.push(kind);
       expect(now).toBeGreaterThan(t0 + 0.9 * lifeMs);
     }
@@ -47,8 +47,8 @@ it("a channel waits as long as the provider says, and not longer than it lives",
   const now = t0 + 6 * dayMs;
   const slot = renewing(now);
   const outcome = { kind: "put_off" as const, code: "status_429", newId: "x" };
-  const later = notMade(slot, "b", { ...outcome, retryAfterMs: 7_200_000 }, { nowMs: now, random: 0 });
+  const later = recordNotMade(slot, "b", { ...outcome, retryAfterMs: 7_200_000 }, { nowMs: now, random: 0 });
   expect(later.put[0]?.dueMs).toBe(now + 7_200_000);
-  const tooLate = notMade(slot, "b", { ...outcome, retryAfterMs: 40 * dayMs }, { nowMs: now, random: 0 });
+  const tooLate = recordNotMade(slot, "b", { ...outcome, retryAfterMs: 40 * dayMs }, { nowMs: now, random: 0 });
   expect(tooLate.put[0]?.dueMs).toBe(t0 + lifeMs);
 });

@@ -1,9 +1,13 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../../../../src/broker/channels/rules/aging.ts";
-import { made } from "../../../../../src/broker/channels/rules/making.ts";
-import { applied } from "../../../../../src/broker/channels/rules/move.ts";
+import { ageSlot } from "../../../../../src/broker/channels/rules/aging.ts";
+import { recordMade } from "../../../../../src/broker/channels/rules/making.ts";
+import { applyChanges } from "../../../../../src/broker/channels/rules/move.ts";
 import { currentOf, idOf, stateOf } from "../../../../../src/broker/channels/rules/slot.ts";
-import { connectionGone, notStopped, stopAsked } from "../../../../../src/broker/channels/rules/stopping.ts";
+import {
+  recordConnectionGone,
+  recordNotStopped,
+  requestStop,
+} from "../../../../../src/broker/channels/rules/stopping.ts";
 import { claimedIn, tasksOf } from "../../../../../src/broker/channels/rules/tasks.ts";
 import { claimMs } from "../../../../../src/broker/channels/rules/times.ts";
 import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
@@ -18,8 +22,8 @@ it("a channel is stopped only once the next one is there", () => {
   ]);
   expect(tasksOf(slot, now)).toEqual([]);
   const next = slot.find((one) => idOf(one) === "b") ?? never();
-  const after = applied(slot, made(slot, next, answer(now), { nowMs: now, random: 0 }));
-  expect(claimedIn({ put: after, gone: [], told: [] }, after, now)).toEqual([
+  const after = applyChanges(slot, recordMade(slot, next, answer(now), { nowMs: now, random: 0 }));
+  expect(claimedIn({ put: after, removed: [], notices: [] }, after, now)).toEqual([
     { ask: "stop", id: "a", resourceId: "r" },
   ]);
   expect(tasksOf(after, now)).toEqual([]);
@@ -28,19 +32,19 @@ it("a channel is stopped only once the next one is there", () => {
 });
 
 it("C09 a channel that another client made is waited out", () => {
-  const slot = applied(active(), stopAsked(active(), "a", t0));
+  const slot = applyChanges(active(), requestStop(active(), "a", t0));
   const refused = { code: "status_403", isHopeless: true };
-  const after = applied(slot, notStopped(slot, "a", refused, { nowMs: t0, random: 0 }));
+  const after = applyChanges(slot, recordNotStopped(slot, "a", refused, { nowMs: t0, random: 0 }));
   expect(tasksOf(after, t0 + lifeMs - 1)).toEqual([]);
-  const over = applied(
+  const over = applyChanges(
     after,
-    timePasses(after, { nowMs: t0 + lifeMs, random: 0 }, () => "x"),
+    ageSlot(after, { nowMs: t0 + lifeMs, random: 0 }, () => "x"),
   );
   expect(over.map(stateOf)).toEqual([State.EXPIRED]);
 });
 
 it("a channel runs out when its connection is gone, with nothing asked of anybody", () => {
-  const slot = applied(active(), connectionGone(active(), t0));
+  const slot = applyChanges(active(), recordConnectionGone(active(), t0));
   expect(tasksOf(slot, t0 + lifeMs - 1)).toEqual([]);
   expect(slot.map(stateOf)).toEqual([State.STOPPING]);
 });
