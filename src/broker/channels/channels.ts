@@ -80,14 +80,14 @@ export function createChannels(options: ChannelsOptions): Channels {
       }
       const id = given === "" ? newChannelId() : given;
       const place = { ref, kind, resource };
-      // Not due yet: this request does the work.
+      // The channel is not due yet: this request does the work.
       const dueMs = nowMs + takenOverMs;
-      const wish = requestedChannel({ ...place, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
+      const requested = requestedChannel({ ...place, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
       await slots.move(
         place,
         (slot) => {
           const other = slot.find(isWanted);
-          if (other === undefined) return { put: [wish], removed: [], notices: [] };
+          if (other === undefined) return { put: [requested], removed: [], notices: [] };
           const message = `channel "${idOf(other)}" already watches this resource`;
           throw new Fault("already_exists", message, { metadata: { channel: idOf(other) } });
         },

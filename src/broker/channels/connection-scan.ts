@@ -108,7 +108,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
       (slot, now) => {
         if (now === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
-        const wish = requestedChannel({
+        const requested = requestedChannel({
           ...place,
           id: newChannelId(),
           nowMs,
@@ -116,7 +116,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
           isDefault: true,
           kept: true,
         });
-        return { put: [wish], removed: [], notices: [] };
+        return { put: [requested], removed: [], notices: [] };
       },
       { isFirst: true },
     );

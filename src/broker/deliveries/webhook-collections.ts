@@ -64,7 +64,14 @@ function waitingOf(forward: StoredForward): Uint8Array | undefined {
   const first = attemptCount === 0;
   return bytesOfWaiting({
     $typeName: "latchkey.stored.v1.WaitingForward",
-    ...{ address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first },
+    address,
+    overrideUrl,
+    lane,
+    number,
+    dueMs,
+    sinceMs,
+    createdMs,
+    first,
   });
 }
 

@@ -60,7 +60,7 @@ function keysIn(text: string): readonly SignerKey[] {
     const keys: unknown = isObject(set) ? set["keys"] : undefined;
     return Array.isArray(keys) ? keys.filter(isObject) : [];
   } catch {
-    // Not JSON, so there are no keys: notifications signed by them are rejected.
+    // Text that is not JSON holds no keys: notifications signed by them are rejected.
     return [];
   }
 }

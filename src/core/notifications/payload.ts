@@ -50,7 +50,7 @@ export function payloadFormOf(rules: NotificationRules | undefined, reading: Not
 export function payloadOf(form: PayloadForm, headers: readonly ForwardedHeader[], body: Uint8Array): string {
   switch (form) {
     case PayloadForm.JSON:
-      // As received, even with duplicate keys: the body was checked to be JSON and UTF-8.
+      // Passes the body unchanged, even with duplicate keys: it was checked to be JSON and UTF-8.
       return utf8Of(body) ?? JSON.stringify(textOf(body));
     case PayloadForm.FORM:
       return JSON.stringify(formObject(body));

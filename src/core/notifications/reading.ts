@@ -81,7 +81,7 @@ export function utf8Of(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // Not valid UTF-8.
+    // The bytes are not valid UTF-8.
     return undefined;
   }
 }
@@ -145,7 +145,7 @@ function parsed(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    // Not valid JSON.
+    // The text is not valid JSON.
     return undefined;
   }
 }

@@ -89,7 +89,12 @@ export function recordMade(slot: Slot, asked: StoredChannel, answer: WatchAnswer
   const lifeMs = Math.max(1, endMs - nowMs);
   const renewAtMs = renewalAtMs(lifeMs, now);
   const current = transition(candidate, "made", {
-    ...{ nowMs, lifeMs, dueMs: renewAtMs, failures: 0, idRefusals: 0, kept: true },
+    nowMs,
+    lifeMs,
+    dueMs: renewAtMs,
+    failures: 0,
+    idRefusals: 0,
+    kept: true,
     shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
   });
   const others = slot.filter((one) => idOf(one) !== idOf(current));
@@ -100,7 +105,9 @@ export function recordMade(slot: Slot, asked: StoredChannel, answer: WatchAnswer
     .filter((one) => isCurrent(one) || isRedundant(one))
     .map((old) =>
       transition(old, "replaced", {
-        ...{ nowMs, dueMs: nowMs + claimMs, failures: 0 },
+        nowMs,
+        dueMs: nowMs + claimMs,
+        failures: 0,
         shown: { stateReason: "replaced", ...endOf(old, nowMs) },
       }),
     );

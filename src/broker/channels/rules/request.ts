@@ -17,21 +17,23 @@ export interface WatchRequest extends WatchedResource {
 }
 
 /** A channel that is wanted, and not yet requested from the provider. */
-export function requestedChannel({
-  id,
-  ref,
-  kind,
-  resource,
-  nowMs,
-  previousId = "",
-  ...wish
-}: WatchRequest): StoredChannel {
-  const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
+export function requestedChannel(request: WatchRequest): StoredChannel {
+  const { id, ref, kind, resource, nowMs, previousId = "" } = request;
+  const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = request;
   const now = timestampFromMs(nowMs);
   return create(StoredChannelSchema, {
-    ...{ askedLifeMs, isDefault, kept, dueMs, failures, catchUp },
+    askedLifeMs,
+    isDefault,
+    kept,
+    dueMs,
+    failures,
+    catchUp,
     channel: create(ChannelSchema, {
-      ...{ id, connection: ref, resourceKind: kind, resource, previousId },
+      id,
+      connection: ref,
+      resourceKind: kind,
+      resource,
+      previousId,
       state: State.CREATING,
       managed: true,
       createdAt: now,
@@ -47,6 +49,10 @@ export const successor = (
 ): StoredChannel =>
   requestedChannel({
     ...resourceOf(old),
-    ...{ askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, catchUp: old.catchUp },
-    ...{ previousId: channelOf(old).previousId, ...more },
+    askedLifeMs: old.askedLifeMs,
+    isDefault: old.isDefault,
+    kept: true,
+    catchUp: old.catchUp,
+    previousId: channelOf(old).previousId,
+    ...more,
   });
