@@ -1,3 +1,5 @@
+import type { Log } from "../base/log.ts";
+import type { Metrics } from "../base/metrics/metrics.ts";
 import { createCommitLog } from "./commit-log.ts";
 import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
 
@@ -21,6 +23,25 @@ interface HistoryOptions {
   /** A watcher that throws must not stop the other watchers or the commit. */
   readonly onWatcherError: (error: unknown) => void;
 }
+
+const storeHistoryBytes = 16 * 1024 * 1024;
+
+interface StoreHistoryOptions {
+  readonly revision: number;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Creates the history of a backend: failures of watchers are logged and counted. */
+export const createStoreHistory = ({ revision, log, metrics }: StoreHistoryOptions): History =>
+  createHistory({
+    revision,
+    maxBytes: storeHistoryBytes,
+    onWatcherError(err) {
+      metrics.unhandled.inc();
+      log.error("a watcher of the store failed", { err });
+    },
+  });
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
   const past = createCommitLog(maxBytes);

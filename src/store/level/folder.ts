@@ -1,37 +1,11 @@
 import { existsSync } from "node:fs";
-import {
-  access,
-  chmod,
-  constants,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  realpath,
-  rename,
-  stat,
-  unlink,
-} from "node:fs/promises";
+import { access, chmod, constants, mkdir, open, readdir, realpath, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { type Restoration, StoreRefused } from "../contract.ts";
+import { StoreRefused } from "../contract.ts";
 import { tailFile } from "./last-revision.ts";
 import { lockFile } from "./lock.ts";
+import { markerName } from "./marker.ts";
 
-/**
- * Records that a store was created here, and its ID: without this file, a folder that lost its files would look like a
- * new one.
- */
-export interface Marker {
-  readonly storeId: string;
-  readonly format: number;
-  readonly createdAt: string;
-  /** Where the store was moved. The data here is outdated since then. */
-  readonly movedTo?: string;
-  /** The backup that the store was restored from. */
-  readonly restoration?: Restoration;
-}
-
-export const markerFile = "latchkey.json";
 const probeFile = "probe";
 const others = 0o077;
 const everybody = 0o007;
@@ -110,47 +84,6 @@ async function closeFile(path: string): Promise<boolean> {
   }
 }
 
-export async function readMarker(folder: string): Promise<Marker | undefined> {
-  const path = join(folder, markerFile);
-  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
-  if (text === undefined) return undefined;
-  const marker = parse(text);
-  if (typeof marker?.storeId !== "string" || typeof marker.format !== "number") {
-    throw new StoreRefused(`${path} is damaged; restore the last backup`);
-  }
-  return marker;
-}
-
-function parse(text: string): Marker | undefined {
-  try {
-    return JSON.parse(text) as Marker;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Writes the marker atomically. */
-export async function writeMarker(folder: string, marker: Marker): Promise<void> {
-  const path = join(folder, markerFile);
-  const file = await open(`${path}.new`, "w", 0o600);
-  try {
-    await file.writeFile(`${JSON.stringify(marker, undefined, 2)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(`${path}.new`, path);
-  const directory = await open(folder);
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
 /** Throws if the folder is not writable. */
 export async function requireWritable(folder: string): Promise<void> {
   const path = join(folder, probeFile);
@@ -168,7 +101,7 @@ export async function requireWritable(folder: string): Promise<void> {
 export async function levelFiles(
   folder: string,
 ): Promise<{ readonly hasCurrent: boolean; readonly hasRecords: boolean }> {
-  const own = [markerFile, `${markerFile}.new`, lockFile, tailFile, probeFile];
+  const own = [markerName, `${markerName}.new`, lockFile, tailFile, probeFile];
   const names = (await readdir(folder)).filter((name) => !own.includes(name));
   const sizes = await Promise.all(
     names.filter((name) => /\.(ldb|sst|log)$/.test(name)).map(async (name) => (await stat(join(folder, name))).size),

@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { Log } from "../../base/log.ts";
 import { StoreDamaged, StoreRefused, StoreUnavailable } from "../contract.ts";
 import { type Database, damagedAmongLive, destroyDatabase, openDatabase } from "./database.ts";
-import { closeFiles, levelFiles, type Marker, prepareFolder, readMarker, writeMarker } from "./folder.ts";
+import { closeFiles, levelFiles, prepareFolder } from "./folder.ts";
 import { decode, encode, isOfFirstFormat, upgraded } from "./frame.ts";
 import { type LastRevision, openLastRevision } from "./last-revision.ts";
 import { headKey, headOf, type Ledger, LedgerBroken, lineRange, readLedger } from "./ledger.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import { dropTornEdit } from "./manifest.ts";
+import { type Marker, readMarker, writeMarker } from "./marker.ts";
 import { requireRoomToOpen } from "./space.ts";
 import { damagedTables, tablesIn } from "./tables.ts";
 

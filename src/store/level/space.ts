@@ -1,5 +1,6 @@
 import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import type { Space } from "../contract.ts";
 
 /**
  * Space that is kept free: the store stops before LevelDB hits a full disk, which it can neither compact nor be opened
@@ -44,7 +45,13 @@ export async function requireRoomToOpen(folder: string): Promise<void> {
 
 const marginBytes = 64 * 1024;
 
-export async function usedIn(folder: string): Promise<number> {
+/** Returns the size of the store's files, and the free space of their disk. */
+export async function spaceOf(folder: string): Promise<Space> {
+  const [usedBytes, { freeBytes }] = await Promise.all([usedIn(folder), roomIn(folder)]);
+  return { usedBytes, freeBytes };
+}
+
+async function usedIn(folder: string): Promise<number> {
   const sizes = await Promise.all(
     (await readdir(folder)).map((name) =>
       stat(join(folder, name)).then(

@@ -1,0 +1,104 @@
+import { type CommitRequest, emptiesOf, expectationsOf } from "../commit-queue.ts";
+import { type Change, type Commit, StaleWrite, StoreDamaged } from "../contract.ts";
+import { createRecentRevisions } from "../recent-revisions.ts";
+import type { CheckedDatabase } from "./checked-database.ts";
+import type { Database } from "./database.ts";
+import { decode } from "./frame.ts";
+
+/** Decides which commits of a group are accepted, by what is stored. */
+export interface CommitCheck {
+  /**
+   * Checks each commit against the stored state: no commit of a group depends on another commit of the group. Returns
+   * the accepted commits with their revisions, and the refusals, in the order of the group.
+   */
+  check(group: readonly CommitRequest[]): Promise<readonly (AcceptedCommit | StaleWrite)[]>;
+  /** The commits were written: caches their revisions. */
+  wrote(commits: readonly AcceptedCommit[]): void;
+  /** Clears the cache after a write with an unknown outcome. */
+  clear(): void;
+}
+
+/** A commit that passed all checks, with its changes. */
+export interface AcceptedCommit extends Commit {
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Up to this many revisions are read synchronously, in 1 to 3 µs each: they are in memory, or a filter in memory rules
+ * them out, and a caller that changes a key on disk has just read it. Reading them in a thread costs each commit a tick
+ * of the event loop, and ticks are long under load.
+ */
+const maxSyncReads = 256;
+
+export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revision">): CommitCheck {
+  const recent = createRecentRevisions();
+
+  async function revisionsOf(
+    all: readonly (readonly { readonly key: string }[])[],
+  ): Promise<ReadonlyMap<string, number>> {
+    const revisions = new Map<string, number>();
+    const unknown: string[] = [];
+    for (const expectations of all) {
+      for (const { key } of expectations) {
+        if (revisions.has(key)) continue;
+        const known = recent.of(key);
+        revisions.set(key, known ?? 0);
+        if (known === undefined) unknown.push(key);
+      }
+    }
+    if (unknown.length === 0) return revisions;
+    const { db } = database;
+    const values = unknown.length <= maxSyncReads ? unknown.map((key) => db.getSync(key)) : await db.getMany(unknown);
+    for (const [i, key] of unknown.entries()) {
+      const value = values[i];
+      if (value !== undefined) revisions.set(key, revisionOf(key, value));
+    }
+    return revisions;
+  }
+
+  return {
+    async check(group) {
+      const expectations = group.map(expectationsOf);
+      const revisions = await revisionsOf(expectations);
+      const checked: (AcceptedCommit | StaleWrite)[] = [];
+      let next = database.revision;
+      for (const [i, request] of group.entries()) {
+        const stale = expectations[i]?.find(({ key, expect }) => revisions.get(key) !== expect);
+        const empties = stale === undefined && request.conditions.length > 0 ? emptiesOf(request) : [];
+        const key = stale?.key ?? (empties.length === 0 ? undefined : await firstKeyIn(database.db, empties));
+        if (key !== undefined) {
+          checked.push(new StaleWrite({ key, current: revisions.get(key) ?? database.revision }));
+        } else {
+          next += 1;
+          checked.push({ revision: next, changes: request.changes });
+        }
+      }
+      return checked;
+    },
+    wrote(commits) {
+      for (const { revision, changes } of commits) recent.changed(changes, revision);
+    },
+    clear: () => recent.clear(),
+  };
+}
+
+/** Returns a key in a range that must be empty; undefined if all ranges are. */
+async function firstKeyIn(db: Database, empties: ReturnType<typeof emptiesOf>): Promise<string | undefined> {
+  for (const { from, to } of empties) {
+    const [key] = await db.keys({ gte: from, lt: to, limit: 1 }).all();
+    if (key !== undefined) return key;
+  }
+  return undefined;
+}
+
+/**
+ * Returns NaN for a damaged value, so that commits depending on it are refused; reading it again reports the damage.
+ */
+function revisionOf(key: string, value: Uint8Array): number {
+  try {
+    return decode(key, value).revision;
+  } catch (error) {
+    if (!(error instanceof StoreDamaged)) throw error;
+    return Number.NaN;
+  }
+}
