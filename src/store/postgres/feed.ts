@@ -4,6 +4,7 @@ import type { History } from "../history.ts";
 import type { SqlQuery } from "./connections.ts";
 import { hasMarkSql, lostUpToSql, type Mark } from "./marks.ts";
 import type { FoundStore } from "./schema.ts";
+import { createServerClock } from "./server-clock.ts";
 
 /**
  * Reads other processes' commits into the history. Reads and commits of this process alternate, so that the history
@@ -44,8 +45,6 @@ interface PostgresFeedOptions {
 
 /** Entries per read; the last revision of a read is always complete. */
 const pieceEntries = 500;
-/** Assumed maximum drift between two clocks, as a fraction. */
-const drift = 0.01;
 
 type FeedHead = readonly [
   head: number,
@@ -70,30 +69,8 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
   let lostUpTo = 0;
   /** The loss has yet to be stored on the server. */
   let isLossUnrecorded = false;
-  /** The server's clock when it responded; the error is at most the response time. */
-  let clock: { readonly aheadMs: number; readonly tookMs: number; readonly at: number } | undefined;
-
-  // Reads the head and the changes in one snapshot.
-  const statement = `
-    select head.*, entry.key, entry.value, entry.revision
-    from (
-      select revision as head, pruned, store_id, moved_to, pg_is_in_recovery(), ${found.timelineSql},
-        extract(epoch from clock_timestamp())::float8 * 1000,
-        (select mark.value from ${schema}.mark where mark.revision = head.revision),
-        ${hasMarkSql(schema, { revision: "$3", value: "$4" })},
-        ${lostUpToSql(schema)}
-      from ${schema}.head order by revision desc limit 1
-    ) as head
-    left join lateral (
-      select key, value, revision from ${schema}.entry where revision > $1 and revision < $2
-      order by revision fetch first ${pieceEntries} rows with ties
-    ) as entry on true
-    order by entry.revision, entry.key`;
-
-  function requireSameStore([, , storeId, , isStandby]: FeedHead): void {
-    if (isStandby) throw new StoreUnavailable("the server has become a standby");
-    if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
-  }
+  const clock = createServerClock();
+  const statement = feedSql(schema, found.timelineSql);
 
   /** Reports whether all commits after the last seen revision are known; if not, watchers are notified. */
   function isUnbroken([head, pruned, , , , at, , mark, hasMark]: FeedHead): boolean {
@@ -125,43 +102,20 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     isLossUnrecorded = false;
   }
 
-  function addAll(rows: readonly FeedRow[]): void {
-    let changes: { key: string; value: Uint8Array | undefined }[] = [];
-    for (const [i, row] of rows.entries()) {
-      const [key, value, revision] = row.slice(headColumns) as unknown as Changed;
-      if (key === null || revision === null) continue;
-      changes.push({ key: key.toString(), value: value ?? undefined });
-      if (rows[i + 1]?.[headColumns + 2] === revision) continue;
-      history.add({ revision, changes });
-      changes = [];
-    }
-  }
-
-  /**
-   * Updates the clock estimate. A slow response is a poor estimate: an earlier, faster one is better until it is too
-   * old.
-   */
-  function setClock(serverMs: number, askedAt: number): void {
-    const at = performance.now();
-    const tookMs = at - askedAt;
-    const isBetter = clock === undefined || tookMs <= clock.tookMs + (at - clock.at) * drift;
-    if (isBetter) clock = { aheadMs: serverMs - at, tookMs, at };
-  }
-
   async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
     const askedAt = performance.now();
     const rows = await query<FeedRow>(statement, [history.revision, before, seen?.revision, seen?.value]);
     const [first] = rows;
     if (first === undefined) throw new StoreUnavailable("the store has no head");
     const head = first.slice(0, headColumns) as unknown as FeedHead;
-    requireSameStore(head);
+    requireSameStore(head, found);
     movedTo = head[3] ?? undefined;
-    setClock(head[6], askedAt);
+    clock.set(head[6], askedAt);
     lostUpTo = Math.max(lostUpTo, head[9]);
     const unbroken = isUnbroken(head);
     if (isLossUnrecorded) await recordLoss();
     if (!unbroken) return true;
-    addAll(rows);
+    for (const commit of commitsIn(rows)) history.add(commit);
     if (rows.length >= pieceEntries) return false;
     // A revision without entries: later commits replaced all its changes.
     const upTo = Math.min(head[0], before - 1);
@@ -192,9 +146,44 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     get lostUpTo() {
       return lostUpTo;
     },
-    serverNow: () => performance.now() + (clock?.aheadMs ?? 0),
+    serverNow: clock.now,
     get movedTo() {
       return movedTo;
     },
   };
+}
+
+/** Reads the head and the changes in one snapshot. */
+const feedSql = (schema: string, timelineSql: string): string => `
+  select head.*, entry.key, entry.value, entry.revision
+  from (
+    select revision as head, pruned, store_id, moved_to, pg_is_in_recovery(), ${timelineSql},
+      extract(epoch from clock_timestamp())::float8 * 1000,
+      (select mark.value from ${schema}.mark where mark.revision = head.revision),
+      ${hasMarkSql(schema, { revision: "$3", value: "$4" })},
+      ${lostUpToSql(schema)}
+    from ${schema}.head order by revision desc limit 1
+  ) as head
+  left join lateral (
+    select key, value, revision from ${schema}.entry where revision > $1 and revision < $2
+    order by revision fetch first ${pieceEntries} rows with ties
+  ) as entry on true
+  order by entry.revision, entry.key`;
+
+function requireSameStore([, , storeId, , isStandby]: FeedHead, found: FoundStore): void {
+  if (isStandby) throw new StoreUnavailable("the server has become a standby");
+  if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
+}
+
+/** Groups the changed entries by revision. */
+function* commitsIn(rows: readonly FeedRow[]): Generator<Commit> {
+  let changes: { key: string; value: Uint8Array | undefined }[] = [];
+  for (const [i, row] of rows.entries()) {
+    const [key, value, revision] = row.slice(headColumns) as unknown as Changed;
+    if (key === null || revision === null) continue;
+    changes.push({ key: key.toString(), value: value ?? undefined });
+    if (rows[i + 1]?.[headColumns + 2] === revision) continue;
+    yield { revision, changes };
+    changes = [];
+  }
 }

@@ -1,0 +1,72 @@
+import { type Entry, type Range, type ScrubStep, type Snapshot, StoreUnavailable } from "../contract.ts";
+import { byteaArray } from "./arrays.ts";
+import { isDamage, reasonOf } from "./errors.ts";
+import { entryOf, everything, readPage, readPages } from "./pages.ts";
+import type { Queries } from "./queries.ts";
+import { openSnapshot } from "./snapshot.ts";
+
+/** Reads of the store. */
+export interface PostgresReads {
+  get(key: string): Promise<Entry | undefined>;
+  getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]>;
+  list(range: Range): Promise<readonly Entry[]>;
+  snapshot(): Promise<Snapshot>;
+  scrub(): AsyncGenerator<ScrubStep>;
+  /** Returns the server's clock, in milliseconds. */
+  clock(): Promise<number>;
+}
+
+export function createPostgresReads({ read, dedicate }: Queries, schema: string): PostgresReads {
+  const getManySql = `select key, value, revision from ${schema}.entry where key = any ($1) and value is not null`;
+
+  async function getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]> {
+    const rows = await read<[key: Buffer, value: Buffer, revision: number]>(getManySql, [
+      byteaArray(keys.map((key) => Buffer.from(key))),
+    ]);
+    const entries = new Map(rows.map(entryOf).map((entry) => [entry.key, entry]));
+    return keys.map((key) => entries.get(key));
+  }
+
+  /** Lists a range of any length as of one moment, in short statements. */
+  async function listAll(range: Range): Promise<readonly Entry[]> {
+    const snapshot = await openSnapshot({ dedicate, schema });
+    try {
+      const entries: Entry[] = [];
+      for await (const page of snapshot.pagesOf(range)) for (const entry of page) entries.push(entry);
+      return entries;
+    } finally {
+      await snapshot.close();
+    }
+  }
+
+  return {
+    getMany,
+    async get(key) {
+      const [entry] = await getMany([key]);
+      return entry;
+    },
+    async list(range) {
+      const { entries, rest } = await readPage(read, schema, range);
+      return rest === undefined ? entries : listAll(range);
+    },
+    snapshot: () => openSnapshot({ dedicate, schema }),
+    async clock() {
+      const [row] = await read<[number]>("select extract(epoch from clock_timestamp())::float8 * 1000");
+      if (row === undefined) throw new StoreUnavailable("the server did not return its time");
+      return row[0];
+    },
+    async *scrub() {
+      let last = "";
+      try {
+        for await (const entries of readPages(read, schema, everything)) {
+          last = entries.at(-1)?.key ?? last;
+          yield { entries, damaged: [] };
+        }
+      } catch (error) {
+        const { cause } = error as Error;
+        if (!isDamage(cause)) throw error;
+        yield { entries: [], damaged: [`what follows the key ${JSON.stringify(last)}: ${reasonOf(cause)}`] };
+      }
+    },
+  };
+}
