@@ -4,7 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { version } from "../../base/version.ts";
 import { type BackupManifest, BackupManifestSchema } from "../../gen/latchkey/v1/store_pb.ts";
 import type { Entry, Snapshot, StoreStatus } from "../contract.ts";
-import { dataKeyIn } from "../sealed/keyring.ts";
+import { dataKeyIn } from "../sealed/data-key-wrapping.ts";
 import { decodeEntry, encodeEntries, readVarint, varintBytes, writeVarint } from "./entry.ts";
 
 /*

@@ -1,10 +1,8 @@
-import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { KeyObject } from "node:crypto";
 import type { World } from "../../base/world.ts";
-import { type DataKey, DataKeySchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Backend, type Change, type Condition, type Entry, StaleWrite, StoreRefused } from "../contract.ts";
-import { keyOf, under } from "../keys.ts";
+import { type Backend, type Change, type Condition, type StaleWrite, StoreRefused } from "../contract.ts";
+import { createDataKeyWrapping, type DataKeyWrapping, isKeyringKey, keyForEpoch } from "./data-key-wrapping.ts";
+import { authenticationEpoch, createHeldDataKeys, type HeldDataKeys, type HeldKey } from "./held-data-keys.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";
 
 /**
@@ -36,15 +34,6 @@ export interface Keyring {
   readonly isOfFirstFormat: boolean;
 }
 
-/** A stored data key, with its secret if it can be unwrapped. */
-export interface HeldKey {
-  readonly stored: DataKey;
-  readonly revision: number;
-  readonly secret: KeyObject | undefined;
-  /** Why the key cannot be unwrapped. */
-  readonly problem?: SealKeyMissing;
-}
-
 interface KeyringOptions {
   readonly backend: Backend;
   /** The first one wraps new data keys; all of them unwrap. */
@@ -52,178 +41,96 @@ interface KeyringOptions {
   readonly world: World;
 }
 
-const space = "seal";
-const ownPrefix = `${space}\0`;
-const besidePrefix = `${space}-`;
-const authenticationEpoch = 0;
-export const isKeyringKey = (key: string): boolean => key.startsWith(ownPrefix) || key.startsWith(besidePrefix);
-/** Returns the data key in an entry; undefined for any other entry. */
-export const dataKeyIn = ({ key, value }: Pick<Entry, "key" | "value">): DataKey | undefined =>
-  key.startsWith(`${space}\0`) ? fromBinary(DataKeySchema, value) : undefined;
-// Zero-padded, so that epochs sort numerically.
-const keyFor = (epoch: number): string => keyOf(space, String(epoch).padStart(10, "0"));
-/** Associated data of a wrapped key. Keys from before values were authenticated lack the version part. */
-const aboutKey = (epoch: number, sealKeyId: string) => Buffer.from(`latchkey data key\0${epoch}\0${sealKeyId}\0v2`);
-const aboutFirstKey = (epoch: number, sealKeyId: string) => Buffer.from(`latchkey data key\0${epoch}\0${sealKeyId}`);
-
 export async function openKeyring({ backend, keys, world }: KeyringOptions): Promise<Keyring> {
   const [first] = keys;
   if (first === undefined) throw new SealKeyMissing("no seal key is configured");
-  const all = new Map<number, HeldKey>();
-  let isOfFirstFormat = false;
-
-  async function refresh(): Promise<void> {
-    const found = await backend.list({ ...under(space), limit: 100_000 });
-    const read = await Promise.all(
-      found.map(async ({ value, revision }): Promise<HeldKey> => {
-        const stored = fromBinary(DataKeySchema, value);
-        return { stored, revision, ...(await opened(stored)) };
-      }),
-    );
-    all.clear();
-    for (const one of read) all.set(one.stored.epoch, one);
+  const wrapping = createDataKeyWrapping(keys);
+  const held = createHeldDataKeys({ backend, wrapping });
+  const begin = () => beginEpoch({ held, wrapping, by: first, nowMs: world.now() });
+  await held.refresh();
+  if (held.all().length === 0) await createFirstKeys({ backend, held, wrapping, by: first, nowMs: world.now() });
+  requireUsable(held, wrapping);
+  if (held.of(authenticationEpoch) === undefined) {
+    await held.commit([await wrapping.make(authenticationEpoch, first, world.now())]);
   }
-
-  /**
-   * Reuses an unwrapped secret only if the wrapped key is the same: a store restored to an older state may give the
-   * same epoch to another key.
-   */
-  async function opened(stored: DataKey): Promise<Pick<HeldKey, "secret" | "problem">> {
-    const known = all.get(stored.epoch);
-    if (known?.secret !== undefined && Buffer.compare(known.stored.wrapped, stored.wrapped) === 0) {
-      return { secret: known.secret };
-    }
-    try {
-      const secret = await unwrap(stored);
-      if (secret !== undefined) return { secret };
-    } catch (error) {
-      if (!(error instanceof SealKeyMissing)) throw error;
-      return { secret: undefined, problem: error };
-    }
-    // The authentication key is created once, and stays the same under any wrapping.
-    const isSame = stored.epoch === authenticationEpoch && known?.secret !== undefined;
-    return isSame ? { secret: known.secret } : { secret: undefined, problem: missing(stored) };
-  }
-
-  /** Returns undefined if its seal key is not configured. */
-  async function unwrap({ epoch, sealKeyId, wrapped }: DataKey): Promise<KeyObject | undefined> {
-    const sealKey = keys.find(({ id }) => id === sealKeyId);
-    if (sealKey === undefined) return undefined;
-    try {
-      return createSecretKey(await sealKey.unwrap(wrapped, aboutKey(epoch, sealKeyId)));
-    } catch (cause) {
-      const secret = await sealKey.unwrap(wrapped, aboutFirstKey(epoch, sealKeyId)).catch(() => {
-        const message = `the seal key "${sealKeyId}" is not the one that the store was sealed with (configured: ${configured()})`;
-        throw new SealKeyMissing(message, { cause });
-      });
-      isOfFirstFormat = true;
-      return createSecretKey(secret);
-    }
-  }
-
-  const configured = () => keys.map(({ id }) => `"${id}"`).join(", ");
-  const missing = ({ sealKeyId }: DataKey) =>
-    new SealKeyMissing(
-      `the store is sealed with the seal key "${sealKeyId}", which is not configured (configured: ${configured()})`,
-    );
-
-  async function make(epoch: number, by: SealKey): Promise<Change> {
-    return put(epoch, by, { secret: randomBytes(32), createdMs: world.now(), expect: 0 });
-  }
-
-  interface Put {
-    readonly secret: Uint8Array;
-    readonly createdMs: number;
-    readonly expect: number;
-    readonly closed?: boolean;
-  }
-
-  async function put(epoch: number, by: SealKey, { secret, createdMs, expect, closed = false }: Put): Promise<Change> {
-    const wrapped = await by.wrap(secret, aboutKey(epoch, by.id));
-    const createdAt = timestampFromMs(createdMs);
-    const stored = create(DataKeySchema, { epoch, sealKeyId: by.id, wrapped, createdAt, closed });
-    return { key: keyFor(epoch), value: toBinary(DataKeySchema, stored), expect };
-  }
-
-  /** A concurrent replica doing the same is just as good. */
-  async function commitOrRefresh(changes: readonly Change[]): Promise<void> {
-    try {
-      await backend.commit(changes);
-    } catch (error) {
-      if (!(error instanceof StaleWrite)) throw error;
-    }
-    await refresh();
-  }
-
-  const epochs = () => [...all.values()].filter(({ stored }) => stored.epoch !== authenticationEpoch);
-  const newest = () => epochs().at(-1);
-
-  async function begin(by: SealKey): Promise<HeldKey> {
-    await commitOrRefresh([await make((newest()?.stored.epoch ?? 0) + 1, by)]);
-    const begun = newest();
-    if (begun === undefined) throw new Error("an epoch was begun and is not there");
-    return begun;
-  }
-
-  await refresh();
-  if (all.size === 0) {
-    const [other] = await backend.list({ from: "\x01", to: "\u{10ffff}", limit: 1 });
-    if (other === undefined) await commitOrRefresh([await make(authenticationEpoch, first), await make(1, first)]);
-    // Another replica may have started in between: its data keys are written before anything else.
-    else await refresh();
-    if (all.size === 0) throw new StoreRefused("the store's data keys are gone; restore the last backup");
-  }
-  const unavailable = [...all.values()].find(({ secret }) => secret === undefined);
-  if (unavailable !== undefined) throw unavailable.problem ?? missing(unavailable.stored);
-  if (!all.has(authenticationEpoch)) {
-    if (!isOfFirstFormat)
-      throw new StoreRefused("the key that authenticates the store is gone; restore the last backup");
-    await commitOrRefresh([await make(authenticationEpoch, first)]);
-  }
-  if (newest()?.stored.sealKeyId !== first.id) await begin(first);
+  if (held.epochs().at(-1)?.stored.sealKeyId !== first.id) await begin();
 
   return {
     current() {
-      const open = epochs().filter(({ stored }) => !stored.closed);
+      const open = held.epochs().filter(({ stored }) => !stored.closed);
       const usable = open.findLast(({ secret }) => secret !== undefined);
       const last = open.at(-1);
       if (usable !== undefined) return usable;
-      throw last === undefined ? new Error("no data key seals") : (last.problem ?? missing(last.stored));
+      throw last === undefined ? new Error("no data key encrypts") : (last.problem ?? wrapping.missing(last.stored));
     },
-    held: () => [...all.values()],
+    held: held.all,
     secretOf(epoch) {
-      const held = all.get(epoch);
-      if (held === undefined) throw new SealKeyMissing("a value is sealed with a data key that is not known");
-      if (held.secret === undefined) throw held.problem ?? missing(held.stored);
-      return held.secret;
+      const key = held.of(epoch);
+      if (key === undefined) throw new SealKeyMissing("a value is sealed with a data key that is not known");
+      if (key.secret === undefined) throw key.problem ?? wrapping.missing(key.stored);
+      return key.secret;
     },
     get authentication() {
-      const secret = all.get(authenticationEpoch)?.secret;
+      const secret = held.of(authenticationEpoch)?.secret;
       if (secret === undefined) throw new SealKeyMissing("the key that authenticates the store is not known");
       return secret;
     },
-    stillSeals: ({ stored, revision }) => ({ key: keyFor(stored.epoch), expect: revision }),
+    stillSeals: ({ stored, revision }) => ({ key: keyForEpoch(stored.epoch), expect: revision }),
     isOurs: ({ key }) => isKeyringKey(key),
-    refresh,
+    refresh: held.refresh,
     get missing() {
-      return [...all.values()].find(({ problem }) => problem !== undefined)?.problem;
+      return held.all().find(({ problem }) => problem !== undefined)?.problem;
     },
-    begin: () => begin(first),
+    begin,
     async change({ stored, revision, secret }, { closed, rewrap }) {
+      const { epoch } = stored;
       const createdMs = Number(stored.createdAt?.seconds ?? 0n) * 1_000;
-      const by = rewrap ? first : keys.find(({ id }) => id === stored.sealKeyId);
-      if (secret === undefined || by === undefined) throw missing(stored);
-      return put(stored.epoch, by, {
-        secret: secret.export(),
-        createdMs,
-        expect: revision,
-        closed: closed ?? stored.closed,
-      });
+      const by = rewrap ? first : wrapping.sealKeyOf(stored);
+      if (secret === undefined || by === undefined) throw wrapping.missing(stored);
+      const key = { epoch, secret: secret.export(), createdMs, expect: revision, closed: closed ?? stored.closed };
+      return wrapping.wrap(key, by);
     },
-    removal: ({ stored, revision }) => ({ key: keyFor(stored.epoch), value: undefined, expect: revision }),
+    removal: ({ stored, revision }) => ({ key: keyForEpoch(stored.epoch), value: undefined, expect: revision }),
     sealKeyIds: keys.map(({ id }) => id),
     get isOfFirstFormat() {
-      return isOfFirstFormat;
+      return wrapping.isOfFirstFormat;
     },
   };
+}
+
+interface NewKeyOptions {
+  readonly held: HeldDataKeys;
+  readonly wrapping: DataKeyWrapping;
+  readonly by: SealKey;
+  readonly nowMs: number;
+}
+
+async function beginEpoch({ held, wrapping, by, nowMs }: NewKeyOptions): Promise<HeldKey> {
+  const newest = held.epochs().at(-1)?.stored.epoch ?? 0;
+  await held.commit([await wrapping.make(newest + 1, by, nowMs)]);
+  const begun = held.epochs().at(-1);
+  if (begun === undefined) throw new Error("the data key of a new epoch is missing");
+  return begun;
+}
+
+/** Creates the data keys of a new store. Throws `StoreRefused` if the store is not empty and has none. */
+async function createFirstKeys(options: NewKeyOptions & { readonly backend: Backend }): Promise<void> {
+  const { backend, held, wrapping, by, nowMs } = options;
+  const [other] = await backend.list({ from: "\x01", to: "\u{10ffff}", limit: 1 });
+  if (other === undefined) {
+    await held.commit([await wrapping.make(authenticationEpoch, by, nowMs), await wrapping.make(1, by, nowMs)]);
+  } else {
+    // Another replica may have started in between: its data keys are written before anything else.
+    await held.refresh();
+  }
+  if (held.all().length === 0) throw new StoreRefused("the store's data keys are gone; restore the last backup");
+}
+
+/** Throws unless all data keys can be unwrapped; only a store of the first format may lack the authentication key. */
+function requireUsable(held: HeldDataKeys, wrapping: DataKeyWrapping): void {
+  const unavailable = held.all().find(({ secret }) => secret === undefined);
+  if (unavailable !== undefined) throw unavailable.problem ?? wrapping.missing(unavailable.stored);
+  if (held.of(authenticationEpoch) === undefined && !wrapping.isOfFirstFormat) {
+    throw new StoreRefused("the key that authenticates the store is gone; restore the last backup");
+  }
 }

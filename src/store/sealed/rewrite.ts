@@ -4,7 +4,8 @@ import type { Log } from "../../base/log.ts";
 import { ResealStateSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Backend, type Change, type Entry, StaleWrite, StoreDamaged } from "../contract.ts";
 import { after as keyAfter } from "../keys.ts";
-import { isKeyringKey, type Keyring } from "./keyring.ts";
+import { isKeyringKey } from "./data-key-wrapping.ts";
+import type { Keyring } from "./keyring.ts";
 import type { ValueEnvelope } from "./value-envelope.ts";
 
 const pageEntries = 500;

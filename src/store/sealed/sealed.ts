@@ -9,7 +9,8 @@ import {
   type Store,
 } from "../contract.ts";
 import { createSharedReads } from "../postgres/shared-reads.ts";
-import { isKeyringKey, type Keyring, openKeyring } from "./keyring.ts";
+import { isKeyringKey } from "./data-key-wrapping.ts";
+import { type Keyring, openKeyring } from "./keyring.ts";
 import { followKeyring } from "./keyring-watch.ts";
 import { authenticateAll } from "./rewrite.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";

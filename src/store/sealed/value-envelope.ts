@@ -1,7 +1,8 @@
 import type { Metrics } from "../../base/metrics/metrics.ts";
 import { type Change, type Entry, StoreDamaged } from "../contract.ts";
 import { decrypt, encrypt, tagLength, tagOf } from "./box.ts";
-import { isKeyringKey, type Keyring } from "./keyring.ts";
+import { isKeyringKey } from "./data-key-wrapping.ts";
+import type { Keyring } from "./keyring.ts";
 
 /**
  * Envelope of a value in a sealed store. Secret values are encrypted with the data key of an epoch; all others carry an
