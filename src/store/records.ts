@@ -1,7 +1,7 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
-import { bytesFor } from "../base/message-bytes.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "./contract.ts";
 import { after, keyOf, partsOf, under } from "./keys.ts";
+import { type Collection, recordChanges } from "./record-changes.ts";
 
 /** A typed collection: messages of one kind under their key parts, with the secondary keys that find them. */
 export interface Records<T> {
@@ -48,81 +48,12 @@ export interface RecordChange<T> {
   readonly value: T | undefined;
 }
 
-interface Collection<S extends DescMessage> {
-  readonly store: Store;
-  readonly name: string;
-  readonly schema: S;
-  /** Messages hold secrets, and are encrypted as a whole. Their keys and secondary keys are not encrypted. */
-  readonly secret?: true;
-  readonly key: (value: MessageShape<S>) => readonly string[];
-  /** Number of parts of `key`: for secondary keys with extra parts, such as a time to sort by. */
-  readonly keyParts?: number;
-  /** Fills in fields that are known but not stored. */
-  readonly complete?: (value: MessageShape<S>, revision: number) => void;
-  /** Removes those fields before storing. */
-  readonly strip?: (value: MessageShape<S>) => MessageShape<S>;
-  readonly indexes?: Readonly<Record<string, (value: MessageShape<S>) => readonly (readonly string[])[]>>;
-  /**
-   * Values stored beside a record, under `name.facet` and the record's parts: for readers that keep these values of all
-   * records in memory, and would otherwise have to read every record. Undefined: not stored.
-   */
-  readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
-}
-
-const empty = new Uint8Array();
-const none: readonly string[] = [];
-
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
-  const { store, name, schema, secret, key, complete, indexes = {}, facets = {} } = collection;
+  const { store, name, schema, key, complete } = collection;
   const { keyParts = Number.MAX_SAFE_INTEGER } = collection;
-  const { strip = (value: T) => value } = collection;
   const space = `${name}\0`;
-  const bytesOf = bytesFor(schema);
-  const primaryKey = (value: T) => keyOf(name, ...key(value));
-  const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
-  const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
-
-  /** `own` is the record's own key parts, joined; a secondary key ends in them. */
-  function secondaryKeys(value: T | undefined, own: string): readonly string[] {
-    if (value === undefined || indexSpaces.length === 0) return none;
-    const keys: string[] = [];
-    for (const { space, keysOf } of indexSpaces) {
-      for (const parts of keysOf(value)) {
-        const found = `${keyOf(space, ...parts)}\0${own}`;
-        if (!keys.includes(found)) keys.push(found);
-      }
-    }
-    return keys;
-  }
-
-  interface Step {
-    readonly before: T | undefined;
-    readonly next: T | undefined;
-    readonly own: string;
-  }
-
-  function addFacets(changes: Change[], { before, next, own }: Step): void {
-    for (const { space, of } of facetSpaces) {
-      const [old, current] = [before && of(before), next && of(next)];
-      // An older version may have computed a different facet: it is deleted together with its record.
-      if (next !== undefined && isSame(old, current)) continue;
-      changes.push({ key: `${space}\0${own}`, value: current });
-    }
-  }
-
-  /** `expect` is undefined if nothing has to be looked up. */
-  function changesOf({ before, next, own }: Step, expect: number | undefined): Change[] {
-    const bare = { key: `${space}${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
-    const primary: Change = expect === undefined ? bare : { ...bare, expect };
-    const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
-    // There are few keys: sets would cost more than searching twice.
-    const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
-    for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
-    for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
-    addFacets(changes, { before, next, own });
-    return changes;
-  }
+  const changesOf = recordChanges(collection);
 
   function decode(value: Uint8Array, revision: number): T {
     const message = fromBinary(schema, value);
@@ -185,7 +116,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
       return changesOf({ before: before?.value, next, own: keyOf(...key(holder)) }, before?.revision ?? 0);
     },
     added: (next) => changesOf({ before: undefined, next, own: keyOf(...key(next)) }, undefined),
-    unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
+    unchanged: ({ value, revision }) => ({ key: keyOf(name, ...key(value)), expect: revision }),
     none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),
     read(change, revision) {
       if (!change.key.startsWith(space)) return undefined;
@@ -199,9 +130,6 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
 
 const isAbout = (fence: Condition | undefined, { key }: StaleWrite): boolean =>
   fence !== undefined && "key" in fence && fence.key === key;
-
-const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
-  a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
 
 export interface Decision<T> {
   readonly changes: readonly Change[];

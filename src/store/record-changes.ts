@@ -1,0 +1,92 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import { bytesFor } from "../base/message-bytes.ts";
+import type { Change, Store } from "./contract.ts";
+import { keyOf } from "./keys.ts";
+
+/** Describes how messages of one kind are stored. */
+export interface Collection<S extends DescMessage> {
+  readonly store: Store;
+  readonly name: string;
+  readonly schema: S;
+  /** Messages hold secrets, and are encrypted as a whole. Their keys and secondary keys are not encrypted. */
+  readonly secret?: true;
+  readonly key: (value: MessageShape<S>) => readonly string[];
+  /** Number of parts of `key`: for secondary keys with extra parts, such as a time to sort by. */
+  readonly keyParts?: number;
+  /** Fills in fields that are known but not stored. */
+  readonly complete?: (value: MessageShape<S>, revision: number) => void;
+  /** Removes those fields before storing. */
+  readonly strip?: (value: MessageShape<S>) => MessageShape<S>;
+  readonly indexes?: Readonly<Record<string, (value: MessageShape<S>) => readonly (readonly string[])[]>>;
+  /**
+   * Values stored beside a record, under `name.facet` and the record's parts: for readers that keep these values of all
+   * records in memory, and would otherwise have to read every record. Undefined: not stored.
+   */
+  readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
+}
+
+/** A record before and after a change; undefined: it does not exist. */
+interface RecordStep<T> {
+  readonly before: T | undefined;
+  readonly next: T | undefined;
+  /** The record's own key parts, joined. */
+  readonly own: string;
+}
+
+const empty = new Uint8Array();
+const none: readonly string[] = [];
+
+/**
+ * Returns the function that turns a step into changes: of the record, its secondary keys and its facets. `expect` is
+ * the record's revision; undefined if nothing has to be looked up.
+ */
+export function recordChanges<S extends DescMessage>({
+  name,
+  schema,
+  secret,
+  strip = (value) => value,
+  indexes = {},
+  facets = {},
+}: Collection<S>): (step: RecordStep<MessageShape<S>>, expect: number | undefined) => Change[] {
+  type T = MessageShape<S>;
+  const bytesOf = bytesFor(schema);
+  const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
+  const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
+
+  /** A secondary key ends in the record's own key parts. */
+  function secondaryKeys(value: T | undefined, own: string): readonly string[] {
+    if (value === undefined || indexSpaces.length === 0) return none;
+    const keys: string[] = [];
+    for (const { space, keysOf } of indexSpaces) {
+      for (const parts of keysOf(value)) {
+        const found = `${keyOf(space, ...parts)}\0${own}`;
+        if (!keys.includes(found)) keys.push(found);
+      }
+    }
+    return keys;
+  }
+
+  function addFacets(changes: Change[], { before, next, own }: RecordStep<T>): void {
+    for (const { space, of } of facetSpaces) {
+      const [old, current] = [before && of(before), next && of(next)];
+      // An older version may have computed a different facet: it is deleted together with its record.
+      if (next !== undefined && isSame(old, current)) continue;
+      changes.push({ key: `${space}\0${own}`, value: current });
+    }
+  }
+
+  return ({ before, next, own }, expect) => {
+    const bare = { key: `${name}\0${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
+    const primary: Change = expect === undefined ? bare : { ...bare, expect };
+    const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
+    // There are few keys: sets would cost more than searching twice.
+    const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
+    for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
+    for (const added of current) if (!old.includes(added)) changes.push({ key: added, value: empty });
+    addFacets(changes, { before, next, own });
+    return changes;
+  };
+}
+
+const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
