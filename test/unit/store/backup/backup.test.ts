@@ -6,13 +6,8 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { sizeDelimitedDecodeStream } from "@bufbuild/protobuf/wire";
 import { expect, it } from "vitest";
 import { BackupEntrySchema, DataKeySchema } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
-import {
-  BackupDamaged,
-  createContentDigest,
-  readBackup,
-  verifyBackup,
-  writeBackup,
-} from "../../../../src/store/backup/backup.ts";
+import { createContentDigest, readBackup, verifyBackup, writeBackup } from "../../../../src/store/backup/backup.ts";
+import { BackupDamaged } from "../../../../src/store/backup/format.ts";
 import type { Entry, Snapshot } from "../../../../src/store/contract.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -225,9 +220,9 @@ it("is refused when any bit of it is another", async () => {
 });
 
 it.each([
-  ["twice in one file", (backup: Buffer) => Buffer.concat([backup, backup]), /something follows its end/],
+  ["twice in one file", (backup: Buffer) => Buffer.concat([backup, backup]), /data follows its end/],
   ["followed by a line's end", (backup: Buffer) => Buffer.concat([backup, Buffer.from("\n")]), /follows its end/],
-  ["another file", () => Buffer.from("PK\x03\x04 and so on, long enough"), /no backup of latchkey's/],
+  ["another file", () => Buffer.from("PK\x03\x04 and so on, long enough"), /not a Latchkey backup/],
   ["of a later format", (backup: Buffer) => Buffer.concat([Buffer.from("latchkey backup 2\n"), backup]), /format/],
   ["empty", () => Buffer.alloc(0), /ends too early/],
   ["without its first entry", (backup: Buffer) => without(backup, 18, 26), /4 of 5 entries/],
@@ -246,9 +241,9 @@ const overwrite = (whole: Buffer, at: number, by: readonly number[]) => {
 };
 
 it.each([
-  ["keys out of order", [entry("b"), entry("a")], /entry 2 is not in its place/],
-  ["a key twice", [entry("a"), entry("a")], /entry 2 is not in its place/],
-  ["an order that is JavaScript's and not of UTF-8", [entry("\u{1f511}"), entry("\uffee")], /not in its place/],
+  ["keys out of order", [entry("b"), entry("a")], /entry 2 is out of order/],
+  ["a key twice", [entry("a"), entry("a")], /entry 2 is out of order/],
+  ["an order that is JavaScript's and not of UTF-8", [entry("\u{1f511}"), entry("\uffee")], /out of order/],
   ["a key that is a backend's own", [entry("\0head")], /entry 1 cannot be read/],
   ["an empty key", [entry("")], /entry 1 cannot be read/],
   ["an entry that nothing committed", [entry("a", "v", 0)], /entry 1 cannot be read/],
