@@ -2,6 +2,7 @@ import type { LoopClock } from "../../base/loop-clock.ts";
 import { StoreUnavailable } from "../contract.ts";
 import type { History } from "../history.ts";
 import type { CommitStream } from "./commit-stream.ts";
+import type { ConnectionLimits } from "./connections.ts";
 import { hasMarkSql } from "./marks.ts";
 import type { Queries } from "./queries.ts";
 import { createSharedQuery } from "./shared-query.ts";
@@ -12,8 +13,7 @@ interface CatchUpOptions {
   readonly stream: CommitStream;
   readonly history: History;
   readonly clock: LoopClock;
-  /** Limits the wait for watchers that read everything again. */
-  readonly answerWithinMs: number;
+  readonly limits: Pick<ConnectionLimits, "answerWithinMs">;
 }
 
 /**
@@ -21,7 +21,7 @@ interface CatchUpOptions {
  * being committed here.
  */
 export function createCatchUp(options: CatchUpOptions): () => Promise<void> {
-  const { queries, schema, stream, history, clock, answerWithinMs } = options;
+  const { queries, schema, stream, history, clock, limits } = options;
   const headSql = `
     select revision, ${hasMarkSql(schema, { revision: "$1", value: "$2" })}
     from ${schema}.head order by revision desc limit 1`;
@@ -38,7 +38,7 @@ export function createCatchUp(options: CatchUpOptions): () => Promise<void> {
   /** Limits the wait for watchers that read everything again, which may take any time. */
   async function inTime(relearning: Promise<void>): Promise<void> {
     const { promise: late, reject } = Promise.withResolvers<never>();
-    const callOff = clock.after(answerWithinMs, () =>
+    const callOff = clock.after(limits.answerWithinMs, () =>
       reject(new StoreUnavailable("memory is still being rebuilt from the store; try again")),
     );
     await Promise.race([relearning, late]).finally(callOff);

@@ -6,16 +6,13 @@ import { type Backend, StoreRefused, StoreUnavailable } from "../contract.ts";
 import { createStoreHistory } from "../history.ts";
 import { createAdministration } from "./administration.ts";
 import { createCatchUp } from "./catch-up.ts";
-import { createCommitStream } from "./commit-stream.ts";
 import { createConnections, type PostgresConnections } from "./connections.ts";
 import { needsOperator, reasonOf } from "./errors.ts";
 import type { LivenessLimits } from "./liveness.ts";
-import { createNotifyListener } from "./notify.ts";
-import { createOutage } from "./outage.ts";
-import { createPolling } from "./polling.ts";
 import { createPruner } from "./pruner.ts";
 import { createQueries } from "./queries.ts";
 import { createPostgresReads } from "./reads.ts";
+import { createReplication, silence } from "./replication.ts";
 import { type FoundStore, format, prepareSchema } from "./schema.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./url.ts";
 
@@ -55,13 +52,14 @@ const usualTiming: PostgresTiming = {
 export async function openPostgresStore(options: PostgresOptions): Promise<Backend> {
   const { url, log, metrics, create = true, timing = {} } = options;
   const times = { ...usualTiming, ...timing };
-  const { answerWithinMs } = times;
   const address = parsePostgresUrl(url);
   const { schema } = address;
   const place = placeOf(address);
   const clock = createLoopClock();
   const connections = createConnections({
-    ...{ ...times, address, clock },
+    ...times,
+    address,
+    clock,
     onWriterLost: () => onWriterLost(),
     onSilence: () => onSilence(),
   });
@@ -72,37 +70,32 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   let closed: Promise<void> | undefined;
   const history = createStoreHistory({ revision: found.revision, log, metrics });
   const queue = createCommitQueue({ metrics, write: (group) => stream.write(group) });
-  const pollSoon = () => polling.pollSoon();
-  const outage = createOutage({
-    ...{ place, queue, log, metrics },
+  const replication = createReplication({
+    connections,
+    schema,
+    found,
+    history,
+    queue,
+    clock,
+    limits: times,
+    place,
+    log,
+    metrics,
     isClosed: () => closed !== undefined,
-    onBegin: pollSoon,
   });
-  const stream = createCommitStream({
-    ...{ connections, schema, found, history, outage, clock, answerWithinMs, log, metrics },
-    onCommitted: (revision) => notify.ring(revision),
-  });
-  const polling = createPolling({ stream, outage, clock, everyMs: times.pollEveryMs });
+  const { stream, outage, polling } = replication;
   onWriterLost = stream.writerLost;
-  onSilence = () => {
-    // A server that is known to be away is checked by polling, with its own timeouts.
-    if (outage.isTotal) return;
-    outage.begin(silence(), { isTotal: true });
-    connections.interrupt(outage.error ?? silence());
-  };
-  await polling.poll();
-  const notify = createNotifyListener({
-    ...{ connections, storeId: found.storeId, log },
-    onRing: (revision) => {
-      if (revision > history.revision) pollSoon();
-    },
-  });
+  onSilence = replication.onSilence;
+  const notify = await replication.start();
   const pruner = createPruner({
-    ...{ query: connections.read, schema, log, everyMs: times.pruneEveryMs, afterMs: times.pruneAfterMs },
+    query: connections.read,
+    schema,
+    log,
     seen: () => history.revision,
+    everyMs: times.pruneEveryMs,
+    afterMs: times.pruneAfterMs,
   });
-  polling.start();
-  const queries = createQueries({ connections, clock, outage, place, requireOpen, onBroken: pollSoon });
+  const queries = createQueries({ connections, clock, outage, place, requireOpen, onBroken: polling.pollSoon });
 
   function requireOpen(): void {
     if (closed !== undefined) throw new StoreUnavailable("the store is closed");
@@ -130,7 +123,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       requireOpen();
       return history.watch(from, watcher);
     },
-    caughtUp: createCatchUp({ queries, schema, stream, history, clock, answerWithinMs }),
+    caughtUp: createCatchUp({ queries, schema, stream, history, clock, limits: times }),
     isShared: true,
     sessions: {
       current: () => notify.session(),
@@ -149,8 +142,6 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     },
   };
 }
-
-const silence = () => new StoreUnavailable("no answer in time");
 
 interface FindOptions {
   readonly connections: PostgresConnections;
