@@ -1,0 +1,119 @@
+import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { connectedEvent, dial, failureOf } from "../dial.ts";
+import type { Egress } from "../egress.ts";
+import { endedByProvider, type RelayFailure } from "../failure.ts";
+import type { SweepClock } from "../limits.ts";
+import { type Http2ProviderSession, noHttp2, openProviderSession } from "./session.ts";
+import type { SessionPool } from "./session-pools.ts";
+import type { RefusedStream, StreamExchange } from "./stream-exchange.ts";
+
+/** Opens the sessions that the waiting requests of a pool need. */
+export interface SessionDialer {
+  /** Begins a connection, if the waiting requests need more sessions than are open or to come. */
+  dialMore(pool: SessionPool): void;
+  /** The origin does not offer HTTP/2 at present. */
+  noteNoHttp2(pool: SessionPool): void;
+}
+
+/** A stream that is over: complete, or refused by the provider without a response. */
+export interface EndedStream {
+  readonly pool: SessionPool;
+  readonly session: Http2ProviderSession;
+  readonly exchange: StreamExchange;
+  readonly unanswered: RefusedStream | undefined;
+}
+
+interface SessionDialerOptions {
+  readonly egress: Egress;
+  readonly clock: SweepClock;
+  /** Called when the pool may have room for waiting requests. */
+  readonly takeNext: (pool: SessionPool) => void;
+  /** Called when a stream is over. Returns whether its request continues elsewhere. */
+  readonly over: (ended: EndedStream) => boolean;
+}
+
+/** Stream limit of most providers. */
+const usualStreams = 100;
+/** Limits the sessions of an origin. A provider that accepts few streams gets more sessions. */
+const maxSessions = 8;
+/** After an origin has not offered HTTP/2, it is not asked again for this long. */
+const noHttp2ForMs = 60_000;
+
+export function createSessionDialer({ egress, clock, takeNext, over }: SessionDialerOptions): SessionDialer {
+  function connect(pool: SessionPool): void {
+    const { origin, secureContext, ticket } = pool;
+    const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
+    pool.dialling.set(socket, clock.nowMs);
+    if (origin.scheme === "https") {
+      socket.on("session", (given: Buffer) => {
+        pool.ticket = given;
+      });
+    }
+    let failure: RelayFailure | undefined;
+    const onError = (error: Error) => {
+      failure ??= failureOf(error, false);
+    };
+    const onClose = () => {
+      pool.dialling.delete(socket);
+      failIfAlone(pool, failure);
+    };
+    socket.on("error", onError).once("close", onClose);
+    socket.once(connectedEvent(origin), () => {
+      socket.off("error", onError).off("close", onClose);
+      pool.dialling.delete(socket);
+      if (origin.scheme === "http" || (socket as TLSSocket).alpnProtocol === "h2") {
+        open(pool, socket);
+        return;
+      }
+      socket.on("error", () => {}).destroy();
+      noteNoHttp2(pool);
+      for (const going of pool.waiting.splice(0)) {
+        if (going.request.protocol === "http2") going.receiver.onFailure(noHttp2(origin));
+        else going.fallBack();
+      }
+    });
+  }
+
+  function open(pool: SessionPool, socket: Socket): void {
+    const session = openProviderSession({
+      origin: pool.origin,
+      socket,
+      nowMs: clock.nowMs,
+      over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
+      onSettings: () => takeNext(pool),
+      onClosed(closed) {
+        pool.sessions.delete(closed);
+        // A session that closes before it carried a stream fails the queue. Otherwise Latchkey would reconnect until
+        // the wait times out.
+        if (!closed.hasCarried) failIfAlone(pool, closed.failure);
+        takeNext(pool);
+      },
+    });
+    pool.sessions.add(session);
+  }
+
+  function noteNoHttp2(pool: SessionPool): void {
+    pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
+  }
+
+  return {
+    dialMore(pool) {
+      const { sessions, dialling, waiting } = pool;
+      const open = [...sessions].filter(({ isLeaving }) => !isLeaving).length;
+      const toCome = dialling.size + [...sessions].filter(({ hasSpoken }) => !hasSpoken).length;
+      if (waiting.length > toCome * usualStreams && open + dialling.size < maxSessions) connect(pool);
+    },
+    noteNoHttp2,
+  };
+}
+
+/**
+ * A session could not be opened. If it was the only one, fail the queued requests; otherwise another session may
+ * have room.
+ */
+function failIfAlone({ sessions, dialling, waiting }: SessionPool, failure: RelayFailure | undefined): void {
+  if (sessions.size + dialling.size > 0) return;
+  const why = failure ?? endedByProvider();
+  for (const going of waiting.splice(0)) going.receiver.onFailure(why);
+}
