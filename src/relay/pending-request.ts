@@ -1,7 +1,8 @@
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import type { CarriedRequest, Connection, ResponseReceiver } from "./http1/connection.ts";
+import type { CarriedRequest, Connection } from "./http1/connection.ts";
 import type { StreamedRequest } from "./http2/session.ts";
+import type { ResponseReceiver } from "./response-receiver.ts";
 
 /**
  * Limits the body bytes kept after sending over HTTP/2: the provider may still report that the request was not

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import tls from "node:tls";
-import type { Connection, ConnectionPool } from "./http1/connection.ts";
+import type { Connection } from "./http1/connection.ts";
+import type { ConnectionPool } from "./http1/pooled-connection.ts";
 import { type AdmittedOrigin, hrefOf, type Origin } from "./origin.ts";
 import type { PendingRequest } from "./pending-request.ts";
 

@@ -6,9 +6,9 @@ import { version } from "../base/version.ts";
 import { whenAborted } from "../base/when-aborted.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import type { ResponseReceiver } from "./http1/connection.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
 import { originOf } from "./origin.ts";
+import type { ResponseReceiver } from "./response-receiver.ts";
 import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;

@@ -4,7 +4,6 @@ import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
-import type { ResponseReceiver } from "./http1/connection.ts";
 import { createKeptConnections } from "./http1/kept-connections.ts";
 import { createHeadReader, type Notable } from "./http1/response-head.ts";
 import { createProviderSessions } from "./http2/sessions.ts";
@@ -13,6 +12,7 @@ import { finishTurn } from "./node/batching.ts";
 import { type AdmittedOrigin, authorityOf, type Origin } from "./origin.ts";
 import { PendingRequest, type Routes } from "./pending-request.ts";
 import { createPools, poolKey } from "./pools.ts";
+import type { ResponseReceiver } from "./response-receiver.ts";
 
 /** The provider side of the relay: requests out, responses in, over pooled connections. */
 export interface Upstream {

@@ -17,9 +17,9 @@ import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
 import type { Exchange, UpstreamRequest } from "../../relay/exchange.ts";
 import type { RelayFailure } from "../../relay/failure.ts";
-import type { ResponseReceiver } from "../../relay/http1/connection.ts";
 import { type ResponseHead, statusLine } from "../../relay/http1/response-head.ts";
 import { Http2Client } from "../../relay/http2/stream-client.ts";
+import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import { HeldAnswer } from "../server/held-answer.ts";
 import {

@@ -7,8 +7,8 @@ import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
 import { createSecretSearch, type SecretSearch } from "../../core/secrets/secret-search.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { type Integration, Integration_Reflection } from "../../gen/latchkey/v1/integration_pb.ts";
-import { handedOn, type ResponseReceiver } from "../../relay/http1/connection.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
+import { forwardingReceiver, type ResponseReceiver } from "../../relay/response-receiver.ts";
 
 /** The credentials of a request, as of now: those that the provider has refused may have been replaced. */
 export interface SentCredentials {
@@ -121,7 +121,7 @@ function isQuotedIn({ reason, fields }: Pick<ResponseHead, "reason" | "fields">,
 function masking(receiver: ResponseReceiver, guard: Guard): ResponseReceiver {
   let body: MaskedBody | undefined;
   return {
-    ...handedOn(receiver),
+    ...forwardingReceiver(receiver),
     onInformational: (head) => receiver.onInformational(maskedHead(plainHead(head), guard.search())),
     onHead(head, hasMore) {
       const encoding = encodingOf(head);
@@ -255,7 +255,7 @@ function refusing(plain: ResponseReceiver, guard: Guard): ResponseReceiver {
   }
 
   return {
-    ...handedOn(masked),
+    ...forwardingReceiver(masked),
     onHead(head, hasMore) {
       search = guard.search();
       const encoding = encodingOf(head);

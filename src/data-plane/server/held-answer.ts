@@ -1,5 +1,5 @@
-import type { ResponseReceiver } from "../../relay/http1/connection.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
+import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 
 /** What a refusal says of itself fits in here; what is larger is an answer like any other. */
 const maxHeldBytes = 64 * 1024;

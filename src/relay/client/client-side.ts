@@ -1,8 +1,8 @@
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
-import type { ResponseReceiver } from "../http1/connection.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
+import type { ResponseReceiver } from "../response-receiver.ts";
 
 /** Rules of a response on its way to a client, as far as the relay does not know them. */
 export interface AnswerRules {

@@ -1,48 +1,15 @@
 import type { Socket } from "node:net";
-import type { SecureContext } from "node:tls";
 import { takesMore } from "../backpressure.ts";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { RelayFailure } from "../failure.ts";
 import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
 import { writeText } from "../node/text-writes.ts";
-import type { Origin } from "../origin.ts";
+import type { ResponseReceiver } from "../response-receiver.ts";
 import type { Bulk, BulkBuffers } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
-import type { ReadHead, ResponseHead } from "./response-head.ts";
-
-/** Callbacks of an exchange. First a head, then content, then `onEnd` or `onFailure` as the last. */
-export interface ResponseReceiver {
-  /** A 1xx response except 101. */
-  onInformational(head: ResponseHead): void;
-  /** `hasMore`: content follows at once. */
-  onHead(head: ResponseHead, hasMore: boolean): void;
-  /**
-   * Replaces `onHead` and `onContent` for a whole small response, as text with one byte a character; `onEnd` follows.
-   * Returns false if the receiver wants pieces; nothing has happened then.
-   */
-  onWhole?(head: ResponseHead, content: string): boolean;
-  /**
-   * `content` must not be kept after the return, unless `release` is given: then the receiver owns `content` until
-   * the receiver calls `release`. Returns false when the receiver wants no more until `resume`.
-   */
-  onContent(content: Buffer, release: (() => void) | undefined): boolean;
-  /** Name, value, name, value. */
-  onEnd(trailers: readonly string[]): void;
-  onFailure(failure: RelayFailure): void;
-  /** More of the request body can be written. */
-  onDrain(): void;
-}
-
-/** Returns a receiver that forwards every callback. Spread the receiver into one that overrides some callbacks. */
-export const handedOn = (to: ResponseReceiver): ResponseReceiver => ({
-  onInformational: (head) => to.onInformational(head),
-  onHead: (head, hasMore) => to.onHead(head, hasMore),
-  onContent: (content, release) => to.onContent(content, release),
-  onEnd: (trailers) => to.onEnd(trailers),
-  onFailure: (failure) => to.onFailure(failure),
-  onDrain: () => to.onDrain(),
-});
+import { type ConnectionPool, PooledConnection } from "./pooled-connection.ts";
+import { hasContent, isNoHead, type ReadHead, type ResponseHead } from "./response-head.ts";
 
 /** A request, as seen by the connection that carries the request. */
 export interface CarriedRequest {
@@ -52,13 +19,6 @@ export interface CarriedRequest {
   isSent: boolean;
   /** The connection is established: bytes written to the connection are sent and cannot be taken back. */
   stood(): void;
-}
-
-/** The origin of connections, and the TLS session for the next one. */
-export interface ConnectionPool {
-  readonly origin: Origin;
-  readonly secureContext: SecureContext | undefined;
-  session: Buffer | undefined;
 }
 
 /** The shared owner of all connections. */
@@ -88,28 +48,7 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * A connection to a provider that carries one request at a time. A class, because there are many connections with
  * many small steps: methods are shared in the prototype, and callbacks of a read cost no closure.
  */
-export class Connection<P extends ConnectionPool = ConnectionPool> implements BatchMember {
-  readonly pool: P;
-  /** Idle timeout in seconds, if the provider has sent one. */
-  idleSeconds: number | undefined;
-  /** Index in the list of busy connections; -1 when idle. */
-  at = -1;
-  /** When an idle connection expires. */
-  idleUntil = 0;
-  /** When the connection became idle. */
-  idleSince = 0;
-  /** The provider has ended its side. */
-  hasEnded = false;
-  /**
-   * The connection has carried an earlier request: the provider may have closed the connection before the next one.
-   */
-  isReused = false;
-  /** Counts every activity; a sweep compares the count with that of the sweep before. */
-  #activity = 0;
-  #seenActivity = 0;
-  #wasConnecting = false;
-  /** When activity was last seen. */
-  #movedAt = 0;
+export class Connection<P extends ConnectionPool = ConnectionPool> extends PooledConnection<P> implements BatchMember {
   readonly #owner: ConnectionOwner<P>;
   readonly #socket: Socket;
   #carried: CarriedRequest | undefined;
@@ -132,11 +71,14 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
   #failure: RelayFailure | undefined;
 
   constructor(pool: P, owner: ConnectionOwner<P>) {
-    this.pool = pool;
+    super(pool);
     this.#owner = owner;
     const { origin, secureContext, session } = pool;
     this.#socket = dial({
-      ...{ origin, secureContext, session, egress: owner.egress },
+      origin,
+      secureContext,
+      session,
+      egress: owner.egress,
       onread: {
         buffer: () => this.#nextBuffer(),
         callback: (length: number, buffer: Uint8Array) => {
@@ -167,23 +109,6 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     return this.#carried !== undefined;
   }
 
-  /** Starts to measure the time without activity. */
-  watch(nowMs: number): void {
-    this.#seenActivity = -1;
-    this.#wasConnecting = this.isConnecting;
-    this.#movedAt = nowMs;
-  }
-
-  /** Returns how long ago activity was last seen. */
-  stillFor(nowMs: number): number {
-    if (this.#activity !== this.#seenActivity || this.isConnecting !== this.#wasConnecting) {
-      this.#seenActivity = this.#activity;
-      this.#wasConnecting = this.isConnecting;
-      this.#movedAt = nowMs;
-    }
-    return nowMs - this.#movedAt;
-  }
-
   /** Begins an exchange with the head of its request. */
   carry(carried: CarriedRequest, head: string): void {
     this.#carried = carried;
@@ -196,7 +121,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
       process.nextTick(uncork, this.#socket);
     }
     if (carried.isSent && this.#isReady && hasEnd()) {
-      this.#activity += 1;
+      this.activity += 1;
       this.#ready = head;
       writeSoon(this);
     } else {
@@ -218,7 +143,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
   /** Returns false when `onDrain` will report that more bytes can be written. */
   write(bytes: string | Buffer): boolean {
-    this.#activity += 1;
+    this.activity += 1;
     if (!this.#isReady) {
       this.#early.push(bytes);
       return false;
@@ -240,7 +165,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
   /** The receiver wants more. */
   resume(): void {
-    this.#activity += 1;
+    this.activity += 1;
     if (this.#socket.isPaused()) this.#socket.resume();
   }
 
@@ -262,7 +187,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
   #stands(): void {
     this.#isReady = true;
-    this.#activity += 1;
+    this.activity += 1;
     this.#carried?.stood();
     const early = this.#early;
     this.#early = [];
@@ -280,7 +205,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
   #read(length: number, buffer: Uint8Array): void {
     this.workNow();
     // A head that trickles in still counts as late.
-    if (this.#state !== states.head) this.#activity += 1;
+    if (this.#state !== states.head) this.activity += 1;
     if (this.#carried === undefined || this.#ready !== "") {
       // No request was sent yet, so these bytes cannot be a response.
       this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
@@ -357,7 +282,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
   #answered(head: ResponseHead): void {
     this.#hasAnswered = true;
-    this.#activity += 1;
+    this.activity += 1;
     this.#keepsAlive = head.keepsAlive;
     this.idleSeconds = head.idleSeconds;
   }
@@ -469,13 +394,3 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 }
 
 const uncork = (socket: Socket): void => socket.uncork();
-
-/** Returns whether some of the body came with the head. A chunked body must have more than the first chunk size. */
-function hasContent(rest: Buffer, { framing }: ResponseHead): boolean {
-  if (framing !== "chunked") return rest.length > 0 && framing !== "none";
-  const lineEnd = rest.indexOf("\n");
-  return lineEnd !== -1 && lineEnd + 1 < rest.length;
-}
-
-/** Returns whether the beginning of a head is already malformed, whatever follows. */
-const isNoHead = (text: string): boolean => !"HTTP/1.".startsWith(text.slice(0, 7)) || /(?:^|[^\r])\n/.test(text);

@@ -15,11 +15,17 @@ export interface KeptConnections {
   carry(pool: Pool, going: PendingRequest): void;
   /** The caller has left. Returns false if the request is neither carried nor queued here. */
   giveUp(going: PendingRequest): boolean;
-  counts(): { readonly carrying: number; readonly idle: number; readonly waiting: number };
+  counts(): KeptCounts;
   sweep(): void;
   /** Closes idle connections. */
   drain(): void;
   destroy(): void;
+}
+
+export interface KeptCounts {
+  readonly carrying: number;
+  readonly idle: number;
+  readonly waiting: number;
 }
 
 interface KeptConnectionsOptions {
@@ -43,53 +49,31 @@ const notNeeded = new RelayFailure("closed", "it is not needed any more");
 export function createKeptConnections(options: KeptConnectionsOptions): KeptConnections {
   const { pools, egress, limits, readHead, clock, onHttp2 } = options;
   /** An array, where each connection knows its index: adding to and deleting from a set costs each request 0.2 µs. */
-  const carrying: Connection<Pool>[] = [];
+  const busy: Connection<Pool>[] = [];
   let isDraining = false;
 
   function dispatch(pool: Pool, going: PendingRequest): void {
     pool.carrying += 1;
     const idle = idleFor(pool, going.request);
     const connection = idle ?? new Connection(pool, owner);
-    connection.at = carrying.push(connection) - 1;
+    connection.at = busy.push(connection) - 1;
     connection.watch(clock.nowMs);
     going.goOn(connection);
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
   }
 
-  function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
-    if (needsNew) return undefined;
-    // The owner learns a moment later that a connection ended by the provider has closed.
-    while (idle.at(-1)?.hasEnded === true) idle.pop();
-    const last = idle.at(-1);
-    if (last === undefined) return undefined;
-    // Not the sweep clock, which only advances at each sweep.
-    if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
-    return idle.pop();
-  }
-
   const owner: ConnectionOwner<Pool> = {
-    ...{ egress, readHead, bulk: createBulkBuffers() },
-    onIdle: rest,
-    onGone: (connection, unanswered, failure) =>
-      gone({ connection, unanswered: unanswered as PendingRequest, failure }),
+    egress,
+    readHead,
+    bulk: createBulkBuffers(),
+    onIdle: keepIdle,
+    // Only pending requests are given to connections here.
+    onGone: (connection, unanswered, failure) => gone(connection, unanswered as PendingRequest | undefined, failure),
   };
 
-  /** Removes the connection from the busy list. Returns whether the connection was in the list. */
-  function isNoMore(connection: Connection<Pool>): boolean {
-    const { at } = connection;
-    if (at === -1) return false;
-    const last = carrying.pop();
-    if (last !== undefined && last !== connection) {
-      carrying[at] = last;
-      last.at = at;
-    }
-    connection.at = -1;
-    return true;
-  }
-
-  function rest(connection: Connection<Pool>): void {
+  function keepIdle(connection: Connection<Pool>): void {
     const { pool } = connection;
-    isNoMore(connection);
+    removeBusy(busy, connection);
     pool.carrying -= 1;
     const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
     const forMs = Math.min(idleForMs, saidMs);
@@ -103,17 +87,11 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     takeNext(pool);
   }
 
-  interface Gone {
-    readonly connection: Connection<Pool>;
-    readonly unanswered: PendingRequest | undefined;
-    readonly failure: RelayFailure;
-  }
-
-  function gone({ connection, unanswered, failure }: Gone): void {
+  function gone(connection: Connection<Pool>, unanswered: PendingRequest | undefined, failure: RelayFailure): void {
     const { pool } = connection;
     const at = pool.idle.indexOf(connection);
     if (at !== -1) pool.idle.splice(at, 1);
-    if (isNoMore(connection)) pool.carrying -= 1;
+    if (removeBusy(busy, connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
       if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
         pool.wantsHttp2 = true;
@@ -141,30 +119,6 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     if (next !== undefined) dispatch(pool, next);
   }
 
-  function sweepCarrying(): void {
-    // A connection that is destroyed here leaves the list when its socket has closed.
-    for (const connection of carrying) {
-      const forMs = connection.stillFor(clock.nowMs);
-      if (connection.isConnecting) {
-        if (forMs > limits.connectMs) connection.destroy(noConnection());
-        continue;
-      }
-      const failure = overdue(connection, forMs, limits);
-      if (failure !== undefined) connection.destroy(failure);
-    }
-  }
-
-  function sweepPool(pool: Pool): void {
-    for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < clock.nowMs)) {
-      // Remove now rather than on close: the next request may come before the close.
-      pool.idle.splice(pool.idle.indexOf(connection), 1);
-      connection.destroy(notNeeded);
-    }
-    while (pool.waiting[0] !== undefined && clock.nowMs - pool.waiting[0].waitingSince > limits.connectMs) {
-      pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
-    }
-  }
-
   return {
     carry(pool, going) {
       if (pool.carrying < limits.perOrigin) {
@@ -188,18 +142,11 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
       if (at !== -1) waiting.splice(at, 1);
       return at !== -1;
     },
-    counts() {
-      let idle = 0;
-      let waiting = 0;
-      for (const pool of pools.all()) {
-        idle += pool.idle.length;
-        waiting += pool.waiting.length;
-      }
-      return { carrying: carrying.length, idle, waiting };
-    },
+    counts: () => countsOf(busy.length, pools.all()),
     sweep() {
-      sweepCarrying();
-      for (const pool of pools.all()) sweepPool(pool);
+      const { nowMs } = clock;
+      sweepBusy(busy, nowMs, limits);
+      for (const pool of pools.all()) sweepPool(pool, nowMs, limits);
     },
     drain() {
       isDraining = true;
@@ -208,7 +155,68 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
       }
     },
     destroy() {
-      for (const connection of [...carrying]) connection.destroy(new RelayFailure("closed", "stopping"));
+      for (const connection of [...busy]) connection.destroy(new RelayFailure("closed", "stopping"));
     },
   };
+}
+
+/** Returns the connection that was used last, unless the request needs a new one. */
+function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
+  if (needsNew) return undefined;
+  // The owner learns a moment later that a connection ended by the provider has closed.
+  while (idle.at(-1)?.hasEnded === true) idle.pop();
+  const last = idle.at(-1);
+  if (last === undefined) return undefined;
+  // Not the sweep clock, which only advances at each sweep.
+  if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
+  return idle.pop();
+}
+
+/** Removes the connection from the busy list. Returns whether the connection was in the list. */
+function removeBusy(busy: Connection<Pool>[], connection: Connection<Pool>): boolean {
+  const { at } = connection;
+  if (at === -1) return false;
+  const last = busy.pop();
+  if (last !== undefined && last !== connection) {
+    busy[at] = last;
+    last.at = at;
+  }
+  connection.at = -1;
+  return true;
+}
+
+/** Fails requests without progress. */
+function sweepBusy(busy: readonly Connection<Pool>[], nowMs: number, limits: OriginLimits): void {
+  // A connection that is destroyed here leaves the list when its socket has closed.
+  for (const connection of busy) {
+    const forMs = connection.stillFor(nowMs);
+    if (connection.isConnecting) {
+      if (forMs > limits.connectMs) connection.destroy(noConnection());
+      continue;
+    }
+    const failure = overdue(connection, forMs, limits);
+    if (failure !== undefined) connection.destroy(failure);
+  }
+}
+
+/** Closes connections that were idle for too long, and fails requests that waited for too long. */
+function sweepPool(pool: Pool, nowMs: number, limits: OriginLimits): void {
+  for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < nowMs)) {
+    // Remove now rather than on close: the next request may come before the close.
+    pool.idle.splice(pool.idle.indexOf(connection), 1);
+    connection.destroy(notNeeded);
+  }
+  while (pool.waiting[0] !== undefined && nowMs - pool.waiting[0].waitingSince > limits.connectMs) {
+    pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
+  }
+}
+
+function countsOf(carrying: number, pools: Iterable<Pool>): KeptCounts {
+  let idle = 0;
+  let waiting = 0;
+  for (const pool of pools) {
+    idle += pool.idle.length;
+    waiting += pool.waiting.length;
+  }
+  return { carrying, idle, waiting };
 }

@@ -209,6 +209,17 @@ class TextHead implements ResponseHead {
 
 export const statusLine = (status: number, reason: string): string => `HTTP/1.1 ${status} ${reason}\r\n`;
 
+/** Returns whether some of the body came with the head. A chunked body must have more than the first chunk size. */
+export function hasContent(rest: Buffer, { framing }: ResponseHead): boolean {
+  if (framing !== "chunked") return rest.length > 0 && framing !== "none";
+  const lineEnd = rest.indexOf("\n");
+  return lineEnd !== -1 && lineEnd + 1 < rest.length;
+}
+
+/** Returns whether the beginning of a head is already malformed, whatever follows. */
+export const isNoHead = (text: string): boolean =>
+  !"HTTP/1.".startsWith(text.slice(0, 7)) || /(?:^|[^\r])\n/.test(text);
+
 const none: string[] = [];
 const isCommon = (connection: string): boolean => connection === "keep-alive" || connection === "close";
 

@@ -4,9 +4,9 @@ import { limitControlFrames } from "../../base/http/control-frames.ts";
 import { failureOf } from "../dial.ts";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { endedByProvider, RelayFailure } from "../failure.ts";
-import type { ResponseReceiver } from "../http1/connection.ts";
 import { type OriginLimits, overdue } from "../limits.ts";
 import { hrefOf, type Origin } from "../origin.ts";
+import type { ResponseReceiver } from "../response-receiver.ts";
 import type { SessionCallbacks, StreamExchange } from "./stream-exchange.ts";
 
 /** A request over HTTP/2. */

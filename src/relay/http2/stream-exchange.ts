@@ -7,8 +7,8 @@ import {
 } from "node:http2";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
-import type { ResponseReceiver } from "../http1/connection.ts";
 import type { Framing } from "../http1/response-head.ts";
+import type { ResponseReceiver } from "../response-receiver.ts";
 import { headOfStream, recordOf, streamHeadOf } from "./stream-head.ts";
 
 const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants;

@@ -3,7 +3,7 @@ import { createServer, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { RequestFailed, type SendSmallRequest } from "../../../src/base/small-requests.ts";
 import { createEgress } from "../../../src/relay/egress.ts";
-import type { ResponseReceiver } from "../../../src/relay/http1/connection.ts";
+import type { ResponseReceiver } from "../../../src/relay/response-receiver.ts";
 import { createSend } from "../../../src/relay/send.ts";
 import { createUpstream } from "../../../src/relay/upstream.ts";
 import { type Answering, startProvider } from "../../support/peers/provider.ts";
