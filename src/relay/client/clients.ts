@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { finishTurn } from "../node/batching.ts";
-import { ClientConnection, type ClientConnectionOwner } from "./client-connection.ts";
+import { ClientConnection } from "./client-connection.ts";
+import type { ClientConnectionOwner } from "./client-connection-owner.ts";
 
 /** The client connections of a listener, as long as all their requests were ordinary. */
 export interface Clients {
