@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { createRecentCache } from "../base/recent-cache.ts";
+import { finishTurn } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
@@ -8,7 +9,6 @@ import { createKeptConnections } from "./http1/kept-connections.ts";
 import { createHeadReader, type Notable } from "./http1/response-head.ts";
 import { createProviderSessions } from "./http2/sessions.ts";
 import type { OriginLimits } from "./limits.ts";
-import { finishTurn } from "./node/batching.ts";
 import { type AdmittedOrigin, authorityOf, type Origin } from "./origin.ts";
 import { PendingRequest, type Routes } from "./pending-request.ts";
 import { createPools, poolKey } from "./pools.ts";

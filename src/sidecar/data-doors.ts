@@ -1,4 +1,6 @@
 import { create } from "@bufbuild/protobuf";
+import { canShareReads } from "../base/node/shared-socket.ts";
+import { canWriteTexts } from "../base/node/text-writes.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -12,8 +14,6 @@ import { createDoor } from "../data-plane/server/door.ts";
 import { createLoad } from "../data-plane/server/load.ts";
 import { createRateLimits } from "../data-plane/server/rate-limits.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
-import { canShareReads } from "../relay/node/shared-socket.ts";
-import { canWriteTexts } from "../relay/node/text-writes.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import type { Listeners } from "./listeners.ts";
 

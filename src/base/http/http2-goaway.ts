@@ -1,7 +1,7 @@
 import http2, { type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { TLSSocket } from "node:tls";
+import { everyStream, writeFirstGoaway } from "../node/first-goaway.ts";
 
 /** Ends a session so that no request is lost (RFC 9113, 6.8). */
 export interface Http2Goaway {
@@ -16,9 +16,6 @@ export interface Http2Goaway {
   drain(): void;
 }
 
-/** The highest possible stream ID: streams in transit are served, and nothing more is asked here. */
-const everyStream = 2 ** 31 - 1;
-
 /** Longest wait, while streams are held, for answers to end and for a PING to come back. */
 const patienceMs = 250;
 /**
@@ -28,14 +25,6 @@ const patienceMs = 250;
 const roundTripMs = 1_000;
 /** Streams that the client began before it read the first GOAWAY have this time more than a round trip to arrive. */
 const crossingMs = 50;
-
-/**
- * First GOAWAY as bytes: 8 of payload, stream 0, the highest stream there can be, NO_ERROR. nghttp2 ignores every stream
- * that begins after a GOAWAY of its own, whatever last stream the frame names, and Node can send no shutdown notice
- * (nghttp2_submit_shutdown_notice), which would be exempt. Session writes are whole frames, in order with those of the
- * socket, so that these bytes stand between two frames.
- */
-const firstGoaway = Buffer.from("0000080700000000007fffffff00000000", "hex");
 
 /**
  * A client asks its next question when it has read an answer, and where a GOAWAY stands behind that answer, Node's takes
@@ -74,14 +63,12 @@ export function prepareGoaway(session: ServerHttp2Session, socket: Socket): Http
 
   /** Sends the first GOAWAY. Resolves when every stream that the client began before it read the GOAWAY has arrived. */
   async function announce(): Promise<void> {
-    // A TLS socket takes one write at a time, and aborts the process on a second one beside that of the session.
-    const isTls = socket instanceof TLSSocket;
-    if (isTls) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
-    else if (socket.writable) socket.write(firstGoaway);
+    const isWritten = writeFirstGoaway(socket);
+    if (!isWritten) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
     await hasRead(roundTripMs);
     await sleep(crossingMs);
-    // Over TLS nghttp2 has ignored these streams: the client hears at once that it may repeat them elsewhere.
-    if (isTls && !session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR);
+    // After its own GOAWAY, nghttp2 has ignored these streams: tell the client at once that it may repeat them elsewhere.
+    if (!isWritten && !session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR);
   }
 
   /** What the peer was sent by now, it has read; and what it had begun by then has come. */

@@ -7,6 +7,8 @@ import http2, {
 } from "node:http2";
 import type { Socket } from "node:net";
 import { Fault } from "../fault.ts";
+import { canWriteFirstGoaway } from "../node/first-goaway.ts";
+import { giveSocket } from "../node/injected-sockets.ts";
 import { limitControlFrames } from "./control-frames.ts";
 import { type Http2Goaway, prepareGoaway } from "./http2-goaway.ts";
 import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
@@ -77,6 +79,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     // What an answer says more than once is passed on as often, as over HTTP/1.1.
     strictSingleValueFields: false,
   };
+  void canWriteFirstGoaway();
   const server = http2.createServer(serverOptions);
   // First listener: a stream can be destroyed before another listener of `stream` runs, as when DATA in the same packet
   // contradicts its content-length, and an `error` without a listener ends the process. Whoever serves the stream reads
@@ -137,7 +140,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
       // that the connection of a client that has left would stay.
       socket.allowHalfOpen = false;
       given = socket;
-      server.emit("connection", socket);
+      giveSocket(server, socket);
       given = undefined;
     },
     socketOf: (stream) => servedBy(stream)?.socket,

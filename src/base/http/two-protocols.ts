@@ -1,6 +1,7 @@
 import net, { type Server, type ServerOpts, type Socket } from "node:net";
 import tls, { type TLSSocket } from "node:tls";
 import { Fault } from "../fault.ts";
+import { giveSocket } from "../node/injected-sockets.ts";
 import type { ConnectionLimit } from "./connection-limit.ts";
 import { sniff } from "./detect-protocol.ts";
 import type { ListenerTls } from "./listener.ts";
@@ -80,7 +81,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     know(socket);
     limit?.count(socket);
     if (secure === undefined) serveFirst(socket);
-    else secure.emit("connection", socket);
+    else giveSocket(secure, socket);
   });
   return {
     server,

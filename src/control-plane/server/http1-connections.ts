@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Fault } from "../../base/fault.ts";
 import { endSocket } from "../../base/http/end-socket.ts";
 import { faultOfParser, isGone, rawAnswer } from "../../base/http/malformed.ts";
+import { startInjection } from "../../base/node/injected-sockets.ts";
 import type { NodeRequest } from "./calls.ts";
 import type { NodeResponse } from "./slow-readers.ts";
 
@@ -41,8 +42,8 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
       handle(request, response);
     },
   );
-  // This server never listens itself, but only after this event does Node enforce its header timeouts.
-  server.emit("listening");
+  // This server never listens itself.
+  const inject = startInjection(server);
   // Lines are counted by the port and answered with 431: Node would drop lines silently.
   server.maxHeadersCount = 0;
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -59,7 +60,7 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
     serve(socket) {
       open.add(socket);
       socket.once("close", () => open.delete(socket));
-      server.emit("connection", socket);
+      inject(socket);
     },
     leave() {
       leaving = true;

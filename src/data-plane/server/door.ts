@@ -8,6 +8,8 @@ import { type DoorGuard, hostName } from "../../base/http/door-guard.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import { faultOfParser, isGone } from "../../base/http/malformed.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
+import { startInjection } from "../../base/node/injected-sockets.ts";
+import { sharedSocketOf } from "../../base/node/shared-socket.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
 import type { Access } from "../../broker/setup/access.ts";
@@ -24,7 +26,6 @@ import {
   isStream,
 } from "../../relay/client/incoming.ts";
 import type { RequestHead } from "../../relay/http1/request-head.ts";
-import { sharedSocketOf } from "../../relay/node/shared-socket.ts";
 import type { ConnectSockets } from "../api/connect-sockets.ts";
 import { navigationOf } from "../api/navigation.ts";
 import type { PageOrigins } from "../api/page-origin.ts";
@@ -351,14 +352,14 @@ export function createDoor(options: DoorOptions): Door {
     onAsked({ request, response, proceed });
   };
   const server = http.createServer(serverOptions, (request, response) => onRequest(request, response));
-  // This server never listens itself; only after `listening` does Node enforce head timeouts.
-  server.emit("listening");
+  // This server never listens itself.
+  const inject = startInjection(server);
   // Latchkey counts headers and answers 431: Node would drop headers silently.
   server.maxHeadersCount = 0;
   function serveHttp1(socket: Socket): void {
     silent.add(socket);
     socket.once("close", () => silent.delete(socket));
-    server.emit("connection", socket);
+    inject(socket);
   }
   // `100 Continue` is sent only after the head was checked, so that no body is sent uselessly.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {

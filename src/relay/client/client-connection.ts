@@ -1,13 +1,13 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { readBytes, SharedSocket, type SocketReader } from "../../base/node/shared-socket.ts";
+import { hasUnsent } from "../../base/node/text-writes.ts";
+import { createYoungCollection } from "../../base/node/young-collection.ts";
+import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "../http1/request-head.ts";
 import { type ResponseHead, statusLine } from "../http1/response-head.ts";
-import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
-import { readBytes, SharedSocket, type SocketReader } from "../node/shared-socket.ts";
-import { hasUnsent } from "../node/text-writes.ts";
-import { createYoungCollection } from "../node/young-collection.ts";
 import type { ClientConnectionOwner, OwnAnswer, TakenRequest } from "./client-connection-owner.ts";
 import { ClientResponse, hasKnownEnd, idleMs, smallBytes } from "./client-response.ts";
 import { type AnswerRules, type ClientSide, cutAfterMs, linksIn } from "./client-side.ts";

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { lowerCase } from "../../base/http/field-name.ts";
+import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
 import type { Framing, ResponseHead } from "../http1/response-head.ts";
-import { writeText } from "../node/text-writes.ts";
 import { trailersIn } from "./client-side.ts";
 
 /** Limits the idle time between the requests of a connection. */

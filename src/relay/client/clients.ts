@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { finishTurn } from "../node/batching.ts";
+import { finishTurn } from "../batching.ts";
 import { ClientConnection } from "./client-connection.ts";
 import type { ClientConnectionOwner } from "./client-connection-owner.ts";
 

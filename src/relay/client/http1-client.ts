@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
+import { createYoungCollection } from "../../base/node/young-collection.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
-import { createYoungCollection } from "../node/young-collection.ts";
 import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } from "./client-side.ts";
 
 const collectYoung = createYoungCollection();

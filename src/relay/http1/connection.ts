@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
+import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
+import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { RelayFailure } from "../failure.ts";
-import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
-import { writeText } from "../node/text-writes.ts";
 import type { ResponseReceiver } from "../response-receiver.ts";
 import type { Bulk, BulkBuffers } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";

@@ -9,8 +9,8 @@ import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
 import { type Config, parseConfig } from "../../../src/config/config.ts";
+import { setCrowd } from "../../../src/relay/batching.ts";
 import type { ResolveHost } from "../../../src/relay/egress.ts";
-import { setCrowd } from "../../../src/relay/node/batching.ts";
 import { type Sidecar, startSidecar } from "../../../src/sidecar.ts";
 
 /** The keys that a sidecar of the tests is given. */

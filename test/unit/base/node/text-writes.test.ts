@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
-import { canWriteTexts, hasUnsent, writeText } from "../../../../src/relay/node/text-writes.ts";
+import { canWriteTexts, hasUnsent, writeText } from "../../../../src/base/node/text-writes.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
 import { temporaryFolder } from "../../../support/sidecar/harness.ts";
 

@@ -9,7 +9,7 @@ import {
   waitsForOthers,
   workSoon,
   writeSoon,
-} from "../../../../src/relay/node/batching.ts";
+} from "../../../src/relay/batching.ts";
 
 const usualCrowd = 4;
 

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it } from "vitest";
+import { canShareReads, type SharedSocket, sharedSocketOf } from "../../../../src/base/node/shared-socket.ts";
+import { setCrowd } from "../../../../src/relay/batching.ts";
 import type { ClientConnection } from "../../../../src/relay/client/client-connection.ts";
 import type { AnswerRules } from "../../../../src/relay/client/client-side.ts";
 import { createClients } from "../../../../src/relay/client/clients.ts";
-import { setCrowd } from "../../../../src/relay/node/batching.ts";
-import { canShareReads, type SharedSocket, sharedSocketOf } from "../../../../src/relay/node/shared-socket.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
 
 it("finds at start that this Node reads accepted connections into a buffer of ours", async () => {

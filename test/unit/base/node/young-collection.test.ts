@@ -1,7 +1,8 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it, onTestFinished } from "vitest";
-import { createYoungCollection } from "../../../../src/relay/node/young-collection.ts";
+import vm from "node:vm";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { createYoungCollection } from "../../../../src/base/node/young-collection.ts";
 
 interface GcDetail {
   readonly kind: number;
@@ -23,4 +24,11 @@ it("has the young looked at once for every 4 MiB that pass, and leaves no flag b
   await sleep(100);
   expect(kinds).toEqual(Array(3).fill(constants.NODE_PERFORMANCE_GC_MINOR));
   expect(globalThis.gc).toBeUndefined();
+});
+
+it("continues without collections where V8 has no such function", () => {
+  vi.spyOn(vm, "runInNewContext").mockReturnValue(undefined);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const note = createYoungCollection();
+  expect(() => note(8 * 1024 * 1024)).not.toThrow();
 });
