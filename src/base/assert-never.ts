@@ -3,7 +3,7 @@
  * not name.
  */
 export function assertNever(value: never): never {
-  // The case alone: beside it may be a secret.
+  // Only the case: other fields may hold a secret.
   const name = typeof value === "object" ? (value as { readonly case?: string }).case : value;
   throw new Error(`the case ${String(name)} is not handled`);
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 
-/** Every error that a caller can meet. One table gives both faces their code; the sentence is written where it happens. */
+/** All error codes for callers, with their HTTP status and RPC code. The message is written where the error happens. */
 export const faults = {
   missing_auth_header: { status: 401, rpc: "Unauthenticated" },
   malformed_auth_header: { status: 401, rpc: "Unauthenticated" },
@@ -65,13 +65,13 @@ export const faults = {
 
 export type FaultCode = keyof typeof faults;
 
-/** One mistake in what was sent, and where. */
+/** A mistake in a request, with its place. */
 export interface Mistake {
   readonly path: readonly string[];
   readonly message: string;
 }
 
-/** How a script failed, in the words of the SDK: the code, and what goes with it. */
+/** A script's failure in the SDK's terms: the code and its payload. */
 export interface ScriptErrorDetails {
   readonly code: ScriptErrorCode;
   /** An object or a list. */
@@ -90,17 +90,17 @@ export type ScriptErrorCode =
 interface FaultDetails {
   readonly cause?: unknown;
   readonly mistakes?: readonly Mistake[];
-  /** When it may be worth trying again. */
+  /** When a retry may succeed. */
   readonly retryAfterSeconds?: number;
-  /** Data for the caller of a JSON route, beside the sentence. */
+  /** Data for the caller of a JSON route, in addition to the message. */
   readonly payload?: JsonValue;
-  /** How a customer's script failed, for its caller. */
+  /** Failure of a customer's script, for its caller. */
   readonly script?: ScriptErrorDetails;
-  /** Machine-readable particulars, such as the current revision of a conflict. Never a secret. */
+  /** Machine-readable details, such as the current revision in a conflict. Never a secret. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** Stops a request. Its message is shown to the caller and never quotes a secret; its cause is for the log alone. */
+/** Stops a request. The caller sees the message, which never quotes a secret; the cause is only logged. */
 export class Fault extends Error {
   override readonly name = "Fault";
   readonly code: FaultCode;
@@ -128,7 +128,7 @@ export class Fault extends Error {
     return faults[this.code].rpc;
   }
 
-  /** One of very many, for which nobody looks up where it was made: a stack is a third of what a refusal costs. */
+  /** Creates a fault without a stack, for frequent refusals: the stack is a third of their cost. */
   static withoutStack(code: FaultCode, message: string, details: FaultDetails = {}): Fault {
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
@@ -137,7 +137,7 @@ export class Fault extends Error {
     return made;
   }
 
-  /** Whatever was thrown, as a Fault. What we did not foresee says nothing to the caller. */
+  /** Converts anything thrown to a Fault. Unexpected errors tell the caller nothing. */
   static from(thrown: unknown): Fault {
     return thrown instanceof Fault ? thrown : new Fault("internal", "internal error", { cause: thrown });
   }

@@ -1,6 +1,6 @@
 const firstBytes = 1_024;
 
-/** Bytes that come in pieces, in one buffer. A piece costs as much as its own bytes, however many came before it. */
+/** Collects pieces in one buffer. Adding a piece costs only its own bytes, however many came before. */
 export class GrowingBytes {
   #room = Buffer.allocUnsafe(firstBytes);
   #length = 0;
@@ -16,7 +16,7 @@ export class GrowingBytes {
     this.#length = length;
   }
 
-  /** All of them. The next piece may replace the buffer. */
+  /** Returns all bytes. The next piece may replace the buffer. */
   get bytes(): Buffer {
     return this.#room.subarray(0, this.#length);
   }

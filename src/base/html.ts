@@ -6,7 +6,7 @@ const escapes: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Markup whose holes are escaped; what is markup itself goes in as it is. */
+/** Template tag: escapes its values, except values that are markup themselves. */
 export interface Html {
   readonly html: string;
 }

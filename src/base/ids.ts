@@ -1,10 +1,10 @@
 import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
-/** 128 unguessable bits, fit for a URL. */
+/** Returns 128 random bits as URL-safe text. */
 export const randomId = (): string => randomBytes(16).toString("base64url");
 
-/** A key for a caller: 192 random bits and a checksum, so that a scanner of leaked text can tell it from noise. */
+/** Returns an API key: 192 random bits and a checksum, by which scanners for leaked secrets recognize keys. */
 export function newSecretKey(): string {
   const body = randomBytes(24).toString("base64url");
   const checksum = Buffer.alloc(4);
@@ -12,10 +12,10 @@ export function newSecretKey(): string {
   return `lk_${body}${checksum.toString("base64url")}`;
 }
 
-/** What is kept of a key. Keys are random and long, so that one pass of SHA-256 is enough. */
+/** Returns the stored hash of a key. Keys are long and random, so one pass of SHA-256 is enough. */
 export const digestOf = (secret: string): string => hash("sha256", secret);
 
-/** Random bytes are asked for in large pieces: it is the asking that costs, 2 µs each time. */
+/** Random bytes are read in large pieces: each call costs 2 µs. */
 let pool = Buffer.alloc(0);
 let taken = 0;
 function randomHex(bytes: number): string {
@@ -28,19 +28,19 @@ function randomHex(bytes: number): string {
 }
 
 let lastTime = 0;
-/** In nine digits. */
+/** Time part: nine digits. */
 let lastTimeText = "";
 let sequence = 0;
-/** Of four digits. */
+/** Counter part: four digits. */
 const sequences = 36 ** 4;
-/** As many are left for those that follow in the same millisecond. */
+/** Room for further IDs of the same millisecond. */
 const firstSequences = sequences / 2;
 
-/** An id that sorts by the time it was made, and within one process strictly so. */
+/** Returns an ID that sorts by creation time; strictly within one process. */
 export function sequentialId(now: number): string {
   if (now > lastTime) {
     setTime(now);
-    // Replicas make theirs in the same millisecond: 19 bits more by which two of those differ.
+    // Replicas create IDs in the same millisecond: 19 more random bits tell them apart.
     sequence = Number.parseInt(randomHex(3), 16) % firstSequences;
   } else if (sequence < sequences - 1) {
     sequence += 1;

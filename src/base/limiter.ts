@@ -1,4 +1,4 @@
-/** So many at a time of each kind; the others wait in a row. Resolves to what gives the turn back. */
+/** Limits the tasks of each kind that run at a time; others wait in order. Resolves to a function that frees the slot. */
 export type Limiter = (kind: string) => Promise<() => void>;
 
 interface LimiterQueue {
@@ -17,7 +17,7 @@ export function createLimiter(most: number): Limiter {
     return () => {
       if (isBack) return;
       isBack = true;
-      // The turn goes straight to the next: whoever comes in between does not overtake.
+      // Give the slot directly to the next waiter, so that a newcomer cannot overtake.
       const next = row.waiting.shift();
       if (next !== undefined) next();
       else row.busy -= 1;

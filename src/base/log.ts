@@ -3,7 +3,7 @@ import { pino } from "pino";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** A message is a constant sentence; what it is about stands in the fields. Credentials are never fields. */
+/** A message is a constant sentence; its details are fields. Credentials are never fields. */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
@@ -35,7 +35,7 @@ export function createLog({ level, format, write }: LogOptions): Log {
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** An error with its causes, but without what a library hung on it: that may hold a request, and with it a secret. */
+/** Serializes an error with its causes, without properties that a library added: they may hold secrets of a request. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return typeof error;
   const { code } = error as { code?: unknown };
@@ -48,7 +48,7 @@ function describeError(error: unknown): unknown {
   };
 }
 
-/** For eyes: `12:00:01 info  listening door=data`. Values are JSON, so that a line stays one line. */
+/** Human-readable: `12:00:01 info  listening door=data`. Values are JSON, so that an entry stays on one line. */
 function prettyLine(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${plain(value)}`);

@@ -21,7 +21,7 @@ interface Timeout {
 }
 
 const tickMs = 50;
-/** What a tick counts for at most: a lap that takes longer is one look at the input all the same. */
+/** Maximum that a tick counts for: a longer lap of the loop still reads the input only once. */
 const mostOfTickMs = 2 * tickMs;
 
 export function createLoopClock(): LoopClock {
@@ -52,7 +52,7 @@ export function createLoopClock(): LoopClock {
     after(ms, onOver) {
       if (ticking === undefined) {
         lookedAt = performance.now();
-        // Behind what arrived while the loop did something else.
+        // After the input that arrived while the loop was busy.
         ticking = setInterval(() => setImmediate(look), tickMs);
         ticking.unref();
       }

@@ -21,7 +21,7 @@ export class Memo {
   }
 }
 
-/** One kind of cached value. */
+/** A kind of cached value. */
 export interface Note<T> {
   of(memo: Memo): T | undefined;
   keep(memo: Memo, made: T): T;
@@ -34,7 +34,7 @@ export function createNote<T>(): Note<T> {
   const at = kinds;
   kinds += 1;
   const field = fields[at];
-  // What lies there, this one has put there.
+  // The field belongs to this memo, so the value has its type.
   if (field !== undefined) {
     return { of: readers[at] as Note<T>["of"], keep: (memo, made) => (memo[field] = made) };
   }
@@ -48,7 +48,7 @@ export function createNote<T>(): Note<T> {
   };
 }
 
-/** One function for each, so that each knows its field: by a name that differs a look would take as long as in a list. */
+/** A separate function for each field: with a computed name, a lookup would take as long as in a list. */
 const readers: readonly ((memo: Memo) => unknown)[] = [
   ({ n0 }) => n0,
   ({ n1 }) => n1,

@@ -2,8 +2,8 @@ import { type DescMessage, type MessageShape, toBinary } from "@bufbuild/protobu
 import { type MessageWriter, messageWriters } from "../gen/latchkey/stored/v1/stored_writers.ts";
 
 /**
- * What puts messages of a kind into bytes: for those that are stored with every notification a function of their own,
- * which takes a third of the time of `toBinary` and leaves no buffers behind but the one that is asked for.
+ * Returns the encoder of a message type. Types that are stored with every notification have a generated encoder, which
+ * takes a third of the time of `toBinary` and allocates no buffer but the result.
  */
 export function bytesFor<S extends DescMessage>(schema: S): (message: MessageShape<S>) => Uint8Array {
   const written: Readonly<Record<string, unknown>> = messageWriters;
@@ -16,16 +16,16 @@ export function bytesFor<S extends DescMessage>(schema: S): (message: MessageSha
   };
 }
 
-/** Larger ones are let go of once they were copied. */
+/** A larger buffer is freed after its message was copied. */
 const pageBytes = 64 * 1024;
-/** A varint of 64 bits. */
+/** Length of a 64-bit varint. */
 const mostVarintBytes = 10;
-/** Up to so long, it is quicker to look at each character than to ask for what knows of UTF-8. */
+/** Up to this length, checking each character is faster than a call of the UTF-8 encoder. */
 const shortChars = 40;
-/** A unit of a string is three bytes at most. */
+/** A UTF-16 unit has at most three UTF-8 bytes. */
 const mostUnitBytes = 3;
 
-/** One for all: a message is written at once. */
+/** Shared by all messages: each is encoded synchronously. */
 class BufferPage implements MessageWriter {
   at = 0;
   #bytes = Buffer.allocUnsafeSlow(pageBytes);
@@ -35,7 +35,7 @@ class BufferPage implements MessageWriter {
     this.#makeRoom(2 * mostVarintBytes + length * mostUnitBytes);
     this.#varint(tag);
     if (length <= shortChars && this.#ascii(value)) return;
-    // As long as most are: of what is longer than it looks, the bytes are moved.
+    // Assumes one byte per unit; if the text turns out to be longer, its bytes are moved.
     const from = this.at + varintBytes(length);
     const written = this.#bytes.write(value, from, "utf8");
     const textAt = this.at + varintBytes(written);
@@ -90,7 +90,7 @@ class BufferPage implements MessageWriter {
     this.at = this.#bytes.writeDoubleLE(value, this.at);
   }
 
-  /** One byte is left for its length: more are made when it is longer. */
+  /** Leaves one byte for the length, and makes room if the length needs more. */
   begin(tag: number): number {
     this.#makeRoom(2 * mostVarintBytes);
     this.#varint(tag);
@@ -119,7 +119,7 @@ class BufferPage implements MessageWriter {
     }
   }
 
-  /** A copy of what was written. */
+  /** Returns a copy of the encoded bytes. */
   taken(): Uint8Array {
     const bytes = Buffer.allocUnsafe(this.at);
     this.#bytes.copy(bytes, 0, 0, this.at);

@@ -1,4 +1,4 @@
-/** A first-in, first-out queue. Room of taken items is freed in large pieces, so that `shift` costs no copy each time. */
+/** A first-in, first-out queue. Taken items are removed in large batches, so that `shift` does not copy each time. */
 export class Queue<T> {
   #items: T[] = [];
   #at = 0;

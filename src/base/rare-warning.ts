@@ -1,27 +1,27 @@
 import type { World } from "./world.ts";
 
-/** Warns of a peer once a minute, however much it sends: noise from outside must not fill a disk. */
+/** Logs at most one warning per peer and minute, so that clients cannot fill the disk. */
 export type RareWarning = (
   message: string,
   about: {
     readonly door: string;
     readonly peer: string;
     readonly reason: string;
-    /** Of the page that sent the request: each is warned of by itself. */
+    /** Origin of the page that sent the request: each origin is logged separately. */
     readonly origin?: string;
     readonly environment?: string;
   },
 ) => void;
 
 const everyMs = 60_000;
-/** So many peers at most are warned of within the minute; whoever has a whole network to come from is one of them. */
+/** Limits the peers that are logged within a minute; addresses of one network count as one peer. */
 const maxPeers = 1_000;
 
 export function createRareWarning({ log, now }: Pick<World, "log" | "now">): RareWarning {
   const warnedAt = new Map<string, number>();
   return (message, about) => {
     const at = now();
-    // The oldest stand first.
+    // The oldest come first.
     for (const [peer, before] of warnedAt) {
       if (Math.abs(at - before) < everyMs) break;
       warnedAt.delete(peer);

@@ -1,10 +1,10 @@
-/** Where the process stands, as probes and load balancers ask for it. */
+/** Readiness of the process, for probes and load balancers. */
 export type Phase = "starting" | "ready" | "draining";
 
 export interface Readiness {
   readonly phase: () => Phase;
   set(phase: Phase): void;
-  /** Calls back on every change; returns what ends it. */
+  /** Calls back on every change; returns a function that ends the subscription. */
   watch(onChange: (phase: Phase) => void): () => void;
 }
 

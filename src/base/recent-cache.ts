@@ -1,6 +1,6 @@
 /**
- * Remembers what was made of texts that come again. In two generations: what was not asked for while a whole one
- * filled up is let go, and nothing has to be kept in order.
+ * Caches results for texts that repeat. Uses two generations: an entry that was not read while a generation filled up
+ * is dropped, so that no order has to be kept.
  */
 export function createRecentCache<T>(max: number): {
   get(text: string): T | undefined;

@@ -1,4 +1,4 @@
-/** The known name that a mistyped one probably means; undefined: none is near. */
+/** Returns the known name that a mistyped name probably means; undefined if no name is close. */
 export function similarTo(written: string, known: Iterable<string>): string | undefined {
   const most = Math.min(3, Math.max(1, Math.floor(written.length / 3)));
   let nearest: string | undefined;
@@ -11,13 +11,13 @@ export function similarTo(written: string, known: Iterable<string>): string | un
   return nearest;
 }
 
-/** `. Did you mean "name"?`, or nothing. */
+/** Returns `. Did you mean "name"?`, or an empty string. */
 export function suggestion(written: string, known: Iterable<string>): string {
   const name = similarTo(written, known);
   return name === undefined ? "" : `. Did you mean "${name}"?`;
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours that lead from one to the other. */
+/** Counts the insertions, deletions, substitutions and swaps of neighbors that turn one name into the other. */
 function distanceOf(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -1,53 +1,53 @@
-/** One small request to a provider, and the whole of its answer. Rejects with `Unanswered`. */
+/** Sends a small request to a provider and returns the whole response. Rejects with `Unanswered`. */
 export type SendSmallRequest = (request: SmallRequest, options?: SendOptions) => Promise<SmallAnswer>;
 
 export interface SmallRequest {
-  /** Without a fragment. What may be sent there is judged anew each time. */
+  /** Without a fragment. The address is checked on each request. */
   readonly url: string;
   readonly method: string;
-  /** Beside those that the way itself needs: host, length, and no compression. */
+  /** Headers in addition to `Host`, `Content-Length` and those that refuse compression. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | undefined;
   /**
-   * It may arrive twice: it goes over a connection that lay idle, and once more over a new one when that turns out to
-   * be closed. Unless said, so do the methods that may (RFC 9110, 9.2.2), and the second only without a body.
+   * The request may arrive twice: it may use an idle connection, and is repeated on a new one if that was closed.
+   * Default: true for idempotent methods (RFC 9110, 9.2.2), with the repeat only for requests without a body.
    */
   readonly mayRepeat?: boolean;
   /**
-   * It goes over a connection that has brought the answer to another such request a moment ago, and has carried
-   * nothing else, where there is one. Should that end without an answer, nobody can say whether this one arrived, as
-   * with a connection of its own; and it is not sent once more (RFC 9112, 9.3.1).
+   * The request may use a connection that completed another such request a moment ago and carried nothing else. If that
+   * connection ends without a response, it is unknown whether the request arrived, as on a new connection, and the
+   * request is not repeated (RFC 9112, 9.3.1).
    */
   readonly mayFollow?: boolean;
-  /** PEM, shown to the provider when the connection is made. */
+  /** Client certificate for the provider; PEM. */
   readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string } | undefined;
 }
 
 export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
-  /** From the call to the end of the answer; 60 seconds unless said. */
+  /** Limits the time from the call to the end of the response; default: 60 seconds. */
   readonly deadlineMs?: number;
-  /** Of the answer, decoded; 1 MiB unless said. */
+  /** Limits the decoded response; default: 1 MiB. */
   readonly maxBytes?: number;
 }
 
 export interface SmallAnswer {
   readonly status: number;
-  /** The first of that name, which is given in lower case. */
+  /** Returns the first header of this lower-case name. */
   header(name: string): string | undefined;
-  /** Name, value, name, value, as they came. */
+  /** Name, value, name, value, as received. */
   readonly fields: readonly string[];
   readonly body: Buffer;
 }
 
-/** Why there is no answer, or none that can be taken. Nothing of the request is in the message. */
+/** No usable response. The message holds nothing of the request. */
 export class RequestFailed extends Error {
   override readonly name = "Unanswered";
-  /** A word: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `left`, `too_large`, `unsendable` and their like. */
+  /** Machine-readable reason: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `left`, `too_large`, … */
   readonly reason: string;
-  /** False: certainly nothing of the request reached the provider, and it may be made again. */
+  /** False: the provider has certainly received nothing, so the request may be repeated. */
   readonly mayHaveArrived: boolean;
-  /** Of an answer that began. */
+  /** Status of a response that began. */
   readonly status: number | undefined;
 
   constructor(

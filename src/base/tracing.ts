@@ -1,29 +1,29 @@
-/** Spans, where somebody collects them. A room that has none in its `World` makes none. */
+/** Creates spans. Present in a `World` only if spans are collected. */
 export interface Tracing {
-  /** Begins now. With a parent that is well-formed it joins its trace; with any other, or none, it begins one. */
+  /** Begins a span now: in the trace of a well-formed parent, otherwise in a new trace. */
   span(name: string, options: SpanOptions): Span;
-  /** Hands on what has ended, and takes no more; what is left when the time is up is dropped, and counted. */
+  /** Exports the ended spans and accepts no more. Spans left after the time limit are dropped and counted. */
   close(withinMs: number): Promise<void>;
 }
 
-/** `server`: what others asked of us. `client`: what we ask of others. `internal`: neither. */
+/** `server`: a request to Latchkey. `client`: a request by Latchkey. `internal`: neither. */
 export type SpanKind = "internal" | "server" | "client";
 
 export interface SpanOptions {
   readonly kind: SpanKind;
-  /** A span of ours, or what a caller sent. */
+  /** A local span, or the `traceparent` of a caller. */
   readonly parent?: Span | string | undefined;
 }
 
 export interface Span {
-  /** For whatever is asked of others in its course (W3C Trace Context). */
+  /** Header value for requests made during this span (W3C Trace Context). */
   readonly traceparent: string;
-  /** Whether it joined the trace of its parent: only then is the caller's `tracestate` of this trace. */
+  /** Set if the span joined its parent's trace: only then does the caller's `tracestate` belong to this trace. */
   readonly hasParent: boolean;
-  /** Never a secret, a path or what stands in a field: spans leave the house. */
+  /** Never a secret, a path or a header value: spans are sent to a collector. */
   set(name: string, value: string | number): void;
-  /** `errorType` is one of few words; the code of a fault, or a status. */
+  /** `errorType` has few values: the code of a fault, or a status. */
   fail(errorType: string): void;
-  /** The first time counts. Of a span that is not sampled nothing is kept. */
+  /** Only the first call counts. A span that is not sampled is not kept. */
   end(): void;
 }

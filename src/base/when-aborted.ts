@@ -1,7 +1,7 @@
 /**
- * Hears of a signal that many wait for, each for a moment. One listener a signal, since those that Node has taken off
- * go on naming the one that came after: once a single one is old, all that follow are kept until everything is
- * collected, and with them whatever they would have broken off.
+ * Listens to a signal for many short waits. Uses one listener per signal, since in Node a removed listener still refers
+ * to the next one: once a removed listener is in the old generation, all later ones are kept until a full collection,
+ * together with everything they refer to.
  */
 export function whenAborted(signal: AbortSignal, act: () => void): () => void {
   const waiting = waitingFor.get(signal) ?? listenTo(signal);
@@ -10,7 +10,7 @@ export function whenAborted(signal: AbortSignal, act: () => void): () => void {
   return () => {
     one.act = undefined;
     const wasThere = waiting.all.delete(one);
-    // A signal of signals that is listened to is kept for as long as those are.
+    // A combined signal with a listener is kept as long as its sources.
     if (wasThere && waiting.all.size === 0) waiting.stop();
   };
 }
@@ -43,7 +43,7 @@ function listenTo(signal: AbortSignal): SignalListeners {
   return waiting;
 }
 
-/** What one of them throws is reported as that of a listener is, and keeps none of the others from hearing. */
+/** An error of one callback is reported like that of a listener, and does not stop the others. */
 function tell(act: (() => void) | undefined): void {
   try {
     act?.();

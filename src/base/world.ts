@@ -2,12 +2,12 @@ import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** What a room needs of the outside, and what a test wants to hold in its hand. */
+/** Dependencies on the outside that tests replace. */
 export interface World {
   /** Milliseconds since 1970, by the wall clock. */
   readonly now: () => number;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Undefined unless somebody collects spans. */
+  /** Undefined unless spans are collected. */
   readonly tracing?: Tracing | undefined;
 }

@@ -1,28 +1,28 @@
 import type { LoopShare } from "./loop-share.ts";
 
 /**
- * Work that comes behind everything else in a turn of the event loop, a few pieces in each: what others wait for comes
- * first, and the longer turns are, the fewer there are of these. So what comes from them, answers and commits, is never
- * more than a little of a turn. How many are under way is another matter: waiting for an answer is no work.
+ * Background work that runs after everything else in a tick of the event loop, a few pieces per tick. Responses that
+ * callers wait for come first, and longer ticks mean fewer pieces, so that the results of this work (responses and
+ * commits) never fill a tick. The number of pieces under way is limited elsewhere: waiting costs no CPU.
  */
 export interface WriteBehind {
-  /** There may be something to begin. */
+  /** Call when there may be work to begin. */
   soon(): void;
   close(): void;
 }
 
 interface WriteBehindOptions {
-  /** Begins one, and says whether there was one to begin. */
+  /** Begins one piece of work; returns false if there was none. */
   readonly begin: () => boolean;
-  /** In one turn. */
+  /** Maximum number of pieces per tick. */
   readonly most: number;
-  /** While others have much to do. */
+  /** Maximum per tick while the loop is busy. */
   readonly few: number;
-  /** What of the loop's time it leaves to others, beside that. */
+  /** Share of the loop's time that is left to other work in addition. */
   readonly share?: LoopShare;
 }
 
-/** Longer than a turn is that has only such work in it. */
+/** Longer than a tick that has only such work. */
 const longMs = 5;
 
 export function createWriteBehind({ begin, most, few, share }: WriteBehindOptions): WriteBehind {
@@ -51,7 +51,7 @@ export function createWriteBehind({ begin, most, few, share }: WriteBehindOption
   function soon(): void {
     if (isClosed || next !== undefined || rest !== undefined) return;
     askedAt = performance.now();
-    // Not a microtask: those of what this turn has brought are not through by then.
+    // A microtask would be too early: microtasks of this tick are still running then.
     next = setImmediate(turn);
   }
 

@@ -79,7 +79,7 @@ export function recordChanges<S extends DescMessage>({
     const bare = { key: `${name}\0${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
     const primary: Change = expect === undefined ? bare : { ...bare, expect };
     const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
-    // There are few keys: sets would cost more than searching twice.
+    // For a few keys, two searches cost less than sets.
     const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
     for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
     for (const added of current) if (!old.includes(added)) changes.push({ key: added, value: empty });

@@ -4,10 +4,10 @@ import type { World } from "../world.ts";
 import { endSocket } from "./end-socket.ts";
 import { rawAnswer } from "./malformed.ts";
 
-/** Limits how many connections a door has open at once. */
+/** Limits the open connections of a listener. */
 export interface ConnectionLimit {
   readonly max: number;
-  /** Whether one more from this client may be served. Otherwise it was refused, and must not be touched any more. */
+  /** Returns whether this connection may be served. If not, it was refused and must not be used. */
   admit(accepted: Socket): boolean;
   /** Counts an admitted connection until it closes. */
   count(socket: Socket): void;
@@ -18,16 +18,16 @@ export interface ConnectionLimit {
 interface ConnectionLimitOptions {
   readonly door: string;
   readonly max: number;
-  /** No client address takes all of the places: strangers can open connections here. */
+  /** Limits each client address as well: strangers can open connections here. */
   readonly isShared: boolean;
-  /** A refusal in words would need a handshake first. */
+  /** Closes without a response, which would need a handshake first. */
   readonly isTls: boolean;
   readonly world: World;
 }
 
 /**
- * Refusals that wait for the client's first bytes, in order to answer in its protocol, as a share of the door's places:
- * they have file descriptors too. More are closed at once.
+ * Limits the refusals that wait for the client's first bytes, in order to respond in its protocol, as a share of the
+ * listener's limit: they use file descriptors too. Further connections are closed at once.
  */
 const refusalsShare = 1 / 10;
 const fewestRefusals = 4;
@@ -47,8 +47,8 @@ export function createConnectionLimit(options: ConnectionLimitOptions): Connecti
   metrics.connectionsOpen.set({ door }, 0);
 
   /**
-   * An address may have as many places as are free after it took them: one address takes half of a door, the second a
-   * quarter, and a new one always finds some.
+   * An address may have as many connections as stay free afterwards: one address takes half of a listener, the second
+   * a quarter, and a new one always finds room.
    */
   function reasonAgainst(socket: Socket): "door" | "address" | undefined {
     if (open.size >= max) return "door";
@@ -117,10 +117,10 @@ const full = new Fault("overloaded", "as many connections as may be are open", {
 const answer = rawAnswer(full);
 
 const prefaceStart = Buffer.from("PRI");
-/** SETTINGS, then GOAWAY: stream 0 is the last one that was processed, and ENHANCE_YOUR_CALM is why (RFC 9113, 6.8). */
+/** SETTINGS, then GOAWAY: no stream was processed (0), because of ENHANCE_YOUR_CALM (RFC 9113, 6.8). */
 const goaway = Buffer.from("000000040000000000000008070000000000000000000000000b", "hex");
 
-/** Clients of IPv6 have a network of 64 bits each, so that an address more costs them nothing. */
+/** IPv6 clients are counted by their /64 network: another address in it costs them nothing. */
 export function networkOf(address: string): string {
   if (!address.includes(":")) return address;
   const [, ipv4] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];

@@ -2,12 +2,12 @@ import type { Http2Session } from "node:http2";
 
 const windowMs = 10_000;
 const maxFrames = 1_000;
-/** The answer to a PING has 17 bytes, and 39 under TLS: whoever is sent more than this is sent something else too. */
+/** A PING response has 17 bytes, 39 with TLS: a peer that gets more per frame gets other data as well. */
 const bytesOfAnswer = 64;
 
 /**
- * Calls back when a peer sends PING and SETTINGS frames for their own sake: each costs it nothing, and us an answer.
- * A gRPC client measures its way with PINGs while it is sent messages, as often as they come; those are no flood.
+ * Calls back when a peer floods PING and SETTINGS frames: each costs the peer nothing, and Latchkey a response. A gRPC
+ * client sends PINGs to measure bandwidth, as often as it receives messages; those are not a flood.
  */
 export function limitControlFrames(session: Http2Session, onFlood: () => void): void {
   let since = performance.now();

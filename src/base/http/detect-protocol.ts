@@ -1,13 +1,13 @@
 import type { Socket } from "node:net";
 
-/** What an HTTP/2 client sends first (RFC 9113, section 3.4). No HTTP/1 request begins so. */
+/** First bytes of an HTTP/2 client (RFC 9113, 3.4). No HTTP/1 request begins with them. */
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-/** The bytes that decide must come within this time, all of them. */
+/** Limits the time until all bytes that decide the protocol have arrived. */
 const firstBytesMs = 10_000;
 
 /**
- * Tells HTTP/2 from HTTP/1 by the first bytes, and gives them back to the socket. A read may bring a single
- * byte, and `P` begins POST as well as the preface: it waits until the bytes decide.
+ * Detects HTTP/2 or HTTP/1 by the first bytes, and unreads them. Waits until the bytes are unambiguous: a read may
+ * return a single byte, and `P` begins POST as well as the preface.
  */
 export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Socket) => void): void {
   const read: Buffer[] = [];
@@ -18,13 +18,13 @@ export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Sock
     socket.off("data", onData).off("end", onEnd).off("close", done).off("error", onError);
   };
   const late = setTimeout(() => {
-    // Bytes that came while the process stood still are read first.
+    // Read bytes first that arrived while the process was paused.
     setImmediate(() => {
       if (!isDone) socket.destroy();
     });
   }, firstBytesMs);
   const onEnd = () => socket.destroy();
-  // The peer went away before it said what it wanted.
+  // The peer left before the protocol was known.
   const onError = () => socket.destroy();
   function onData(chunk: Buffer): void {
     read.push(chunk);
@@ -36,7 +36,7 @@ export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Sock
     socket.pause();
     socket.unshift(bytes);
     hand(same ? "h2" : "h1", socket);
-    // An HTTP/2 session takes what was given back by itself; to resume under it would take the bytes away from it.
+    // An HTTP/2 session reads the unread bytes itself; resuming the socket would take them away.
     if (!same) socket.resume();
   }
   socket.on("data", onData).on("end", onEnd).on("close", done).on("error", onError);

@@ -21,15 +21,15 @@ export interface RequestOrigin {
 }
 
 interface DoorGuardOptions {
-  /** Names without ports; lower case. Undefined once read: none is checked. */
+  /** Names without ports, in lower case. If it returns undefined, no name is checked. */
   readonly hosts: () => ReadonlySet<string>;
-  /** The door's own origins, whose pages may use it. */
+  /** The listener's own origins, whose pages may use it. */
   readonly origins?: () => ReadonlySet<string>;
 }
 
 /**
- * A page of another site can make a browser send requests here: by a name of its own that resolves to a local
- * address (DNS rebinding), or straight to localhost. The first carries its name as `Host`, the second an `Origin`.
+ * A page of another site can make a browser send requests here: through its own name that resolves to a local address
+ * (DNS rebinding), or directly to localhost. The first has a foreign `Host`, the second a foreign `Origin`.
  */
 export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardOptions): DoorGuard {
   function checkPage({ origin, fetchSite }: Omit<RequestOrigin, "host">): void {
@@ -39,7 +39,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
     }
   }
 
-  // Callers name us alike from one request to the next: the name is read once.
+  // Requests repeat the same host: parse it once.
   let lastHost: string | undefined;
   let lastName: string | undefined;
 
@@ -72,15 +72,15 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
   };
 }
 
-/** `localhost` of `localhost:3003`, `[::1]` of `[::1]:3003`. */
+/** Returns `localhost` for `localhost:3003`, `[::1]` for `[::1]:3003`. */
 export function hostName(host: string): string | undefined {
   const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/.exec(host);
   return match?.[1]?.toLowerCase();
 }
 
 /**
- * Whether a host is an IP address and no name: no page can have it rebound. `0.0.0.0` and `[::]` are none: a browser
- * that is led there arrives at this machine.
+ * Reports whether a host is an IP address, which cannot be rebound. `0.0.0.0` and `[::]` do not count: browsers connect
+ * to this machine for them.
  */
 export function isAddress(host: string): boolean {
   const name = hostName(host)?.replace(/^\[|\]$/g, "") ?? "";

@@ -1,12 +1,12 @@
 import type { Duplex } from "node:stream";
 
 /**
- * The client has this time to read the last answer: a reset, which follows unread bytes, would overtake it, and the
- * client would learn that it was refused and not why.
+ * Time for the client to read the last response: unread bytes cause a reset, which would overtake the response, and the
+ * client would not learn why it was refused.
  */
 export const cutAfterMs = 1_000;
 
-/** Ends a connection of which nothing more is read, and destroys it if the client does not close its side soon. */
+/** Ends a connection that is not read any more, and destroys it if the client does not close its side soon. */
 export function endSocket(socket: Duplex, text: string | Buffer = ""): void {
   if (!socket.writable) {
     socket.destroy();

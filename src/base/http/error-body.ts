@@ -1,6 +1,6 @@
 import type { Fault } from "../fault.ts";
 
-/** The one envelope of errors on every face that speaks JSON; a script's error has the SDK's fields beside. */
+/** Error envelope of all JSON responses. A script's error has the SDK's fields in addition. */
 export const errorBody = ({ code, message, mistakes, script, payload }: Fault): string =>
   JSON.stringify({
     error: {

@@ -53,7 +53,7 @@ interface NamedField<T> {
 /** Whether it stands there, in whatever case. */
 export function isAt(text: string, from: number, lower: string): boolean {
   for (let i = 0; i < lower.length; i += 1) {
-    // Of letters the bit that makes them small; a hyphen has it.
+    // Bit 0x20 lower-cases letters; a hyphen has the bit already.
     if ((text.charCodeAt(from + i) | 0x20) !== lower.charCodeAt(i)) return false;
   }
   return true;

@@ -1,6 +1,6 @@
 import type { Fault } from "../fault.ts";
 
-/** The numbers of gRPC's status codes. */
+/** Numbers of the gRPC status codes. */
 const statuses: Readonly<Record<Fault["rpc"], number>> = {
   InvalidArgument: 3,
   DeadlineExceeded: 4,
@@ -16,7 +16,7 @@ const statuses: Readonly<Record<Fault["rpc"], number>> = {
   Unauthenticated: 16,
 };
 
-/** A fault as the head of an answer that is nothing but a head (`Trailers-Only`), which HTTP calls a success. */
+/** Returns the head of a response without a body (`Trailers-Only`) that reports a fault; its HTTP status is 200. */
 export const grpcRefusal = (fault: Fault): Readonly<Record<string, string>> => ({
   "content-type": "application/grpc",
   "grpc-status": String(statuses[fault.rpc]),
@@ -24,7 +24,7 @@ export const grpcRefusal = (fault: Fault): Readonly<Record<string, string>> => (
   "latchkey-error": fault.code,
 });
 
-/** UTF-8, with all that is not printable ASCII as `%XX`, and the percent sign itself. */
+/** Percent-encodes UTF-8 bytes that are not printable ASCII, and the percent sign. */
 const percentEncoded = (text: string): string =>
   Array.from(Buffer.from(text), (byte) =>
     byte < 0x20 || byte > 0x7e || byte === 0x25

@@ -27,10 +27,10 @@ const roundTripMs = 1_000;
 const crossingMs = 50;
 
 /**
- * A client asks its next question when it has read an answer, and where a GOAWAY stands behind that answer, Node's takes
- * the question back as refused: connect-node fails with it (221 calls in 100 goodbyes said to 20 callers). So the peer is
- * told while nothing is on its way to it: what it begins is held until everything before that is answered and a PING has
- * come back, and served when it has been told.
+ * A client sends its next request when it has read a response. If a GOAWAY follows that response, Node's client cancels
+ * the request as refused, and connect-node fails (221 calls in 100 shutdowns with 20 callers). So GOAWAY is sent while no
+ * data is on its way to the peer: new streams are held until all earlier ones have ended and a PING came back, and are
+ * served after the GOAWAY.
  */
 export function prepareGoaway(session: ServerHttp2Session, socket: Socket): Http2Goaway {
   const underWay = new Set<ServerHttp2Stream>();
@@ -71,7 +71,7 @@ export function prepareGoaway(session: ServerHttp2Session, socket: Socket): Http
     if (!isWritten && !session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR);
   }
 
-  /** What the peer was sent by now, it has read; and what it had begun by then has come. */
+  /** Resolves when the peer has read everything sent so far, and the streams that it began before have arrived. */
   const hasRead = (forMs = patienceMs) =>
     patiently((done) => {
       if (session.destroyed) done();
@@ -79,7 +79,7 @@ export function prepareGoaway(session: ServerHttp2Session, socket: Socket): Http
     }, forMs);
 
   async function end(): Promise<void> {
-    // A peer that has only just come says first what it came for.
+    // Wait for the first request of a new peer.
     if (!hasBegun) await patiently((done) => session.once("stream", done));
     telling ??= Promise.resolve(tell());
     await telling;

@@ -1,9 +1,9 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 
-/** Whether the client of a session is there, and whether the session gets on. */
+/** Checks whether the client of a session is alive, and whether its bytes become frames. */
 export interface SessionLiveness {
-  /** A frame of the client was read that opened or ended a stream. */
+  /** Call when a frame of the client opened or ended a stream. */
   frameSeen(): void;
   /** Returns false when the client is gone, or sends bytes that do not become frames. */
   check(nowMs: number): boolean;
@@ -16,29 +16,29 @@ interface SessionLivenessOptions {
 }
 
 /**
- * A client that sends nothing for this time is sent a PING, and must send something within the same time again. It may
- * be gone without a FIN, and over TLS Node does not always see the FIN of one that left while it was written to.
+ * A client that is silent for this time gets a PING, and must send something within the same time again. It may have
+ * left without a FIN, and over TLS Node may miss the FIN of a client that left during a write.
  */
 const silentMs = 20_000;
 /**
- * A client whose bytes do not become frames is sent a PING, and must answer it within this time: the deadline of a head
- * over HTTP/1.1. Between HEADERS and the CONTINUATION that ends the head no other frame may come (RFC 9113, 6.2), so a
- * client that drips a head cannot answer. Node has no event for the beginning of a head.
+ * A client whose bytes do not become frames gets a PING, and must respond within this time, the head timeout of
+ * HTTP/1.1. No other frame may come between HEADERS and the CONTINUATION that ends the head (RFC 9113, 6.2), so a client
+ * that drips a head cannot respond. Node has no event for the beginning of a head.
  */
 const answerMs = 10_000;
-/** An answer to a PING may wait behind a response: while more than this is written in a second, it is not expected. */
+/** A PING response may wait behind other data: while more than this is written per second, it is not expected. */
 const writtenBytes = 1_024;
 
 export function watchLiveness({ session, socket }: SessionLivenessOptions): SessionLiveness {
   let bytesRead = 0;
   let bytesWritten = 0;
   let heardMs = performance.now();
-  /** The windows of the session as they were last: DATA and WINDOW_UPDATE change them. */
+  /** Last seen flow-control windows of the session: DATA and WINDOW_UPDATE change them. */
   let windows = "";
   let hasFrame = true;
-  /** When the PING was sent that has no answer yet. */
+  /** When the pending PING was sent. */
   let pingedMs: number | undefined;
-  /** The same, or when the session was seen to get on since. */
+  /** When the pending PING was sent, or the last progress since. */
   let waitingSinceMs = 0;
   let isLate = false;
 
@@ -84,7 +84,7 @@ export function watchLiveness({ session, socket }: SessionLivenessOptions): Sess
       }
       ping(nowMs);
       if (nowMs - waitingSinceMs <= answerMs) return true;
-      // A client that was paused may have sent other frames first: its answer is here by the next time.
+      // A paused client may have sent other frames first: its response arrives by the next check.
       const isOver = isLate;
       isLate = true;
       return !isOver;

@@ -24,7 +24,7 @@ const settingsMs = 10_000;
 const firstStreamMs = 10_000;
 /** A session without streams is kept for this time. */
 const idleMs = 300_000;
-/** A client must close its side within this time after the door has; it may have answers to read before. */
+/** Limits how long the client may take to close its side after the listener did; it may have responses to read. */
 const closingMs = 30_000;
 const closingUnusedMs = 2_000;
 export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
@@ -53,7 +53,7 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
     },
     sweep(nowMs) {
       if (session.destroyed || (session.closed && streams === 0)) {
-        // Node waits for the client to close its side, however long that takes.
+        // Node waits for the client to close its side, without a limit.
         closingSinceMs ??= nowMs;
         if (nowMs - closingSinceMs > (hasCarried ? closingMs : closingUnusedMs)) socket.destroy();
       } else if (!hasSettings) {

@@ -16,7 +16,7 @@ import { isGone } from "./malformed.ts";
 
 /** HTTP/2 sessions with clients on accepted sockets, with limits on what a peer can cost. */
 export interface Http2Sessions {
-  /** For what is asked: `stream`, of which each is to `begin`; or by `handle`. */
+  /** Emits `stream`, and each stream must be passed to `begin`; unless `handle` is given. */
   readonly server: Http2Server;
   begin(stream: ServerHttp2Stream, serve: () => void): void;
   serve(socket: Socket): void;
@@ -24,7 +24,7 @@ export interface Http2Sessions {
   socketOf(stream: ServerHttp2Stream): Socket | undefined;
   /** Announces on each session, with its next stream, that the session is ending; streams are still served. */
   leave(): void;
-  /** Accepts no more; each session ends when its streams have ended. */
+  /** Accepts no more streams; each session ends with its last stream. */
   drain(): void;
   destroy(): void;
 }
@@ -32,7 +32,7 @@ export interface Http2Sessions {
 interface Http2SessionsOptions {
   readonly maxHeadBytes: number;
   readonly maxHeadLines: number;
-  /** In MB: with more than that waiting on a session, it gets no new streams. */
+  /** In MB: a session with more pending data gets no new streams. */
   readonly maxSessionMemory?: number;
   readonly handle?: (request: Http2ServerRequest, response: Http2ServerResponse) => void;
   /** Called for a peer that broke the rules and was disconnected. */
@@ -42,8 +42,8 @@ interface Http2SessionsOptions {
 const sweepEveryMs = 1_000;
 
 /**
- * Requests as Node's compatibility layer reads them. Without a listener of ours it answers CONNECT and `Expect` itself,
- * also on a stream that is gone already, and what it throws then ends the process.
+ * Serves requests through Node's compatibility layer. Without these listeners, Node answers CONNECT and `Expect`
+ * itself, even on a stream that has already closed, and the error ends the process.
  */
 function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOptions["handle"]>): void {
   const refuseWith = (status: number) => (request: Http2ServerRequest, response: Http2ServerResponse) => {
@@ -76,14 +76,14 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     maxSessionMemory,
     settings: { maxConcurrentStreams: 100, maxHeaderListSize: maxHeadBytes },
     maxHeaderListPairs: maxHeadLines,
-    // What an answer says more than once is passed on as often, as over HTTP/1.1.
+    // Repeated headers are forwarded as often, as over HTTP/1.1.
     strictSingleValueFields: false,
   };
   void canWriteFirstGoaway();
   const server = http2.createServer(serverOptions);
   // First listener: a stream can be destroyed before another listener of `stream` runs, as when DATA in the same packet
-  // contradicts its content-length, and an `error` without a listener ends the process. Whoever serves the stream reads
-  // what went wrong from the code that the stream ends with.
+  // contradicts its content-length, and an `error` without a listener ends the process. The handler of the stream learns
+  // the cause from the code that the stream ends with.
   server.on("stream", (stream) => {
     stream.on("error", () => {});
     const life = servedBy(stream)?.life;
@@ -101,11 +101,11 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   }
   const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
   function begin(stream: ServerHttp2Stream, serve: () => void): void {
-    // One whose session is gone has nobody who waits for it.
+    // Without a session, there is no client to respond to.
     servedBy(stream)?.goodbye.begin(stream, serve);
   }
 
-  /** The connection that `serve` was given last: `session` is emitted before that returns. */
+  /** The connection in the current call of `serve`: `session` is emitted before `serve` returns. */
   let given: Socket | undefined;
   server.on("session", (session) => {
     const socket = given ?? (session.socket as Socket);
@@ -125,7 +125,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     if (isDraining) goodbye.drain();
   });
   const sweeping = setInterval(() => {
-    // Bytes that came while the process stood still are read before a client is found to be late.
+    // Read bytes first that arrived while the process was paused, so that no client is considered late.
     setImmediate(() => {
       const nowMs = performance.now();
       for (const { life } of sessions.values()) life.sweep(nowMs);
@@ -136,8 +136,8 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     server,
     begin,
     serve(socket) {
-      // Sockets of HTTP/1.1 are half-open, as those of Node's server. Node ends no half-open socket below a session, so
-      // that the connection of a client that has left would stay.
+      // HTTP/1.1 sockets are half-open, as in Node's server. Node does not end a half-open socket below a session, so the
+      // connection of a client that has left would stay open.
       socket.allowHalfOpen = false;
       given = socket;
       giveSocket(server, socket);

@@ -1,17 +1,17 @@
 import { chmod, lstat, unlink } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 
-/** Where a door listens: a port of an interface, or a Unix socket. */
+/** Address of a listener: a port of an interface, or a Unix socket. */
 export type ListenAddress =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number }
   | { readonly kind: "unix"; readonly path: string };
 
-/** Certificates of a door that speaks TLS; with `clientCa`, a caller must show one that it signed. */
+/** Certificates of a TLS listener. With `clientCa`, clients must present a certificate of this CA. */
 export interface ListenerTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string | undefined;
-  /** Of a client's certificate, one of these subject alternative names must match (`DNS:…`, `URI:…`). */
+  /** Accepted subject alternative names of client certificates (`DNS:…`, `URI:…`): one must match. */
   readonly clientNames?: readonly string[] | undefined;
 }
 
@@ -28,7 +28,7 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   return { kind: "tcp", host: match[1] ?? (match[2] || "127.0.0.1"), port };
 }
 
-/** The address as a caller writes it, with the port that was really taken. */
+/** Returns the address as a caller writes it, with the actual port. */
 export function describeListener(server: Server, tls: boolean): string {
   const bound = server.address();
   if (bound === null) throw new Error("the server does not listen");
@@ -38,8 +38,8 @@ export function describeListener(server: Server, tls: boolean): string {
 }
 
 /**
- * As many as Linux lets wait to be accepted (`somaxconn`). With Node's 511 a burst of a few thousand callers is told
- * nothing at all, and tries again after a second, after three, after seven.
+ * Backlog: the maximum that Linux allows (`somaxconn`). With Node's 511, connections of a burst of a few thousand callers
+ * are dropped silently, and TCP retries after 1, 3 and 7 seconds.
  */
 const backlog = 4_096;
 
@@ -47,7 +47,7 @@ export async function listen(server: Server, address: ListenAddress): Promise<vo
   if (address.kind === "tcp") return bind(server, { host: address.host, port: address.port });
   await removeStaleSocket(address.path);
   await bind(server, { path: address.path });
-  // The group may connect, others may not: the caller runs under another user of the same pod.
+  // The group may connect: callers run under another user of the same pod.
   await chmod(address.path, 0o660);
 }
 
@@ -61,7 +61,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
   });
 }
 
-/** A process that was killed leaves its socket behind. One that still answers, or is no socket, is not ours to remove. */
+/** Removes the socket of a killed process. A socket that still accepts connections, or another file, stays. */
 async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;

@@ -3,10 +3,10 @@ import { errorBody } from "./error-body.ts";
 
 const goneCodes: ReadonlySet<string | undefined> = new Set(["ECONNRESET", "EPIPE", "ECANCELED", "ETIMEDOUT"]);
 
-/** Whether an error says no more than that the peer has left: there is nobody to answer, and nothing to warn of. */
+/** Reports whether an error only means that the peer has left: there is no response to send and nothing to warn of. */
 export const isGone = ({ code }: { readonly code?: string | undefined }): boolean => goneCodes.has(code);
 
-/** What Node's HTTP parser could not take, as a fault. */
+/** Converts an error of Node's HTTP parser to a fault. */
 export function faultOfParser({ code }: { readonly code?: string | undefined }): Fault {
   if (code === "HPE_HEADER_OVERFLOW") return new Fault("headers_too_large", "the request's head is too large");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Fault("request_timeout", "the request did not come in time");
@@ -20,7 +20,7 @@ const reasons: Readonly<Record<number, string>> = {
   503: "Service Unavailable",
 };
 
-/** An answer for where there is no request to answer: the head never became one. */
+/** Returns a response as bytes, for a connection whose head could not be parsed as a request. */
 export function rawAnswer(fault: Fault): string {
   const body = errorBody(fault);
   return [

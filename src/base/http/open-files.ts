@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** How many file descriptors the process may have open; undefined where the system does not say. */
+/** Returns the limit of open file descriptors; undefined if the system does not report it. */
 export function openFilesLimit(): number | undefined {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
@@ -12,15 +12,15 @@ export function openFilesLimit(): number | undefined {
 }
 
 /**
- * The largest share of the process's file descriptors that the connections of a door may take. Each request of the data
- * door may need another one towards a provider; the store, and probes at the ops door, need the rest.
+ * Maximum share of the process's file descriptors for the connections of each listener. A request on the data listener
+ * may need another descriptor for the provider; the store, and probes on the ops listener, need the rest.
  */
 const shares = { data: 1 / 3, public: 1 / 10, control: 1 / 10, ops: 1 / 32 };
 const fewest = 8;
 
 type Connections = Readonly<Record<keyof typeof shares, number>>;
 
-/** The configured numbers of connections, or as many as fit the limit of open files. */
+/** Reduces the configured numbers of connections to what the limit of open files allows. */
 export function fitOpenFiles(wanted: Connections, files: number | undefined): Connections {
   if (files === undefined) return wanted;
   const most = (door: keyof typeof shares) =>

@@ -5,7 +5,7 @@ import type { ListenerTls } from "./listener.ts";
 /** A client must complete its handshake within this time; Node would wait two minutes. */
 const handshakeMs = 10_000;
 
-/** TLS 1.2 and later; with a client CA, nobody comes in without a certificate that it signed. */
+/** TLS 1.2 and later. With a client CA, clients without a certificate of this CA are refused. */
 export const tlsServerOptions = ({ cert, key, clientCa }: ListenerTls): TlsOptions & SecureContextOptions => ({
   cert,
   key,
@@ -14,10 +14,10 @@ export const tlsServerOptions = ({ cert, key, clientCa }: ListenerTls): TlsOptio
   ...(clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
 });
 
-/** Until when callers believe the door: of a chain, its own certificate stands first. */
+/** Returns when the certificate expires. In a chain, the server's own certificate comes first. */
 export const certificateEndMs = ({ cert }: ListenerTls): number => Date.parse(new X509Certificate(cert).validTo);
 
-/** A certificate of the right CA that was issued to somebody else opens nothing. */
+/** Refuses a certificate of the right CA that was issued to another client. */
 export function requireClientName(socket: TLSSocket, { clientNames }: ListenerTls): void {
   if (clientNames === undefined) return;
   const { subjectaltname = "" } = socket.getPeerCertificate();

@@ -8,12 +8,12 @@ import type { ListenerTls } from "./listener.ts";
 import { isGone } from "./malformed.ts";
 import { requireClientName, tlsServerOptions } from "./tls.ts";
 
-/** One port for HTTP/1.1 and HTTP/2: told apart by ALPN under TLS, and by the first bytes without it. */
+/** Serves HTTP/1.1 and HTTP/2 on one port: detected by ALPN with TLS, and by the first bytes without. */
 export interface TwoProtocols {
   readonly server: Server;
-  /** For what was served first: sees to a connection whose first bytes are unread again. */
+  /** Detects the protocol of a connection from `serveFirst`, after its first bytes were unread. */
   tell(socket: Socket): void;
-  /** Ends connections that have not said yet what they speak. */
+  /** Ends connections whose protocol is still unknown. */
   dropUndecided(): void;
   destroy(): void;
 }
@@ -23,13 +23,13 @@ interface TwoProtocolsOptions {
   readonly socketOptions: ServerOpts;
   /** Undefined: any number of connections. */
   readonly limit?: ConnectionLimit | undefined;
-  /** Without TLS: what is served in place of a connection that was accepted a moment ago. */
+  /** Without TLS: returns the socket that replaces a newly accepted connection. */
   readonly inPlaceOf?: (accepted: Socket, server: Server) => Socket;
-  /** Without TLS: sees connections before anybody knows what they speak. */
+  /** Without TLS: receives connections before their protocol is known. */
   readonly serveFirst?: (socket: Socket) => void;
   readonly serveHttp1: (socket: Socket) => void;
   readonly serveHttp2: (socket: Socket) => void;
-  /** A peer that did not complete its TLS handshake. */
+  /** Called for a peer that did not complete its TLS handshake. */
   readonly refuse: (fault: Fault, socket: TLSSocket) => void;
 }
 
@@ -49,7 +49,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     });
   }
 
-  /** Never listens itself: it is given the connections that are admitted. */
+  /** Creates a server that never listens itself: it receives the admitted connections. */
   function createTls(given: ListenerTls): Server {
     const tlsOptions = { ...socketOptions, ...tlsServerOptions(given), ALPNProtocols: ["h2", "http/1.1"] };
     const secure = tls.createServer(tlsOptions, (socket) => {
@@ -59,7 +59,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
       else serveHttp1(socket);
     });
     secure.on("tlsClientError", (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-      // Node leaves a connection open whose handshake took too long.
+      // After a handshake timeout, Node leaves the connection open.
       socket.destroy();
       if (isGone(error)) return;
       refuse(new Fault("malformed_request", "not TLS, or without a certificate that is taken here"), socket);
@@ -68,7 +68,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   }
 
   function know(socket: Socket): void {
-    // Node forgets the address of a peer that has left, unless it was asked before.
+    // Node caches the address of a peer only when it is read; after the peer has left, it is unknown.
     void socket.remoteAddress;
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));

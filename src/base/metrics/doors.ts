@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** What comes to the doors: HTTP, the control plane, and who watches. */
+/** Metrics of the listeners: HTTP, the control plane, and watch streams. */
 export const doorMetrics = {
   httpRequests: {
     kind: "counter",

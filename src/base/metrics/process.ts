@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** What the process as a whole is like. */
+/** Metrics of the process. */
 export const processMetrics = {
   ready: { kind: "gauge", name: "latchkey_ready", help: "1 while the sidecar takes requests.", labels: [] },
   buildInfo: {

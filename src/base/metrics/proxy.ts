@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** What goes to providers on behalf of callers, and what is turned away before. */
+/** Metrics of proxied requests, and of those refused before they reach a provider. */
 export const proxyMetrics = {
   liveLookups: {
     kind: "counter",

@@ -4,11 +4,11 @@
  */
 export interface MetricRow {
   readonly kind: "counter" | "gauge" | "histogram";
-  /** Counted for every request: its series are held by whoever counts. */
+  /** Updated for every request: the code that counts holds the series itself. */
   readonly isHot?: boolean;
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
-  /** Of a histogram, in place of the usual ones. */
+  /** Buckets of a histogram, instead of the default ones. */
   readonly buckets?: readonly number[];
 }

@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** What becomes of the customer's scripts. */
+/** Metrics of the customer's scripts. */
 export const scriptMetrics = {
   runs: {
     kind: "counter",

@@ -6,7 +6,7 @@ import type { MetricObjectWithValues, MetricValueWithName } from "prom-client";
  */
 export interface Family<L extends string, S> {
   series(labels: Readonly<Record<L, string>>): S;
-  /** As prom-client asks its own metrics. */
+  /** Called by prom-client, as for its own metrics. */
   get(): Promise<MetricObjectWithValues<MetricValueWithName<string>>>;
 }
 
@@ -28,7 +28,7 @@ export class Tally {
 /** How many took how long. */
 export class Timing {
   readonly bounds: readonly number[];
-  /** By bucket, each without the ones below it; the last is of what was longer than all bounds. */
+  /** Counts per bucket, not cumulative; the last one is for values above all bounds. */
   readonly counts: number[];
   sum = 0;
 

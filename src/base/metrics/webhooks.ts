@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** What providers notify of, and what of it reaches applications. */
+/** Metrics of webhooks from providers, and of deliveries to applications. */
 export const webhookMetrics = {
   notifications: {
     kind: "counter",

@@ -167,7 +167,7 @@ function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamReq
   while (idle.at(-1)?.hasEnded === true) idle.pop();
   const last = idle.at(-1);
   if (last === undefined) return undefined;
-  // Not the sweep clock, which only advances at each sweep.
+  // The exact time: the sweep clock only advances at each sweep.
   if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
   return idle.pop();
 }

@@ -9,7 +9,7 @@ export interface ConnectionPool {
 }
 
 /**
- * What a pool knows of a connection: where it is listed, when it was idle, how long nothing has moved. A base class
+ * Pool state of a connection: its place in the lists, its idle time, its last activity. A base class
  * rather than an object of its own: a request looks at fewer places in memory.
  */
 export abstract class PooledConnection<P extends ConnectionPool = ConnectionPool> {

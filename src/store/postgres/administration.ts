@@ -6,7 +6,7 @@ import type { Queries } from "./queries.ts";
 import { readRestoration, writeRestoration } from "./restoration.ts";
 import { fillStore } from "./snapshot.ts";
 
-/** What an operator does with a store as a whole: fill it, move it, measure it. */
+/** Operations on the whole store: filling, moving, measuring. */
 export interface Administration {
   fill(content: SnapshotContent): Promise<void>;
   space(): Promise<Space>;

@@ -28,7 +28,7 @@ const lockHead = (schema: string): string => `
     end if;
     select head.revision, head.moved_to into strict base, moved_to
     from ${schema}.head order by head.revision desc limit 1 for update;
-    -- Whoever asked has been told by now that it failed.
+    -- The caller has timed out by now.
     if extract(epoch from clock_timestamp()) * 1000 > due then
       raise exception 'the commit comes too late' using errcode = '${sqlStates.overdue}';
     end if;
@@ -41,7 +41,7 @@ const judgeAndWrite = (schema: string): string => `
       select array_agg(expected.of), array_agg(expected.key), array_agg(coalesce(entry.revision, 0))
       into refused, stale_keys, stale_revisions
       from (
-        -- Null for a change that expects nothing: compared with that, no revision is another.
+        -- Null for a change without an expectation: a comparison with null never differs.
         select * from unnest(keys, revisions, of)
         union all
         select * from unnest(expected_keys, expected_revisions, expected_of)
@@ -60,7 +60,7 @@ const judgeAndWrite = (schema: string): string => `
       ) as found;
     end if;
 
-    -- The accepted ones are numbered anew, without gaps.
+    -- Renumbers the accepted commits without gaps.
     if refused is not null then
       numbers := array_fill(1, array[commits]);
       foreach nth in array refused loop

@@ -29,11 +29,11 @@ export const lostUpToSql = (schema: string): string => `(select coalesce(max(up_
 
 /** Tables besides those of the first format. An older Latchkey works without them. */
 export const marksSql = (schema: string): string => `
-  -- No commit is under way while they are made.
+  -- No commit runs while the marks are created.
   select from ${schema}.head for update;
   create table ${schema}.mark (revision bigint primary key, value bigint not null);
   insert into ${schema}.mark select revision, ${newMarkSql} from ${schema}.head;
-  -- Up to these revisions, watchers were told of commits that a server has lost since.
+  -- Watchers may have seen commits up to these revisions that a server has since lost.
   create table ${schema}.loss (up_to bigint primary key);
-  -- Nothing more is committed for these: see \`endSession\`.
+  -- Sessions whose commits are refused: see \`endSession\`.
   create table ${schema}.ended_session (session bigint primary key, since timestamptz not null default now());`;

@@ -125,7 +125,7 @@ async function migrate(options: PrepareOptions): Promise<void> {
   }
 }
 
-/** Not `if not exists`: that requires the right to create a schema even if it exists. */
+/** Avoids `if not exists`, which requires the right to create a schema even if it exists. */
 async function createSchema({ query, schema }: PrepareOptions): Promise<void> {
   const [there] = await query<[boolean]>("select exists (select from pg_namespace where nspname = $1)", [schema]);
   if (there?.[0] !== true) await query(`create schema ${schema}`);
@@ -151,20 +151,20 @@ const steps: readonly ((schema: string) => string)[] = [
   (schema) => `
     create table ${schema}.head (
       revision bigint not null,
-      -- Of what was deleted up to here, nothing may be left.
+      -- Tombstones up to this revision may be gone.
       pruned bigint not null,
       format integer not null,
       store_id uuid not null,
       moved_to text
     );
-    -- While anybody holds a transaction, a backup or a report, the server keeps every version of this one row. The
-    -- newest is found by its revision, without reading past all the others.
+    -- While a transaction, a backup or a report is open, the server keeps every version of this row. The index finds the
+    -- newest one without reading the others.
     create index on ${schema}.head (revision);
     insert into ${schema}.head (revision, pruned, format, store_id) values (0, 0, 0, gen_random_uuid());
 
     create table ${schema}.entry (
       key bytea primary key,
-      -- Null: deleted. The row stays for a while, so that others hear of it.
+      -- Null: deleted. The row stays for a while, so that other replicas see the deletion.
       value bytea,
       revision bigint not null
     );

@@ -65,7 +65,7 @@ export const placeOf = ({ host, port }: PostgresAddress): string =>
 
 function parametersOf({ search }: URL): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
-  // Not parsed as a form, where a plus is a blank: libpq decodes only percent-encoding.
+  // Percent-decoding only, as in libpq: parsing as a form would turn a plus into a blank.
   for (const pair of search.slice(1).split("&")) {
     if (pair === "") continue;
     const [name = "", ...value] = pair.split("=");
