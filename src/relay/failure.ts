@@ -45,4 +45,4 @@ export const noConnection = () => new RelayFailure("connect_timeout", "no connec
 export const endedByProvider = () => new RelayFailure("closed", "the provider ended the connection");
 
 export const overloaded = ({ host }: { readonly host: string }) =>
-  new RelayFailure("overloaded", `as many requests as may are under way to ${host}, and wait for it`);
+  new RelayFailure("overloaded", `too many requests to ${host} are pending`);

@@ -40,7 +40,7 @@ interface FastPathOptions {
    * HTTP/2 may begin.
    */
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
-  readonly refuse: ClientConnectionOwner["refuse"];
+  readonly refuse: ClientConnectionOwner<ClientConnection>["refuse"];
 }
 
 /**

@@ -1,23 +1,22 @@
 import type { Socket } from "node:net";
 import type { RequestHead } from "../http1/request-head.ts";
-import type { ClientConnection } from "./client-connection.ts";
 
-/** Callbacks of a client connection. */
-export interface ClientConnectionOwner {
+/** Callbacks of a client connection of the class `C`. */
+export interface ClientConnectionOwner<C> {
   /**
    * Returns true if the request will be relayed; `begin` has been called then. Any other result means that nothing
    * has happened. After a promise has settled (resolved or rejected), call `take` again.
    */
-  take(connection: ClientConnection, head: RequestHead): boolean | Promise<void>;
+  take(connection: C, head: RequestHead): boolean | Promise<void>;
   /**
    * Hands over a connection that has a request which is not plain; another parser reads the rest of the connection.
    * The bytes of the request are unread again. `isHttp1` says whether HTTP/1.1 has already come over the connection;
    * false means unknown.
    */
-  handOver(connection: ClientConnection, socket: Socket, isHttp1: boolean): void;
+  handOver(connection: C, socket: Socket, isHttp1: boolean): void;
   /** Refuses bytes that never become a request. The codes are those of `node:http`. */
   refuse(socket: Socket, code: "ERR_HTTP_REQUEST_TIMEOUT" | "HPE_INVALID_EOF_STATE"): void;
-  closed(connection: ClientConnection): void;
+  closed(connection: C): void;
   /** Set when every response that begins must close its connection. */
   readonly isLeaving: boolean;
   /** Set when every response that ends must close its connection. */

@@ -32,7 +32,7 @@ const collectYoung = createYoungCollection();
  * closure.
  */
 export class ClientConnection extends ClientResponse implements ClientSide, SocketReader, BatchMember {
-  readonly #owner: ClientConnectionOwner;
+  readonly #owner: ClientConnectionOwner<ClientConnection>;
   #state: (typeof states)[keyof typeof states] = states.waiting;
   /** Text that was received and waits for the end of this batch. */
   #came: string | undefined;
@@ -56,7 +56,7 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
   #room: Buffer | undefined;
   #isFilled = false;
 
-  constructor(socket: Socket, owner: ClientConnectionOwner) {
+  constructor(socket: Socket, owner: ClientConnectionOwner<ClientConnection>) {
     super(socket);
     this.#owner = owner;
     this.#since = owner.nowMs;
@@ -360,7 +360,7 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     this.socket.destroySoon();
   }
 
-  #refuse(code: Parameters<ClientConnectionOwner["refuse"]>[1]): void {
+  #refuse(code: Parameters<ClientConnectionOwner<ClientConnection>["refuse"]>[1]): void {
     this.flush();
     this.#state = states.ending;
     this.#unread = undefined;

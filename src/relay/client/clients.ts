@@ -13,7 +13,7 @@ export interface Clients {
   destroy(): void;
 }
 
-type ClientsOptions = Pick<ClientConnectionOwner, "take" | "refuse"> & {
+type ClientsOptions = Pick<ClientConnectionOwner<ClientConnection>, "take" | "refuse"> & {
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
 };
 

@@ -46,7 +46,7 @@ it.skipIf(lacks("tmpfs"))(
 
     // Waits until it has tried to recover and failed.
     await expect
-      .poll(() => logged.some((line) => line.includes("could not be opened again")), { timeout: 10_000 })
+      .poll(() => logged.some((line) => line.includes("could not reopen the store")), { timeout: 10_000 })
       .toBe(true);
     const at = "/connections/before-0?provider_config_key=keyed";
     const body = { connection_id: "before-0", provider_config_key: "keyed", metadata: { lost: true } };
