@@ -38,7 +38,7 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
     for (const { address } of addresses) {
       const kind = forbiddenKind(address);
       if (kind !== undefined) {
-        throw new RelayFailure("address_forbidden", `${origin.host} leads to an address that is ${kind}`);
+        throw new RelayFailure("address_forbidden", `${origin.host} resolves to an address that is ${kind}`);
       }
     }
   }
@@ -49,7 +49,7 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
       if (family !== 0) requirePublic(origin, [{ address: origin.host, family }]);
       if (isOpen(origin)) return { ...origin, scheme: "http" };
       if (origin.scheme === "http") {
-        throw new RelayFailure("address_forbidden", `${origin.host} would be spoken to in the open`);
+        throw new RelayFailure("address_forbidden", `${origin.host} would be reached without TLS`);
       }
       return origin;
     },
@@ -72,7 +72,9 @@ const lookupBy =
   (host, options, callback) => {
     resolve(host)
       .catch((cause: NodeJS.ErrnoException) => {
-        throw new RelayFailure("unknown_host", `${host} leads nowhere: ${cause.code ?? "no answer"}`, { cause });
+        throw new RelayFailure("unknown_host", `${host} could not be resolved: ${cause.code ?? "no answer"}`, {
+          cause,
+        });
       })
       .then((addresses) => {
         if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);

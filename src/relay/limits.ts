@@ -25,9 +25,9 @@ export function overdue(
   { answerMs, idleMs }: OriginLimits,
 ): RelayFailure | undefined {
   if (isAwaitingAnswer) {
-    return forMs > answerMs ? new RelayFailure("answer_timeout", "no answer in time") : undefined;
+    return forMs > answerMs ? new RelayFailure("answer_timeout", "no response in time") : undefined;
   }
-  return forMs > idleMs ? new RelayFailure("idle_timeout", "nothing came, or was taken, for long") : undefined;
+  return forMs > idleMs ? new RelayFailure("idle_timeout", "no data was sent or read for too long") : undefined;
 }
 
 /** Monotonic clock, set at the start of each sweep. Requests that begin between two sweeps use this time. */

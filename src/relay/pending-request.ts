@@ -85,9 +85,7 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
     }
     if (trailers.length > 0 && this.request.body === "length") {
       this.abort();
-      this.receiver.onFailure(
-        new RelayFailure("no_http2", "what follows a body of a known length can go over HTTP/2 alone"),
-      );
+      this.receiver.onFailure(new RelayFailure("no_http2", "trailers after a body of known length require HTTP/2"));
     }
     if (this.request.body !== "chunked" || this.connection === undefined) return;
     let last = "0\r\n";

@@ -32,7 +32,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmal
       let status: number | undefined;
       let isSettled = false;
       let stay: (() => void) | undefined;
-      const late = setTimeout(() => giveUp("deadline", "no whole answer in time"), deadlineMs);
+      const late = setTimeout(() => giveUp("deadline", "no complete response in time"), deadlineMs);
       const leave = () => giveUp("left", "nobody waits for it any more");
 
       const settle = (then: () => void) => {
@@ -62,7 +62,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmal
         began: (head) => {
           status = head.status;
         },
-        tooLarge: () => giveUp("too_large", `the answer is larger than ${maxBytes} bytes`),
+        tooLarge: () => giveUp("too_large", `the response is larger than ${maxBytes} bytes`),
         ended(head, body) {
           decoded(head, body, maxBytes).then(
             (answer) => settle(() => resolve(answer)),
@@ -93,7 +93,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
   const { url, method, headers, clientCertificate, mayRepeat = false, mayFollow = false } = request;
   const parsed = URL.parse(url);
   const asked = parsed === null ? undefined : originOf(parsed);
-  if (parsed === null || asked === undefined) throw new UnsendableRequest("there is no such address");
+  if (parsed === null || asked === undefined) throw new UnsendableRequest("the address is not valid");
   const origin = upstream.admit({ ...asked, clientCertificate, isApart: mayFollow });
   const { pathname, search } = parsed;
   const body = Buffer.from(request.body ?? "");
@@ -106,7 +106,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
   if (hasBody) fields.set("content-length", String(body.length));
   let lines = "";
   for (const [name, value] of fields) {
-    if (!isSendable(name, value)) throw new UnsendableRequest("a field of the request cannot be sent");
+    if (!isSendable(name, value)) throw new UnsendableRequest("a header of the request is not valid");
     lines += `${name}: ${value}\r\n`;
   }
   return {
@@ -187,13 +187,13 @@ async function decoded({ status, fields }: ResponseHead, body: Buffer, maxBytes:
   const coding = (header("content-encoding") ?? "identity").toLowerCase();
   if (coding === "identity" || coding === "" || body.length === 0) return { status, header, fields, body };
   const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
-  if (decode === undefined) throw new Error("the answer is encoded in a way that nobody asked for");
+  if (decode === undefined) throw new Error("the response has an encoding that was not requested");
   try {
     return { status, header, fields, body: await decode(body, { maxOutputLength: maxBytes }) };
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
-      throw new AnswerTooLarge(`the answer is larger than ${maxBytes} bytes`, { cause });
+      throw new AnswerTooLarge(`the response is larger than ${maxBytes} bytes`, { cause });
     }
-    throw new Error("the answer is not encoded as it says", { cause });
+    throw new Error("the response does not match its content-encoding", { cause });
   }
 }

@@ -117,7 +117,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       const bytes = sizeOf(changes);
       if (waiting.length >= maxWaiting || (waiting.length > 0 && waitingBytes + bytes > maxWaitingBytes)) {
         metrics.storeOverruns.inc();
-        return Promise.reject(new StoreUnavailable("too many commits wait for the store"));
+        return Promise.reject(new StoreUnavailable("too many commits are queued; try again later"));
       }
       return new Promise((resolve, reject) => {
         waiting.push({ changes, conditions, bytes, askedAt: performance.now(), resolve, reject });

@@ -58,7 +58,7 @@ export async function follow({ store, world, spaces, read, onCommit }: FollowOpt
         await begin();
       } catch (err) {
         isLost = true;
-        world.log.warn("what is in memory could not be read anew yet", { err });
+        world.log.warn("could not rebuild memory from the store; will retry", { err });
         await sleep(retryEveryMs, undefined, { signal: ended.signal }).catch(() => {});
       }
     }

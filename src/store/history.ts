@@ -39,7 +39,7 @@ export const createStoreHistory = ({ revision, log, metrics }: StoreHistoryOptio
     maxBytes: storeHistoryBytes,
     onWatcherError(err) {
       metrics.unhandled.inc();
-      log.error("a watcher of the store failed", { err });
+      log.error("a watcher of the store threw an error", { err });
     },
   });
 

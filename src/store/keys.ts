@@ -3,7 +3,7 @@ export function keyOf(...parts: readonly string[]): string {
   let key = "";
   for (let i = 0; i < parts.length; i += 1) {
     const part = parts[i] ?? "";
-    if (part.includes("\0")) throw new Error("a part of a key holds NUL");
+    if (part.includes("\0")) throw new Error("a part of a key contains NUL");
     key = i === 0 ? part : `${key}\0${part}`;
   }
   return key;

@@ -126,7 +126,7 @@ describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's pl
     const lastly = provider.received().length;
     for (const id of changed) expect(await proxied(cutOff, id)).toBe(200);
     expect(provider.received().slice(lastly)).not.toContain("lost-key");
-    expect(cutOff.logged.join("")).toContain("put back to an older state");
+    expect(cutOff.logged.join("")).toContain("reset to an older state");
 
     // A watch that saw lost changes starts again with a snapshot, at any replica.
     await expect.poll(() => firstMarker(later, seen), noticed).toBe(WatchMarker_Kind.SNAPSHOT_BEGIN);

@@ -113,7 +113,7 @@ export function createConnectionLimit(options: ConnectionLimitOptions): Connecti
   };
 }
 
-const full = new Fault("overloaded", "as many connections as may be are open", { retryAfterSeconds: 1 });
+const full = new Fault("overloaded", "too many open connections", { retryAfterSeconds: 1 });
 const answer = rawAnswer(full);
 
 const prefaceStart = Buffer.from("PRI");

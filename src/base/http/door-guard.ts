@@ -35,7 +35,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
   function checkPage({ origin, fetchSite }: Omit<RequestOrigin, "host">): void {
     if (origin !== undefined && origins().has(origin)) return;
     if (origin !== undefined || fetchSite === "cross-site" || fetchSite === "same-site") {
-      throw new Fault("origin_not_allowed", "requests from a web page are not taken here");
+      throw new Fault("origin_not_allowed", "requests from web pages of other origins are refused");
     }
   }
 

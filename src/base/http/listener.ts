@@ -31,7 +31,7 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
 /** Returns the address as a caller writes it, with the actual port. */
 export function describeListener(server: Server, tls: boolean): string {
   const bound = server.address();
-  if (bound === null) throw new Error("the server does not listen");
+  if (bound === null) throw new Error("the server is not listening");
   if (typeof bound === "string") return `unix:${bound}`;
   const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
   return `${tls ? "https" : "http"}://${host}:${bound.port}`;
@@ -68,7 +68,7 @@ async function removeStaleSocket(path: string): Promise<void> {
     throw error;
   });
   if (found === undefined) return;
-  if (!found.isSocket()) throw new Error(`${path} is there and is not a socket`);
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket`);
   const alive = await new Promise<boolean>((resolve) => {
     const probe = connect(path, () => resolve(true));
     probe.once("error", () => resolve(false));

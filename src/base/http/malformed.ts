@@ -9,7 +9,7 @@ export const isGone = ({ code }: { readonly code?: string | undefined }): boolea
 /** Converts an error of Node's HTTP parser to a fault. */
 export function faultOfParser({ code }: { readonly code?: string | undefined }): Fault {
   if (code === "HPE_HEADER_OVERFLOW") return new Fault("headers_too_large", "the request's head is too large");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Fault("request_timeout", "the request did not come in time");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Fault("request_timeout", "the request was not complete in time");
   return new Fault("malformed_request", "the request is not well-formed HTTP");
 }
 

@@ -62,7 +62,10 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
       // After a handshake timeout, Node leaves the connection open.
       socket.destroy();
       if (isGone(error)) return;
-      refuse(new Fault("malformed_request", "not TLS, or without a certificate that is taken here"), socket);
+      refuse(
+        new Fault("malformed_request", "the TLS handshake failed: no TLS, or no accepted client certificate"),
+        socket,
+      );
     });
     return secure;
   }

@@ -33,7 +33,7 @@ export function createTunnels({ pools, egress, limits }: TunnelsOptions): Tunnel
         open.delete(socket);
       });
       return new Promise((resolve, reject) => {
-        const onAbort = () => socket.destroy(new RelayFailure("closed", "nobody waits for it any more"));
+        const onAbort = () => socket.destroy(new RelayFailure("closed", "the caller has left"));
         const late = setTimeout(() => socket.destroy(noConnection()), limits.connectMs);
         const onError = (error: Error) => reject(failureOf(error, false));
         const settled = () => {

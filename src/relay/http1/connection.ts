@@ -177,7 +177,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     // The connection may already carry another caller's request.
     if (this.#carried !== carried) return;
     this.#carried = undefined;
-    this.destroy(new RelayFailure("closed", "nobody waits for it any more"));
+    this.destroy(new RelayFailure("closed", "the caller has left"));
   }
 
   destroy(failure: RelayFailure): void {
@@ -208,7 +208,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     if (this.#state !== states.head) this.activity += 1;
     if (this.#carried === undefined || this.#ready !== "") {
       // No request was sent yet, so these bytes cannot be a response.
-      this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
+      this.destroy(new RelayFailure("malformed", "the provider sent bytes without a request"));
       return;
     }
     if (this.#state === states.head && this.#head === undefined && buffer === shared && length <= maxHeadBytes) {
@@ -244,15 +244,15 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   #readText(text: string, bytes: Buffer | undefined): void {
     const end = text.indexOf("\r\n\r\n");
     if (end === -1) {
-      if (text.length >= maxHeadBytes) this.#malformed("the head of the answer is too large");
-      else if (isNoHead(text)) this.#malformed("the head of the answer is not well-formed");
+      if (text.length >= maxHeadBytes) this.#malformed("the response's headers are too large");
+      else if (isNoHead(text)) this.#malformed("the response's headers are malformed");
       else this.#head = bytes === undefined ? Buffer.from(text, "latin1") : Buffer.from(bytes);
       return;
     }
     const carried = this.#carried;
     const head = this.#owner.readHead(text, carried?.isHead === true);
     if (head === undefined || head.status === 101 || carried === undefined) {
-      this.#malformed("the head of the answer is not well-formed");
+      this.#malformed("the response's headers are malformed");
       return;
     }
     const { receiver } = carried;
@@ -268,7 +268,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     if (head.status < 200) {
       this.#informational += 1;
       if (this.#informational > maxInformational) {
-        this.#malformed("the provider has more to say beforehand than anybody waits for");
+        this.#malformed("the provider sent too many informational responses");
         return;
       }
       if (head.status !== 100) carried.receiver.onInformational(head);
@@ -323,7 +323,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     const used = chunks?.decode(bytes, (content) => this.#hand(content, buffer));
     // The receiver may have aborted the request in its callback.
     if (chunks === undefined || carried === undefined || this.#carried !== carried) return;
-    if (used === -1) this.#malformed("the chunks of the answer are not well-formed");
+    if (used === -1) this.#malformed("the response's chunks are malformed");
     else if (used !== undefined) this.#finish(chunks.trailers, bytes.length - used);
   }
 

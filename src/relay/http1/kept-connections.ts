@@ -44,7 +44,7 @@ const idleForMs = 30_000;
 const idleMarginMs = 1_000;
 const maxIdlePerOrigin = 256;
 /** No receiver sees this failure, and capturing a stack for each one would cost more than the rest of the close. */
-const notNeeded = new RelayFailure("closed", "it is not needed any more");
+const notNeeded = new RelayFailure("closed", "the connection is no longer needed");
 
 export function createKeptConnections(options: KeptConnectionsOptions): KeptConnections {
   const { pools, egress, limits, readHead, clock, onHttp2 } = options;

@@ -141,7 +141,7 @@ export function openProviderSession({
     onClosed(session);
   });
   limitControlFrames(own, () => {
-    ended(new RelayFailure("malformed", "the provider sends PING and SETTINGS frames for their own sake"));
+    ended(new RelayFailure("malformed", "the provider sent too many PING and SETTINGS frames"));
     own.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
   });
   return session;
@@ -188,7 +188,7 @@ export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining,
     own.ping(() => {});
   } else if (nowMs - session.pingedAt > pongMs) {
     session.isLeaving = true;
-    session.failure ??= new RelayFailure("closed", "the provider does not answer any more");
+    session.failure ??= new RelayFailure("closed", "the provider stopped responding");
     own.destroy();
   }
 }
@@ -196,8 +196,8 @@ export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining,
 /** An error of the whole session, reported by nghttp2; every other error concerns a single stream. */
 function failureOfSession(error: Error | undefined): RelayFailure | undefined {
   if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
-  return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
+  return new RelayFailure("malformed", `the provider violated HTTP/2: ${error?.message}`, { cause: error });
 }
 
 export const noHttp2 = ({ host }: Origin) =>
-  new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);
+  new RelayFailure("no_http2", `${host} does not support HTTP/2, which the request requires`);

@@ -57,7 +57,7 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     try {
       exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
     } catch (cause) {
-      receiver.onFailure(new RelayFailure("malformed", "the head of the request cannot go over HTTP/2", { cause }));
+      receiver.onFailure(new RelayFailure("malformed", "the request's headers cannot be sent over HTTP/2", { cause }));
       return;
     }
     pool.carrying += 1;

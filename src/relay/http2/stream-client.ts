@@ -62,7 +62,7 @@ export class Http2Client implements ClientSide {
       // For example a status above 599, which HTTP/1.1 does not forbid.
       this.#answering.leave();
       this.onFailure(
-        new RelayFailure("malformed", `HTTP/2 cannot pass the head of the answer on (${status})`, { cause }),
+        new RelayFailure("malformed", `the response's headers cannot be sent over HTTP/2 (${status})`, { cause }),
       );
       return;
     }

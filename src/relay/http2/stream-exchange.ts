@@ -140,7 +140,7 @@ export class StreamExchange implements Exchange {
     this.#informational += 1;
     if (this.#isOver || head === undefined || head.status === 100) return;
     if (this.#informational > maxInformational || head.status >= 200) {
-      this.fail(new RelayFailure("malformed", "the provider has more to say beforehand than anybody waits for"));
+      this.fail(new RelayFailure("malformed", "the provider sent too many informational responses"));
     } else {
       this.#receiver.onInformational(head);
     }
@@ -152,7 +152,7 @@ export class StreamExchange implements Exchange {
     const isAll = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
     const head = headOfStream({ rawHeaders: raw, isHead: this.#isHead, isAll });
     if (head === undefined || head.status < 200) {
-      this.fail(new RelayFailure("malformed", "the head of the answer is not well-formed"));
+      this.fail(new RelayFailure("malformed", "the response's headers are malformed"));
       return;
     }
     this.#hasAnswered = true;
@@ -175,7 +175,7 @@ export class StreamExchange implements Exchange {
     // Applies to streams without an error code, too.
     if (typeof this.#framing === "number" && this.#received !== this.#framing) {
       stream.close(NGHTTP2_CANCEL);
-      this.#receiver.onFailure(new RelayFailure("cut_off", "the answer is shorter than it said"));
+      this.#receiver.onFailure(new RelayFailure("cut_off", "the response is shorter than its content-length"));
       return;
     }
     const { isSent } = this;

@@ -38,7 +38,8 @@ export async function watchDiskSpace({ folder, refusals, log, metrics }: DiskSpa
     const wasLacking = refusals.of("diskFull") !== undefined;
     const reason = lackOfRoom(room, wasLacking);
     if (reason !== undefined && !wasLacking) log.error("store stopped before the disk is full", { reason });
-    if (reason === undefined && wasLacking) log.info("the store has room again", { freeBytes: room.freeBytes });
+    if (reason === undefined && wasLacking)
+      log.info("the disk has free space again; the store accepts writes", { freeBytes: room.freeBytes });
     refusals.set("diskFull", reason === undefined ? undefined : new StoreUnavailable(reason));
   }
 

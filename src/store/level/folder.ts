@@ -23,7 +23,9 @@ export async function prepareFolder(folder: string, { create }: { readonly creat
     return realpath(folder);
   }
   if ((mode & others) !== 0) {
-    throw new StoreRefused(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
+    throw new StoreRefused(
+      `${folder} is accessible to other users (mode ${(mode & 0o777).toString(8)}); it must be 700`,
+    );
   }
   return realpath(folder);
 }

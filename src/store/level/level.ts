@@ -82,7 +82,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
     caughtUp: () => undefined,
     async fill(content) {
       requireOpen();
-      if (database.revision > 0 || queue.length > 0) throw new StoreUsed("the store holds something already");
+      if (database.revision > 0 || queue.length > 0) throw new StoreUsed("the store is not empty");
       refusals.set("moved", new StoreUnavailable("the store is being filled"));
       await database.fill(content, disk.require);
       history.lose(database.revision);

@@ -40,7 +40,8 @@ interface OpenOptions {
 export async function openFolder({ folder: asked, create, log }: OpenOptions): Promise<OpenedFolder> {
   const folder = await prepareFolder(asked, { create });
   const closed = await closeFiles(folder);
-  if (closed > 0) log.warn("files of the store were open to others and are the owner's alone now", { closed });
+  if (closed > 0)
+    log.warn("files of the store were accessible to other users; restricted them to the owner", { closed });
   const found = await readMarker(folder);
   requireKnown(found, folder);
   const { hasCurrent, hasRecords } = await levelFiles(folder);
@@ -63,7 +64,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
     if (damaged.length > 0) throw new StoreRefused(`damaged in ${folder}: ${damaged.join(", ")}; ${advice}`);
     const marker = await identify({ db, found, log });
     if (found === undefined && marker.isNew && hasRecords && !(await isEmpty(db))) {
-      throw new StoreRefused(`${folder} holds records and no head; ${advice}`);
+      throw new StoreRefused(`${folder} contains records but no head; ${advice}`);
     }
     tail = openLastRevision(folder);
     await tail.sync();
@@ -112,7 +113,7 @@ async function openKnown({ folder, create, isNew, log }: OpenTarget): Promise<Da
       return openDatabase(folder, { create: true });
     }
     if (await dropTornEdit(folder)) {
-      log.info("what LevelDB noted last of its tables was cut short before anything rested on it; it is taken away");
+      log.info("the last entry of LevelDB's manifest was incomplete and not in use yet; removed it");
       return openKnown({ folder, create, isNew, log });
     }
     throw new StoreRefused(`LevelDB cannot open ${folder}: ${cause?.message}; ${advice}`, { cause: error });
@@ -135,19 +136,21 @@ async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { 
     throw new StoreRefused("the store was written by a newer latchkey");
   }
   if (head !== undefined && isOfFirstFormat(head)) {
-    log.info("the store is brought up to a newer format", { from: 1, to: format });
+    log.info("upgrading the store to a newer format", { from: 1, to: format });
     await migrateFromFirst(db, head);
   }
   const id = await db.get(idKey);
   if (id !== undefined) {
     const storeId = new TextDecoder().decode(decode(idKey, id).value);
     if (found !== undefined && found.storeId !== storeId) {
-      throw new StoreRefused(`the marker is another store's (${found.storeId}, and the records are ${storeId}'s)`);
+      throw new StoreRefused(
+        `the marker is another store's: it names ${found.storeId}, and the records belong to ${storeId}`,
+      );
     }
-    if (found === undefined) log.warn("the store had lost its marker; it is written again", { storeId });
+    if (found === undefined) log.warn("the store had no marker; wrote it again", { storeId });
     return { ...(found ?? newMarker(storeId)), format, isNew: false };
   }
-  if (found !== undefined) throw new StoreRefused(`the store's records are gone, though it was made before; ${advice}`);
+  if (found !== undefined) throw new StoreRefused(`the store's records are missing, but its marker exists; ${advice}`);
   const storeId = randomUUID();
   const identity = { key: idKey, value: new TextEncoder().encode(storeId), revision: 0 };
   const made = head === undefined ? [identity, headOf(0, 0)] : [identity];

@@ -46,7 +46,7 @@ export function createRecovery({ folder, database, refusals, history, log }: Rec
         reopening = reopen(uncertain);
         await reopening;
         refusals.set("writeError", undefined);
-        log.info("the store takes writes again", { revision: database.revision });
+        log.info("the store accepts writes again", { revision: database.revision });
         return;
       } catch (error) {
         if (!signal.aborted) log.warn("could not reopen the store after a write error; will retry", { err: error });

@@ -45,7 +45,7 @@ export async function commitGroup(options: GroupToCommit): Promise<GroupResult> 
     `select * from ${schema}.commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
     [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due, session, seen?.revision, seen?.value, mark],
   );
-  if (answer === undefined) throw new Error("the server said nothing of a commit");
+  if (answer === undefined) throw new Error("the server returned no result for a commit");
   return judged(group, answer);
 }
 

@@ -85,10 +85,13 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     }
     seen = { revision: head, value: mark };
     if (isLost) {
-      const message = "the server was put back to an older state and may lack the last commits; all is read again";
+      const message = "the server was reset to an older state and may lack the last commits; reading everything again";
       log.error(message, { seen: known, found: head });
     } else if (isOtherTimeline) {
-      log.error("the server was replaced by another, which may lack the last commits", { seen: known, found: head });
+      log.error("the server was replaced by another one, which may lack the last commits; reading everything again", {
+        seen: known,
+        found: head,
+      });
     } else if (pruned <= known) {
       return true;
     }
@@ -133,7 +136,8 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
       }
       while (history.revision < base) {
         const isThere = await readSome(base + 1);
-        if (isThere && history.revision < base) throw new StoreUnavailable("the server lost what it had just written");
+        if (isThere && history.revision < base)
+          throw new StoreUnavailable("the server lost a commit that it had just written");
       }
       // After a break, the history starts after these commits, and watchers read everything again.
       for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
@@ -172,7 +176,7 @@ const feedSql = (schema: string, timelineSql: string): string => `
 
 function requireSameStore([, , storeId, , isStandby]: FeedHead, found: FoundStore): void {
   if (isStandby) throw new StoreUnavailable("the server has become a standby");
-  if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
+  if (storeId !== found.storeId) throw new StoreUnavailable("the schema now holds another store");
 }
 
 /** Groups the changed entries by revision. */

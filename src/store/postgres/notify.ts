@@ -45,7 +45,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
         String(latest),
       ]);
     } catch (err) {
-      log.debug("other replicas could not be told of a commit at once", { err });
+      log.debug("could not notify other replicas of a commit; they read it within half a second", { err });
     }
   }
 
@@ -59,7 +59,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
       );
       if (row?.[0] !== connection.processId) {
         // Behind a pooler, LISTEN would apply to a connection that is handed to other clients.
-        log.info("PostgreSQL is reached through a pooler: commits of other replicas are heard of twice a second");
+        log.info("PostgreSQL is behind a pooler; reading commits of other replicas twice a second");
         return false;
       }
       connection.onNotification((payload) => onRing(Number(payload)));
@@ -69,7 +69,8 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
       if (row[1] !== null) session = `${connection.processId}/${row[1]}`;
       await connection.ended;
     } catch (err) {
-      if (!closing.signal.aborted) log.debug("commits of other replicas are heard of twice a second for now", { err });
+      if (!closing.signal.aborted)
+        log.debug("could not listen for commits of other replicas; reading them twice a second", { err });
     } finally {
       session = undefined;
       await connection?.close();

@@ -38,7 +38,7 @@ export function createOutage({ place, queue, log, metrics, isClosed, onBegin }: 
       if (isClosed() || (current !== undefined && cause === current.error)) return;
       const error = new StoreUnavailable(`PostgreSQL at ${place}: ${reasonOf(cause)}`, { cause });
       if (current === undefined) {
-        log.error("the store takes no writes", { err: error });
+        log.error("the store does not accept writes", { err: error });
         metrics.storeWritable.set(0);
         onBegin();
       }
@@ -49,7 +49,7 @@ export function createOutage({ place, queue, log, metrics, isClosed, onBegin }: 
       current = undefined;
       queue.resume();
       metrics.storeWritable.set(1);
-      log.info("the store takes writes again", { revision });
+      log.info("the store accepts writes again", { revision });
     },
   };
 }

@@ -55,10 +55,10 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
       current_setting('default_transaction_isolation'), current_setting('transaction_read_only'),
       current_setting('fsync')`,
   );
-  if (facts === undefined) throw new StoreRefused("the server does not say what it is");
+  if (facts === undefined) throw new StoreRefused("the server did not report its version and settings");
   const [number, version, isStandby, isolation, isReadOnly, fsync] = facts;
-  if (number < oldestServer) throw new StoreRefused(`PostgreSQL ${version} is too old; 14 is the oldest that will do`);
-  if (isStandby) throw new StoreRefused("the server is a standby; name one that leads to the primary");
+  if (number < oldestServer) throw new StoreRefused(`PostgreSQL ${version} is too old; use 14 or later`);
+  if (isStandby) throw new StoreRefused("the server is a standby; name a host that leads to the primary");
   if (isReadOnly !== "off") {
     throw new StoreRefused("the role or the database is read-only; set default_transaction_read_only to off for it");
   }
@@ -69,7 +69,7 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
     );
   }
   if (fsync !== "on") {
-    log.warn("the PostgreSQL server has fsync off: a crash of its machine can lose or damage all of it");
+    log.warn("the PostgreSQL server has fsync off; a crash of its machine can lose or damage the store");
   }
 }
 
@@ -112,14 +112,14 @@ async function migrate(options: PrepareOptions): Promise<void> {
     if (!isMarked) await query(`${marksSql(schema)}\n${markingCommits(schema)}`);
     await query(`update ${schema}.head set format = ${format}`);
     await query("commit");
-    if (found < format) log.info("the store's schema was brought up to date", { schema, from: found, to: format });
-    else if (!isMarked) log.info("marks of commits were added to the store's schema", { schema });
+    if (found < format) log.info("upgraded the store's schema", { schema, from: found, to: format });
+    else if (!isMarked) log.info("added marks of commits to the store's schema", { schema });
   } catch (error) {
     // The connection may be gone, and the transaction with it.
     await query("rollback").catch(() => {});
     if (!isForbidden(error)) throw error;
     throw new StoreRefused(
-      `the role may not make what the store needs; let somebody who may run: create schema ${schema} authorization "${user}"`,
+      `the role may not create the schema of the store; have an administrator run: create schema ${schema} authorization "${user}"`,
       { cause: error },
     );
   }

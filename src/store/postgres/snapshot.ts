@@ -43,7 +43,7 @@ export async function fillStore(
     const [used] = await query<[boolean]>(
       `select revision > 0 or exists (select from ${schema}.entry) from ${schema}.head for update`,
     );
-    if (used?.[0] !== false) throw new StoreUsed("the store holds something already");
+    if (used?.[0] !== false) throw new StoreUsed("the store is not empty");
     for await (const entries of pages) {
       await query(
         `insert into ${schema}.entry (key, value, revision) select * from unnest($1::bytea[], $2::bytea[], $3::bigint[])`,

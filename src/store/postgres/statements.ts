@@ -71,7 +71,7 @@ export function createStatements({ clock, liveness, answerWithinMs }: Statements
       const before = liveness.answers;
       callOff = clock.after(answerWithinMs, () => {
         if (liveness.answers !== before) waitOn();
-        else giveUp(new Error("timeout: nothing was answered"));
+        else giveUp(new Error("timeout: no response to any statement"));
       });
     };
     waitOn();

@@ -33,7 +33,7 @@ const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/;
  * a password.
  */
 export function parsePostgresUrl(text: string): PostgresAddress {
-  if (!URL.canParse(text)) throw new StoreRefused("the PostgreSQL address is no connection URI");
+  if (!URL.canParse(text)) throw new StoreRefused("the PostgreSQL address is not a connection URI");
   const url = new URL(text);
   const parameters = parametersOf(url);
   const host = parameters.get("host") ?? decoded(url.hostname).replace(/^\[(.*)\]$/, "$1");
@@ -45,7 +45,9 @@ export function parsePostgresUrl(text: string): PostgresAddress {
   if (user === "") throw new StoreRefused("the PostgreSQL address names no user");
   const schema = parameters.get("schema") ?? "latchkey";
   if (!schemaPattern.test(schema)) {
-    throw new StoreRefused(`schema=${schema}: lower-case letters, digits and underscores, and no digit first`);
+    throw new StoreRefused(
+      `schema=${schema} must consist of lower-case letters, digits and underscores, without a digit first`,
+    );
   }
   return {
     host,
@@ -82,14 +84,14 @@ function decoded(text: string): string {
     return decodeURIComponent(text);
   } catch {
     // No cause: it would quote what may be a password.
-    throw new StoreRefused("the PostgreSQL address has a percent sign that begins no character; write it as %25");
+    throw new StoreRefused("the PostgreSQL address has an invalid percent sign; write it as %25");
   }
 }
 
 function portOf(text: string): number {
   if (text === "") return 5432;
   const port = Number(text);
-  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new StoreRefused(`${text} is no port`);
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new StoreRefused(`${text} is not a port`);
   return port;
 }
 
@@ -102,7 +104,7 @@ function tlsOf(host: string, parameters: ReadonlyMap<string, string>): Connectio
   const isPlainByDefault = isLocal(host) && rootcert === undefined && cert === undefined;
   const mode = modeOf(parameters.get("sslmode") ?? (isPlainByDefault ? "disable" : "verify-full"));
   if (mode === "disable") return undefined;
-  if ((cert === undefined) !== (key === undefined)) throw new StoreRefused("sslcert and sslkey need each other");
+  if ((cert === undefined) !== (key === undefined)) throw new StoreRefused("sslcert and sslkey must be set together");
   const isVerified = mode !== "require" || rootcert !== undefined;
   return {
     rejectUnauthorized: isVerified,
@@ -114,7 +116,7 @@ function tlsOf(host: string, parameters: ReadonlyMap<string, string>): Connectio
 
 function modeOf(text: string): Mode {
   const mode = modes.find((one) => one === text);
-  if (mode === undefined) throw new StoreRefused(`sslmode=${text}: one of ${modes.join(", ")}`);
+  if (mode === undefined) throw new StoreRefused(`sslmode=${text} must be one of ${modes.join(", ")}`);
   return mode;
 }
 

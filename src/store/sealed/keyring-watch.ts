@@ -26,8 +26,8 @@ export async function followKeyring({ backend, keyring, world }: KeyringWatchOpt
     const reason = keyring.missing?.message;
     if (reason === told) return;
     told = reason;
-    if (reason === undefined) world.log.info("every seal key that the store needs is configured again");
-    else world.log.error("a seal key is missing: this replica is not ready", { reason });
+    if (reason === undefined) world.log.info("all seal keys that the store needs are configured again; ready");
+    else world.log.error("a seal key is missing; this replica is not ready", { reason });
   }
 
   /** Repeats until the latest commit was read. */
@@ -42,7 +42,7 @@ export async function followKeyring({ backend, keyring, world }: KeyringWatchOpt
         tell();
       } catch (err) {
         isBehind = true;
-        world.log.warn("the data keys could not be read again yet", { err });
+        world.log.warn("could not read the data keys; will retry", { err });
         await sleep(retryEveryMs, undefined, { signal: ended.signal }).catch(() => {});
       }
     }

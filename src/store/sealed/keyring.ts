@@ -66,7 +66,7 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     held: held.all,
     secretOf(epoch) {
       const key = held.of(epoch);
-      if (key === undefined) throw new SealKeyMissing("a value is sealed with a data key that is not known");
+      if (key === undefined) throw new SealKeyMissing("a value is encrypted with an unknown data key");
       if (key.secret === undefined) throw key.problem ?? wrapping.missing(key.stored);
       return key.secret;
     },

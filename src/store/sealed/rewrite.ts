@@ -62,7 +62,7 @@ export async function authenticateAll({
   frames,
   log,
 }: RewriteParts & { readonly log: Log }): Promise<void> {
-  log.info("the store's values are being authenticated");
+  log.info("adding authentication codes to the store's values");
   const rewrite = (entry: Entry) => {
     if (isSealed(frames, entry)) return undefined;
     return frames.close({ key: entry.key, value: entry.value });

@@ -40,7 +40,7 @@ describe.skipIf(lacks("postgres"))("a replica that lacks a seal key which anothe
     const written = await behind.rest("POST", "/connections", { body: keyedConnection("later") });
     expect([written.status, written.body.error.message]).toEqual([503, lacksNew]);
     expect((await behind.client(StoreService).getStoreStatus({})).reason).toBe(lacksNew);
-    expect(behind.logged.join("")).not.toContain("takes no writes");
+    expect(behind.logged.join("")).not.toContain("does not accept writes");
 
     await behind.stop();
     const again = await startTestSidecar({ env: { ...env, LATCHKEY_SEAL_KEYS: `${sealKey},${newKey}` } });

@@ -77,9 +77,9 @@ describe("the address of a PostgreSQL store", () => {
     ["postgres://ada@db.example.test/broker?sslmode=prefer", /sslmode=prefer/],
     ["postgres://ada@db.example.test/broker?sslmodus=require", /unknown parameter/],
     ["postgres://ada@db.example.test/broker?schema=Robert'; drop", /schema=/],
-    ["postgres://ada@db.example.test/broker?port=0", /no port/],
+    ["postgres://ada@db.example.test/broker?port=0", /not a port/],
     ["postgres://ada@db.example.test/broker?sslrootcert=/nowhere/ca.crt", /sslrootcert=\/nowhere\/ca.crt/],
-    ["postgres://ada@db.example.test/broker?sslcert=/etc/hostname", /need each other/],
+    ["postgres://ada@db.example.test/broker?sslcert=/etc/hostname", /must be set together/],
     ["postgres://ada:100%@db.example.test/broker", /percent/],
     ["postgres://", /no host/],
   ])("refuses %s", (url, why) => {
