@@ -2,7 +2,11 @@ import { Nango } from "@nangohq/node";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { signatureFields, signingSecretOf, type ToSign } from "../../src/core/notifications/webhook-signature.ts";
+import {
+  type SignableWebhook,
+  signatureFields,
+  signingSecretOf,
+} from "../../src/core/notifications/webhook-signature.ts";
 
 const now = Date.parse("2026-01-01T00:00:00.500Z");
 const newest = signingSecretOf(Buffer.from("the newest secret, thirty-two b."));
@@ -11,7 +15,7 @@ const foreign = signingSecretOf(Buffer.alloc(64, 9));
 /** Its length in bytes differs from that in characters. */
 const body = Buffer.from(JSON.stringify({ from: "calendar", type: "forward", payload: { who: "Ada Lövelace ☃" } }));
 
-const sign = (more: Partial<ToSign> = {}) =>
+const sign = (more: Partial<SignableWebhook> = {}) =>
   signatureFields({ id: "msg_1", timestampMs: now, body, secrets: [newest], ...more });
 
 type Fields = Record<string, string>;

@@ -4,7 +4,13 @@ import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createChannelRequests, stopNotSent } from "./channel-requests.ts";
-import type { ChannelStop, ChannelWatch, StopVerdict, WatchOptions, WatchOutcome } from "./protocols/protocol.ts";
+import type {
+  ChannelStop,
+  ChannelWatch,
+  ChannelWatchOptions,
+  StopVerdict,
+  WatchOutcome,
+} from "./protocols/protocol.ts";
 import { channelKindOf, createChannelProtocols } from "./protocols/protocols.ts";
 import { ageSlot } from "./rules/aging.ts";
 import { newChannelId } from "./rules/channel-id.ts";
@@ -22,7 +28,7 @@ export interface ChannelCalls {
   /** Applies what time has changed (expired, for example), then sends the requests that are due. */
   tend(place: WatchedResource, signal?: AbortSignal): Promise<TendResult>;
   /** Creates the wanted channel, or renews the current one. */
-  watch(place: WatchedResource, target: string, options?: WatchOptions): Promise<WatchOutcome>;
+  watch(place: WatchedResource, target: string, options?: ChannelWatchOptions): Promise<WatchOutcome>;
   /** Stops the channels that the caller has claimed to stop in this change. */
   stopClaimed(place: WatchedResource, changes: ChannelChanges | undefined, claim: StopClaim): Promise<void>;
 }
@@ -68,7 +74,11 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
     return { kind, code, fault };
   }
 
-  async function watch(place: WatchedResource, target: string, options: WatchOptions = {}): Promise<WatchOutcome> {
+  async function watch(
+    place: WatchedResource,
+    target: string,
+    options: ChannelWatchOptions = {},
+  ): Promise<WatchOutcome> {
     let request: ChannelWatch;
     try {
       const found = await requests.usable(place, target);

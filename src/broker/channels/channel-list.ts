@@ -30,13 +30,13 @@ export interface ChannelFilter {
   readonly states: readonly State[];
 }
 
-interface ChannelListOptions {
+interface ChannelListServices {
   readonly store: Store;
   readonly collections: ChannelCollections;
   readonly destinations: Pick<Destinations, "isCurrent">;
 }
 
-export function createChannelList({ store, collections, destinations }: ChannelListOptions): ChannelList {
+export function createChannelList({ store, collections, destinations }: ChannelListServices): ChannelList {
   const { channels } = collections;
 
   /** False for a channel of a deleted environment that had the same name. */

@@ -18,12 +18,12 @@ import type { ChannelSlots } from "./slots.ts";
  * scripts have made are known from the metadata of their connection. Where channels are automatic, a connection without
  * a channel is given one, unless a caller has stopped its channel.
  */
-export interface ChannelScan {
+export interface ConnectionScan {
   /** Scans the next connections. */
   scanNext(): Promise<void>;
 }
 
-interface ChannelScanOptions {
+interface ConnectionScanOptions {
   readonly collections: Pick<
     SetupCollections & ConnectionCollections & ChannelCollections,
     "channels" | "connections" | "integrations"
@@ -40,7 +40,7 @@ interface WatchableConnection {
 
 const pageSize = 1_000;
 
-export function createChannelScan({ collections, slots, providers, world }: ChannelScanOptions): ChannelScan {
+export function createConnectionScan({ collections, slots, providers, world }: ConnectionScanOptions): ConnectionScan {
   const { channels, connections, integrations } = collections;
   let position: string | undefined;
 

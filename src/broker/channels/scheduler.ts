@@ -9,7 +9,7 @@ import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
-import { createChannelScan } from "./connection-scan.ts";
+import { createConnectionScan } from "./connection-scan.ts";
 import { createDueChannels } from "./due-channels.ts";
 import type { ChannelScans } from "./health.ts";
 import type { ChannelSlots } from "./slots.ts";
@@ -53,7 +53,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
   const { store, collections, slots, calls, scans, providers, publicUrl, world } = options;
   const { log } = world;
   const lease = createHeldLease({ store, name: "channels", lengthMs: leaseMs });
-  const connectionScan = createChannelScan({ collections, slots, providers, world });
+  const connectionScan = createConnectionScan({ collections, slots, providers, world });
   const stopping = new AbortController();
   const { signal } = stopping;
   let connectionsScannedAt = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { createWriteBehind } from "../../base/write-behind.ts";
-import { createAttemptRunner } from "./attempts/attempt-runner.ts";
+import { createDeliveryRunner } from "./attempts/attempt-runner.ts";
 import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
 import { createDeliveryLease } from "./delivery-lease.ts";
 import { createDestinationQueues } from "./queues/delivery-queues.ts";
@@ -73,7 +73,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     timeoutMs: () => limits.timeoutMs,
     onDelivered: (environment, url) => void delivered.set(`${environment}\0${url}`, world.now()),
   });
-  const runner = createAttemptRunner({
+  const runner = createDeliveryRunner({
     queues,
     mayBegin: lease.allowsDelivery,
     attempt: delivery.attempt,

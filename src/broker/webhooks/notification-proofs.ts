@@ -9,10 +9,10 @@ import type { WebhookReceiver } from "./webhook-receivers.ts";
 
 /** Checks that notifications come from their claimed sender, from data in memory. */
 export interface NotificationProofs {
-  check(receiver: WebhookReceiver, proven: ToProve): Proof | Promise<Proof>;
+  check(receiver: WebhookReceiver, proven: ProofSubject): Proof | Promise<Proof>;
 }
 
-interface ToProve {
+interface ProofSubject {
   readonly reading: NotificationReading;
   readonly method: string;
   /** The webhook URL as the provider was given it. */

@@ -4,7 +4,7 @@ import { isObject } from "../dialect/json-fields.ts";
 import { readJson } from "./reading.ts";
 
 /** A parsed but unverified JWT in the compact form of RFC 7515, section 7.1. */
-export interface ReadJwt {
+export interface ParsedJwt {
   readonly algorithm: "RS256" | "ES256";
   /** ID of the signing key; undefined: any key of the signer. */
   readonly keyId: string | undefined;
@@ -21,7 +21,7 @@ export type SignerKey = JsonWebKey & { readonly kid?: string; readonly use?: str
  * Returns undefined if the token is not a JWT, or its algorithm is not supported, such as `none` or one with a shared
  * key.
  */
-export function readJwt(token: string): ReadJwt | undefined {
+export function readJwt(token: string): ParsedJwt | undefined {
   const [, head = "", payload = "", signature = ""] = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(token) ?? [];
   const header = objectIn(head);
   const claims = objectIn(payload);
@@ -44,7 +44,7 @@ function objectIn(part: string): JsonObject | undefined {
 }
 
 /** Keys that can have signed the token. */
-export const keysFor = ({ keyId, algorithm }: ReadJwt, keys: readonly SignerKey[]): readonly SignerKey[] =>
+export const keysFor = ({ keyId, algorithm }: ParsedJwt, keys: readonly SignerKey[]): readonly SignerKey[] =>
   keys.filter(
     ({ kty, kid, use }) =>
       kty === (algorithm === "RS256" ? "RSA" : "EC") &&
@@ -52,7 +52,7 @@ export const keysFor = ({ keyId, algorithm }: ReadJwt, keys: readonly SignerKey[
       (keyId === undefined || kid === keyId),
   );
 
-export function isSignedBy({ algorithm, content, signature }: ReadJwt, key: SignerKey): boolean {
+export function isSignedBy({ algorithm, content, signature }: ParsedJwt, key: SignerKey): boolean {
   const made = keyOf(key);
   if (made === undefined) return false;
   // RFC 7518, 3.4: an ES256 signature is two concatenated numbers, and its curve is P-256.
@@ -80,7 +80,7 @@ interface ClaimRules {
 const toleranceS = 60;
 
 /** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
-export function wrongClaim({ claims }: ReadJwt, { issuer, audience, nowMs }: ClaimRules) {
+export function wrongClaim({ claims }: ParsedJwt, { issuer, audience, nowMs }: ClaimRules) {
   const { iss, aud, exp, nbf } = claims;
   const nowS = nowMs / 1000;
   if (typeof exp !== "number" || exp + toleranceS < nowS) return "too_old" as const;

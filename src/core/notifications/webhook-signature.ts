@@ -1,7 +1,7 @@
 import { createHmacKey, type Hmac } from "../../base/hmac.ts";
 
 /** An attempt to deliver a webhook. */
-export interface ToSign {
+export interface SignableWebhook {
   /** The same for every attempt; the application uses it to detect duplicates. */
   readonly id: string;
   /** Time of this attempt, so that an application can refuse old recordings. */
@@ -21,7 +21,7 @@ const maxKeyBytes = 64;
  * Header fields by which an application verifies a webhook: those of Standard Webhooks 1.0.0, signed with every secret,
  * and the one that the SDK's `verifyIncomingWebhookRequest` checks, which has room only for the newest secret.
  */
-export function signatureFields({ id, timestampMs, body, secrets }: ToSign): Record<string, string> {
+export function signatureFields({ id, timestampMs, body, secrets }: SignableWebhook): Record<string, string> {
   const [newest] = secrets;
   if (newest === undefined) throw new Error("a webhook is signed with at least one secret");
   const timestamp = String(Math.floor(timestampMs / 1_000));

@@ -34,10 +34,10 @@ export interface ChannelWatch {
   readonly watched: WatchRule;
   /** The webhook URL. */
   readonly address: string;
-  readonly options: WatchOptions;
+  readonly options: ChannelWatchOptions;
 }
 
-export interface WatchOptions extends Pick<MoveOptions, "alongside"> {
+export interface ChannelWatchOptions extends Pick<MoveOptions, "alongside"> {
   /** The caller has chosen the id, so no other may be used. */
   readonly isIdGiven?: boolean;
 }

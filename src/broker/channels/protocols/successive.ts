@@ -6,7 +6,7 @@ import { mayLiveUntilMs } from "../rules/rules.ts";
 import { currentOf, idOf } from "../rules/slot.ts";
 import { recordConnectionGone } from "../rules/stopping.ts";
 import { storeOutcome } from "../store-outcome.ts";
-import type { ChannelProtocol, ChannelWatch, ProtocolServices, WatchOptions, WatchOutcome } from "./protocol.ts";
+import type { ChannelProtocol, ChannelWatch, ChannelWatchOptions, ProtocolServices, WatchOutcome } from "./protocol.ts";
 import type { WatchVerdict } from "./successive-answers.ts";
 import { createSuccessiveRequests, type WatchNotSent } from "./successive-requests.ts";
 
@@ -34,7 +34,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
   async function storeIntent(
     { place, watched }: ChannelWatch,
     { target, id, token }: WatchIntent,
-    alongside: WatchOptions["alongside"],
+    alongside: ChannelWatchOptions["alongside"],
   ): Promise<StoredChannel | undefined> {
     const tokenHash = hash("sha256", token);
     const intent = await slots.move(

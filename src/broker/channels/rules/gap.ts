@@ -6,7 +6,7 @@ import { type ChannelRhythm, ChannelRhythmSchema } from "../../../gen/latchkey/s
  * stored, the last notification, and the messages that arrived. Numbers arrive in any order, repeatedly, and late. A
  * missing number is a loss only once it has been missing for a while.
  */
-export interface ChannelScan {
+export interface LossEvidence {
   readonly nowMs: number;
   /** Since when notifications could be received here, as far as is known. */
   readonly listeningSinceMs: number;
@@ -68,7 +68,7 @@ export function toVerify(before: ChannelRhythm | undefined, last: LastMessage | 
   return Array.from({ length: count }, (_, i) => from + BigInt(i));
 }
 
-export function judgeLosses(before: ChannelRhythm | undefined, look: ChannelScan): GapJudgement {
+export function judgeLosses(before: ChannelRhythm | undefined, look: LossEvidence): GapJudgement {
   const known = before ?? create(ChannelRhythmSchema, { sinceMs: look.nowMs });
   const numbers = judgedNumbers(known, look);
   const rhythm = judgedRhythm(numbers.after, look);
@@ -79,7 +79,7 @@ export function judgeLosses(before: ChannelRhythm | undefined, look: ChannelScan
 export const inheritRhythm = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
   create(ChannelRhythmSchema, { sinceMs: nowMs, pauseMs, pauses, toldSilent });
 
-function judgedNumbers(before: ChannelRhythm, look: ChannelScan): GapJudgement {
+function judgedNumbers(before: ChannelRhythm, look: LossEvidence): GapJudgement {
   const number = numberOf(look.last);
   if (number === 0n) return { after: before, losses: [] };
   const restarted = judgedOrder(before, number, look.nowMs);
@@ -102,7 +102,7 @@ function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): GapJ
   return { after: { ...before, ...anew }, losses: [{ kind: "gap", code: "numbers_restarted" }] };
 }
 
-function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: ChannelScan): GapJudgement {
+function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: LossEvidence): GapJudgement {
   const { highest } = before;
   const settledOn = (settled: bigint): ChannelRhythm => ({ ...before, settled, missingBelow: 0n, missingSinceMs: 0 });
   const first = before.settled === 0n ? 1n : before.settled;
@@ -122,7 +122,7 @@ function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: ChannelScan): Ga
   return { after: settledOn(missingBelow), losses: [{ kind: "gap", code: "numbers_missing" }] };
 }
 
-function judgedRhythm(before: ChannelRhythm, look: ChannelScan): GapJudgement {
+function judgedRhythm(before: ChannelRhythm, look: LossEvidence): GapJudgement {
   const { nowMs, listeningSinceMs, last, isAnnounced } = look;
   if (last === undefined) {
     const sinceMs = Math.max(before.sinceMs, listeningSinceMs);

@@ -4,7 +4,7 @@ import { type StoredChannel, StoredChannelSchema } from "../../../gen/latchkey/s
 import { ChannelSchema, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
 import { channelOf, resourceOf, type WatchedResource } from "./slot.ts";
 
-export interface WatchRequest extends WatchedResource {
+export interface RequestedChannel extends WatchedResource {
   readonly id: string;
   readonly nowMs: number;
   readonly askedLifeMs: number;
@@ -17,7 +17,7 @@ export interface WatchRequest extends WatchedResource {
 }
 
 /** A channel that is wanted, and not yet requested from the provider. */
-export function requestedChannel(request: WatchRequest): StoredChannel {
+export function requestedChannel(request: RequestedChannel): StoredChannel {
   const { id, ref, kind, resource, nowMs, previousId = "" } = request;
   const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = request;
   const now = timestampFromMs(nowMs);
@@ -45,7 +45,7 @@ export function requestedChannel(request: WatchRequest): StoredChannel {
 /** A channel that is to replace another. */
 export const successor = (
   old: StoredChannel,
-  more: Pick<WatchRequest, "id" | "nowMs"> & Partial<WatchRequest>,
+  more: Pick<RequestedChannel, "id" | "nowMs"> & Partial<RequestedChannel>,
 ): StoredChannel =>
   requestedChannel({
     ...resourceOf(old),

@@ -4,14 +4,14 @@ import type { QueuedForward } from "../outbox/queued-forward.ts";
 import type { DestinationQueues } from "../queues/delivery-queues.ts";
 
 /** Runs the attempts that the destination queues allow. */
-export interface AttemptRunner {
+export interface DeliveryRunner {
   /** Starts the next attempt; false if none is due or there is no free slot. */
   beginNext(): boolean;
   /** Waits a moment for the running attempts, then aborts them. The caller starts no more. */
   close(): Promise<void>;
 }
 
-interface AttemptRunnerOptions {
+interface DeliveryRunnerOptions {
   readonly queues: Pick<DestinationQueues, "next" | "ended">;
   readonly mayBegin: () => boolean;
   /** Makes one attempt; returns whether the destination accepted the forward. */
@@ -25,7 +25,7 @@ const closeWithinMs = 5_000;
 /** Pause after an error of Latchkey's own, because the cause is probably still there. */
 const pauseMs = 2_000;
 
-export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunner {
+export function createDeliveryRunner(options: DeliveryRunnerOptions): DeliveryRunner {
   const { queues, mayBegin, attempt, onEnded, now, log } = options;
   const stopping = new AbortController();
   const { signal } = stopping;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import {
-  type ChannelScan,
   firstWithinMs,
   graceMs,
   inheritRhythm,
   judgeLosses,
   type Loss,
+  type LossEvidence,
   silenceMs,
   toVerify,
 } from "../../../../../src/broker/channels/rules/gap.ts";
@@ -22,7 +22,7 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
   const came = new Set<bigint>();
   const told: Loss["code"][] = [];
   let nowMs = t0;
-  let last: ChannelScan["last"];
+  let last: LossEvidence["last"];
   let rhythm: ChannelRhythm | undefined;
   return {
     told,
