@@ -24,17 +24,22 @@ import { answerMs, maxWaitMs, minRestMs, type TransitionTime } from "./times.ts"
 /** Applies changes that only time causes. `newId` is called when another channel is requested. */
 export function ageSlot(slot: Slot, now: TransitionTime, newId: () => string): ChannelChanges {
   for (const one of slot) {
-    const moved = aged(slot, one, now, newId);
-    if (moved === undefined) continue;
+    const changes = ageChannel(slot, one, now, newId);
+    if (changes === undefined) continue;
     // Handles one channel at a time: the result for one affects the next.
-    return mergeChanges(moved, ageSlot(applyChanges(slot, moved), now, newId));
+    return mergeChanges(changes, ageSlot(applyChanges(slot, changes), now, newId));
   }
   return noChanges;
 }
 
-function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => string): ChannelChanges | undefined {
+function ageChannel(
+  slot: Slot,
+  one: StoredChannel,
+  now: TransitionTime,
+  newId: () => string,
+): ChannelChanges | undefined {
   const { nowMs } = now;
-  if (isOver(one)) return one.dueMs <= nowMs ? forgotten(slot, one, nowMs) : undefined;
+  if (isOver(one)) return one.dueMs <= nowMs ? removeFinished(slot, one, nowMs) : undefined;
   if (isUnsent(one)) {
     // Two requests may have been made at once.
     const isSecond = slot.some(
@@ -50,7 +55,7 @@ function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => 
     const inSlot = slot.map((other) => (other === one ? kept : other));
     return recordNotMade(inSlot, idOf(one), { kind: "unheard", code: "interrupted", newId: newId() }, now);
   }
-  if (expiresAtMs(one) <= nowMs) return expired(slot, one, nowMs, newId);
+  if (expiresAtMs(one) <= nowMs) return expire(slot, one, nowMs, newId);
   const isAlone = isRenewing(one) && !slot.some(isPending);
   return isAlone ? { ...noChanges, put: [transition(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
 }
@@ -58,13 +63,13 @@ function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => 
 /**
  * Removes a finished channel, unless its stop or failure still forbids a replacement: at most one a connection is kept.
  */
-function forgotten(slot: Slot, one: StoredChannel, nowMs: number): ChannelChanges {
+function removeFinished(slot: Slot, one: StoredChannel, nowMs: number): ChannelChanges {
   const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || forbidsReplacement(other)));
   const isKept = one.isDefault && forbidsReplacement(one) && !isSuperseded;
   return isKept ? { ...noChanges, put: [{ ...one, dueMs: nowMs + keptMs }] } : { ...noChanges, removed: [one] };
 }
 
-function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): ChannelChanges {
+function expire(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): ChannelChanges {
   const { stateReason, createdAt } = channelOf(one);
   const past = transition(one, "expired", { nowMs, shown: { stateReason: stateReason || "expired" } });
   if (isStopping(one)) return { ...noChanges, put: [past] };

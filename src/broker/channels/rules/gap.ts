@@ -68,10 +68,10 @@ export function toVerify(before: ChannelRhythm | undefined, last: LastMessage | 
   return Array.from({ length: count }, (_, i) => from + BigInt(i));
 }
 
-export function judgeLosses(before: ChannelRhythm | undefined, look: LossEvidence): GapJudgement {
-  const known = before ?? create(ChannelRhythmSchema, { sinceMs: look.nowMs });
-  const numbers = judgedNumbers(known, look);
-  const rhythm = judgedRhythm(numbers.after, look);
+export function judgeLosses(before: ChannelRhythm | undefined, evidence: LossEvidence): GapJudgement {
+  const known = before ?? create(ChannelRhythmSchema, { sinceMs: evidence.nowMs });
+  const numbers = judgeNumbers(known, evidence);
+  const rhythm = judgeRhythm(numbers.after, evidence);
   return { after: rhythm.after, losses: [...numbers.losses, ...rhythm.losses] };
 }
 
@@ -79,30 +79,37 @@ export function judgeLosses(before: ChannelRhythm | undefined, look: LossEvidenc
 export const inheritRhythm = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
   create(ChannelRhythmSchema, { sinceMs: nowMs, pauseMs, pauses, toldSilent });
 
-function judgedNumbers(before: ChannelRhythm, look: LossEvidence): GapJudgement {
-  const number = numberOf(look.last);
+function judgeNumbers(before: ChannelRhythm, evidence: LossEvidence): GapJudgement {
+  const number = numberOf(evidence.last);
   if (number === 0n) return { after: before, losses: [] };
-  const restarted = judgedOrder(before, number, look.nowMs);
-  if (!look.isSequential || restarted.losses.length > 0) return restarted;
-  return judgedJumps(restarted.after, look);
+  const restarted = judgeOrder(before, number, evidence.nowMs);
+  if (!evidence.isSequential || restarted.losses.length > 0) return restarted;
+  return judgeJumps(restarted.after, evidence);
 }
 
 /**
  * A single number lower than an earlier one is late. If lower numbers continue, the provider has restarted the
  * numbering.
  */
-function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): GapJudgement {
+function judgeOrder(before: ChannelRhythm, number: bigint, nowMs: number): GapJudgement {
   const { highest, backAt, backSinceMs } = before;
   if (number >= highest) return { after: { ...before, highest: number, backAt: 0n, backSinceMs: 0 }, losses: [] };
   // A clock that was set back starts the wait again.
   if (backAt === 0n || number < backAt || backSinceMs > nowMs)
     return { after: { ...before, backAt: number, backSinceMs: nowMs }, losses: [] };
   if (number === backAt || nowMs - backSinceMs < graceMs) return { after: before, losses: [] };
-  const anew = { highest: number, settled: number, missingBelow: 0n, missingSinceMs: 0, backAt: 0n, backSinceMs: 0 };
-  return { after: { ...before, ...anew }, losses: [{ kind: "gap", code: "numbers_restarted" }] };
+  const restarted = {
+    highest: number,
+    settled: number,
+    missingBelow: 0n,
+    missingSinceMs: 0,
+    backAt: 0n,
+    backSinceMs: 0,
+  };
+  return { after: { ...before, ...restarted }, losses: [{ kind: "gap", code: "numbers_restarted" }] };
 }
 
-function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: LossEvidence): GapJudgement {
+function judgeJumps(before: ChannelRhythm, { arrived, nowMs }: LossEvidence): GapJudgement {
   const { highest } = before;
   const settledOn = (settled: bigint): ChannelRhythm => ({ ...before, settled, missingBelow: 0n, missingSinceMs: 0 });
   const first = before.settled === 0n ? 1n : before.settled;
@@ -122,21 +129,21 @@ function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: LossEvidence): G
   return { after: settledOn(missingBelow), losses: [{ kind: "gap", code: "numbers_missing" }] };
 }
 
-function judgedRhythm(before: ChannelRhythm, look: LossEvidence): GapJudgement {
-  const { nowMs, listeningSinceMs, last, isAnnounced } = look;
+function judgeRhythm(before: ChannelRhythm, evidence: LossEvidence): GapJudgement {
+  const { nowMs, listeningSinceMs, last, isAnnounced } = evidence;
   if (last === undefined) {
     const sinceMs = Math.max(before.sinceMs, listeningSinceMs);
     const isOverdue = isAnnounced && !before.toldSilent && nowMs - sinceMs > firstWithinMs;
     if (!isOverdue) return { after: before, losses: [] };
     return { after: { ...before, toldSilent: true }, losses: [{ kind: "silent", code: "never_heard" }] };
   }
-  if (last.atMs !== before.heardMs) return { after: heardAgain(before, last.atMs), losses: [] };
+  if (last.atMs !== before.heardMs) return { after: withMessage(before, last.atMs), losses: [] };
   const silentMs = nowMs - Math.max(last.atMs, listeningSinceMs);
   if (before.toldSilent || silentMs <= silenceMs(before)) return { after: before, losses: [] };
   return { after: { ...before, toldSilent: true }, losses: [{ kind: "silent", code: "beyond_its_rhythm" }] };
 }
 
-function heardAgain(before: ChannelRhythm, heardMs: number): ChannelRhythm {
+function withMessage(before: ChannelRhythm, heardMs: number): ChannelRhythm {
   const after = { ...before, heardMs, toldSilent: false };
   // The first notification of all, or a clock that was set back.
   if (before.heardMs === 0 || heardMs < before.heardMs) return after;

@@ -181,8 +181,8 @@ export function recordNotMade(
     if (candidate !== undefined && kind !== "unheard") removed.push(candidate);
     const isLate = expiresAtMs(old) - nowMs < old.lifeMs * warnShare && !old.warned;
     const dueMs = Math.min(wait(old), expiresAtMs(old));
-    const turn = { nowMs, dueMs, failures: old.failures + 1, warned: old.warned || isLate, shown: reason };
-    const back = transition(old, "put_off", turn);
+    const patch = { nowMs, dueMs, failures: old.failures + 1, warned: old.warned || isLate, shown: reason };
+    const back = transition(old, "put_off", patch);
     put.push(back);
     if (isLate) notices.push({ kind: kind === "unsent" ? "expiring" : "renewal_failed", channel: back, code });
     return { put, removed, notices };

@@ -66,8 +66,8 @@ export function recordNotStopped(
   if (found === undefined || !isStopping(found)) return noChanges;
   const endMs = expiresAtMs(found);
   const dueMs = isHopeless ? endMs : Math.min(endMs, now.nowMs + waitMs(found, retryAfterMs, now.random));
-  const turn = { nowMs: now.nowMs, dueMs, failures: found.failures + 1, shown: { stateReason: code } };
-  const after = transition(found, "put_off", turn);
+  const patch = { nowMs: now.nowMs, dueMs, failures: found.failures + 1, shown: { stateReason: code } };
+  const after = transition(found, "put_off", patch);
   return {
     put: [after],
     removed: [],
