@@ -135,7 +135,7 @@ async function withPlaces(): Promise<{ running: TestSidecar; names: readonly (re
   return { running, names };
 }
 
-it("lets no key move stored credentials, wherever a provider uses the value, that may not read them", async () => {
+it("refuses a key without credentials:read that would redirect stored credentials", async () => {
   const { running, names } = await withPlaces();
   const narrow = await keyWith(running, Scope.CONNECTIONS_WRITE, Scope.CONNECTIONS_READ, Scope.PROXY);
   const wide = await keyWith(running, Scope.CONNECTIONS_WRITE, Scope.CREDENTIALS_READ);
@@ -208,7 +208,7 @@ it("refuses a session or a device that would move a connection's credentials", a
   }
 });
 
-it("lets no key change an integration so that its credentials go elsewhere, that may not read them", async () => {
+it("refuses a key without credentials:read that would change where an integration's credentials go", async () => {
   const { running, names } = await withPlaces();
   const narrow = await keyWith(running, Scope.INTEGRATIONS_WRITE, Scope.INTEGRATIONS_READ);
   const wide = await keyWith(running, Scope.INTEGRATIONS_WRITE, Scope.CREDENTIALS_READ);
@@ -261,7 +261,7 @@ it("lets no key change an integration so that its credentials go elsewhere, that
   expect(await refusalOf(change(oauth, narrow, ["callback"], bound))).toBeUndefined();
 });
 
-it("sends no path to a host of the integration: that is asked for by name alone", async () => {
+it("sends no request by path to a host of the integration, only by name", async () => {
   const provider = await startProvider();
   const other = await startProvider();
   const running = await startProxied(provider.port, {

@@ -81,7 +81,7 @@ it.each(["abc", "12345678901", "-1", "1.5", ""])("G02 refuses a Connect-Timeout-
   expect(await countOf({ id: "g02-refused" })).toBe(0);
 });
 
-it("G02 does nothing for a call that has no time at all", async () => {
+it("G02 does nothing for a call without any time left", async () => {
   const { status, body } = await post(
     control(),
     "ConnectionService/ImportConnection",
@@ -106,7 +106,7 @@ it("G03 writes all of a batch or nothing, whenever its deadline passes", async (
   expect(codes[0]).toBe(deadlineExceeded);
 });
 
-it("G04 refuses a message of 5 MiB and holds no more than the limit of it", async () => {
+it("G04 refuses a message of 5 MiB, and buffers no more than the limit", async () => {
   const body = envelope(Buffer.alloc(5 * 1024 * 1024));
   const before = process.memoryUsage().rss;
   for (let i = 0; i < 10; i += 1) {
@@ -155,7 +155,7 @@ it("G06 refuses a compressed message when no compression was named", async () =>
   expect(code).toBe(0);
 });
 
-it("G06 says which compressions it takes", async () => {
+it("G06 names the compressions that it supports", async () => {
   const { code, trailers, headers } = await rawGrpc(control(), listPath, { headers: { "grpc-encoding": "foo" } });
   expect(code).toBe(unimplemented);
   expect({ ...headers, ...trailers }["grpc-accept-encoding"]).toBe("gzip");
@@ -179,7 +179,7 @@ it.each([
     "STATE_NO",
   ],
   ["an instant that is none", "EnvironmentService/CreateKey", { expiresAt: "tomorrow" }, "google.protobuf.Timestamp"],
-])("G07 refuses %s in JSON and says where", async (_what, method, body, place) => {
+])("G07 refuses %s in JSON and names the place", async (_what, method, body, place) => {
   const answer = await post(control(), method, body);
   expect(answer.status).toBe(400);
   expect(answer.body["code"]).toBe("invalid_argument");
@@ -316,7 +316,7 @@ it("G07 refuses a GET whose message is no base64", async () => {
   expect(((await answer.json()) as Plain)["code"]).toBe("invalid_argument");
 });
 
-it("G17 refuses a write that was decided on an older revision, and says which is current", async () => {
+it("G17 refuses a write with an older revision, and returns the current one", async () => {
   const { rest } = running();
   await rest("POST", "/connections", { body: keyedConnection("g17") });
   const { body } = await post(control(), "ConnectionService/GetConnection", {

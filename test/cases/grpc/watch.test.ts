@@ -54,7 +54,7 @@ async function openUnread({ control }: TestSidecar) {
   return { session, stream, closed: new Promise<void>((resolve) => stream.once("close", resolve)) };
 }
 
-it("G11 sends away a watcher that never reads, and keeps nobody else waiting", async () => {
+it("G11 closes a watch whose client never reads, without delay for others", async () => {
   const running = await furnished();
   const watching = foreignClient(running.control).serverStream("ConnectionService/WatchConnections", {
     environment: "dev",
@@ -102,7 +102,7 @@ it("G11 sends away a watcher that never reads, and keeps nobody else waiting", a
   expect((await ended).code).toBe(cancelled);
 }, 120_000);
 
-it("G11 tells a watcher that reads on what it is sent away for", async () => {
+it("G11 gives a client that resumes reading the reason for the close", async () => {
   const running = await furnished();
   const watching = foreignClient(running.control).serverStream("ConnectionService/WatchConnections", {
     environment: "dev",
@@ -119,7 +119,7 @@ it("G11 tells a watcher that reads on what it is sent away for", async () => {
   await noWatcherIsLeft(running);
 });
 
-it("G12 lets go of a watcher that leaves before it has asked", async () => {
+it("G12 drops a watcher that leaves before it has sent its request", async () => {
   const running = await furnished();
   const { session, stream, closed } = await openUnread(running);
   stream.close(http2.constants.NGHTTP2_CANCEL);
@@ -128,7 +128,7 @@ it("G12 lets go of a watcher that leaves before it has asked", async () => {
   await expectNoTrace(running);
 });
 
-it("G12 lets go of a watcher that leaves in the middle of the snapshot", async () => {
+it("G12 drops a watcher that leaves in the middle of the snapshot", async () => {
   const running = await furnished();
   await importMany(running, thousand({ text: "x".repeat(1_000) }));
   const { session, stream, closed } = await openUnread(running);
@@ -141,7 +141,7 @@ it("G12 lets go of a watcher that leaves in the middle of the snapshot", async (
   await expectNoTrace(running);
 });
 
-it("G12 lets go of a watcher that leaves while nothing happens", async () => {
+it("G12 drops a watcher that leaves while nothing happens", async () => {
   const running = await furnished();
   const watching = foreignClient(running.control).serverStream("ConnectionService/WatchConnections", {
     environment: "dev",
@@ -156,7 +156,7 @@ it("G12 lets go of a watcher that leaves while nothing happens", async () => {
   await expectNoTrace(running);
 });
 
-it("G12 lets go of a watcher whose connection breaks", async () => {
+it("G12 drops a watcher whose connection breaks", async () => {
   const running = await furnished();
   await importMany(running, thousand({ text: "x".repeat(1_000) }));
   const body = envelope(Buffer.from(JSON.stringify({ environment: "dev" })));
@@ -176,7 +176,7 @@ it("G12 lets go of a watcher whose connection breaks", async () => {
   await expectNoTrace(running);
 });
 
-it("G12 keeps what was imported when the caller leaves in the middle of a stream", async () => {
+it("G12 keeps what was imported when the caller leaves in mid-stream", async () => {
   const running = await furnished();
   const importing = foreignClient(running.control).bidi("ConnectionService/StreamImportConnections");
   const ended = endOf(importing);
@@ -215,7 +215,7 @@ async function expectNoTrace(running: TestSidecar): Promise<void> {
 const health = (foreign: ReturnType<typeof foreignClient>, service = "") =>
   foreign.unary("grpc.health.v1.Health/Check", { service }, { key: "" });
 
-it("G15 says NOT_SERVING until latchkey is ready, and to a watcher when that changes", async () => {
+it("G15 reports NOT_SERVING until latchkey is ready, and notifies health watchers of the change", async () => {
   const { address, readiness } = await startYoungPlane();
   const foreign = foreignClient(address);
   expect(await health(foreign)).toMatchObject({ status: "NOT_SERVING" });
@@ -250,7 +250,7 @@ it("G15 answers everything else not_ready until there is a store to ask", async 
   });
 });
 
-it("G15 tells those who watch its health that it stops, and then lets them go", async () => {
+it("G15 notifies health watchers that it stops, and then ends their streams", async () => {
   const running = await startTestSidecar();
   const watching = foreignClient(running.control).serverStream("grpc.health.v1.Health/Watch", {}, { key: "" });
   const told: string[] = [];

@@ -20,7 +20,7 @@ async function corsOf({ data, rest }: Awaited<ReturnType<typeof startTestSidecar
   return response.headers.get("access-control-allow-origin");
 }
 
-it("lets in the origins that a variable names", async () => {
+it("allows the origins that a variable names", async () => {
   const running = await startTestSidecar({ env: { LATCHKEY_ALLOWED_ORIGINS: ` ${one} , ${two}` } });
   expect([await corsOf(running, one), await corsOf(running, two)]).toEqual([one, two]);
   expect(await corsOf(running, "https://three.example")).toBeNull();
@@ -34,7 +34,7 @@ it.each([
   "null",
   ",",
   "*",
-])("reports an origin that is none (%s) with every other mistake", (text) => {
+])("reports an invalid origin (%s) with every other mistake", (text) => {
   const env = { ...testVariables("/x"), LATCHKEY_ALLOWED_ORIGINS: text, LATCHKEY_GRACE: "soon" };
   const read = () => parseConfig({ env, files: { read: () => ({ text: "", mode: 0o600 }) } });
   expect(read).toThrow(ConfigMistakes);
@@ -50,7 +50,7 @@ it("refuses a variable and a file that both name them", () => {
   );
 });
 
-it("leaves what the configuration does not say of an environment to be changed, and keeps it", async () => {
+it("keeps what the API changed and the configuration does not set", async () => {
   const folder = await temporaryFolder();
   const start = (env: HarnessOptions["env"] = {}) => startTestSidecar({ folder, env });
   const forwards = { LATCHKEY_FORWARD_URL: "https://app.example/hooks" };
@@ -83,7 +83,7 @@ it("leaves what the configuration does not say of an environment to be changed, 
 });
 
 it.each(["http://localhost:5173", "http://127.0.0.1:8080", "http://[::1]:3000"])(
-  "lets in a page of this machine (%s) for development, and not otherwise",
+  "allows a page of this machine (%s) in development only",
   async (origin) => {
     const all = await connecting();
     const base = all.sidecar.data.replace("http:", "ws:");

@@ -20,7 +20,7 @@ const bound = /\/oauth\/callback\/[A-Za-z0-9_-]{22}$/;
 
 const twoNameless = () => connecting({ providers: (origin) => [nameless("one")(origin), nameless("two")(origin)] });
 
-it("gives a new integration an address of its own where answers could not be told apart", async () => {
+it("gives a new integration its own address if providers' answers could be mixed up", async () => {
   const all = await twoNameless();
   const { rest, data } = all.sidecar;
   const created = async (unique_key: string, provider: string, more = {}) =>
@@ -71,7 +71,7 @@ it("stops an answer that one provider had given for another (mix-up)", async () 
   expect((await auditOf(all, "authorization.context_mismatch")).map(({ targets }) => targets)).toEqual([["one"]]);
 });
 
-it("says over RPC and on the command line what to register, and warns of an address that is shared", async () => {
+it("shows over RPC and on the command line what to register, and warns of a shared address", async () => {
   const all = await twoNameless();
   const { control, data, client } = all.sidecar;
   const run = async (...args: string[]) => {
@@ -95,7 +95,7 @@ it("says over RPC and on the command line what to register, and warns of an addr
   expect(await run("integrations", "list")).toContain("shared_callback");
 });
 
-it("compares an issuer that nobody described with those of the integrations that share the address", async () => {
+it("compares an unknown issuer with those of the integrations that share the address", async () => {
   const all = await connecting({
     providers: (origin) => [
       {

@@ -57,7 +57,7 @@ const refusal = async (call: Promise<unknown>): Promise<string> => {
 const outcomes = (all: Connecting, outcome: string) =>
   all.sidecar.metric(`latchkey_authorizations_total{credentials="oauth2",outcome="${outcome}"}`);
 
-it("connects whoever enters the code, as if they had come with a browser", async () => {
+it("connects the user who enters the code, as in a browser", async () => {
   const all = await connecting({ sandbox: { behaviour: quick } });
   const begun = await begin(all, {
     integration: "sandbox-calendar",
@@ -94,7 +94,7 @@ it("connects whoever enters the code, as if they had come with a browser", async
   expect(tokenCalls(all)).toBe(asked);
 });
 
-it("authorises a connection again that is there, and gives a new one the id that was asked for", async () => {
+it("authorizes an existing connection again, and gives a new one the requested id", async () => {
   const all = await connecting({ sandbox: { behaviour: quick } });
   const authorised = async (more: object = {}): Promise<Record<string, unknown> & Authorised> => {
     const begun = await begin(all, { connectionId: "ada", ...more });
@@ -112,7 +112,7 @@ it("authorises a connection again that is there, and gives a new one the id that
   expect(await all.connections()).toHaveLength(1);
 });
 
-it("makes nothing for a user who says no, and says so", async () => {
+it("creates nothing if the user denies access, and reports it", async () => {
   const all = await connecting({ sandbox: { behaviour: { ...quick, consent: "deny" } } });
   const begun = await begin(all);
   await fetch(begun.verificationUriComplete);
@@ -122,7 +122,7 @@ it("makes nothing for a user who says no, and says so", async () => {
   expect([await all.connections(), await outcomes(all, "denied")]).toEqual([[], 1]);
 });
 
-it("expires when nobody comes, and stops asking", async () => {
+it("expires when no user enters the code, and stops polling", async () => {
   const all = await connecting({ sandbox: { behaviour: { ...quick, deviceLifetimeS: 3 } } });
   const begun = await begin(all);
   const { state, code } = await ended(all, begun.id);
@@ -135,7 +135,7 @@ it("expires when nobody comes, and stops asking", async () => {
   expect([tokenCalls(all), await all.connections()]).toEqual([asked, []]);
 });
 
-it("O21 asks five seconds later after each of two slow_downs, then goes on", { timeout: 40_000 }, async () => {
+it("O21 polls five seconds later after each of two slow_downs", { timeout: 40_000 }, async () => {
   const slow = { kind: "error", error: "slow_down", times: 2 } as const;
   const all = await connecting({ sandbox: { behaviour: { ...quick, answers: { token: [slow] } } } });
   const begun = await begin(all);
@@ -155,7 +155,7 @@ it("O21 asks five seconds later after each of two slow_downs, then goes on", { t
   expect(at.map((seconds) => Math.round(seconds))).toEqual([1, 7, 18]);
 });
 
-it("outlives a restart: the next process goes on asking, and the code lies sealed meanwhile", async () => {
+it("continues after a restart with the encrypted device code", async () => {
   const all = await connecting({ sandbox: { behaviour: quick } });
   const begun = await begin(all, { connectionId: "ada" });
   await expect.poll(() => tokenCalls(all), { timeout: 5_000 }).toBeGreaterThan(0);
@@ -231,7 +231,7 @@ it("is forgotten an hour after its beginning", async () => {
   expect(await refusal(standing(all, begun.id))).toBe("not_found");
 });
 
-it("says what cannot begin", async () => {
+it("reports why a device authorization cannot start", async () => {
   const all = await connecting({
     sandbox: { behaviour: quick },
     providers: (origin) => [
@@ -303,7 +303,7 @@ it("is begun on the command line, which shows the code and waits", async () => {
   expect([code, JSON.parse(out)]).toEqual([1, expect.objectContaining({ state: "STATE_DENIED", code: "denied" })]);
 });
 
-it("prints a link instead, and waits for its connection when told to", async () => {
+it("prints a link instead, and waits for its connection on request", async () => {
   const all = await connecting();
   expect(await latchkey(all, ["connect", files])).toMatchObject({ code: 2, err: expect.stringMatching(/--end-user/) });
   const printed = await latchkey(all, ["connect", files, "--end-user", "ada"]);

@@ -37,7 +37,7 @@ const processLines = ({ sidecar }: Connecting) =>
 const authorise = async (all: Connecting, token?: string) =>
   all.browser().go(departure(all, token ?? (await all.session())));
 
-it("leaves a log of an end user who does not allow it, and one who may not come back", async () => {
+it("logs that an end user denied access, and one whose state was refused", async () => {
   const all = await connecting();
   expect((await authorise(all)).status).toBe(200);
   const [{ connection_id: id } = { connection_id: "" }] = await all.connections();
@@ -68,7 +68,7 @@ it("leaves a log of an end user who does not allow it, and one who may not come 
   for (const { id: logId } of logs) expect(page.text).not.toContain(logId);
 });
 
-it("leaves a log of an application that the provider does not know, where the end user is told nothing of it", async () => {
+it("logs an application that the provider does not know, and shows the end user nothing of it", async () => {
   const all = await connecting();
   const description = "the secret of sandbox is not sandbox-secret";
   all.sandbox.behave({ answers: { token: [{ kind: "error", status: 401, error: "invalid_client", description }] } });
@@ -89,7 +89,7 @@ it("leaves a log of an application that the provider does not know, where the en
   ]);
 });
 
-it("leaves a log of a code that nobody enters, in the commit that ends the waiting", async () => {
+it("logs a code that no user enters, in the commit that ends the wait", async () => {
   const behaviour = { consent: "allow", deviceIntervalS: 1, deviceLifetimeS: 2 } as const;
   const all = await connecting({ sandbox: { behaviour } });
   await all.sidecar.client(ConnectSessionService).beginDeviceAuthorization({ environment: "dev", integration: files });
@@ -105,7 +105,7 @@ it("leaves a log of a code that nobody enters, in the commit that ends the waiti
   expect(processLines(all).get(log?.id)).toMatchObject({ outcome: "expired", reason: "expired_token" });
 });
 
-it("leaves a log of what an end user has typed in and the provider does not take", async () => {
+it("logs typed-in credentials that the provider rejects", async () => {
   const all = await connecting();
   const secret = `typed-${randomBytes(12).toString("hex")}`;
   const path = `/oauth2/auth/sandbox-client-credentials?connect_session_token=${await all.session()}`;
@@ -162,7 +162,7 @@ const leaving = async (all: Connecting, key: string) => all.browser().go(departu
 const counted = ({ sidecar }: Connecting, credentials: string, outcome: string) =>
   sidecar.metric(`latchkey_authorizations_total{credentials="${credentials}",outcome="${outcome}"}`);
 
-it("leaves a log of a request that the provider refuses before anybody was sent there", async () => {
+it("logs a first request that the provider refuses before the user leaves", async () => {
   const all = await notLeft([pushingApp()]);
   const page = await leaving(all, "pushing");
   expect([page.status, page.headers.get("latchkey-error")]).toEqual([424, "integration_misconfigured"]);
@@ -203,7 +203,7 @@ it("leaves a log of OAuth 1's first request, refused or unanswered, and of the c
   ]);
 });
 
-it("leaves a log of an integration without a client id, and none of what an end user fills in wrongly", async () => {
+it("logs an integration without a client id, and no mistakes of the end user", async () => {
   const all = await notLeft([{ ...pushingApp(), oauth: undefined }]);
   const page = await leaving(all, "pushing");
   expect([page.status, page.text.includes("has no client id yet")]).toEqual([424, true]);
@@ -225,7 +225,7 @@ it("leaves a log of an integration without a client id, and none of what an end 
   ]);
 });
 
-it("says to who asks for a device's code which log tells why there is none", async () => {
+it("names the log that explains why no device code was issued", async () => {
   const all = await notLeft([pushingApp()]);
   const device = { environment: "dev", integration: "pushing" };
   const error = await all.sidecar
@@ -244,7 +244,7 @@ it("says to who asks for a device's code which log tells why there is none", asy
   expect(terminal.err()).toContain(`latchkey logs ${latest?.id}`);
 });
 
-it("K03 repeats no secret of one that was refused before anybody was sent there", async () => {
+it("K03 repeats no secret of a request that was refused before the user left", async () => {
   const clientSecret = "nobody-but-the-two-of-us";
   const heard: URLSearchParams[] = [];
   const { origin } = await serve((request, response) => {
@@ -288,7 +288,7 @@ it("K03 repeats no secret of one that was refused before anybody was sent there"
   expect(secrets.filter((secret) => secret === "" || formsOf(secret).some((form) => told.includes(form)))).toEqual([]);
 });
 
-it("K03 repeats no secret in them, whatever a provider says in its answers", async () => {
+it("K03 repeats no secret, whatever a provider's answers contain", async () => {
   // Made of words: a text that looks like a token would be redacted in any case.
   const clientSecret = "nobody-but-the-two-of-us";
   const code = "words-of-a-code";

@@ -17,7 +17,7 @@ import { memoryTerminal } from "../cli/memory-terminal.ts";
 const callbackOf = (all: Awaited<ReturnType<typeof connecting>>, query: string, context = "") =>
   `${all.sidecar.data}/oauth/callback${context}?${query}`;
 
-it("connects an account: the provider is asked once, and all of it is one commit", async () => {
+it("connects an account with one token request and one commit", async () => {
   const all = await connecting();
   const { sidecar } = all;
   const before = sidecar.sidecar.broker.storeStatus().revision;
@@ -45,7 +45,7 @@ it("connects an account: the provider is asked once, and all of it is one commit
   expect(await sidecar.metric('latchkey_authorizations_begun_total{credentials="oauth2"}')).toBe(1);
 });
 
-it("believes the sandbox's id_token by the keys that it publishes, and nobody whose keys are not to be had", async () => {
+it("verifies the sandbox's ID token with its published keys, and fails without keys", async () => {
   const all = await connecting();
   expect((await all.browser().go(departure(all, await all.session()))).status).toBe(200);
   const [item] = await all.connections();
@@ -90,7 +90,7 @@ it("makes one connection of two authorizations of a session that come back at on
   expect(await all.connections()).toHaveLength(1);
 });
 
-it("O01 goes nowhere without a state, whatever the referrer", async () => {
+it("O01 redirects nowhere without a state, whatever the referrer", async () => {
   const all = await connecting();
   const response = await all.browser().get(callbackOf(all, "installation_id=1&setup_action=install"), {
     referer: "https://evil.example/",
@@ -99,7 +99,7 @@ it("O01 goes nowhere without a state, whatever the referrer", async () => {
   expect(await response.text()).not.toContain("evil");
 });
 
-it("O02 takes a state once, and not after ten minutes; all else has the same answer and asks nobody", async () => {
+it("O02 accepts a state once and for ten minutes; any other gets the same answer without a provider request", async () => {
   let now = Date.now();
   const all = await connecting({ sidecar: { now: () => now } });
   const browser = all.browser();
@@ -117,7 +117,7 @@ it("O02 takes a state once, and not after ten minutes; all else has the same ans
   expect(tokenCalls(all)).toBe(1);
 });
 
-it("O02 lets one of two that come back at once through", async () => {
+it("O02 accepts one of two concurrent callbacks", async () => {
   const all = await connecting();
   const browser = all.browser();
   const back = await broughtBackTo(all, browser, departure(all, await all.session()));
@@ -126,7 +126,7 @@ it("O02 lets one of two that come back at once through", async () => {
   expect(tokenCalls(all)).toBe(1);
 });
 
-it("O02 leaves the state alone when somebody only looks at the link", async () => {
+it("O02 keeps the state when the link is only previewed", async () => {
   const all = await connecting();
   const browser = all.browser();
   const away = departure(all, await all.session());
@@ -141,7 +141,7 @@ it("O02 leaves the state alone when somebody only looks at the link", async () =
 });
 
 it.each(["state=a&state=b", "state[]=a", `state=${"a".repeat(10_240)}`, "state=", "code=a"])(
-  "O03 refuses a state that is none (%.20s)",
+  "O03 refuses an invalid state (%.20s)",
   async (query) => {
     const all = await connecting();
     const { status } = await all.browser().go(callbackOf(all, query));
@@ -158,7 +158,7 @@ it.each([
   ["iss=a&iss=b", "repeated_iss"],
   ["oauth_verifier=a&oauth_verifier=b", "repeated_oauth_verifier"],
   ["<b>=1&<b>=2", "repeated_parameter"],
-])("O03 believes nothing of an answer with %s beside what is right, and uses its state up", async (more, reason) => {
+])("O03 refuses an answer with %s beside the valid fields, and uses up its state", async (more, reason) => {
   const all = await connecting();
   const browser = all.browser();
   const back = await broughtBackTo(all, browser, departure(all, await all.session()));
@@ -255,7 +255,7 @@ it("O05 stops an answer that comes back on another integration's address", async
   ]);
 });
 
-it("O07 shows nothing that an answer says, and no page of it runs or loads anything", async () => {
+it("O07 shows nothing of an answer's text, and its pages run and load nothing", async () => {
   const all = await connecting();
   const browser = all.browser();
   const back = new URL(await broughtBackTo(all, browser, departure(all, await all.session())));
@@ -312,13 +312,13 @@ it.each([
   "https://APP.example.com/",
   "http://app.example.com/",
   "/relative",
-])("O08 sends nobody to %j", async (target) => {
+])("O08 redirects no browser to %j", async (target) => {
   const all = await connecting();
   const response = await all.browser().get(departure(all, await all.session(), { return_to: target }));
   expect([response.status, response.headers.get("location")]).toEqual([400, null]);
 });
 
-it("O08 sends a browser back to an allowed origin, with what came of it and nothing else", async () => {
+it("O08 redirects a browser to an allowed origin with the outcome only", async () => {
   const all = await connecting();
   const browser = all.browser();
   const target = `${appOrigin}/done?tab=2`;
@@ -330,7 +330,7 @@ it("O08 sends a browser back to an allowed origin, with what came of it and noth
   expect(denied).toBe(`${target}&provider_config_key=sandbox-files&error=denied`);
 });
 
-it("says that access was denied, and takes the state with it", async () => {
+it("reports denied access, and uses up the state", async () => {
   const all = await connecting({ sandbox: { behaviour: { consent: "deny" } } });
   const browser = all.browser();
   const token = await all.session();
@@ -344,37 +344,34 @@ it("says that access was denied, and takes the state with it", async () => {
   expect((await browser.go(departure(all, token))).status).toBe(200);
 });
 
-it.each(["wrong", "missing"] as const)(
-  "stops an answer whose issuer is %s, before anything of it is sent anywhere",
-  async (iss) => {
-    const all = await connecting({
-      sandbox: { behaviour: { consent: "allow", iss } },
-      providers: (origin) => [
-        {
-          name: "strict",
-          oauth2: {
-            authorization_url: `${origin}/oauth2/auth`,
-            token_url: `${origin.replace("http:", "https:")}/oauth2/token`,
-            issuer: origin,
-            issuer_always: true,
-          },
-          proxy: { base_url: origin.replace("http:", "https:") },
+it.each(["wrong", "missing"] as const)("refuses an answer whose issuer is %s before it sends anything", async (iss) => {
+  const all = await connecting({
+    sandbox: { behaviour: { consent: "allow", iss } },
+    providers: (origin) => [
+      {
+        name: "strict",
+        oauth2: {
+          authorization_url: `${origin}/oauth2/auth`,
+          token_url: `${origin.replace("http:", "https:")}/oauth2/token`,
+          issuer: origin,
+          issuer_always: true,
         },
-      ],
-      integrations: [
-        {
-          environment: "dev",
-          key: "strict",
-          provider: "strict",
-          oauth: { client_id: "sandbox", client_secret: { env: "APP_SECRET" } },
-        },
-      ],
-    });
-    const page = await all.browser().go(departure(all, await all.session(), {}, "strict"));
-    expect([page.status, page.text]).toEqual([400, expect.stringContaining("not from the provider")]);
-    expect(tokenCalls(all)).toBe(0);
-  },
-);
+        proxy: { base_url: origin.replace("http:", "https:") },
+      },
+    ],
+    integrations: [
+      {
+        environment: "dev",
+        key: "strict",
+        provider: "strict",
+        oauth: { client_id: "sandbox", client_secret: { env: "APP_SECRET" } },
+      },
+    ],
+  });
+  const page = await all.browser().go(departure(all, await all.session(), {}, "strict"));
+  expect([page.status, page.text]).toEqual([400, expect.stringContaining("not from the provider")]);
+  expect(tokenCalls(all)).toBe(0);
+});
 
 it("stops an answer that its provider has not signed, where it signs them", async () => {
   const all = await connecting({
@@ -408,7 +405,7 @@ it("stops an answer that its provider has not signed, where it signs them", asyn
   expect((await browser.go(back.href)).status).toBe(200);
 });
 
-it("O19 stores a narrower scope, shows it, and names what is missing", async () => {
+it("O19 stores a narrower scope, shows it, and names the missing ones", async () => {
   const all = await connecting({
     sandbox: { behaviour: { consent: "allow", grantOnly: ["openid", "email", "profile"] } },
   });
@@ -473,7 +470,7 @@ it("asks for further scopes later, and keeps the earlier ones, the metadata and 
 });
 
 it.each(["before its user came back", "while the provider was asked"])(
-  "does not make a connection anew that was deleted %s",
+  "does not recreate a connection that was deleted %s",
   async (when) => {
     const all = await connecting();
     const browser = all.browser();
@@ -491,7 +488,7 @@ it.each(["before its user came back", "while the provider was asked"])(
   },
 );
 
-it("O20 proves by PKCE that it is who began, unless the provider cannot, and logs nothing of it", async () => {
+it("O20 proves by PKCE that it started the flow, unless the provider cannot, and logs nothing of it", async () => {
   const all = await connecting({
     sandbox: { behaviour: { consent: "allow", pkce: "required" } },
     providers: (origin) => [
@@ -537,7 +534,7 @@ it("O20 proves by PKCE that it is who began, unless the provider cannot, and log
   }
 });
 
-it("O20 stores nothing of an authorization under way in the open", async () => {
+it("O20 encrypts everything that it stores of an open authorization", async () => {
   const all = await connecting();
   const browser = all.browser();
   const token = await all.session();
@@ -555,7 +552,7 @@ it("O20 stores nothing of an authorization under way in the open", async () => {
   }
 });
 
-it("refuses what only latchkey says in an authorization request", async () => {
+it("refuses authorization parameters that only latchkey may set", async () => {
   const all = await connecting();
   for (const name of [
     "redirect_uri",
@@ -597,7 +594,7 @@ it("asks the provider about a new connection, and files the hash of its user's a
   expect(connection_config).toEqual({ emailAddressHash: hash });
 });
 
-it("makes the connection all the same when the provider says nothing of it", async () => {
+it("creates the connection even if the provider does not describe it", async () => {
   const all = await connecting();
   all.sandbox.behave({ answers: { calendar: [{ kind: "error", status: 500, error: "x" }] } });
   const page = await all.browser().go(departure(all, await all.session(), {}, "sandbox-calendar"));
@@ -610,7 +607,7 @@ it.each([
   ["invalid_grant", 400, "did not accept"],
   ["invalid_client", 401, "Its operator must mend that"],
   ["temporarily_unavailable", 503, "could not be reached"],
-])("tells a person what %s means for them", async (error, status, text) => {
+])("explains %s to the end user", async (error, status, text) => {
   const all = await connecting();
   all.sandbox.behave({ answers: { token: [{ kind: "error", status, error }] } });
   const page = await all.browser().go(departure(all, await all.session()));

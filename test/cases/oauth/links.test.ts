@@ -49,7 +49,7 @@ const linkTo = ({ sidecar }: Connecting, token: string) => `${sidecar.data}/conn
 const formTo = ({ sidecar }: Connecting) => `${sidecar.data}/oauth/connect/sandbox-files/confirm`;
 
 it.each(["cross-site", "same-site", "none"])(
-  "shows its own page to a browser that a link leads to a provider (%s), and goes on when that page says so",
+  "shows its own page to a browser that a link leads to a provider (%s), and continues from that page",
   async (site) => {
     const all = await connecting();
     const browser = all.browser();
@@ -75,7 +75,7 @@ it("goes straight to the provider from its own page", async () => {
   expect([page.status, page.location?.startsWith(all.sandbox.origin)]).toEqual([303, true]);
 });
 
-it("shows its page to browsers that do not say where they come from, once", async () => {
+it("shows its page once to browsers that send no fetch metadata", async () => {
   const all = await connecting();
   const browser = all.browser();
   const token = await all.session({ allowed_integrations: ["sandbox-files"] });
@@ -136,7 +136,7 @@ it.each([
   expect((await visit(first, departure(all, token), navigation("same-origin"))).status).toBe(303);
 });
 
-it("binds no session to what looks at links before people do", async () => {
+it("does not bind a session to link previews", async () => {
   const all = await connecting();
   const token = await all.session();
   for (const headers of [

@@ -13,7 +13,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  it("share authorizations: one is begun here, ended there, and heard of where its page waits", async () => {
+  it("share authorizations: one replica starts, another finishes, and the waiting page is notified", async () => {
     const store = { LATCHKEY_STORE: server.storeUrl("oauth_replicas"), LATCHKEY_PUBLIC_URL: "http://127.0.0.1:9" };
     const all = await connecting({ sidecar: { env: store } });
     const other = await startTestSidecar({ env: { ...all.environment, ...store }, files: all.files });

@@ -24,7 +24,7 @@ async function post({ sidecar }: Connecting, path: string, body: unknown, header
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 }
 
-it("makes a session, shows it to whom holds its token, and ends it", async () => {
+it("creates a session, shows it to the holder of its token, and ends it", async () => {
   const all = await connecting();
   const { sidecar } = all;
   const made = await sidecar.rest("POST", "/connect/sessions", {
@@ -71,13 +71,13 @@ it.each([
   [{ tags: { "1x": "y" } }, ["tags", "1x"]],
   [{ tags: { a: "b" }, allowed_integrations: "x" }, ["allowed_integrations"]],
   [{ tags: { a: "b" }, webhook_url_override: "ftp://x" }, ["webhook_url_override"]],
-])("refuses a session that could come to nothing (%j)", async (body, path) => {
+])("refuses a session that cannot connect anything (%j)", async (body, path) => {
   const all = await connecting();
   const answer = await all.sidecar.rest("POST", "/connect/sessions", { body });
   expect([answer.status, answer.body.error.errors[0].path]).toEqual([400, path]);
 });
 
-it("refuses a session for what is not there", async () => {
+it("refuses a session for unknown integrations and connections", async () => {
   const { sidecar } = await connecting();
   const tags = { a: "b" };
   const unknown = await sidecar.rest("POST", "/connect/sessions", { body: { tags, allowed_integrations: ["nope"] } });
@@ -125,7 +125,7 @@ it("serves sessions over gRPC: the token once, the session by its id, and to its
   await expect(sessions.getConnectSession({ id })).rejects.toThrow("no such");
 });
 
-it("lets a session connect what it was made for, and nothing else", async () => {
+it("lets a session connect only what it was created for", async () => {
   const all = await connecting();
   const token = await all.session({ allowed_integrations: ["sandbox-api-key"] });
   expect((await all.browser().go(departure(all, token))).status).toBe(404);
@@ -136,7 +136,7 @@ it("lets a session connect what it was made for, and nothing else", async () => 
   expect([other.status, other.body.error.code]).toEqual([404, "unknown_provider_config"]);
 });
 
-it("offers what is left when an integration that the session was made for is gone", async () => {
+it("offers the remaining integrations when one of the session was deleted", async () => {
   const all = await connecting();
   await all.sidecar.rest("POST", "/integrations", { body: { unique_key: "gone", provider: "sandbox-api-key" } });
   const token = await all.session({ allowed_integrations: ["sandbox-files", "gone"] });
@@ -145,7 +145,7 @@ it("offers what is left when an integration that the session was made for is gon
   expect([page.status, page.text]).toEqual([200, expect.stringContaining("Connect Sandbox: file storage")]);
 });
 
-it("says of a link without a token what is wrong with it", async () => {
+it("explains what is wrong with a link without a token", async () => {
   const all = await connecting();
   const page = (headers = {}) => all.browser().get(`${all.sidecar.data}/connect/`, headers);
   const bare = await page({ referer: "https://mail.example/" });
@@ -155,14 +155,14 @@ it("says of a link without a token what is wrong with it", async () => {
   expect([framed.status, framed.headers.get("latchkey-error")]).toEqual([403, "origin_not_allowed"]);
 });
 
-it("bounds what one session may begin", async () => {
+it("limits the authorizations of a session", async () => {
   const all = await connecting();
   const token = await all.session();
   for (let i = 0; i < 20; i += 1) await (await all.browser().get(departure(all, token))).arrayBuffer();
   expect((await all.browser().get(departure(all, token))).status).toBe(429);
 });
 
-it("bounds what one session may begin at once", async () => {
+it("limits the concurrent authorizations of a session", async () => {
   const all = await connecting();
   const away = departure(all, await all.session());
   const answers = await Promise.all(Array.from({ length: 100 }, () => all.browser().get(away)));
@@ -171,7 +171,7 @@ it("bounds what one session may begin at once", async () => {
   expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(70);
 });
 
-it("connects by an API key and by a password that somebody typed in", async () => {
+it("connects by a typed-in API key and password", async () => {
   const all = await connecting();
   const key = await post(all, `/api-auth/api-key/sandbox-api-key?connect_session_token=${await all.session()}`, {
     apiKey: "sandbox-api-key",
@@ -193,7 +193,7 @@ it("connects by an API key and by a password that somebody typed in", async () =
   expect((await post(all, "/api-auth/basic/sandbox-basic", { username: "a" }, headers)).status).toBe(401);
 });
 
-it("tells whoever typed in a wrong key, stores nothing, and lets them try again", async () => {
+it("reports a wrong key, stores nothing, and allows another try", async () => {
   const provider = (origin: string) => {
     const secure = origin.replace("http:", "https:");
     const verification = { request: { method: "GET", path: "/api/me" } };
@@ -214,7 +214,7 @@ it("tells whoever typed in a wrong key, stores nothing, and lets them try again"
   expect(all.sidecar.logged.join()).not.toContain("a-wrong-key");
 });
 
-it("obtains a first token for a client of the end user's own, and tells when it is refused", async () => {
+it("obtains a first token for the end user's own client, and reports a refusal", async () => {
   const all = await connecting();
   const token = await all.session();
   const path = `/oauth2/auth/sandbox-client-credentials?connect_session_token=${token}`;
@@ -296,7 +296,7 @@ it("K02 answers CORS to the environment's own origins, without cookies, and to n
   expect(cors(await from(appOrigin, "/connections", { headers: auth }))).toEqual([403, null]);
 });
 
-it("K02 lets links of other sites lead to pages, and none of their scripts, frames or forms", async () => {
+it("K02 allows links of other sites to its pages, but no scripts, frames or forms", async () => {
   const all = await connecting();
   const url = departure(all, await all.session());
   const sent = async (headers: Record<string, string>, init: RequestInit = {}) =>
@@ -314,7 +314,7 @@ it("K02 lets links of other sites lead to pages, and none of their scripts, fram
   expect(await sent({}, { method: "POST" })).toBe(405);
 });
 
-it("sends whoever comes by another name of this machine to the one that providers send them back to", async () => {
+it("redirects other names of this machine to the one that providers redirect to", async () => {
   const all = await connecting();
   const url = departure(all, await all.session());
   const response = await all.browser().get(url.replace("127.0.0.1", "localhost"));
@@ -322,7 +322,7 @@ it("sends whoever comes by another name of this machine to the one that provider
   expect(response.headers.get("set-cookie")).toBeNull();
 });
 
-it("has the browser's routes on the public door, and the others not", async () => {
+it("serves only the browser's routes on the public listener", async () => {
   const all = await connecting({ sidecar: { env: { LATCHKEY_PUBLIC_LISTEN: "127.0.0.1:0" } } });
   const open = all.sidecar.sidecar.addresses.public ?? "";
   const token = await all.session();

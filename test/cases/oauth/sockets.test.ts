@@ -16,7 +16,7 @@ async function listening({ sidecar }: Connecting, origin?: string) {
   return { socket, heard, id: String(heard[0]?.["ws_client_id"]) };
 }
 
-it("tells the page that waits what came of it, in the words of the frontend SDK", async () => {
+it("sends the outcome to the waiting page, in the messages of the frontend SDK", async () => {
   const all = await connecting();
   const page = await listening(all, appOrigin);
   expect(page.heard).toEqual([
@@ -35,7 +35,7 @@ it("tells the page that waits what came of it, in the words of the frontend SDK"
   page.socket.close();
 });
 
-it("tells it what went wrong, on the way there and on the way back", async () => {
+it("sends it what went wrong, on the way there and on the way back", async () => {
   const all = await connecting({ sandbox: { behaviour: { consent: "deny" } } });
   const page = await listening(all);
   await all.browser().go(departure(all, await all.session(), { ws_client_id: page.id }));
@@ -47,7 +47,7 @@ it("tells it what went wrong, on the way there and on the way back", async () =>
   page.socket.close();
 });
 
-it("tells nobody else", async () => {
+it("sends the outcome to no other page", async () => {
   const all = await connecting();
   const [mine, theirs] = [await listening(all), await listening(all)];
   expect(mine.id).not.toBe(theirs.id);
@@ -66,7 +66,7 @@ it.each(["https://evil.test", "null", `${appOrigin}.evil.test`])(
   },
 );
 
-it("tells a page that is not let in why, and the operator which it was", async () => {
+it("tells a refused page the reason, and the operator its origin", async () => {
   const all = await connecting();
   const base = all.sidecar.data.replace("http:", "ws:");
   const headers = { "user-agent": "Mozilla/5.0 (X11; Linux x64)" };
@@ -90,7 +90,7 @@ it("tells a page that is not let in why, and the operator which it was", async (
   expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(0);
 });
 
-it("tells a page of another environment's origin the same, before anything begins", async () => {
+it("gives the page of another environment's origin the same answer before anything starts", async () => {
   const all = await connecting();
   const other = "https://other.example";
   await all.sidecar.client(EnvironmentService).createEnvironment({ name: "other", allowedOrigins: [other] });
@@ -102,7 +102,7 @@ it("tells a page of another environment's origin the same, before anything begin
   page.socket.close();
 });
 
-it("opens none for another host, at no other path, and listens to nothing", async () => {
+it("opens no socket for another host or path, and reads no messages", async () => {
   const all = await connecting();
   const base = all.sidecar.data.replace("http:", "ws:");
   const refused = async (url: string, headers = {}) =>
@@ -117,7 +117,7 @@ it("opens none for another host, at no other path, and listens to nothing", asyn
   expect((await once(large.socket, "close"))[0]).toBe(1009);
 });
 
-it("keeps nobody out who authorizes an account, however many sockets wait for nothing", {
+it("blocks no authorization, however many sockets are open", {
   timeout: 30_000,
 }, async () => {
   const all = await connecting();
@@ -137,7 +137,7 @@ it("keeps nobody out who authorizes an account, however many sockets wait for no
   for (const { socket } of [early, late, ...idle]) socket.terminate();
 });
 
-it("counts those that are open, and lets go of them when it stops", async () => {
+it("counts the open sockets, and closes them on stop", async () => {
   const all = await connecting();
   const { socket } = await listening(all);
   expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(1);
@@ -147,7 +147,7 @@ it("counts those that are open, and lets go of them when it stops", async () => 
   expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(0);
 });
 
-it("lets the holder of one session take no more than a few of the places", async () => {
+it("limits the sockets of one session's holder", async () => {
   const all = await connecting();
   const { sidecar, world, data } = all.sidecar;
   const cookies = createBrowserCookies(() => data);

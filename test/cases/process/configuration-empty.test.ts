@@ -23,7 +23,7 @@ async function fileWith(text: string) {
   return { folder: join(folder, "data"), path };
 }
 
-it("keeps what is declared when the file becomes empty, says so, and takes {}", async () => {
+it("keeps what is declared when the file becomes empty, reports it, and accepts {}", async () => {
   const { folder, path } = await fileWith(
     "environments: [{ name: prod, keys: [{ id: app, key: { env: K } }] }]\n" +
       "integrations: [{ environment: prod, key: cal, provider: calendar }]\n",
@@ -70,7 +70,7 @@ it.each(empty)("refuses %s in the file at start, in `config check` and in `confi
   for (const refusal of await Promise.all(refusals)) expect(refusal).toMatchObject({ code: 78, isSaid: true });
 });
 
-it("starts with a file that says {}", async () => {
+it("starts with a file that contains {}", async () => {
   const { folder, path } = await fileWith("{}\n");
   await serveInProcess({ folder, env: { LATCHKEY_CONFIG: path } });
 });

@@ -49,7 +49,7 @@ it.each([
     "tls: { ops: { cert: /nowhere/crt, key: /nowhere/key } }",
     "tls.ops.key: /nowhere/key cannot be read (ENOENT): there is no such file\n",
   ],
-])("says what must be there instead of %s", async (_, text, message) => {
+])("says what is expected instead of %s", async (_, text, message) => {
   const { code, said } = await refusal(text);
   expect(code).toBe(78);
   expect(said).toContain(message);

@@ -73,20 +73,20 @@ it.each([
     `${prod}integrations:\n  - { key: cal, provider: calendar }\n`,
     "latchkey.yaml:4:5: integrations.0.environment: is required",
   ],
-])("F02 refuses %s and says where", async (_, text, message) => {
+])("F02 refuses %s and names the place", async (_, text, message) => {
   const { code, said } = await refusal(text);
   expect(code).toBe(78);
   expect(said).toContain(message);
 });
 
-it("F02 says all of it at once", async () => {
+it("F02 reports all of it at once", async () => {
   const { said } = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}${alias("environment: x")}`);
   expect(said).toContain("aliases.0.integration: is required");
   const both = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}`);
   expect(both.said.match(/is there twice/g)).toHaveLength(2);
 });
 
-it("F07 refuses a changed file with such names, says where, and keeps what was in force", {
+it("F07 refuses a changed file with such names, names the place, and keeps the current configuration", {
   timeout: 30_000,
 }, async () => {
   const folder = await temporaryFolder();

@@ -97,7 +97,7 @@ it.each([
   expect(said).not.toMatch(/hunter2/);
 });
 
-it("minds nothing of OpenTelemetry's while no spans are wanted: other programs of the pod may share it", () => {
+it("ignores OpenTelemetry's variables without a collector: other programs of the pod may share them", () => {
   const others = { OTEL_TRACES_SAMPLER: "xray", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_METRICS_EXPORTER: "none" };
   const files = { read: () => ({ text: "", mode: 0o600 }) };
   expect(parseConfig({ env: { LATCHKEY_SEAL_KEYS: sealKey, ...others }, files }).tracing).toBeUndefined();
@@ -146,7 +146,7 @@ it.each([
   expect(said).toMatch(message);
 });
 
-it("F03 takes a seal key from a file with a newline at its end, and refuses one that everybody can read", async () => {
+it("F03 accepts a seal key from a file with a final newline, and refuses a file that everyone can read", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "seal");
   await writeFile(path, `${sealKey}\n`, { mode: 0o600 });
@@ -215,7 +215,7 @@ it.each([
   expect(said).toMatch(message);
 });
 
-it("F07 keeps the last good configuration when the file is broken, says so in a metric, and takes it up once mended", async () => {
+it("F07 keeps the last valid configuration when the file is broken, reports it in a metric, and applies the corrected file", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "latchkey.yaml");
   const file = (id: string) => `environments: [{ name: prod, keys: [{ id: ${id}, key: { env: APP_KEY } }] }]\n`;
@@ -242,7 +242,7 @@ it("F07 keeps the last good configuration when the file is broken, says so in a 
   expect(await works()).toBe(200);
 });
 
-it("F07 applies a file that changed without being told, and lets go of what it no longer declares", async () => {
+it("F07 applies a changed file without a signal, and removes what it no longer declares", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "latchkey.yaml");
   const environment = "environments: [{ name: prod, keys: [{ id: app, key: { env: APP_KEY } }] }]\n";

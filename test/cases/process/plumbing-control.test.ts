@@ -26,7 +26,7 @@ const listPath = "/latchkey.v1.ConnectionService/ListConnections";
 const jsonBody = ["content-type: application/json", "content-length: 2"];
 
 it.each(["evil.test", "0.0.0.0:3004", "[::]:3004", "localhost.evil.test", "user@localhost", ""])(
-  "K01 serves nothing to a request for the host %j",
+  "K01 refuses a request for the host %j",
   async (host) => {
     const { control, data } = running();
     const rpc = await say(control, `${head(`POST ${checkPath} HTTP/1.1`, `host: ${host}`, ...jsonBody)}{}`);
@@ -47,7 +47,7 @@ it.each([
   ["a page without an origin of its own", { origin: "null" }],
   ["a request that a foreign page caused", { "sec-fetch-site": "cross-site" }],
   ["a request that a sibling site's page caused", { "sec-fetch-site": "same-site" }],
-])("K02 refuses %s on the control port, and says nothing of CORS", async (_what, headers: Record<string, string>) => {
+])("K02 refuses %s on the control port, without CORS", async (_what, headers: Record<string, string>) => {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const { control } = running();
   const answer = await say(
@@ -64,7 +64,7 @@ it.each([
   expect(preflight).not.toMatch(/access-control/i);
 });
 
-it("K02 serves its own pages, and what no browser sent", async () => {
+it("K02 serves its own pages, and clients other than browsers", async () => {
   const { control } = running();
   for (const headers of [{ origin: control }, { "sec-fetch-site": "none" }, { "sec-fetch-site": "same-origin" }, {}]) {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
@@ -76,7 +76,7 @@ it("K02 serves its own pages, and what no browser sent", async () => {
   }
 });
 
-it("K04 keeps the number of series, whatever the connections and callers are called", async () => {
+it("K04 keeps the number of series constant, whatever the names of connections and callers", async () => {
   const { control, ops, rest } = running();
   const series = async () => {
     const text = await (await fetch(`${ops}/metrics`)).text();
@@ -109,7 +109,7 @@ it("K04 keeps the number of series, whatever the connections and callers are cal
   expect(after.filter((line) => line.includes("k04"))).toEqual([]);
 });
 
-it("K05 lets a revoked key in nowhere, a second later at most", async () => {
+it("K05 refuses a revoked key everywhere within a second", async () => {
   const { control, rest } = running();
   const { body } = await post(control, "EnvironmentService/CreateKey", { environment: "dev", id: "k05" });
   const { secret } = body as { secret: string };
@@ -200,7 +200,7 @@ const health = (address: string, credentials: grpc.ChannelCredentials) =>
       ({ code }: Plain) => grpc.status[code as number],
     );
 
-it.skipIf(lacks("openssl"))("K06 lets in who shows a certificate of the right name, and nobody else", async () => {
+it.skipIf(lacks("openssl"))("K06 accepts only a certificate with the right name", async () => {
   const { address, authority, stranger, app } = await serveGuarded();
   expect(address).toMatch(/^https:/);
   const ca = pem(authority.cert);
@@ -262,7 +262,7 @@ it.skipIf(lacks("openssl"))("K06 speaks HTTP/1.1 and HTTP/2 under TLS, and no TL
   expect(error.message).toMatch(/protocol version|unsupported protocol|no protocols/i);
 });
 
-it("K08 shows nothing of the ops port on the data port, and of errors only that there are some", async () => {
+it("K08 shows nothing of the ops port on the data port, and of errors only their count", async () => {
   const { data, control, ops, rest } = running();
   for (const path of ["/metrics", "/livez", "/readyz", "/startupz"]) {
     const onData = await rest("GET", path);

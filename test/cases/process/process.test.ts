@@ -26,7 +26,7 @@ async function beginRequest(running: Running) {
   return { socket, rest: body.slice(10) };
 }
 
-it("K07 writes what a caller named on one line, whatever it holds", async () => {
+it("K07 logs a caller's text on one line, whatever it contains", async () => {
   const folder = await temporaryFolder();
   const running = await serveInProcess({ folder, env: { LATCHKEY_LOG_LEVEL: "debug" } });
   const id = encodeURIComponent('\u001b[31mred\n{"level":"fatal"}');
@@ -41,7 +41,7 @@ it("K07 writes what a caller named on one line, whatever it holds", async () => 
   expect(lines.some((line) => (JSON.parse(line) as { level: string }).level === "fatal")).toBe(false);
 });
 
-it.each(["SIGTERM", "SIGINT"] as const)("K10 finishes what is under way and exits 0 on %s", async (signal) => {
+it.each(["SIGTERM", "SIGINT"] as const)("K10 finishes requests in progress and exits 0 on %s", async (signal) => {
   const running = await serveInProcess({ folder: await temporaryFolder() });
   const { socket, rest } = await beginRequest(running);
   let answer = "";
@@ -55,7 +55,7 @@ it.each(["SIGTERM", "SIGINT"] as const)("K10 finishes what is under way and exit
   expect(answer).toMatch(/^HTTP\/1\.1 200 /);
 });
 
-it("serves on, counts what is lost and stops in order when nobody reads its log any more", async () => {
+it("keeps serving, counts lost log lines and stops in order without a log reader", async () => {
   const folder = await temporaryFolder();
   const file = join(folder, "latchkey.yaml");
   await writeFile(file, "{}\n");
@@ -72,7 +72,7 @@ it("serves on, counts what is lost and stops in order when nobody reads its log 
   expect(running.stderr()).toBe("");
 });
 
-it("K10 does not wait for a connection that has never asked anything", async () => {
+it("K10 does not wait for a connection without a request", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "20s" } });
   const spare = connect(Number(new URL(running.address("data")).port), "127.0.0.1");
   await once(spare, "connect");
@@ -94,7 +94,7 @@ it("K10 ends at once on a second SIGTERM", async () => {
   expect(await running.exited).toBe(143);
 });
 
-it("K10 cuts off what does not end within the grace period, and exits 0", async () => {
+it("K10 cuts off what outlives the grace period, and exits 0", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "300ms" } });
   await beginRequest(running);
   running.child.kill("SIGTERM");
@@ -102,7 +102,7 @@ it("K10 cuts off what does not end within the grace period, and exits 0", async 
   expect(running.stdout()).toMatch(/the grace period is over/);
 });
 
-it("K10 goes on after SIGHUP, and after its reader has closed the pipe", async () => {
+it("K10 survives SIGHUP, and the close of its output pipe", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder() });
   const alive = async () => (await fetch(`${running.address("ops")}/livez`)).status;
   running.child.kill("SIGHUP");
@@ -133,7 +133,7 @@ it.each([
   expect(running.child.exitCode).toBeNull();
 });
 
-it("refuses to start on a port that is taken, and says which", async () => {
+it("refuses to start on a port in use, and names it", async () => {
   const { data } = await startTestSidecar();
   const running = launch(["serve"], {
     folder: await temporaryFolder(),
@@ -143,7 +143,7 @@ it("refuses to start on a port that is taken, and says which", async () => {
   expect(running.stdout()).toMatch(/the data door cannot listen on 127\.0\.0\.1:\d+/);
 });
 
-it("answers probes from the first moment, and says while it drains that it is not ready", async () => {
+it("answers probes from the start, and is not ready while it drains", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "5s" } });
   const probe = async (path: string) => (await fetch(`${running.address("ops")}${path}`)).status;
   expect(await Promise.all(["/livez", "/startupz", "/readyz"].map(probe))).toEqual([200, 200, 200]);

@@ -105,7 +105,7 @@ it("leaves trace context as it came when no spans are wanted", async () => {
   }
 });
 
-it("begins a trace where there is none, and lets go of a tracestate that is of none", async () => {
+it("starts a trace if there is none, and drops a tracestate without one", async () => {
   for (const headers of [{}, { tracestate: "a=1" }]) {
     const { ask, requests, spans } = await against();
     await ask({ headers });
@@ -145,7 +145,7 @@ it.each([
   expect(fieldsOf(request as RecordedRequest, "tracestate")).toEqual([]);
 });
 
-it("takes what a later version of the standard may say, and says what it knows", async () => {
+it("accepts fields of a later version, and sends version 00", async () => {
   const { ask, requests, spans } = await against();
   await ask({ headers: { traceparent: `cc-${traceId}-${callerSpan}-ff-what-is-to-come` } });
   const [server] = ofKind(await spans(2), "server");
@@ -200,7 +200,7 @@ it.each([
   expect(Number.parseInt(passed.slice(-2), 16) & 1).toBe(isKept ? 1 : 0);
 });
 
-it("keeps about the share of traces that was asked for", async () => {
+it("keeps about the configured share of traces", async () => {
   const { collecting, running, ask } = await against(ok, {
     env: { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0.25" },
   });
@@ -212,7 +212,7 @@ it("keeps about the share of traces that was asked for", async () => {
   expect(kept).toBeLessThan(81);
 });
 
-it("says of what we answer ourselves what it was", async () => {
+it("describes a response of latchkey's own", async () => {
   const { ask, running, spans } = await against();
   const answer = await ask({ headers: { traceparent: sampled, "connection-id": "nobody" } });
   expect(faultOf(answer)).toBe("unknown_connection");
@@ -227,7 +227,7 @@ it("says of what we answer ourselves what it was", async () => {
   });
 });
 
-it("says of a provider that cannot be reached, or answers badly, what was wrong", async () => {
+it("describes why a provider is unreachable or answers wrongly", async () => {
   const cases: readonly (readonly [Answering, string, number, string])[] = [
     [(_, socket) => void socket.destroy(), "provider_closed", 502, "provider_closed"],
     [(_, socket) => void socket.write("what is this\r\n\r\n"), "provider_malformed", 502, "provider_malformed"],
@@ -252,7 +252,7 @@ it("says of a provider that cannot be reached, or answers badly, what was wrong"
   expect(ofKind(all, "server")[0]?.attributes).not.toHaveProperty(["error.type"]);
 });
 
-it("says so when nothing takes connections at the provider", async () => {
+it("records that the provider does not accept connections", async () => {
   const collecting = await startCollector();
   const running = await startProxied(1, { env: collecting.env });
   expect((await call(`${running.data}/proxy/x`, { headers: running.proxyHeaders })).status).toBe(502);
@@ -315,7 +315,7 @@ it("ends with a stream, and not before", async () => {
   }
 });
 
-it("says who cut an answer", async () => {
+it("records which side cut a response", async () => {
   const begun = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this";
   const byProvider = await against(
     (_, socket) => void socket.write(begun, () => setTimeout(() => socket.destroy(), 50)),
@@ -369,7 +369,7 @@ it("joins the trace of a WebSocket's request, and does not wait for the tunnel t
     expect(span).toMatchObject({ traceId, isError: false, attributes: { "http.response.status_code": 101 } });
 });
 
-it("says of a WebSocket's request what came in place of a tunnel", async () => {
+it("describes the refusal of a WebSocket request", async () => {
   const refused = await against((_, socket) => void socket.end(said(403)));
   await refused.running.raw(handshake(refused.running.proxyLines));
   const all = await refused.spans(2);
@@ -390,7 +390,7 @@ it("says of a WebSocket's request what came in place of a tunnel", async () => {
     expect(span).toMatchObject({ isError: true, attributes: { "error.type": "provider_closed" } });
 });
 
-it("hands on, when it stops, what has ended", async () => {
+it("exports the ended spans when it stops", async () => {
   const { collecting, running, ask } = await against(ok, { env: { OTEL_BSP_SCHEDULE_DELAY: "600000" } });
   for (let i = 0; i < 10; i += 1) await ask();
   await sleep(50);
@@ -399,7 +399,7 @@ it("hands on, when it stops, what has ended", async () => {
   expect(collecting.spans()).toHaveLength(20);
 });
 
-it("hands on what the end of the grace period has cut off", async () => {
+it("exports the spans that the end of the grace period cut off", async () => {
   const { collecting, running } = await against(() => {}, { env: { LATCHKEY_GRACE: "200ms" } });
   const asked = call(`${running.data}/proxy/x`, { headers: running.proxyHeaders }).catch((error: Error) => error);
   await expect.poll(() => running.metric("latchkey_proxy_open")).toBe(1);
@@ -408,7 +408,7 @@ it("hands on what the end of the grace period has cut off", async () => {
   expect(collecting.spans()).toHaveLength(2);
 });
 
-it("sends in batches of the size that was asked for", async () => {
+it("sends batches of the configured size", async () => {
   const { collecting, running, ask } = await against(ok, {
     env: { OTEL_BSP_SCHEDULE_DELAY: "600000", OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "4" },
   });
@@ -418,7 +418,7 @@ it("sends in batches of the size that was asked for", async () => {
   expect(collecting.posts.map(({ spans }) => spans.length)).toEqual([4, 4, 2]);
 });
 
-it("goes on without a collector, and counts what is dropped", async () => {
+it("works without a collector, and counts dropped spans", async () => {
   // An address without a listener.
   const { running, ask } = await against(ok, {
     env: {
@@ -439,7 +439,7 @@ it("goes on without a collector, and counts what is dropped", async () => {
   expect(warned[0]).toContain("ECONNREFUSED");
 });
 
-it("does not wait for a collector that says nothing: neither a request nor, for long, a stop", async () => {
+it("waits for a silent collector neither with requests nor long with a stop", async () => {
   const collector = await startCollector(() => "never");
   const { running, ask } = await against(ok, { collector, env: { LATCHKEY_GRACE: "600ms" } });
   for (let i = 0; i < 5; i += 1) expect((await ask()).status).toBe(200);
@@ -450,7 +450,7 @@ it("does not wait for a collector that says nothing: neither a request nor, for 
   expect(await running.metric("latchkey_spans_dropped_total")).toBe(10);
 });
 
-it("tries again what a collector could not take at the moment, when it says so", async () => {
+it("retries what a collector refused temporarily", async () => {
   const collector = await startCollector((count) =>
     count === 0 ? { status: 503, headers: { "retry-after": "0" } } : { status: 200 },
   );
@@ -460,7 +460,7 @@ it("tries again what a collector could not take at the moment, when it says so",
   expect(await running.metric("latchkey_spans_dropped_total")).toBe(0);
 });
 
-it("sends again at once what a kept connection was closed under", async () => {
+it("repeats at once an export whose connection was closed", async () => {
   const collector = await startCollector((count) => (count === 1 ? "reset" : { status: 200 }));
   const { running, ask, spans } = await against(ok, { collector });
   await ask();
@@ -470,33 +470,30 @@ it("sends again at once what a kept connection was closed under", async () => {
   expect(running.logged.filter((line) => line.includes('"door":"spans"'))).toEqual([]);
 });
 
-it.skipIf(lacks("openssl"))(
-  "reaches a collector over TLS whose certificate it was told to trust, and no other",
-  async () => {
-    const folder = await temporaryFolder();
-    const ca = createAuthority(folder, "ca");
-    const { cert, key } = ca.issue("collector", { names: "IP:127.0.0.1" });
-    const other = createAuthority(folder, "other");
-    const tls = { cert: pem(cert), key: pem(key) };
-    for (const [trusted, isTaken] of [
-      [ca, true],
-      [other, false],
-    ] as const) {
-      const collector = await startCollector(() => ({ status: 200 }), { tls });
-      const provider = await startProvider();
-      const running = await startProxied(provider.port, {
-        env: { ...collector.env, OTEL_EXPORTER_OTLP_CERTIFICATE: "/ca.pem" },
-        files: { "/ca.pem": pem(trusted.cert).toString() },
-      });
-      await call(`${running.data}/proxy/x`, { headers: running.proxyHeaders });
-      await running.stop();
-      expect(collector.spans()).toHaveLength(isTaken ? 2 : 0);
-      expect(await running.metric("latchkey_spans_dropped_total")).toBe(isTaken ? 0 : 2);
-    }
-  },
-);
+it.skipIf(lacks("openssl"))("accepts a collector's TLS certificate of the configured authority only", async () => {
+  const folder = await temporaryFolder();
+  const ca = createAuthority(folder, "ca");
+  const { cert, key } = ca.issue("collector", { names: "IP:127.0.0.1" });
+  const other = createAuthority(folder, "other");
+  const tls = { cert: pem(cert), key: pem(key) };
+  for (const [trusted, isTaken] of [
+    [ca, true],
+    [other, false],
+  ] as const) {
+    const collector = await startCollector(() => ({ status: 200 }), { tls });
+    const provider = await startProvider();
+    const running = await startProxied(provider.port, {
+      env: { ...collector.env, OTEL_EXPORTER_OTLP_CERTIFICATE: "/ca.pem" },
+      files: { "/ca.pem": pem(trusted.cert).toString() },
+    });
+    await call(`${running.data}/proxy/x`, { headers: running.proxyHeaders });
+    await running.stop();
+    expect(collector.spans()).toHaveLength(isTaken ? 2 : 0);
+    expect(await running.metric("latchkey_spans_dropped_total")).toBe(isTaken ? 0 : 2);
+  }
+});
 
-it("does not try again what a collector will not take, and counts what it refuses of a batch", async () => {
+it("does not retry what a collector rejects, and counts the rejected spans of a batch", async () => {
   const refusing = await startCollector(() => ({ status: 400 }));
   const one = await against(ok, { collector: refusing });
   await one.ask();
@@ -511,7 +508,7 @@ it("does not try again what a collector will not take, and counts what it refuse
   await expect.poll(() => two.running.metric("latchkey_spans_dropped_total")).toBe(1);
 });
 
-it("sends what it was told to: name, attributes, fields, and to the address for traces alone", async () => {
+it("sends the configured name, attributes and headers, and uses the address for traces", async () => {
   const collector = await startCollector();
   const { ask, spans } = await against(ok, {
     collector,
@@ -532,7 +529,7 @@ it("sends what it was told to: name, attributes, fields, and to the address for 
   expect(post?.resource).toMatchObject({ "service.name": "the-broker", "deployment.environment.name": "a,b" });
 });
 
-it("lets no secret, no path, no query and no field leave with a span", async () => {
+it("puts no secret, path, query or header into a span", async () => {
   const { collecting, running, ask, requests } = await against((request, socket, count) => {
     if (count % 3 === 1)
       socket.write(

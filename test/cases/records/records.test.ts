@@ -31,7 +31,7 @@ async function start() {
 const people = (count: number) => Array.from({ length: count }, (_, i) => ({ id: `p${i}`, name: `Person ${i}` }));
 
 describe("the published SDK", () => {
-  it("lists records as they were saved, with what is known of them", async () => {
+  it("lists the saved records with their metadata", async () => {
     const { records, nango } = await start();
     await records.save(of, [{ id: 7, name: "Ada", deep: { list: [1, null, "é"] } }]);
     const { records: found, next_cursor } = await nango.listRecords(at);
@@ -139,7 +139,7 @@ it.each([
   expect([body.error?.code, status]).toEqual([code, code.startsWith("unknown") ? 404 : 400]);
 });
 
-it("refuses to prune what it is not told exactly, and lets nobody prune who may only read", async () => {
+it("refuses to prune without exact parameters, or with a read-only key", async () => {
   const { rest, running, records } = await start();
   await records.save(of, people(2));
   const reader = await keyWith(running, Scope.CONNECTIONS_READ);
@@ -187,7 +187,7 @@ it("lists and prunes over the control plane as well", async () => {
   expect(error.code).toBe(Code.ResourceExhausted);
 });
 
-it("X06 shows nothing of a former connection to one made anew under its id", async () => {
+it("X06 shows nothing of a deleted connection to a new one with its id", async () => {
   const { rest, records } = await start();
   await records.save(of, people(3));
   expect((await rest("DELETE", "/connections/ada?provider_config_key=keyed")).status).toBe(200);
@@ -196,7 +196,7 @@ it("X06 shows nothing of a former connection to one made anew under its id", asy
   expect((await rest("GET", "/records?model=Contact", { headers })).body).toEqual({ records: [], next_cursor: null });
 });
 
-it("leaves nothing of a record in the open, on disk or in the log", async () => {
+it("leaves nothing of a record in plain text, on disk or in the log", async () => {
   const { rest, records, folder, logged, stop, sidecar } = await start();
   const canaries = ["canary-of-the-id@example.com", "canary-of-the-data", "canary-of-a-key"];
   const [id = "", data, key = ""] = canaries;

@@ -53,7 +53,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
   }
   const bothPaths = ["secrets.client_certificate", "secrets.client_private_key"];
 
-  it("is shown for every connection that has none of its own, and exchanged without a restart", async () => {
+  it("is sent for every connection without its own, and replaced without a restart", async () => {
     const { ca, provider, running, ask, change, seen } = await guarded();
     const nobody = await ask();
     expect([nobody.status, faultOf(nobody), seen]).toEqual([502, "provider_closed", []]);
@@ -108,7 +108,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     expect(seen).toEqual(["of-one"]);
   });
 
-  it("is refused where it cannot be one, on every face, and nothing of it is repeated", async () => {
+  it("an invalid one is refused on every interface, and nothing of it is repeated", async () => {
     const { ca, running, change } = await guarded();
     const [one, other] = [textOf(issued(ca, "one")), textOf(issued(ca, "other"))];
     const wrong: readonly (readonly [Partial<typeof one>, string, string])[] = [
@@ -152,7 +152,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     );
   });
 
-  it("is set by JSON, by the command line and by the file, and its key is shown to nobody who did not ask", async () => {
+  it("is set by JSON, the command line and the file, and its key is shown only on request", async () => {
     const { ca, running, ask, seen } = await guarded();
     const [json, cli] = [textOf(issued(ca, "by-json")), issued(ca, "by-cli")];
     const credentials = { type: "API_KEY", client_certificate: json.certificate, client_private_key: json.privateKey };
@@ -181,7 +181,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     expect(events.some(({ fields }) => fields.includes("secrets.client_private_key"))).toBe(true);
   });
 
-  it("comes from the configuration file, which is refused with half of it", async () => {
+  it("comes from the configuration file, which is refused with half of a pair", async () => {
     const { certificate, privateKey } = textOf(issued(await authority(), "declared"));
     const declared = (one: object) => ({
       env: { LATCHKEY_CONFIG: "/latchkey.yaml", KEY: privateKey.replaceAll("\n", "\\n") },

@@ -42,7 +42,7 @@ it.each<readonly [string, string | Uint8Array<ArrayBuffer>, string]>([
   expect(await post(body)).toEqual({ status: 400, code });
 });
 
-it("R06 waits for no body where the head says that there is none", async () => {
+it("R06 does not wait for a body when the head declares none", async () => {
   const lines = ["host: localhost", authorization, "content-type: application/json"];
   expect(await say(running().data, head("POST /connections HTTP/1.1", ...lines))).toContain('"invalid_body"');
 });
@@ -65,7 +65,7 @@ it.each([
   expect(await post(text, { "content-type": type })).toEqual({ status: 415, code: "unsupported_media_type" });
 });
 
-it("R07 takes no body that says nothing of itself", async () => {
+it("R07 refuses a body without framing", async () => {
   const lines = ["host: localhost", authorization, "connection: close", `content-length: ${text.length}`];
   const answer = await say(running().data, head("POST /connections HTTP/1.1", ...lines) + text);
   expect(statusOf(answer)).toBe(415);
@@ -137,12 +137,12 @@ it("R08 R09 holds no more of large bodies than it is allowed to read of them", a
   expect(grown).toBeLessThan(32 * 1024 * 1024);
 });
 
-it.each(["gzip", "br", "deflate", "identity, gzip"])("R09 unpacks nothing (%s)", async (encoding) => {
+it.each(["gzip", "br", "deflate", "identity, gzip"])("R09 decompresses nothing (%s)", async (encoding) => {
   const packed = new Uint8Array(gzipSync(text));
   expect(await post(packed, { "content-encoding": encoding })).toEqual({ status: 415, code: "unsupported_media_type" });
 });
 
-it("R10 lets the last of two equal keys count, in the answer, in the store and in the audit trail", async () => {
+it("R10 uses the last of two equal keys in the answer, the store and the audit trail", async () => {
   const { rest, client } = running();
   const body = `{"connection_id":"first-of-two",${JSON.stringify(keyedConnection("last-of-two")).slice(1)}`;
   const { status, body: answered } = await rest("POST", "/connections", { body });
@@ -155,7 +155,7 @@ it("R10 lets the last of two equal keys count, in the answer, in the store and i
   expect(targets).not.toContain("keyed/first-of-two");
 });
 
-it("R21 forgets a caller who leaves in mid-body", async () => {
+it("R21 releases a request whose caller leaves in mid-body", async () => {
   const { rest, metric, logged } = running();
   const open = 'latchkey_http_requests_open{door="data"}';
   const body = JSON.stringify(keyedConnection("never-sent"));

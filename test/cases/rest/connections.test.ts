@@ -80,7 +80,7 @@ it.each([
   ["half a character", "\ud800"],
   ["an accent", "é"],
   ["a blank at its end", "a "],
-])("R12 takes no id with %s, and logs no more than a line of it", async (_name, id) => {
+])("R12 refuses an id with %s, and logs at most one line of it", async (_name, id) => {
   const linesBefore = running().logged.length;
   const credentials = { type: "API_KEY", apiKey: "k" };
   expect(refusalOf(await post(keyedConnection(id, { credentials })))).toEqual(refused("connection_id"));
@@ -99,7 +99,7 @@ it.each(["a/b", "a%2Fb", "with blank", "~!@$&'()*+,;=:", "metadata", "__proto__"
   },
 );
 
-it("R12 makes an id where there is none", async () => {
+it("R12 generates an id if there is none", async () => {
   const { connection_id: _, ...unnamed } = keyedConnection("");
   const [first, second] = [await post(unnamed), await post(keyedConnection(""))];
   for (const { body } of [first, second]) {
@@ -123,7 +123,7 @@ it("R13 knows no integration that is not there, and takes no credentials of anot
   }
 });
 
-it("R13 says everything that is wrong with a connection at once", async () => {
+it("R13 reports all mistakes of a connection at once", async () => {
   const wrong = {
     provider_config_key: "keyed",
     connection_id: 7,
@@ -154,7 +154,7 @@ it("R13 takes no query with a new connection, and ignores fields it does not kno
   expect(await metric('latchkey_ignored_fields_total{route="/connections"}')).toBeGreaterThanOrEqual(2);
 });
 
-it("R13 takes no webhook address that is none, or that holds a password", async () => {
+it("R13 refuses a webhook address that is invalid or contains a password", async () => {
   for (const url of [
     "nowhere",
     "ftp://a.test",
@@ -194,7 +194,7 @@ it("R23 deletes once", async () => {
   expect((await running().rest("GET", "/connections?connectionId=deleted")).body.connections).toEqual([]);
 });
 
-it("R23 lets one of many deletions at once succeed", async () => {
+it("R23 lets one of many concurrent deletions succeed", async () => {
   await post(keyedConnection("raced"));
   const remove = () => running().rest("DELETE", "/connections/raced?provider_config_key=keyed");
   const statuses = (await Promise.all(Array.from({ length: 20 }, remove))).map(({ status }) => status);
@@ -210,7 +210,7 @@ it("R23 keeps no credentials of a connection that is gone", async () => {
   expect(await connections.credentialsOf(ref)).toBeUndefined();
 });
 
-it("R23 gives a connection that comes back nothing of the one that went", async () => {
+it("R23 keeps nothing of a deleted connection for a new one with its id", async () => {
   const first = await post(keyedConnection("again", { metadata: { old: true }, tags: { old: "yes" } }));
   await running().rest("DELETE", "/connections/again?provider_config_key=keyed");
   const second = await post(keyedConnection("again"));
@@ -219,7 +219,7 @@ it("R23 gives a connection that comes back nothing of the one that went", async 
   expect((await running().rest("GET", "/connections?tags[old]=yes")).body.connections).toEqual([]);
 });
 
-it("keeps what a second import does not name, and replaces what it does", async () => {
+it("keeps the fields that a second import omits, and replaces the others", async () => {
   const whole = {
     metadata: { a: 1, b: { c: [] } },
     connection_config: { region: "eu" },
@@ -279,7 +279,7 @@ it("counts the mirror of an end user among the ten tags", async () => {
   expect(refusalOf(await patch("crowded", { end_user: { id: "u" } }))).toEqual(refused("tags"));
 });
 
-it("changes what a PATCH names and nothing else", async () => {
+it("changes only the fields of a PATCH", async () => {
   await post(keyedConnection("patched", { metadata: { m: 1 }, tags: { a: "1" } }));
   const before = (await get("patched")).body;
   const webhook_url_override = "https://app.example.com/x";
@@ -295,7 +295,7 @@ it("changes what a PATCH names and nothing else", async () => {
   );
 });
 
-it("changes nothing, not even the time of the last change, when a PATCH names nothing", async () => {
+it("changes nothing for an empty PATCH, not even the time of the last change", async () => {
   const { client } = running();
   await post(keyedConnection("untouched"));
   const before = (await get("untouched")).body;
@@ -305,7 +305,7 @@ it("changes nothing, not even the time of the last change, when a PATCH names no
   expect(events.map(({ action }) => action)).toEqual(["connection.import"]);
 });
 
-it("asks once for what the provider needs to know of a connection", async () => {
+it("asks the provider once to describe a connection", async () => {
   const { rest } = running();
   const body = (more: object) => ({
     provider_config_key: "basic",

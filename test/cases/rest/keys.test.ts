@@ -42,7 +42,7 @@ it("R01 asks for a key on every route that needs one", async () => {
 });
 
 it.each(["content-length: 1073741824", "transfer-encoding: chunked"])(
-  "R01 reads nothing of a stranger's body beyond the socket's buffer (%s)",
+  "R01 reads nothing of an unauthenticated body beyond the socket's buffer (%s)",
   async (framing) => {
     const wire = await openWire(running().data);
     wire.send(head("POST /connections HTTP/1.1", "host: localhost", "content-type: application/json", framing));
@@ -59,7 +59,7 @@ it.each(["content-length: 1073741824", "transfer-encoding: chunked"])(
   },
 );
 
-it("R01 judges the head before it lets a body come (Expect: 100-continue)", async () => {
+it("R01 checks the head before it accepts a body (Expect: 100-continue)", async () => {
   const wanting = ["host: localhost", "content-type: application/json", "expect: 100-continue"];
   const stranger = await say(running().data, head("POST /connections HTTP/1.1", ...wanting, "content-length: 2"));
   expect(stranger).not.toContain("100 Continue");
@@ -109,7 +109,7 @@ it.each([
   expect(await statusWith(`authorization: ${authorization}`)).toBe(401);
 });
 
-it("R02 sees no blank behind the key, as HTTP has it (RFC 9110, section 5.5)", async () => {
+it("R02 ignores spaces after the key (RFC 9110, section 5.5)", async () => {
   expect(await statusWith(`authorization: Bearer ${secretKey} \t`)).toBe(200);
 });
 
@@ -126,7 +126,7 @@ it("R03 refuses a second Authorization line, whichever of the two is right", asy
   }
 });
 
-it("R04 knows no wrong key, whatever its length", async () => {
+it("R04 refuses every wrong key, whatever its length", async () => {
   const { rest } = running();
   for (const key of [`${secretKey.slice(0, -1)}X`, secretKey.slice(0, -1), `${secretKey}x`, "x", "x".repeat(8_000)]) {
     const { status, body } = await rest("GET", "/connections", { key });
@@ -158,7 +158,7 @@ it("R04 takes as long to refuse a key that is nearly right as one that is not", 
   expect(Math.max(...medians) - Math.min(...medians)).toBeLessThan(Math.max(2, 2 * Math.min(...medians)));
 });
 
-it("R05 lets a key do what its scopes say and no more", async () => {
+it("R05 limits a key to its scopes", async () => {
   const { rest } = running();
   await rest("POST", "/connections", { body: keyedConnection("scoped") });
   const at = "/connections/scoped?provider_config_key=keyed";

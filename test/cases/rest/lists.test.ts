@@ -69,7 +69,7 @@ it("R18 takes no cursor of another filter, nor one that was changed", async () =
   expect(refusalOf(await list(`?cursor=${cursor}=`))).toEqual(refused);
 });
 
-it("R18 goes on by a cursor though the same filter is put in another way", async () => {
+it("R18 continues by a cursor although the filter is written differently", async () => {
   const { next_cursor: cursor } = (await list("?limit=1&integrationId=keyed,calendar&tags[team]=red")).body;
   expect(await idsOf(`?tags[TEAM]=red&integrationId=calendar&integrationId=keyed,keyed&cursor=${cursor}`)).toEqual([
     "bob",
@@ -97,7 +97,7 @@ it("lists by every filter, and by all of them together", async () => {
   expect(await idsOf("?search=u-&tags[team]=red&limit=1")).toEqual(["ada"]);
 });
 
-it("takes an empty filter for none, and ignores and counts what it does not know", async () => {
+it("treats an empty filter as none, and counts and ignores unknown ones", async () => {
   expect(await idsOf("?connectionId=&search=&integrationId=&endUserId=&limit=&page=&cursor=")).toHaveLength(4);
   const before = (await running().metric('latchkey_ignored_fields_total{route="/connections"}')) ?? 0;
   expect(await idsOf("?env=dev&__proto__=1&constructor=2")).toHaveLength(4);
@@ -119,12 +119,12 @@ it.each([
   "search=%FF",
   "connectionId=%F0%9F%99%82",
   "integrationId=__proto__",
-])("finds nothing by %s, and says so", async (query) => {
+])("refuses to filter by %s", async (query) => {
   const answer = await list(`?${query}`);
   expect({ status: answer.status, body: answer.body }).toEqual({ status: 200, body: { connections: [] } });
 });
 
-it("shows connections in a list without their credentials, and with what the SDK needs of them", async () => {
+it("lists connections without credentials, and with the fields that the SDK needs", async () => {
   const { body } = await list("?connectionId=bob");
   expect(body.connections).toEqual([
     {

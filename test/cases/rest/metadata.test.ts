@@ -64,7 +64,7 @@ it.each<readonly [string, unknown, number]>([
   expect(await metadataOf("strict")).toEqual({ before: true });
 });
 
-it("R14 takes no number that JSON has and nothing can hold", async () => {
+it("R14 refuses a number that JSON allows and no type can hold", async () => {
   await make("infinite");
   const body = '{"connection_id":"infinite","provider_config_key":"keyed","metadata":{"a":{"b":[1e999]}}}';
   const answer = await running().rest("PATCH", "/connection/metadata", { body });
@@ -72,7 +72,7 @@ it("R14 takes no number that JSON has and nothing can hold", async () => {
   expect(answer.body.error.errors[0].path).toEqual(["metadata", "a", "b", "0"]);
 });
 
-it("R14 takes what reaches just up to each limit", async () => {
+it("R14 accepts metadata exactly at each limit", async () => {
   await make("full");
   const { a: _, ...deep } = { a: 0, ...nested(maxMetadataDepth) };
   for (const metadata of [deep, keys(1_000), { a: "x".repeat(255 * 1024) }]) {
@@ -81,7 +81,7 @@ it("R14 takes what reaches just up to each limit", async () => {
   }
 });
 
-it("R14 judges what a change leads to, not only what it brings", async () => {
+it("R14 checks the limits on the merged metadata, and not only on the patch", async () => {
   await make("growing", keys(999));
   expect((await set({ id: "growing", metadata: { another: 1 } })).status).toBe(200);
   expect(refusalOf(await set({ id: "growing", metadata: { oneTooMany: 1 } }))).toEqual({
@@ -108,7 +108,7 @@ it("R15 stores null as null", async () => {
   expect(await metadataOf("nulled")).toEqual({ k: null, other: 2 });
 });
 
-it("R15 changes nothing by an empty patch, not even the time of the last change", async () => {
+it("R15 changes nothing for an empty patch, not even the time of the last change", async () => {
   await make("quiet", { a: 1 });
   const before = (await running().rest("GET", "/connections/quiet?provider_config_key=keyed")).body;
   expect((await set({ id: "quiet", metadata: {} })).status).toBe(200);
@@ -127,7 +127,7 @@ it("R15 loses none of a hundred patches at once", async () => {
   expect(await metadataOf("busy")).toEqual({ before: true, ...Object.fromEntries(names.map((name, i) => [name, i])) });
 });
 
-it("R15 loses nothing when patches of everything else run at the same time", async () => {
+it("R15 loses nothing to concurrent patches", async () => {
   await make("mixed");
   const at = "/connections/mixed?provider_config_key=keyed";
   const work = Array.from({ length: 20 }, (_, i) => [
@@ -190,7 +190,7 @@ it("R15 keeps keys that are the names of prototypes, and takes them for no more 
   expect(await metadataOf("proto-after")).toEqual({});
 });
 
-it("R15 answers what it read, however deep the rest of the body is", async () => {
+it("R15 answers with what it read, at any depth", async () => {
   await make("echoed");
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const body = `{"connection_id":"echoed","provider_config_key":"keyed","metadata":{"a":1},"future":${deep}}`;

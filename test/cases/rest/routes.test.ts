@@ -18,7 +18,7 @@ it.each([
   ["PATCH", "/providers", ["GET", "HEAD"]],
   ["TRACE", "/connections", ["GET", "HEAD", "POST"]],
   ["PROPFIND", "/connections", ["GET", "HEAD", "POST"]],
-])("R19 does not take %s on %s, and says what it takes", async (method, path, allowed) => {
+])("R19 refuses %s on %s with the allowed methods", async (method, path, allowed) => {
   const wire = await openWire(running().data);
   wire.send(head(`${method} ${path} HTTP/1.1`, "host: localhost", authorization, "connection: close"));
   const answer = await wire.ended;
@@ -54,7 +54,7 @@ it.each(["/connections", "/connections/headed?provider_config_key=keyed", "/heal
   },
 );
 
-it("R19 answers OPTIONS with what a path takes, without asking for a key", async () => {
+it("R19 answers OPTIONS with the allowed methods, without a key", async () => {
   const ask = async (path: string) => {
     const wire = await openWire(running().data);
     wire.send(head(`OPTIONS ${path} HTTP/1.1`, "host: localhost", "connection: close"));
@@ -93,7 +93,7 @@ it.each([
   "/integrations/",
   "/providers/x/templates/y",
   "/proxyx",
-])("R20 has nothing at %s, and says so in JSON", async (path) => {
+])("R20 answers 404 in JSON at %s", async (path) => {
   const answer = await request(`GET ${path}`);
   expect(statusOf(answer)).toBe(404);
   expect(codeOf(answer)).toBe("not_found");
@@ -112,7 +112,7 @@ it("R20 takes no request that names no path, or one that is too long", async () 
   expect(statusOf(await request("GET /health", ...many))).toBe(431);
 });
 
-it("marks every answer of its own, and keeps it out of caches", async () => {
+it("marks its own answers, and forbids caching", async () => {
   const { rest } = running();
   for (const path of ["/health", "/connections", "/nowhere", "/providers/nobody"]) {
     const { status, headers, body } = await rest("GET", path);
@@ -124,7 +124,7 @@ it("marks every answer of its own, and keeps it out of caches", async () => {
   }
 });
 
-it("answers in order what comes on one connection at once", async () => {
+it("answers pipelined requests in order", async () => {
   const wire = await openWire(running().data);
   const paths = ["/health", "/nowhere", "/providers/calendar", "/connections/nobody?provider_config_key=keyed"];
   wire.send(paths.map((path) => head(`GET ${path} HTTP/1.1`, "host: localhost", authorization)).join(""));

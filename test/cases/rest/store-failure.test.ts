@@ -15,7 +15,7 @@ async function smallDisk(): Promise<string> {
 }
 
 it.skipIf(lacks("tmpfs"))(
-  "R24 refuses writes while the disk is full, goes on reading, and loses nothing that it acknowledged",
+  "R24 refuses writes while the disk is full, continues reading, and loses nothing acknowledged",
   async () => {
     const folder = await smallDisk();
     const running = await startTestSidecar({ folder });

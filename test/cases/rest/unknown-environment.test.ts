@@ -60,14 +60,14 @@ it.each([
   ["SyncService/ListSyncs", { environment, integration: "keyed" }],
   ["SyncService/ListRuns", { environment }],
   ["SyncService/ListRecords", { connection, model: "M" }],
-])("%s of an environment that does not exist names those that do", async (method, body) => {
+])("%s of an unknown environment names the existing ones", async (method, body) => {
   await prod();
   const answer = await call(method, body);
   expect([answer.status, answer.body.code, answer.body.message]).toEqual([404, "not_found", known]);
   expect(answer.body.details[0].debug.reason).toBe("unknown_environment");
 });
 
-it("says so of each item of a batch", async () => {
+it("reports it for each item of a batch", async () => {
   await prod();
   const item = { ...connection, credentials: { apiKey: { apiKey: "x" } } };
   const { body } = await call("ConnectionService/BatchImportConnections", { connections: [item, item] });
@@ -75,7 +75,7 @@ it("says so of each item of a batch", async () => {
     expect(problem).toMatchObject({ code: "unknown_environment", message: known });
 });
 
-it("tells a key of one environment of no other", async () => {
+it("reveals no other environment to an environment's key", async () => {
   await prod();
   const { key, secret } = await running().client(EnvironmentService).createKey({ id: "of-dev", environment: "dev" });
   expect(key?.environment).toBe("dev");
@@ -115,7 +115,7 @@ it.each([
   expect(cli.stderr()).toContain('there is no environment "prdo" (unknown_environment). You have: dev, prod');
 });
 
-it("an import of a file says so of its lines", async () => {
+it("an import of a file reports it for its lines", async () => {
   await prod();
   const folder = await temporaryFolder();
   const file = join(folder, "connections.ndjson");

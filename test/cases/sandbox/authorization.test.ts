@@ -12,7 +12,7 @@ import {
   started,
 } from "./started.ts";
 
-it("asks a user, and brings code, state and issuer back", async () => {
+it("asks a user, and redirects with code, state and issuer", async () => {
   const sandbox = await started();
   const page = await consentPage(sandbox, await sandbox.get(authorizePath()));
   expect(page.users).toEqual(["ada@example.com", "bob@example.com", "grace@example.com"]);
@@ -37,7 +37,7 @@ it("asks a user, and brings code, state and issuer back", async () => {
   expect(await user.json()).toEqual({ sub: "100000000000000000002", email: "bob@example.com", email_verified: true });
 });
 
-it("shows a page that runs nothing, may be framed by nobody, and leads nowhere but back", async () => {
+it("shows a page without scripts that cannot be framed and links only back", async () => {
   const sandbox = await started();
   const hostile = "<script>alert(1)</script>\"'";
   const response = await sandbox.get(authorizePath({ scope: hostile }));
@@ -60,7 +60,7 @@ it("takes a page's answer once", async () => {
   expect((await page.answer("allow")).status).toBe(400);
 });
 
-it("brings a refusal back as access_denied", async () => {
+it("redirects with access_denied when the user denies", async () => {
   const sandbox = await started();
   const page = await consentPage(sandbox, await sandbox.get(authorizePath()));
   const fields = broughtBack(await page.answer("deny"));
@@ -68,7 +68,7 @@ it("brings a refusal back as access_denied", async () => {
   expect(fields.has("code")).toBe(false);
 });
 
-it("answers the page itself when told to, for the user that is hinted at", async () => {
+it("decides by itself for the hinted user, if configured", async () => {
   const sandbox = await started({ behaviour: { consent: "allow", grantOnly: ["openid", "email"] } });
   const code = broughtBack(await sandbox.get(authorizePath({ login_hint: "grace@example.com" }))).get("code") ?? "";
   const { body } = await sandbox.token({ grant_type: "authorization_code", code, redirect_uri: callback });
@@ -78,7 +78,7 @@ it("answers the page itself when told to, for the user that is hinted at", async
   expect(broughtBack(await sandbox.get(authorizePath())).get("error")).toBe("access_denied");
 });
 
-it("leaves iss out, or says another's, when told to", async () => {
+it("omits iss, or sends another issuer, if configured", async () => {
   const sandbox = await started({ behaviour: { consent: "allow", iss: "missing" } });
   expect(broughtBack(await sandbox.get(authorizePath())).has("iss")).toBe(false);
   const document = await (await sandbox.get("/.well-known/oauth-authorization-server")).json();
@@ -93,7 +93,7 @@ it.each([
   ["an address that only begins like one here", { redirect_uri: "http://127.0.0.1.evil.example/" }],
   ["no address at all", { redirect_uri: "javascript:alert(1)" }],
   ["a fragment", { redirect_uri: `${callback}#x` }],
-])("sends nobody back to %s", async (_what, more) => {
+])("redirects no browser to %s", async (_what, more) => {
   const sandbox = await started({ behaviour: { consent: "allow" } });
   const response = await sandbox.get(authorizePath(more));
   expect(response.status).toBe(400);
@@ -122,7 +122,7 @@ it.each([
   [{ response_type: "token" }, "unsupported_response_type"],
   [{ code_challenge: "short", code_challenge_method: "S256" }, "invalid_request"],
   [{ code_challenge: challengeOf("x"), code_challenge_method: "plain" }, "invalid_request"],
-])("says what is wrong with a request to the app itself: %o", async (more, error) => {
+])("redirects to the app with the mistake of a request: %o", async (more, error) => {
   const sandbox = await started({ behaviour: { consent: "allow" } });
   const fields = broughtBack(await sandbox.get(authorizePath(more)));
   expect(fields.get("error")).toBe(error);
@@ -145,7 +145,7 @@ it.each([
   ["no verifier", true, {}],
   ["a short one", true, { code_verifier: "abc" }],
   ["a verifier without a challenge", false, { code_verifier: newVerifier() }],
-])("gives nothing for %s", async (_what, challenged, more) => {
+])("issues nothing for %s", async (_what, challenged, more) => {
   const sandbox = await started();
   const challenge = { code_challenge: challengeOf(newVerifier()), code_challenge_method: "S256" };
   const code = await codeFor(sandbox, challenged ? challenge : {});
@@ -158,7 +158,7 @@ it.each([
   expect([status, body.error]).toEqual([400, "invalid_grant"]);
 });
 
-it("wants PKCE of everybody, or of nobody, when told to, and always of an app without a secret", async () => {
+it("requires or refuses PKCE as configured, and always requires it of public clients", async () => {
   const sandbox = await started({ behaviour: { consent: "allow", pkce: "required" } });
   const challenge = { code_challenge: challengeOf(newVerifier()), code_challenge_method: "S256" };
   expect(broughtBack(await sandbox.get(authorizePath())).get("error")).toBe("invalid_request");
@@ -171,7 +171,7 @@ it("wants PKCE of everybody, or of nobody, when told to, and always of an app wi
   expect(broughtBack(await sandbox.get(authorizePath({ ...open, ...challenge }))).has("code")).toBe(true);
 });
 
-it("revokes what a code brought when it comes a second time", async () => {
+it("revokes the grant of a code that is used twice", async () => {
   const sandbox = await started();
   const code = await codeFor(sandbox);
   const exchange = { grant_type: "authorization_code", code, redirect_uri: callback };
@@ -182,7 +182,7 @@ it("revokes what a code brought when it comes a second time", async () => {
   expect(sandbox.seen().tallies).toMatchObject({ codesExchanged: 1, codesReused: 1 });
 });
 
-it("gives nothing for a code of another app, another address or another hour", async () => {
+it("issues nothing for a code of another app, another address or after its expiry", async () => {
   let time = Date.now();
   const sandbox = await started({ now: () => time, clients: [{ id: "other", secret: "s" }] });
   const exchange = async (more: Readonly<Record<string, string>>, headers?: Readonly<Record<string, string>>) =>
@@ -198,7 +198,7 @@ it("gives nothing for a code of another app, another address or another hour", a
   );
 });
 
-it("signs who the user is, with the nonce that was sent", async () => {
+it("signs the user's identity, with the nonce of the request", async () => {
   const sandbox = await started();
   const code = await codeFor(sandbox, { nonce: "n-1", scope: "openid email profile" });
   const { body } = await sandbox.token({ grant_type: "authorization_code", code, redirect_uri: callback });
@@ -219,7 +219,7 @@ it("signs who the user is, with the nonce that was sent", async () => {
   });
 });
 
-it("names another issuer in its metadata when told to", async () => {
+it("names another issuer in its metadata, if configured", async () => {
   const sandbox = await started();
   const issuer = async () =>
     ((await (await sandbox.get("/.well-known/oauth-authorization-server")).json()) as { issuer: string }).issuer;

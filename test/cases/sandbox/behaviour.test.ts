@@ -39,7 +39,7 @@ async function rawToken({ origin }: Started, { withBody = true } = {}): Promise<
   return { text, ended: how };
 }
 
-it("errs as often as it was told to, and behaves again", async () => {
+it("fails the configured number of times, and then works again", async () => {
   const sandbox = await misbehaving(
     { kind: "error", status: 429, error: "temporarily_unavailable", headers: { "retry-after": "7" }, times: 2 },
     { kind: "error", status: 401, error: "invalid_client", description: "no", times: 1 },
@@ -53,14 +53,14 @@ it("errs as often as it was told to, and behaves again", async () => {
   expect((await ask(sandbox)).status).toBe(200);
 });
 
-it("errs until it is told otherwise", async () => {
+it("fails until the setting changes", async () => {
   const sandbox = await misbehaving({ kind: "error", status: 503, error: "server_error" });
   for (let i = 0; i < 5; i += 1) expect((await ask(sandbox)).status).toBe(503);
   sandbox.behave({ answers: { token: [] } });
   expect((await ask(sandbox)).status).toBe(200);
 });
 
-it("misbehaves towards one grant type alone when told so", async () => {
+it("misbehaves for one grant type only, if configured", async () => {
   const sandbox = await misbehaving({ kind: "error", error: "invalid_grant", grantType: "refresh_token" });
   expect((await ask(sandbox)).status).toBe(200);
   const { refresh_token } = sandbox.grant();
@@ -72,7 +72,7 @@ it("misbehaves towards one grant type alone when told so", async () => {
   expect((await sandbox.token({ grant_type: "refresh_token", refresh_token })).status).toBe(200);
 });
 
-it("answers 200 with what is none: HTML, ok:false, a form with an error", async () => {
+it("answers 200 without a token: HTML, ok:false, a form with an error", async () => {
   const form = "application/x-www-form-urlencoded";
   const sandbox = await misbehaving(
     { kind: "raw", text: "<html>Log in</html>", times: 1 },
@@ -89,7 +89,7 @@ it("answers 200 with what is none: HTML, ok:false, a form with an error", async 
 });
 
 it.each([null, "", "abc", true, 0, "0", "3600", "3600.5", 3600.7, "1e9", -1, 1e13, [3600], {}])(
-  "says expires_in as it is given: %j",
+  "sends expires_in as configured: %j",
   async (expires_in) => {
     const sandbox = await started({ behaviour: { tokenAnswer: { fields: { expires_in } } } });
     const { body } = await sandbox.token(fields);
@@ -182,7 +182,7 @@ it("O15 rotates, and drops the answer: without grace the family ends, with grace
   }
 });
 
-it("cuts an answer in the middle, and never lets it look whole", async () => {
+it("cuts an answer in the middle, so that it never looks complete", async () => {
   const { text, ended } = await rawToken(await misbehaving({ kind: "cut-answer" }));
   const [head = "", body = ""] = text.split("\r\n\r\n");
   const promised = Number(/content-length: (\d+)/i.exec(head)?.[1]);
@@ -229,7 +229,7 @@ it("misbehaves at any endpoint, in the shape of its errors", async () => {
   });
 });
 
-it("is changed and asked over HTTP as well", async () => {
+it("is configured and read over HTTP as well", async () => {
   const sandbox = await started();
   const put = (body: unknown) => sandbox.send("PUT", "/_sandbox/behaviour", { body });
   const changed = await put({ graceS: 30, answers: { token: [{ kind: "error", error: "invalid_grant", times: 2 }] } });
@@ -254,7 +254,7 @@ it.each([
   [{ answers: { token: [{ kind: "explode" }] } }, "answers.token.0.kind"],
   [{ answers: { token: [{ kind: "redirect", location: "a\r\nb" }] } }, "answers.token.0.location"],
   [[], "JSON object"],
-])("refuses a change that it does not understand, and changes nothing: %j", async (change, named) => {
+])("refuses a change with an unknown setting, and changes nothing: %j", async (change, named) => {
   const sandbox = await started();
   const before = await (await sandbox.get("/_sandbox/behaviour")).json();
   const response = await sandbox.send("PUT", "/_sandbox/behaviour", { body: change });
@@ -263,7 +263,7 @@ it.each([
   expect(await (await sandbox.get("/_sandbox/behaviour")).json()).toEqual(before);
 });
 
-it("counts and remembers what it saw, the last of it", async () => {
+it("counts requests and remembers the last ones", async () => {
   const sandbox = await started();
   for (let i = 0; i < 30; i += 1) await sandbox.get(`/drive/v3/files?pageSize=${i + 1}`);
   await sandbox.get("/nowhere");
@@ -277,7 +277,7 @@ it("counts and remembers what it saw, the last of it", async () => {
   });
 });
 
-it("takes orders from this machine, not from pages elsewhere or under a name of theirs", async () => {
+it("accepts commands from this machine, but not from foreign pages or by DNS rebinding", async () => {
   const { send, origin } = await started();
   const statusOf = async (headers: Readonly<Record<string, string>>) =>
     (await send("POST", "/_sandbox/reset", { headers })).status;
@@ -292,7 +292,7 @@ it("takes orders from this machine, not from pages elsewhere or under a name of 
   expect(String(chunk)).toMatch(/^HTTP\/1\.1 403 /);
 });
 
-it("shows a person what it is and what it saw, registers apps, and makes and revokes tokens", async () => {
+it("shows its page, registers apps, and issues and revokes tokens", async () => {
   const sandbox = await started();
   const page = await (await sandbox.get("/_sandbox")).text();
   expect(page).toContain("prefers-color-scheme:dark");
@@ -318,7 +318,7 @@ it("shows a person what it is and what it saw, registers apps, and makes and rev
   expect((await sandbox.send("POST", "/_sandbox/revoke", { body: { who: "ada" } })).status).toBe(400);
 });
 
-it("forgets everything but its apps", async () => {
+it("a reset keeps only the apps", async () => {
   const sandbox = await started();
   sandbox.register({ id: "kept", secret: "s" });
   const { access_token, refresh_token } = sandbox.grant();
@@ -328,7 +328,7 @@ it("forgets everything but its apps", async () => {
   expect(sandbox.grant({ client: "kept" }).access_token).toBeTruthy();
 });
 
-it("closes while somebody waits for an answer that never comes", async () => {
+it("closes while a request waits for an answer", async () => {
   const sandbox = await misbehaving({ kind: "silent" });
   const waiting = ask(sandbox);
   await expect.poll(() => sandbox.seen().requests.token).toBe(1);

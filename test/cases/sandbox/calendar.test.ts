@@ -54,7 +54,7 @@ it("knows a user's primary calendar by the user's address", async () => {
   expect((await ask("GET", "/v3/users/me/calendarList/bob@example.com")).status).toBe(404);
 });
 
-it("lists events in pages, and since the last time only what changed", async () => {
+it("lists events in pages, and with a sync token only the changes", async () => {
   const { ask } = await withToken();
   const events = "/v3/calendars/primary/events";
   const first = (await ask("GET", `${events}?maxResults=3`)).body;
@@ -81,7 +81,7 @@ it("lists events in pages, and since the last time only what changed", async () 
   expect((await ask("PUT", `${events}/event3`, { summary: "Only this" })).body).not.toHaveProperty("start");
 });
 
-it("lets read-only scopes read, and watch, and change nothing", async () => {
+it("lets read-only scopes read and watch, but change nothing", async () => {
   const { ask } = await withToken({}, ["https://scopes.example/auth/calendar.readonly"]);
   expect((await ask("GET", "/v3/calendars/primary/events")).status).toBe(200);
   expect((await ask("POST", "/v3/calendars/primary/events", {})).status).toBe(403);
@@ -119,7 +119,7 @@ it("speaks with the calendar client of others, unmodified", async () => {
 
 const watchPath = "/v3/calendars/ada%40example.com/events/watch";
 
-it("notifies first of the channel and then of each change, numbered, with nothing of the change itself", async () => {
+it("sends a sync notification and then one for each change, numbered, without the change itself", async () => {
   const { ask, origin } = await withToken();
   const { address, got } = await receiver();
   const { status, body } = await ask("POST", watchPath, { id: "c-1", type: "web_hook", address, token: "secret" });
@@ -145,7 +145,7 @@ it("notifies first of the channel and then of each change, numbered, with nothin
   ]);
 });
 
-it("notifies of what somebody else changed, every channel of that calendar", async () => {
+it("notifies every channel of a calendar of another person's change", async () => {
   const { ask, changeCalendar, seen } = await withToken();
   const { address, got } = await receiver();
   for (const id of ["c-1", "c-2"]) await ask("POST", watchPath, { id, type: "webhook", address });
@@ -183,7 +183,7 @@ it("ceases at once when a channel is stopped, by id and resource, by the app tha
   expect([again.status, again.body.error.errors[0].reason]).toEqual([400, "channelIdNotUnique"]);
 });
 
-it("ceases when a channel expires, and does not renew it", async () => {
+it("stops notifications when a channel expires, without renewal", async () => {
   let time = Date.now();
   const { ask, changeCalendar, seen } = await withToken({ now: () => time, behaviour: { accessTokenLifetimeS: 1e6 } });
   const { address, got } = await receiver();
@@ -229,7 +229,7 @@ it("holds an expiration to the most that it gives", async () => {
   expect(Math.round((await lifeOf({ id: "c-2", expiration: Date.now() + 1e9 })) / 1_000)).toBe(100);
 });
 
-it("refuses a channel once there are as many as it allows, and forgets none that lives", async () => {
+it("refuses a channel above the limit, and drops no live one", async () => {
   let time = Date.now();
   const { ask, changeCalendar, seen } = await withToken({ now: () => time, behaviour: { maxChannels: 2 } });
   const { address, got } = await receiver();
@@ -251,7 +251,7 @@ it("refuses a channel once there are as many as it allows, and forgets none that
   expect(ids()).toEqual(["c-3", "c-4"]);
 });
 
-it("tries again when the receiver could not, gives up when it says no, and keeps the order", async () => {
+it("retries after 5xx, gives up after 4xx, and keeps the order", async () => {
   const { ask, changeCalendar, seen } = await withToken({ behaviour: { notificationRetryMs: 10 } });
   // The second and third request, of number 2, fail; the fifth, of number 3, is refused.
   const { address, got } = await receiver((count) => (count === 2 || count === 3 ? 503 : count === 5 ? 404 : 200));
@@ -262,7 +262,7 @@ it("tries again when the receiver could not, gives up when it says no, and keeps
   await expect.poll(() => seen().tallies).toMatchObject({ notificationsDelivered: 3, notificationsFailed: 1 });
 });
 
-it("follows no redirect, and goes on when nobody is there", async () => {
+it("follows no redirect, and continues if the receiver is down", async () => {
   const { ask, changeCalendar, seen } = await withToken({ behaviour: { notificationAttempts: 1 } });
   const elsewhere = await receiver();
   const { address } = await receiver(() => 307, elsewhere.address);
@@ -274,7 +274,7 @@ it("follows no redirect, and goes on when nobody is there", async () => {
   expect(elsewhere.got).toEqual([]);
 });
 
-it("refuses to stop or watch as it was told to", async () => {
+it("refuses to stop or watch, if configured", async () => {
   const { ask } = await withToken({
     behaviour: {
       answers: {
@@ -291,7 +291,7 @@ it("refuses to stop or watch as it was told to", async () => {
   expect((await ask("POST", "/v3/channels/stop", { id: "c-1", resourceId: body.resourceId })).status).toBe(404);
 });
 
-it("drops notifications, numbers them with gaps and sends them twice, as it was told to", async () => {
+it("drops notifications, skips numbers and sends copies, if configured", async () => {
   const { ask, behave, send, seen } = await withToken();
   const { address, got } = await receiver();
   await ask("POST", watchPath, { id: "c-1", type: "web_hook", address });

@@ -19,7 +19,7 @@ async function begin(sandbox: Started, scope = "drive email") {
 const poll = (sandbox: Started, device_code: string) =>
   sandbox.token({ grant_type: "urn:ietf:params:oauth:grant-type:device_code", device_code });
 
-it("waits for a user who enters the code, and gives tokens once", async () => {
+it("waits for a user who enters the code, and issues tokens once", async () => {
   let time = Date.now();
   const sandbox = await started({ now: () => time });
   const device = await begin(sandbox);
@@ -43,7 +43,7 @@ it("waits for a user who enters the code, and gives tokens once", async () => {
   expect((await poll(sandbox, device.device_code)).body.error).toBe("invalid_grant");
 });
 
-it("O21 slows down who asks too often, by five seconds each time", async () => {
+it("O21 slows down a client that polls too often, by five seconds each time", async () => {
   let time = Date.now();
   const sandbox = await started({ now: () => time });
   const { device_code } = await begin(sandbox);
@@ -58,7 +58,7 @@ it("O21 slows down who asks too often, by five seconds each time", async () => {
   expect(await after(600_000)).toBe("expired_token");
 });
 
-it("tells a device that the user said no", async () => {
+it("reports to a device that the user denied access", async () => {
   const sandbox = await started({ behaviour: { deviceIntervalS: 0 } });
   const { device_code, verification_uri_complete } = await begin(sandbox);
   const page = await consentPage(sandbox, await fetch(verification_uri_complete));

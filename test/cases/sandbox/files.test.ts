@@ -32,7 +32,7 @@ it.each(["pageSize=0", "pageSize=x", "pageToken=garbage"])("refuses %s", async (
   expect((await get(`/drive/v3/files?${query}`, headers)).status).toBe(400);
 });
 
-it("asks for a token, and for one of the scopes, whatever base stands before it", async () => {
+it("requires a token with one of the scopes, whatever the scope's base URL", async () => {
   const sandbox = await started();
   const none = await sandbox.get("/drive/v3/files");
   expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, 'Bearer realm="sandbox"']);
@@ -106,7 +106,7 @@ it("makes, renames and deletes", async () => {
   expect((await get(`/drive/v3/files/${id}`, headers)).status).toBe(404);
 });
 
-it("refuses what is larger than it holds", async () => {
+it("refuses a file above the limit", async () => {
   const { send, headers } = await withToken();
   const body = Buffer.alloc(33_554_433);
   const type = { ...headers, "content-type": "x/y" };
@@ -117,7 +117,7 @@ it("refuses what is larger than it holds", async () => {
 
 const first = "File 1 of Ada Lovelace.\n";
 
-it("lets who still writes have the answer that it is too much", async () => {
+it("gives its 413 to a client that is still writing", async () => {
   const { origin, headers } = await withToken();
   const socket = connect(Number(new URL(origin).port), "127.0.0.1");
   const head = ["POST /upload/drive/v3/files HTTP/1.1", "host: x", `authorization: ${headers.authorization}`];
@@ -156,7 +156,7 @@ it.each([
   ]);
 });
 
-it("answers 304 to who has it, until it changes", async () => {
+it("answers 304 for an unchanged file", async () => {
   const { get, send, headers } = await withToken();
   const etag = (await get("/drive/v3/files/file-02?alt=media", headers)).headers.get("etag") ?? "";
   const again = () => get("/drive/v3/files/file-02?alt=media", { ...headers, "if-none-match": `"x", W/${etag}` });
@@ -199,7 +199,7 @@ it("sends events as they happen", async () => {
   expect((arrivals[2] ?? 0) - (arrivals[0] ?? 0)).toBeGreaterThan(250);
 });
 
-it("takes an API key and a password, and says what it was sent", async () => {
+it("accepts an API key and a password, and echoes the request", async () => {
   const { get, send } = await started();
   expect(await (await get("/api/me", { "x-api-key": "sandbox-api-key" })).json()).toMatchObject({ by: "api_key" });
   expect(await (await get("/api/me?api_key=sandbox-api-key")).json()).toMatchObject({ by: "api_key" });
@@ -222,7 +222,7 @@ it("takes an API key and a password, and says what it was sent", async () => {
   expect((await get("/drive/v3/files", password)).status).toBe(401);
 });
 
-it("says what is not there, and which methods are", async () => {
+it("answers 404 for unknown paths, and 405 with the allowed methods", async () => {
   const { get, send, headers } = await withToken();
   expect((await get("/drive/v2/files", headers)).status).toBe(404);
   const wrong = await send("PUT", "/drive/v3/files", { headers });

@@ -134,7 +134,7 @@ it("refuses a wrong secret, a replayed nonce, an old timestamp, an unknown consu
   expect(await problemOf(await me({}))).toEqual([401, "token_rejected"]);
 });
 
-it("gives nothing without a verifier, with a wrong one, or before somebody decided", async () => {
+it("issues nothing without a verifier, with a wrong one, or before a decision", async () => {
   const sandbox = await started();
   const temporary = await temporaryFor(sandbox);
   const exchange = async (oauth: Readonly<Record<string, string>>) =>
@@ -149,7 +149,7 @@ it("gives nothing without a verifier, with a wrong one, or before somebody decid
   expect(await exchange({ oauth_verifier: "x" })).toEqual([401, "verifier_invalid"]);
 });
 
-it("brings a refusal back, and leaves the confirmation out when told to", async () => {
+it("redirects with the refusal, and omits the confirmation if configured", async () => {
   const sandbox = await started({ behaviour: { callbackConfirmed: false } });
   const temporary = await temporaryFor(sandbox);
   expect(temporary.has("oauth_callback_confirmed")).toBe(false);

@@ -31,7 +31,7 @@ it("describes itself so that latchkey takes every description", async () => {
   );
 });
 
-it("lets latchkey in with each kind of credentials, as itself judges them", async () => {
+it("accepts latchkey's requests with each kind of credentials", async () => {
   const { sandbox, connect, call } = await beside();
   const oauth1 = sandbox.grantOAuth1({ user: "bob@example.com" });
   const { access_token } = sandbox.grant({ user: "grace@example.com" });
@@ -58,7 +58,7 @@ it.each([
     { username: "sandbox", password: "sandbox-password" },
   ],
   ["basic/sandbox-basic", { username: "root" }, { username: "sandbox", password: "sandbox-password" }],
-])("connects nobody to %s by what it refuses", async (path, wrong, right) => {
+])("connects nothing to %s with credentials that it refuses", async (path, wrong, right) => {
   const all = await connecting();
   const token = await all.session();
   const post = async (body: object) => {
@@ -89,7 +89,7 @@ it("judges signatures of latchkey over a query and a form as they arrive", async
   expect(sandbox.seen().tallies.signaturesRefused).toBe(0);
 });
 
-it("serves what the product's description calls: files by pageSize, and the primary calendar", async () => {
+it("serves the calls of the product's description: files by pageSize, and the primary calendar", async () => {
   const { sandbox, connect, call } = await beside();
   const { access_token } = sandbox.grant();
   await connect("sandbox-unified", { type: "OAUTH2", access_token });
@@ -102,7 +102,7 @@ it("serves what the product's description calls: files by pageSize, and the prim
   expect(JSON.stringify(sandbox.seen())).not.toMatch(/provider-config-key|connection-id|lk_test/i);
 });
 
-it("says through latchkey, too, that a token was revoked", async () => {
+it("reports a revoked token through latchkey too", async () => {
   const { sandbox, connect, call } = await beside();
   await connect("sandbox-files", { type: "OAUTH2", access_token: sandbox.grant().access_token });
   expect((await call("sandbox-files", "/drive/v3/files")).status).toBe(200);
@@ -114,7 +114,7 @@ it("says through latchkey, too, that a token was revoked", async () => {
   expect(response.headers.has("latchkey-error")).toBe(false);
 });
 
-it("names what latchkey must be allowed, with TLS and without, and with a port that goes without saying", () => {
+it("names the address that latchkey must allow, with and without TLS, and with a default port", () => {
   expect(allowPrivateFor("http://127.0.0.1:3010")).toBe("http://127.0.0.1:3010");
   expect(allowPrivateFor("https://127.0.0.1:3010")).toBe("127.0.0.1:3010");
   expect(allowPrivateFor("http://sandbox")).toBe("http://sandbox:80");

@@ -59,7 +59,7 @@ it("keeps one refresh token when rotation is off", async () => {
   expect(sandbox.seen().grants).toMatchObject([{ refreshes: 3, reuses: 0 }]);
 });
 
-it("gives nothing for a refresh token of another app, and leaves it good", async () => {
+it("issues nothing for a refresh token of another app, and does not invalidate it", async () => {
   const sandbox = await started({ clients: [{ id: "other", secret: "s" }] });
   const { refresh_token } = sandbox.grant();
   const renewal = { grant_type: "refresh_token", refresh_token };
@@ -68,7 +68,7 @@ it("gives nothing for a refresh token of another app, and leaves it good", async
   expect((await sandbox.token(renewal)).status).toBe(200);
 });
 
-it("lets access tokens and refresh tokens run out", async () => {
+it("expires access tokens and refresh tokens", async () => {
   const begun = Date.now();
   let time = begun;
   const sandbox = await started({
@@ -92,7 +92,7 @@ it("lets access tokens and refresh tokens run out", async () => {
   });
 });
 
-it("forgets the oldest refresh token of a user and an app when there are too many, and tells nobody", async () => {
+it("drops the oldest refresh token above the limit without an error", async () => {
   const sandbox = await started({ behaviour: { maxRefreshTokens: 2 } });
   const [first, second, third] = [sandbox.grant(), sandbox.grant(), sandbox.grant()];
   sandbox.grant({ user: "bob@example.com" });
@@ -109,14 +109,14 @@ it.each([
   ["asked", { scope: "drive offline_access" }, true],
   ["always", {}, true],
   ["never", { access_type: "offline" }, false],
-] as const)("brings a refresh token with a code: %s, %o", async (refreshTokens, more, brings) => {
+] as const)("issues a refresh token with a code: %s, %o", async (refreshTokens, more, brings) => {
   const sandbox = await started({ behaviour: { refreshTokens } });
   const code = await codeFor(sandbox, more);
   const { body } = await sandbox.token({ grant_type: "authorization_code", code, redirect_uri: callback });
   expect(body.refresh_token !== undefined).toBe(brings);
 });
 
-it("narrows a refreshed token to the scopes that are asked for, and never widens it", async () => {
+it("narrows a refreshed token to the requested scopes, and never widens it", async () => {
   const sandbox = await started({ behaviour: { rotation: false } });
   const { refresh_token } = sandbox.grant({ scopes: ["drive", "calendar"] });
   const narrow = await refresh(sandbox, refresh_token, { scope: "calendar" });
@@ -127,7 +127,7 @@ it("narrows a refreshed token to the scopes that are asked for, and never widens
   expect((await refresh(sandbox, refresh_token, { scope: "calendar gmail.send" })).body.error).toBe("invalid_scope");
 });
 
-it("knows a client by Basic, form-encoded as RFC 6749 has it, by its form, and by neither both nor a wrong secret", async () => {
+it("authenticates a client by Basic, form-encoded as in RFC 6749, or by its form, but not by both or a wrong secret", async () => {
   const sandbox = await started({
     clients: [
       { id: "odd:id", secret: "s&c =%é" },
@@ -206,7 +206,7 @@ it("revokes a token for the app whose it is", async () => {
   expect((await revoke("unknown", basic("sandbox", "wrong"))).status).toBe(401);
 });
 
-it("revokes what a user or an administrator would", async () => {
+it("revokes grants like a user or an administrator", async () => {
   const sandbox = await started();
   const [ada, bob, grace] = ["ada", "bob", "grace"].map((name) => sandbox.grant({ user: `${name}@example.com` }));
   if (ada === undefined || bob === undefined || grace === undefined) throw new Error("three grants");
@@ -221,7 +221,7 @@ it("revokes what a user or an administrator would", async () => {
   expect((await refresh(sandbox, grace.refresh_token)).status).toBe(200);
 });
 
-it("refuses a grant it does not know, and a parameter that is there twice", async () => {
+it("refuses an unknown grant type, and a repeated parameter", async () => {
   const sandbox = await started();
   expect((await sandbox.token({ grant_type: "password" })).body.error).toBe("unsupported_grant_type");
   expect((await sandbox.token({})).body.error).toBe("invalid_request");
