@@ -11,19 +11,19 @@ export interface BatchMember {
 }
 
 /** Batching pays from this many reads in a tick; with fewer it only adds delay. */
-let crowd = 4;
+let threshold = 4;
 /** Outside batch mode, one tick in this many reads is measured. */
-const looksEvery = 64;
+const measureEvery = 64;
 
-let isCrowded = false;
-let isEndDue = false;
+let isBatching = false;
+let isEndScheduled = false;
 /** Reads of this tick since its end was requested, or all reads since the last measurement. */
-let came = 0;
+let reads = 0;
 
 /** Sets the threshold. With 0 every tick is a batch, however few reads there are; for tests. */
-export function setCrowd(count: number): void {
-  crowd = count;
-  isCrowded = count === 0;
+export function setBatchThreshold(count: number): void {
+  threshold = count;
+  isBatching = count === 0;
 }
 
 const toWork = createList((one) => one.workNow());
@@ -31,17 +31,17 @@ const toWrite = createList((one) => one.writeNow());
 
 /** Called for each read. Returns whether the read waits for the others of this tick, through `workSoon`. */
 export function waitsForOthers(): boolean {
-  came += 1;
-  if (!isEndDue && (isCrowded || came >= looksEvery)) {
-    isEndDue = true;
-    came = 0;
+  reads += 1;
+  if (!isEndScheduled && (isBatching || reads >= measureEvery)) {
+    isEndScheduled = true;
+    reads = 0;
     setImmediate(end);
   }
-  return isCrowded;
+  return isBatching;
 }
 
 /** Returns whether this tick has an end at which bytes can be written. */
-export const hasEnd = (): boolean => isCrowded && isEndDue;
+export const hasTickEnd = (): boolean => isBatching && isEndScheduled;
 
 export const workSoon = toWork.add;
 export const writeSoon = toWrite.add;
@@ -50,18 +50,18 @@ export const writeSoon = toWrite.add;
  * Handles all pending reads and writes now. Call this before deciding by time that no bytes came, and before ending
  * idle connections.
  */
-export function finishTurn(): void {
+export function finishTick(): void {
   toWork.finish();
   toWrite.finish();
 }
 
 function end(): void {
   try {
-    finishTurn();
+    finishTick();
   } finally {
-    isCrowded = came >= crowd;
-    isEndDue = false;
-    came = 0;
+    isBatching = reads >= threshold;
+    isEndScheduled = false;
+    reads = 0;
   }
 }
 

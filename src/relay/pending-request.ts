@@ -20,9 +20,9 @@ export const isRepeatable = ({ mayRepeat, body, method }: UpstreamRequest): bool
 
 /** Callbacks of a request in progress to its sender. */
 export interface Routes {
-  giveUp(going: PendingRequest): void;
+  giveUp(pending: PendingRequest): void;
   /** Sends the request over HTTP/1.1 although HTTP/2 was preferred. */
-  fallBack(going: PendingRequest): void;
+  fallBack(pending: PendingRequest): void;
 }
 
 /** A request in progress, in either protocol. Keeps the parts that must wait, and those that may be needed again. */
@@ -94,18 +94,18 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
   }
 
   /** Continues on this connection after the wait. */
-  goOn(connection: Connection): void {
+  continueOn(connection: Connection): void {
     this.connection = connection;
     connection.carry(this, this.request.head);
     this.#writeEarly();
   }
 
-  stood(): void {
+  connected(): void {
     if (this.request.mayRepeat !== true) this.#early = undefined;
   }
 
   /** Continues on this HTTP/2 stream after the wait. */
-  goOver(stream: Exchange): void {
+  continueOver(stream: Exchange): void {
     this.#stream = stream;
     const isWaiting = this.#early !== undefined && !this.isSent;
     this.#streamedBytes = 0;

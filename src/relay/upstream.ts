@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { createRecentCache } from "../base/recent-cache.ts";
-import { finishTurn } from "./batching.ts";
+import { finishTick } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
@@ -77,17 +77,17 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   });
   const connections = createKeptConnections({
     ...{ pools, egress, limits, readHead: createHeadReader(notable), clock },
-    onHttp2: (going) => orTell(going, () => sessions.carry(going)),
+    onHttp2: (pending) => orFail(pending, () => sessions.carry(pending)),
   });
   const routes: Routes = {
-    giveUp(going) {
-      going.wasGiven = going.mayHaveArrived;
-      if (!connections.giveUp(going)) sessions.giveUp(going);
+    giveUp(pending) {
+      pending.wasGiven = pending.mayHaveArrived;
+      if (!connections.giveUp(pending)) sessions.giveUp(pending);
     },
-    fallBack(going) {
-      const pool = pools.of(going.request.origin);
+    fallBack(pending) {
+      const pool = pools.of(pending.request.origin);
       pool.wantsHttp2 = false;
-      orTell(going, () => connections.carry(pool, going));
+      orFail(pending, () => connections.carry(pool, pending));
     },
   };
   // Bytes that arrived while the process was frozen are read before the request can be found too late. Requests that
@@ -99,11 +99,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   sweeping.unref();
 
   /** Reports an error to the receiver of a request in progress: there is no caller to throw to. */
-  function orTell(going: PendingRequest, send: () => void): void {
+  function orFail(pending: PendingRequest, send: () => void): void {
     try {
       send();
     } catch (error) {
-      going.receiver.onFailure(failureOf(error as Error, false));
+      pending.receiver.onFailure(failureOf(error as Error, false));
     }
   }
 
@@ -119,7 +119,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 
   function sweep(): void {
-    finishTurn();
+    finishTick();
     onCounts(counts());
     sessions.sweep();
     connections.sweep();
@@ -140,14 +140,14 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     open: tunnels.open,
     send(request, receiver) {
       const pool = pools.of(request.origin);
-      const going = new PendingRequest(request, receiver, routes);
-      if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(going);
-      else connections.carry(pool, going);
-      return going;
+      const pending = new PendingRequest(request, receiver, routes);
+      if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(pending);
+      else connections.carry(pool, pending);
+      return pending;
     },
     counts,
     drain() {
-      finishTurn();
+      finishTick();
       sessions.drain();
       connections.drain();
     },

@@ -40,7 +40,7 @@ const maxWaitingBytes = 64 * 1024 * 1024;
 
 interface QueuedCommit extends CommitRequest {
   readonly bytes: number;
-  readonly askedAt: number;
+  readonly queuedAt: number;
   readonly resolve: (revision: number) => void;
   readonly reject: (error: Error) => void;
 }
@@ -69,16 +69,16 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     return waiting.splice(0, count);
   }
 
-  function settle({ asked, outcome }: { readonly asked: QueuedCommit; readonly outcome: CommitOutcome }): void {
+  function settle({ commit, outcome }: { readonly commit: QueuedCommit; readonly outcome: CommitOutcome }): void {
     if (typeof outcome !== "number") {
       metrics.storeConflicts.inc();
-      asked.reject(outcome);
+      commit.reject(outcome);
       return;
     }
     metrics.storeCommits.inc();
-    metrics.storeChanges.inc(asked.changes.length);
-    metrics.storeCommitSeconds.observe((performance.now() - asked.askedAt) / 1_000);
-    asked.resolve(outcome);
+    metrics.storeChanges.inc(commit.changes.length);
+    metrics.storeCommitSeconds.observe((performance.now() - commit.queuedAt) / 1_000);
+    commit.resolve(outcome);
   }
 
   async function writeGroup(): Promise<void> {
@@ -88,10 +88,10 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     const startedAt = performance.now();
     try {
       const outcomes = await write(group);
-      for (const [i, asked] of group.entries()) {
+      for (const [i, commit] of group.entries()) {
         const outcome = outcomes[i];
         if (outcome === undefined) throw new Error("a commit of a group has no outcome");
-        settle({ asked, outcome });
+        settle({ commit, outcome });
       }
     } catch (cause) {
       const error = new StoreUnavailable("the store could not write", { cause });
@@ -120,7 +120,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
         return Promise.reject(new StoreUnavailable("too many commits are queued; try again later"));
       }
       return new Promise((resolve, reject) => {
-        waiting.push({ changes, conditions, bytes, askedAt: performance.now(), resolve, reject });
+        waiting.push({ changes, conditions, bytes, queuedAt: performance.now(), resolve, reject });
         waitingBytes += bytes;
         // Deferred by a microtask, so that commits requested together share the write.
         writing ??= Promise.resolve().then(writeWaiting);

@@ -44,17 +44,17 @@ export const createStoreHistory = ({ revision, log, metrics }: StoreHistoryOptio
   });
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
-  const past = createCommitLog(maxBytes);
+  const commitLog = createCommitLog(maxBytes);
   /** The revision at which the history starts, or was last lost. */
-  let began = revision;
+  let startRevision = revision;
   let newest = revision;
   /** Replaced, not modified, when a watcher comes or goes: a watcher may end a watch during a commit. */
   let watchers: readonly Watcher[] = [];
   let relearning: Promise<void> | undefined;
 
-  function tell<T>(call: () => T): T | undefined {
+  function guarded<T>(callback: () => T): T | undefined {
     try {
-      return call();
+      return callback();
     } catch (error) {
       onWatcherError(error);
       return undefined;
@@ -73,27 +73,27 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
       return newest;
     },
     add(commit) {
-      past.add(commit);
+      commitLog.add(commit);
       newest = commit.revision;
       const spaces = spacesIn(commit);
-      for (const watcher of watchers) if (concerns(watcher, spaces)) tell(() => watcher.onCommit(commit));
+      for (const watcher of watchers) if (concerns(watcher, spaces)) guarded(() => watcher.onCommit(commit));
     },
     lose(at) {
-      past.clear();
-      began = at;
+      commitLog.clear();
+      startRevision = at;
       newest = at;
-      const told = watchers;
+      const notified = watchers;
       watchers = [];
-      waitFor(told.map((watcher) => tell(() => watcher.onLost())));
+      waitFor(notified.map((watcher) => guarded(() => watcher.onLost())));
     },
     get relearning() {
       return relearning;
     },
     watch(from, watcher) {
-      const oldest = past.forgotten ?? began;
+      const oldest = commitLog.forgotten ?? startRevision;
       if (from < oldest || from > newest) throw new HistoryLost(oldest);
-      for (const commit of past.after(from)) {
-        if (concerns(watcher, spacesIn(commit))) tell(() => watcher.onCommit(commit));
+      for (const commit of commitLog.after(from)) {
+        if (concerns(watcher, spacesIn(commit))) guarded(() => watcher.onCommit(commit));
       }
       // A copy, so that one watcher can be registered twice.
       const own: Watcher = {

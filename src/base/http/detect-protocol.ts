@@ -9,7 +9,7 @@ const firstBytesMs = 10_000;
  * Detects HTTP/2 or HTTP/1 by the first bytes, and unreads them. Waits until the bytes are unambiguous: a read may
  * return a single byte, and `P` begins POST as well as the preface.
  */
-export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Socket) => void): void {
+export function detectProtocol(socket: Socket, hand: (protocol: "h1" | "h2", socket: Socket) => void): void {
   const read: Buffer[] = [];
   let isDone = false;
   const done = () => {

@@ -62,7 +62,7 @@ function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOpti
 }
 
 interface Served {
-  readonly goodbye: Http2Goaway;
+  readonly goaway: Http2Goaway;
   readonly life: SessionLife;
   readonly socket: Socket;
 }
@@ -102,7 +102,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
   function begin(stream: ServerHttp2Stream, serve: () => void): void {
     // Without a session, there is no client to respond to.
-    servedBy(stream)?.goodbye.begin(stream, serve);
+    servedBy(stream)?.goaway.begin(stream, serve);
   }
 
   /** The connection in the current call of `serve`: `session` is emitted before `serve` returns. */
@@ -110,19 +110,19 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   server.on("session", (session) => {
     const socket = given ?? (session.socket as Socket);
     const { remoteAddress: peer = "unix" } = socket;
-    const goodbye = prepareGoaway(session, socket);
-    const life = createSessionLife({ session, socket, drain: goodbye.drain });
-    sessions.set(session, { goodbye, life, socket });
+    const goaway = prepareGoaway(session, socket);
+    const life = createSessionLife({ session, socket, drain: goaway.drain });
+    sessions.set(session, { goaway, life, socket });
     socket.once("close", () => sessions.delete(session));
     session.on("error", (error: NodeJS.ErrnoException) => {
       session.destroy();
       if (!isGone(error)) refuse(new Fault("malformed_request", error.message), peer);
     });
-    if (isLeaving) goodbye.leave();
+    if (isLeaving) goaway.leave();
     limitControlFrames(session, () => {
       session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
-    if (isDraining) goodbye.drain();
+    if (isDraining) goaway.drain();
   });
   const sweeping = setInterval(() => {
     // Read bytes first that arrived while the process was paused, so that no client is considered late.
@@ -146,12 +146,12 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     socketOf: (stream) => servedBy(stream)?.socket,
     leave() {
       isLeaving = true;
-      for (const { goodbye } of sessions.values()) goodbye.leave();
+      for (const { goaway } of sessions.values()) goaway.leave();
     },
     drain() {
       isLeaving = true;
       isDraining = true;
-      for (const { goodbye } of sessions.values()) goodbye.drain();
+      for (const { goaway } of sessions.values()) goaway.drain();
     },
     destroy() {
       clearInterval(sweeping);

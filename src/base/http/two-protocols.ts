@@ -3,7 +3,7 @@ import tls, { type TLSSocket } from "node:tls";
 import { Fault } from "../fault.ts";
 import { giveSocket } from "../node/injected-sockets.ts";
 import type { ConnectionLimit } from "./connection-limit.ts";
-import { sniff } from "./detect-protocol.ts";
+import { detectProtocol } from "./detect-protocol.ts";
 import type { ListenerTls } from "./listener.ts";
 import { isGone } from "./malformed.ts";
 import { requireClientName, tlsServerOptions } from "./tls.ts";
@@ -24,7 +24,7 @@ interface TwoProtocolsOptions {
   /** Undefined: any number of connections. */
   readonly limit?: ConnectionLimit | undefined;
   /** Without TLS: returns the socket that replaces a newly accepted connection. */
-  readonly inPlaceOf?: (accepted: Socket, server: Server) => Socket;
+  readonly replaceSocket?: (accepted: Socket, server: Server) => Socket;
   /** Without TLS: receives connections before their protocol is known. */
   readonly serveFirst?: (socket: Socket) => void;
   readonly serveHttp1: (socket: Socket) => void;
@@ -34,7 +34,7 @@ interface TwoProtocolsOptions {
 }
 
 export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
-  const { tls: pair, socketOptions, limit, inPlaceOf = asItIs } = options;
+  const { tls: pair, socketOptions, limit, replaceSocket = keepSocket } = options;
   const { serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();
@@ -42,7 +42,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   function tell(socket: Socket): void {
     undecided.add(socket);
     socket.once("close", () => undecided.delete(socket));
-    sniff(socket, (protocol, sniffed) => {
+    detectProtocol(socket, (protocol, sniffed) => {
       undecided.delete(socket);
       if (protocol === "h2") serveHttp2(sniffed);
       else serveHttp1(sniffed);
@@ -70,7 +70,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     return secure;
   }
 
-  function know(socket: Socket): void {
+  function track(socket: Socket): void {
     // Node caches the address of a peer only when it is read; after the peer has left, it is unknown.
     void socket.remoteAddress;
     sockets.add(socket);
@@ -80,8 +80,8 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   const secure = pair === undefined ? undefined : createTls(pair);
   const server = net.createServer(socketOptions).on("connection", (accepted) => {
     if (limit?.admit(accepted) === false) return;
-    const socket = secure === undefined ? inPlaceOf(accepted, server) : accepted;
-    know(socket);
+    const socket = secure === undefined ? replaceSocket(accepted, server) : accepted;
+    track(socket);
     limit?.count(socket);
     if (secure === undefined) serveFirst(socket);
     else giveSocket(secure, socket);
@@ -98,4 +98,4 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   };
 }
 
-const asItIs = (accepted: Socket): Socket => accepted;
+const keepSocket = (accepted: Socket): Socket => accepted;

@@ -440,7 +440,7 @@ export function createDoor(options: DoorOptions): Door {
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
     limit: options.connections,
     ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
-    ...(fastLane === undefined || !sharesReads ? {} : { inPlaceOf: sharedSocketOf }),
+    ...(fastLane === undefined || !sharesReads ? {} : { replaceSocket: sharedSocketOf }),
     serveHttp1,
     serveHttp2: streams.serve,
     refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),

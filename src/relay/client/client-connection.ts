@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { readBytes, SharedSocket, type SocketReader } from "../../base/node/shared-socket.ts";
 import { hasUnsent } from "../../base/node/text-writes.ts";
 import { createYoungCollection } from "../../base/node/young-collection.ts";
-import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
+import { type BatchMember, hasTickEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "../http1/request-head.ts";
@@ -114,7 +114,7 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
 
   onEnd(trailers: readonly string[]): void {
     if (this.isChunked) this.addLastChunk(trailers);
-    if (hasEnd()) writeSoon(this);
+    if (hasTickEnd()) writeSoon(this);
     else this.flush();
     this.#finish();
   }

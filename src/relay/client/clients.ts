@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { finishTurn } from "../batching.ts";
+import { finishTick } from "../batching.ts";
 import { ClientConnection } from "./client-connection.ts";
 import type { ClientConnectionOwner } from "./client-connection-owner.ts";
 
@@ -21,15 +21,15 @@ type ClientsOptions = Pick<ClientConnectionOwner<ClientConnection>, "take" | "re
 const sweepEveryMs = 1_000;
 
 export function createClients({ take, handOver, refuse }: ClientsOptions): Clients {
-  const lines = new Set<ClientConnection>();
+  const connections = new Set<ClientConnection>();
   const owner = {
     take,
     refuse,
-    handOver(line: ClientConnection, socket: Socket, isHttp1: boolean) {
-      lines.delete(line);
+    handOver(connection: ClientConnection, socket: Socket, isHttp1: boolean) {
+      connections.delete(connection);
       handOver(socket, isHttp1);
     },
-    closed: (line: ClientConnection) => void lines.delete(line),
+    closed: (connection: ClientConnection) => void connections.delete(connection),
     isLeaving: false,
     isDraining: false,
     nowMs: performance.now(),
@@ -42,25 +42,25 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
   sweeping.unref();
 
   function sweep(): void {
-    finishTurn();
-    for (const line of lines) line.sweep(owner.nowMs);
-    if (owner.isDraining && lines.size === 0) clearInterval(sweeping);
+    finishTick();
+    for (const connection of connections) connection.sweep(owner.nowMs);
+    if (owner.isDraining && connections.size === 0) clearInterval(sweeping);
   }
 
   return {
-    open: (socket) => void lines.add(new ClientConnection(socket, owner)),
+    open: (socket) => void connections.add(new ClientConnection(socket, owner)),
     leave() {
       owner.isLeaving = true;
     },
     drain() {
-      finishTurn();
+      finishTick();
       owner.isLeaving = true;
       owner.isDraining = true;
-      for (const line of lines) line.endIfIdle();
+      for (const connection of connections) connection.endIfIdle();
     },
     destroy() {
       clearInterval(sweeping);
-      for (const line of lines) line.destroy();
+      for (const connection of connections) connection.destroy();
     },
   };
 }

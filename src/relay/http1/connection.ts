@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
-import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
+import { type BatchMember, hasTickEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { RelayFailure } from "../failure.ts";
@@ -18,7 +18,7 @@ export interface CarriedRequest {
   /** The whole request has been written. */
   isSent: boolean;
   /** The connection is established: bytes written to the connection are sent and cannot be taken back. */
-  stood(): void;
+  connected(): void;
 }
 
 /** The shared owner of all connections. */
@@ -87,7 +87,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
         },
       },
     });
-    this.#socket.once(connectedEvent(origin), () => this.#stands());
+    this.#socket.once(connectedEvent(origin), () => this.#connected());
     if (origin.scheme === "https") this.#socket.on("session", (ticket) => (pool.session = ticket));
     this.#socket.on("error", (error) => {
       this.#failure ??= failureOf(error, this.#isReady);
@@ -120,7 +120,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
       this.#socket.cork();
       process.nextTick(uncork, this.#socket);
     }
-    if (carried.isSent && this.#isReady && hasEnd()) {
+    if (carried.isSent && this.#isReady && hasTickEnd()) {
       this.activity += 1;
       this.#ready = head;
       writeSoon(this);
@@ -185,10 +185,10 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     this.#socket.destroy();
   }
 
-  #stands(): void {
+  #connected(): void {
     this.#isReady = true;
     this.activity += 1;
-    this.#carried?.stood();
+    this.#carried?.connected();
     const early = this.#early;
     this.#early = [];
     if (early.length === 0) return;

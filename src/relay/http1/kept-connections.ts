@@ -12,9 +12,9 @@ import type { ReadHead } from "./response-head.ts";
 /** HTTP/1.1 connections to providers: each carries one request at a time, and is kept for the next. */
 export interface KeptConnections {
   /** Sends the request now, or once another request has ended. Throws `RelayFailure` when too many requests wait. */
-  carry(pool: Pool, going: PendingRequest): void;
+  carry(pool: Pool, pending: PendingRequest): void;
   /** The caller has left. Returns false if the request is neither carried nor queued here. */
-  giveUp(going: PendingRequest): boolean;
+  giveUp(pending: PendingRequest): boolean;
   counts(): KeptCounts;
   sweep(): void;
   /** Closes idle connections. */
@@ -35,7 +35,7 @@ interface KeptConnectionsOptions {
   readonly readHead: ReadHead;
   readonly clock: SweepClock;
   /** The origin accepts only HTTP/2, and has received no part of the request. */
-  readonly onHttp2: (going: PendingRequest) => void;
+  readonly onHttp2: (pending: PendingRequest) => void;
 }
 
 /** Providers drop idle connections after a minute or two, without notice. */
@@ -52,14 +52,14 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   const busy: Connection<Pool>[] = [];
   let isDraining = false;
 
-  function dispatch(pool: Pool, going: PendingRequest): void {
+  function dispatch(pool: Pool, pending: PendingRequest): void {
     pool.carrying += 1;
-    const idle = idleFor(pool, going.request);
+    const idle = idleFor(pool, pending.request);
     const connection = idle ?? new Connection(pool, owner);
     connection.at = busy.push(connection) - 1;
     connection.watch(clock.nowMs);
-    going.goOn(connection);
-    if (idle !== undefined && !going.isSent) going.receiver.onDrain();
+    pending.continueOn(connection);
+    if (idle !== undefined && !pending.isSent) pending.receiver.onDrain();
   }
 
   const owner: ConnectionOwner<Pool> = {
@@ -120,25 +120,25 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   }
 
   return {
-    carry(pool, going) {
+    carry(pool, pending) {
       if (pool.carrying < limits.perOrigin) {
-        dispatch(pool, going);
+        dispatch(pool, pending);
       } else if (pool.waiting.length < limits.waitingPerOrigin) {
-        going.waitingSince = clock.nowMs;
-        pool.waiting.push(going);
+        pending.waitingSince = clock.nowMs;
+        pool.waiting.push(pending);
       } else {
         throw overloaded(pool.origin);
       }
     },
-    giveUp(going) {
-      const { connection } = going;
-      going.connection = undefined;
+    giveUp(pending) {
+      const { connection } = pending;
+      pending.connection = undefined;
       if (connection !== undefined) {
-        connection.abandon(going);
+        connection.abandon(pending);
         return true;
       }
-      const { waiting } = pools.of(going.request.origin);
-      const at = waiting.indexOf(going);
+      const { waiting } = pools.of(pending.request.origin);
+      const at = waiting.indexOf(pending);
       if (at !== -1) waiting.splice(at, 1);
       return at !== -1;
     },

@@ -68,9 +68,9 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
       }
       socket.on("error", () => {}).destroy();
       noteNoHttp2(pool);
-      for (const going of pool.waiting.splice(0)) {
-        if (going.request.protocol === "http2") going.receiver.onFailure(noHttp2(origin));
-        else going.fallBack();
+      for (const pending of pool.waiting.splice(0)) {
+        if (pending.request.protocol === "http2") pending.receiver.onFailure(noHttp2(origin));
+        else pending.fallBack();
       }
     });
   }
@@ -115,5 +115,5 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
 function failIfAlone({ sessions, dialling, waiting }: SessionPool, failure: RelayFailure | undefined): void {
   if (sessions.size + dialling.size > 0) return;
   const why = failure ?? endedByProvider();
-  for (const going of waiting.splice(0)) going.receiver.onFailure(why);
+  for (const pending of waiting.splice(0)) pending.receiver.onFailure(why);
 }

@@ -15,7 +15,7 @@ export interface StreamedRequest {
   readonly receiver: ResponseReceiver;
   waitingSince: number;
   /** Continues on this exchange after the wait for a session. */
-  goOver(exchange: Exchange): void;
+  continueOver(exchange: Exchange): void;
   /** The origin does not speak HTTP/2, and the request does not need HTTP/2. */
   fallBack(): void;
   /**
@@ -48,7 +48,7 @@ export interface Http2ProviderSession {
 }
 
 interface StreamActivity {
-  readonly going: StreamedRequest;
+  readonly pending: StreamedRequest;
   activity: number;
   since: number;
 }

@@ -12,9 +12,9 @@ import { type RefusedStream, StreamExchange } from "./stream-exchange.ts";
 /** HTTP/2 sessions to providers: many requests share a session, by origin (and client certificate). */
 export interface ProviderSessions {
   /** Sends the request now, or once a session has room. Throws `RelayFailure` when too many requests wait. */
-  carry(going: StreamedRequest): void;
+  carry(pending: StreamedRequest): void;
   /** The request no longer waits. */
-  giveUp(going: StreamedRequest): void;
+  giveUp(pending: StreamedRequest): void;
   counts(): SessionCounts;
   sweep(): void;
   /** Closes idle sessions. */
@@ -51,8 +51,8 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     }
   }
 
-  function begin(pool: SessionPool, session: Http2ProviderSession, going: StreamedRequest): void {
-    const { request, receiver } = going;
+  function begin(pool: SessionPool, session: Http2ProviderSession, pending: StreamedRequest): void {
+    const { request, receiver } = pending;
     let exchange: StreamExchange;
     try {
       exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
@@ -65,8 +65,8 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     // The new stream starts the silence timer; earlier silence does not count.
     if (session.streams.size === 0) session.heardAt = performance.now();
     session.hasCarried = true;
-    session.streams.set(exchange, { going, activity: -1, since: clock.nowMs });
-    going.goOver(exchange);
+    session.streams.set(exchange, { pending, activity: -1, since: clock.nowMs });
+    pending.continueOver(exchange);
   }
 
   function over(ended: EndedStream): boolean {
@@ -76,49 +76,49 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     session.streams.delete(exchange);
     pool.carrying -= 1;
     session.idleSince = performance.now();
-    const { going } = watched;
-    const goesOn = unanswered !== undefined && startOver(ended, going, unanswered);
+    const { pending } = watched;
+    const isContinued = unanswered !== undefined && startOver(ended, pending, unanswered);
     if (unanswered === undefined) session.isReused = true;
     if (pools.isDraining && session.streams.size === 0) session.http2.close();
     takeNext(pool);
-    return goesOn;
+    return isContinued;
   }
 
-  function startOver({ pool, session }: EndedStream, going: StreamedRequest, refused: RefusedStream): boolean {
-    if (refused.code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
+  function startOver({ pool, session }: EndedStream, pending: StreamedRequest, refused: RefusedStream): boolean {
+    if (refused.code === NGHTTP2_HTTP_1_1_REQUIRED && pending.request.protocol !== "http2" && pending.startOver(true)) {
       dialer.noteNoHttp2(pool);
-      going.fallBack();
+      pending.fallBack();
       return true;
     }
-    if (!canStartOver(session, going, refused)) return false;
+    if (!canStartOver(session, pending, refused)) return false;
     if (session.failure !== undefined || session.http2.closed) session.isLeaving = true;
-    enqueue(pool, going);
+    enqueue(pool, pending);
     return true;
   }
 
-  function enqueue(pool: SessionPool, going: StreamedRequest): void {
-    going.waitingSince = clock.nowMs;
-    pool.waiting.push(going);
+  function enqueue(pool: SessionPool, pending: StreamedRequest): void {
+    pending.waitingSince = clock.nowMs;
+    pool.waiting.push(pending);
     takeNext(pool);
   }
 
   return {
-    carry(going) {
-      const { origin, protocol } = going.request;
+    carry(pending) {
+      const { origin, protocol } = pending.request;
       const pool = pools.of(origin);
       if (pool.noHttp2Until > clock.nowMs && origin.scheme === "https") {
         if (protocol === "http2") throw noHttp2(origin);
-        going.fallBack();
+        pending.fallBack();
         return;
       }
       const session = pool.waiting.length === 0 && pool.carrying < limits.perOrigin ? sessionWithRoom(pool) : undefined;
-      if (session !== undefined) begin(pool, session, going);
-      else if (pool.waiting.length < limits.waitingPerOrigin) enqueue(pool, going);
+      if (session !== undefined) begin(pool, session, pending);
+      else if (pool.waiting.length < limits.waitingPerOrigin) enqueue(pool, pending);
       else throw overloaded(origin);
     },
-    giveUp(going) {
-      const { waiting } = pools.of(going.request.origin);
-      const at = waiting.indexOf(going);
+    giveUp(pending) {
+      const { waiting } = pools.of(pending.request.origin);
+      const at = waiting.indexOf(pending);
       if (at !== -1) waiting.splice(at, 1);
     },
     counts: pools.counts,
@@ -131,11 +131,11 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
 /** Reports whether a request without a response may be sent again, and prepares the request for that. */
 function canStartOver(
   session: Http2ProviderSession,
-  going: StreamedRequest,
+  pending: StreamedRequest,
   { streamId, code }: RefusedStream,
 ): boolean {
   const isUnprocessed = streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
   // The provider may have already closed an idle session.
   const isStale = session.isReused && session.failure?.kind === "closed";
-  return (isUnprocessed || isStale) && going.startOver(isUnprocessed);
+  return (isUnprocessed || isStale) && pending.startOver(isUnprocessed);
 }

@@ -187,8 +187,8 @@ export class StreamExchange implements Exchange {
   #closed(): void {
     const { rstCode: code = NGHTTP2_NO_ERROR, id: streamId } = this.#stream;
     const hasBegun = this.#hasAnswered || this.#informational > 0;
-    const goesOn = this.#carrying.over(this, this.#isOver || hasBegun ? undefined : { streamId, code });
-    if (this.#isOver || goesOn) return;
+    const isContinued = this.#carrying.over(this, this.#isOver || hasBegun ? undefined : { streamId, code });
+    if (this.#isOver || isContinued) return;
     this.#isOver = true;
     const failure = this.#carrying.failure(this.#error) ?? failureOfReset(code);
     const { kind, message, resetCode } = failure;

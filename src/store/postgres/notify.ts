@@ -34,7 +34,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
   let latest = 0;
   let timer: NodeJS.Timeout | undefined;
   let session: string | undefined;
-  void listenOnAndOn();
+  void listenUntilClosed();
 
   async function send(): Promise<void> {
     timer = undefined;
@@ -78,7 +78,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
     return true;
   }
 
-  async function listenOnAndOn(): Promise<void> {
+  async function listenUntilClosed(): Promise<void> {
     while (!closing.signal.aborted && (await listen())) {
       await sleep(listenAgainAfterMs * (1 + Math.random()), undefined, { signal: closing.signal }).catch(() => {});
     }

@@ -20,7 +20,7 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
   const closing = new AbortController();
   /** The latest revision at each time. */
   let marks: { readonly at: number; readonly revision: number }[] = [];
-  void pruneOnAndOn();
+  void pruneUntilClosed();
 
   /** Returns the latest revision that is old enough. */
   function due(): number {
@@ -52,7 +52,7 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
     }
   }
 
-  async function pruneOnAndOn(): Promise<void> {
+  async function pruneUntilClosed(): Promise<void> {
     while (!closing.signal.aborted) {
       const upTo = due();
       // Spreads the replicas' runs.

@@ -9,7 +9,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
 import { type Config, parseConfig } from "../../../src/config/config.ts";
-import { setCrowd } from "../../../src/relay/batching.ts";
+import { setBatchThreshold } from "../../../src/relay/batching.ts";
 import type { ResolveHost } from "../../../src/relay/egress.ts";
 import { type Sidecar, startSidecar } from "../../../src/sidecar.ts";
 
@@ -23,7 +23,7 @@ export const sealKey = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 const lane = process.env["LATCHKEY_TEST_LANE"] ?? "fast";
 /** Whether ordinary requests to providers take the fast path. */
 export const isFastLane = lane !== "general";
-if (lane === "crowd") setCrowd(0);
+if (lane === "crowd") setBatchThreshold(0);
 
 /** Settings of a sidecar in tests: its own ports and store. */
 export const testVariables = (folder: string): Readonly<Record<string, string>> => ({

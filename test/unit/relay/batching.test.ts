@@ -3,9 +3,9 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import {
   type BatchMember,
-  finishTurn,
-  hasEnd,
-  setCrowd,
+  finishTick,
+  hasTickEnd,
+  setBatchThreshold,
   waitsForOthers,
   workSoon,
   writeSoon,
@@ -15,7 +15,7 @@ const usualCrowd = 4;
 
 afterEach(async () => {
   await new Promise(setImmediate);
-  setCrowd(usualCrowd);
+  setBatchThreshold(usualCrowd);
 });
 
 /** Records when it works and when it writes. */
@@ -23,7 +23,7 @@ function noting(name: string, notes: string[]): BatchMember {
   const one: BatchMember = {
     workNow() {
       notes.push(`work ${name}`);
-      expect(hasEnd()).toBe(true);
+      expect(hasTickEnd()).toBe(true);
       writeSoon(one);
     },
     writeNow: () => void notes.push(`write ${name}`),
@@ -39,13 +39,13 @@ function gather(...all: readonly BatchMember[]): void {
 }
 
 it("works on all that came in a turn, then writes all of it", async () => {
-  setCrowd(0);
+  setBatchThreshold(0);
   const notes: string[] = [];
   gather(noting("a", notes), noting("b", notes), noting("c", notes));
   expect(notes).toEqual([]);
   await new Promise(setImmediate);
   expect(notes).toEqual(["work a", "work b", "work c", "write a", "write b", "write c"]);
-  expect(hasEnd()).toBe(false);
+  expect(hasTickEnd()).toBe(false);
   // The next turn begins with nothing.
   gather(noting("d", notes));
   await new Promise(setImmediate);
@@ -53,19 +53,19 @@ it("works on all that came in a turn, then writes all of it", async () => {
 });
 
 it("works at once on what has come for whoever judges by time, also from within, and on nothing twice", async () => {
-  setCrowd(0);
+  setBatchThreshold(0);
   const notes: string[] = [];
   const late = noting("late", notes);
   const hurried: BatchMember = {
     workNow() {
       notes.push("hurry");
-      finishTurn();
+      finishTick();
       workSoon(late);
     },
     writeNow() {},
   };
   gather(noting("a", notes));
-  finishTurn();
+  finishTick();
   gather(noting("b", notes), hurried, noting("c", notes));
   await new Promise(setImmediate);
   const wanted = ["work a", "write a", "work b", "hurry", "work c", "write b", "write c", "work late", "write late"];
@@ -73,7 +73,7 @@ it("works at once on what has come for whoever judges by time, also from within,
 });
 
 it("goes on with the others after one that throws", async () => {
-  setCrowd(0);
+  setBatchThreshold(0);
   const notes: string[] = [];
   const throwing: BatchMember = {
     workNow() {
@@ -82,7 +82,7 @@ it("goes on with the others after one that throws", async () => {
     writeNow() {},
   };
   gather(throwing, noting("a", notes));
-  expect(finishTurn).toThrow("of one");
+  expect(finishTick).toThrow("of one");
   expect(notes).toEqual([]);
   await new Promise(setImmediate);
   expect(notes).toEqual(["work a", "write a"]);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it } from "vitest";
 import { canShareReads, type SharedSocket, sharedSocketOf } from "../../../../src/base/node/shared-socket.ts";
-import { setCrowd } from "../../../../src/relay/batching.ts";
+import { setBatchThreshold } from "../../../../src/relay/batching.ts";
 import type { ClientConnection } from "../../../../src/relay/client/client-connection.ts";
 import type { AnswerRules } from "../../../../src/relay/client/client-side.ts";
 import { createClients } from "../../../../src/relay/client/clients.ts";
@@ -82,10 +82,10 @@ const ways = [
   ["as Node reads them", (accepted: Socket) => accepted, usualCrowd],
 ] as const;
 
-afterEach(() => setCrowd(usualCrowd));
+afterEach(() => setBatchThreshold(usualCrowd));
 
 it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlaceOf, crowd) => {
-  setCrowd(crowd);
+  setBatchThreshold(crowd);
   const { port, stop } = await serve(inPlaceOf);
   const random = seeded(7);
   const turn = () => new Promise(setImmediate);
@@ -118,7 +118,7 @@ it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlac
 });
 
 it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, inPlaceOf, crowd) => {
-  setCrowd(crowd);
+  setBatchThreshold(crowd);
   const { port, handedOver, stop } = await serve(inPlaceOf);
   const odd = Array.from({ length: 6 }, (_, i) => `NONSENSE\r\n${textOf(i, 400_000)}`);
 
@@ -144,7 +144,7 @@ it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, i
 
 /** A caller's connection in batch mode, and its other end, which can send several reads in a tick. */
 async function openInCrowd() {
-  setCrowd(0);
+  setBatchThreshold(0);
   const sockets: SharedSocket[] = [];
   const served = await serve((accepted, server) => {
     const socket = sharedSocketOf(accepted, server);
