@@ -5,7 +5,7 @@ import { connecting, departure } from "../../support/sidecar/connecting.ts";
 
 const key = "calendars";
 
-it("watches an account that an end user has connected, and again with what they consent to later", async () => {
+it("watches an account that an end user has connected, and resources they consent to later", async () => {
   const application = await startApplication();
   const all = await connecting({
     sidecar: { env: { LATCHKEY_FORWARD_URL: application.url } },

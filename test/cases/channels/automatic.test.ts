@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 
-it("keeps a channel alive from connecting to deletion without anyone thinking of it", async () => {
+it("keeps a channel alive from the connection's creation to its deletion", async () => {
   const watching = await startWatching({ automatic: true });
   const { sandbox, clock, connect, keep, live, channels, current, forwards, metadata, remove } = watching;
   await connect("ada");
@@ -42,7 +42,7 @@ it("keeps a channel alive from connecting to deletion without anyone thinking of
   expect(await channels([State.ACTIVE, State.RENEWING, State.CREATING, State.STOPPING])).toEqual([]);
 });
 
-it("makes none where nobody asked for it, and one for those that were there before once it is asked for", async () => {
+it("creates no channel unless automatic, and creates them for existing connections once it is", async () => {
   const watching = await startWatching();
   await watching.connect("ada");
   await watching.keep();
@@ -60,7 +60,7 @@ it("makes none where nobody asked for it, and one for those that were there befo
   expect(await watching.metadata("ada")).not.toHaveProperty("calendarChannelId");
 });
 
-it("makes it anew when its connection heals, and with the new credentials when it is authorised again", async () => {
+it("recreates a channel when its connection recovers, with the new credentials after a new authorization", async () => {
   const watching = await startWatching({ automatic: true });
   const { sandbox, clock, connect, keep, current, live, forwards, requests } = watching;
   await connect("ada");
@@ -84,7 +84,7 @@ it("makes it anew when its connection heals, and with the new credentials when i
   expect(live().map(({ id }) => id)).toEqual([second?.id]);
 });
 
-it("leaves one that somebody has stopped as it is, however the provider took it and however long ago it was", async () => {
+it("leaves a channel stopped that was stopped on request, at any time and with any answer of the provider", async () => {
   const watching = await startWatching({ automatic: true });
   const { sandbox, clock, connect, keep, current, live, channels, rpc, remove, requests } = watching;
   await connect("ada");
@@ -120,7 +120,7 @@ it("leaves one that somebody has stopped as it is, however the provider took it 
   expect(await channels()).toEqual([]);
 });
 
-it("asks no more for what the provider has refused, however long ago, before the connection is authorised again", async () => {
+it("does not retry a watch that the provider refused before the connection is authorized again", async () => {
   const watching = await startWatching({ automatic: true });
   const { sandbox, clock, connect, keep, current, channels, requests } = watching;
   sandbox.behave({ answers: { watch: [{ kind: "error", status: 403, error: "forbidden", times: 1 }] } });
@@ -202,7 +202,7 @@ it("asks once to stop a channel with a token that is refused, and again when its
   expect((await channels([State.STOPPED])).map((one) => one.id)).toEqual([id]);
 });
 
-it("goes on with a token that the provider takes, though its connection must be authorised again", async () => {
+it("keeps a channel with a token that the provider accepts, although the connection must be authorized again", async () => {
   const { sandbox, hours, clock, refresh, current, live, requests } = await startLasting();
   const first = await current();
   // The refresh token alone stops working.
@@ -217,7 +217,7 @@ it("goes on with a token that the provider takes, though its connection must be 
   expect([requests("watch"), requests("stop")]).toEqual([2, 1]);
 });
 
-it("C11 spreads those that were made at once, and keeps to what the provider allows", {
+it("C11 spreads the renewals of channels created at once, within the provider's limits", {
   timeout: 120_000,
 }, async () => {
   const watching = await startWatching({ automatic: true });

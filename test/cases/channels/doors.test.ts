@@ -56,7 +56,7 @@ it("streams an environment's channels and then every change to them", async () =
   await watched;
 });
 
-it("tells by whom it was made and stopped, holds no token in the open, and keeps another environment's key out", async () => {
+it("records who created and stopped a channel, encrypts its token, and refuses another environment's key", async () => {
   const { connect, rpc, ref, sidecar, sandbox } = await startWatching();
   await connect("ada");
   await rpc().createChannel({ connection: ref("ada"), id: "first" });
@@ -83,7 +83,7 @@ it("tells by whom it was made and stopped, holds no token in the open, and keeps
   expect(await codeOf(mine.listChannels({ environment: "prod" }))).toBe("permission_denied");
 });
 
-it("shows what was last heard over a channel, and goes on after a restart", async () => {
+it("shows the last message of a channel, also after a restart", async () => {
   const watching = await startWatching({ automatic: true });
   const { connect, keep, sandbox, forwards, clock } = watching;
   await connect("ada");
@@ -101,7 +101,7 @@ it("shows what was last heard over a channel, and goes on after a restart", asyn
   expect(watching.live()).toHaveLength(1);
 });
 
-it("tells the application when the provider refuses the channel of a connection, and asks again once it is authorised", async () => {
+it("notifies the application when the provider refuses a connection's channel, and retries after a new authorization", async () => {
   const watching = await startWatching({ automatic: true });
   const { connect, keep, sandbox, forwards, clock, requests } = watching;
   sandbox.behave({ answers: { watch: [{ kind: "error", status: 403, error: "insufficientPermissions", times: 1 }] } });
@@ -120,7 +120,7 @@ it("tells the application when the provider refuses the channel of a connection,
   expect(await watching.current()).toMatchObject({ state: State.ACTIVE });
 });
 
-it("shows nothing of an environment that was deleted to one that has its name", async () => {
+it("shows nothing of a deleted environment to one with its name", async () => {
   const watching = await startWatching();
   const { sidecar, sandbox, keep, live, clock } = watching;
   const environments = sidecar.client(EnvironmentService);

@@ -58,7 +58,7 @@ async function watched(options: Options = {}) {
 }
 
 describe("a channel that lost notifications", () => {
-  it("is told of once, with a log and a metric, and the named syncs are asked to catch up", async () => {
+  it("is reported once, in a log and a metric, and the named syncs are triggered", async () => {
     const { changes, unheard, looks, told, alerts, logs, catchUpBy, forwards, current, sidecar, restart } =
       await watched();
     await catchUpBy("events", "attendees");
@@ -95,7 +95,7 @@ describe("a channel that lost notifications", () => {
     expect(await logs("sync.catch_up")).toHaveLength(1);
   });
 
-  it("is none where messages come late, twice, in a burst, or the numbers of its provider leave gaps", async () => {
+  it("is not reported for late, repeated or burst messages, nor for a provider that skips numbers", async () => {
     const one = await watched();
     one.sandbox.behave({ notificationCopies: 3 });
     one.sandbox.changeCalendar("ada@example.com", 40);
@@ -111,7 +111,7 @@ describe("a channel that lost notifications", () => {
     expect(other.told()).toEqual([]);
   });
 
-  it("is none when what was missing comes after all", async () => {
+  it("is not reported if the missing messages arrive after all", async () => {
     const { sandbox, changes, unheard, keep, clock, told, forwards } = await watched();
     await changes();
     unheard(1);
@@ -127,7 +127,7 @@ describe("a channel that lost notifications", () => {
     expect(told()).toEqual([]);
   });
 
-  it("is told of though it was replaced meanwhile", async () => {
+  it("is reported although the channel was replaced in the meantime", async () => {
     const { clock, changes, unheard, keep, told, rpc, current } = await watched();
     await changes();
     unheard(1);
@@ -141,7 +141,7 @@ describe("a channel that lost notifications", () => {
 });
 
 describe("a channel that falls silent", () => {
-  it("is told of, caught up with, and replaced by one that is heard", async () => {
+  it("is reported, triggers the syncs, and replaces the channel by a working one", async () => {
     const { changes, keep, clock, told, current, live, logs, catchUpBy, alerts, sandbox } = await watched();
     await catchUpBy("events");
     for (let hour = 0; hour < 10; hour += 1) {
@@ -172,7 +172,7 @@ describe("a channel that falls silent", () => {
     expect(told()).toHaveLength(1);
   });
 
-  it("from its beginning is told of once: nothing that its provider sends arrives", async () => {
+  it("is reported once for a channel that never receives anything", async () => {
     const { connect, keep, clock, sandbox, forwards, requests } = await startWatching({ automatic: true });
     sandbox.behave({ notifications: "dropped" });
     await connect("ada");

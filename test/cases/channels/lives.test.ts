@@ -7,8 +7,8 @@ import { codeOf, dayMs, hourMs, provider, State, startWatching, stateIn } from "
 
 const primary = (id = "ada") => ({ environment: "dev", integration: provider, id });
 
-describe("a channel that is asked for", () => {
-  it("C01 has an id of at most 64 characters of the alphabet, or nothing is asked of the provider", async () => {
+describe("a requested channel", () => {
+  it("C01 has an id of at most 64 allowed characters, or no request is sent to the provider", async () => {
     const { connect, rpc, requests } = await startWatching();
     await connect("ada");
     for (const id of ["x".repeat(65), "a/b", "é", "a b", "a\n", "a=b"]) {
@@ -40,7 +40,7 @@ describe("a channel that is asked for", () => {
     watch: [{ kind: "error" as const, status: 400, error: "channelIdNotUnique", times }],
   });
 
-  it("C02 is asked for under another id when the provider knows the first, three times at most", async () => {
+  it("C02 gets another id when the provider knows the first, three times at most", async () => {
     const watching = await startWatching({ sandbox: { behaviour: { answers: taken(2) } } });
     const { connect, rpc, requests, live, channels, sandbox } = watching;
     await connect("ada");
@@ -63,7 +63,7 @@ describe("a channel that is asked for", () => {
     expect(requests("watch")).toBe(7);
   });
 
-  it("C10 may say until when, in the future and exactly, and has recorded what the provider made of it", async () => {
+  it("C10 may name an exact future expiration, and records the provider's", async () => {
     const { connect, rpc, requests, clock, live } = await startWatching({
       sandbox: { behaviour: { maxChannelLifetimeS: 10 * 86_400 } },
     });
@@ -94,7 +94,7 @@ describe("a channel that is asked for", () => {
     expect((renewAt - clock.now()) / (10 * dayMs)).toBeLessThanOrEqual(0.85);
   });
 
-  it("C10 leaves the expiration out of the request where none is asked for, and sends it as text where one is", async () => {
+  it("C10 omits the expiration if none is requested, and sends it as text otherwise", async () => {
     const { connect, rpc, sandbox, clock } = await startWatching();
     await connect("ada");
     await rpc().createChannel({ connection: primary() });
@@ -107,7 +107,7 @@ describe("a channel that is asked for", () => {
     expect(second.token).not.toBe(first.token);
   });
 
-  it.each(["webhook", "web_hook"])("C13 is asked for with the type as the description says it: %s", async (type) => {
+  it.each(["webhook", "web_hook"])("C13 is requested with the described form of the type: %s", async (type) => {
     const resources = {
       events: {
         watch: {
@@ -139,7 +139,7 @@ describe("a channel that is asked for", () => {
     expect(requests("watch")).toBe(1);
   });
 
-  it("is refused, said to be and kept as failed, when the provider refuses it", async () => {
+  it("fails when the provider refuses it, reports it, and stays listed", async () => {
     const { connect, rpc, sandbox, channels } = await startWatching();
     await connect("ada");
     sandbox.behave({ answers: { watch: [{ kind: "error", status: 400, error: "invalid", times: 1 }] } });
@@ -161,7 +161,7 @@ describe("a renewal", () => {
     ["404", { kind: "error" as const, status: 404, error: "notFound", times: 1 }, "STATE_STOPPED"],
     ["500", { kind: "error" as const, status: 500, error: "backendError", times: 1 }, "STATE_STOPPING"],
     ["a cut connection", { kind: "reset-after-reading" as const, times: 1 }, "STATE_STOPPING"],
-  ])("C03 succeeds whatever becomes of the stop: %s", async (_, misstep, wanted) => {
+  ])("C03 succeeds whatever the answer to the stop: %s", async (_, misstep, wanted) => {
     const watching = await startWatching();
     const { connect, rpc, sandbox, clock, keep, channels, current, live, requests } = watching;
     await connect("ada");
@@ -209,7 +209,7 @@ describe("a renewal", () => {
   });
 
   it.each([403, 429, 500])(
-    "C04 that fails with %d leaves the old one as it is, backs off, and says so near the end",
+    "C04 that fails with %d keeps the old channel, backs off, and reports it near the end",
     async (status) => {
       const watching = await startWatching();
       const { connect, rpc, sandbox, clock, keep, current, live, requests, forwards, channels } = watching;
@@ -258,7 +258,7 @@ describe("a renewal", () => {
     },
   );
 
-  it("C04 is tried again no sooner than the provider said", async () => {
+  it("C04 is not retried earlier than the provider allows", async () => {
     const { connect, rpc, sandbox, clock, keep, requests } = await startWatching();
     await connect("ada");
     await rpc().createChannel({ connection: primary() });
@@ -277,7 +277,7 @@ describe("a renewal", () => {
     expect(requests("watch")).toBe(3);
   });
 
-  it("goes on for what has run out while the provider failed, and the application hears of it", async () => {
+  it("replaces a channel that expired while the provider failed, and notifies the application", async () => {
     const { connect, rpc, sandbox, clock, keep, current, forwards, live } = await startWatching();
     await connect("ada");
     await rpc().createChannel({ connection: primary() });
@@ -299,7 +299,7 @@ describe("a renewal", () => {
     expect(live()).toHaveLength(1);
   });
 
-  it("C06 loses none of what both channels bring, and forwards each with its own", async () => {
+  it("C06 loses no message of both channels, and delivers each with its own", async () => {
     const { connect, rpc, sandbox, clock, keep, forwards, channels } = await startWatching();
     await connect("ada");
     const first = (await rpc().createChannel({ connection: primary() })).channel;
@@ -333,7 +333,7 @@ describe("a renewal", () => {
     expect(live()).toHaveLength(1);
   });
 
-  it("is made for whoever asks, and refused at another revision", async () => {
+  it("is done on request, and refused with another revision", async () => {
     const { connect, rpc, live, channels } = await startWatching();
     await connect("ada");
     const first = (await rpc().createChannel({ connection: primary() })).channel;
@@ -370,7 +370,7 @@ describe("an answer that is lost", () => {
     },
   );
 
-  it("to a first watch is made good by what comes over it: that says how it is stopped", async () => {
+  it("to a first watch is repaired by the first message, which has the id to stop the channel", async () => {
     const { connect, rpc, sandbox, forwards, keep, channels, live } = await startWatching();
     await connect("ada");
     sandbox.behave({ answers: { watch: [{ kind: "drop-answer", times: 1 }] } });
@@ -383,7 +383,7 @@ describe("an answer that is lost", () => {
     expect(known).toMatchObject({ id: "lost", state: State.STOPPED, resourceId: orphan?.resourceId });
   });
 
-  it("to a renewal is made good at once: one is left, and notifications of both were taken", async () => {
+  it("to a renewal is repaired at once: one channel is left, and notifications of both are accepted", async () => {
     const { connect, rpc, sandbox, clock, keep, live, current, forwards, sidecar } = await startWatching();
     await connect("ada");
     await rpc().createChannel({ connection: primary(), id: "first" });
@@ -435,7 +435,7 @@ describe("notifications", () => {
     expect((await channels()).map(({ id }) => id)).toEqual([later?.id]);
   });
 
-  it("of ours are proven though the integration has a secret for channels of others", async () => {
+  it("of latchkey's channels are verified although the integration has a secret for others' channels", async () => {
     const watching = await startWatching();
     const { connect, rpc, sandbox, forwards } = watching;
     const { IntegrationService } = await import("../../../src/gen/latchkey/v1/integration_pb.ts");
@@ -465,7 +465,7 @@ describe("notifications", () => {
 });
 
 describe("a deletion", () => {
-  it("C08 stops the channel first, and asks nothing where there is none", async () => {
+  it("C08 stops the channel first, and sends nothing without one", async () => {
     const { connect, rpc, live, requests, remove } = await startWatching();
     await connect("ada");
     await connect("bob", { user: "bob@example.com" });
@@ -476,7 +476,7 @@ describe("a deletion", () => {
     expect([requests("stop"), live().length]).toEqual([1, 0]);
   });
 
-  it("C08 stops what the metadata tells of where channels are automatic, and leaves it alone elsewhere", async () => {
+  it("C08 stops the channel of the metadata if channels are automatic, and leaves it otherwise", async () => {
     const watching = await startWatching();
     const { connect, live, remove, sandbox, requests } = watching;
     const { access_token } = sandbox.grant();
@@ -527,7 +527,7 @@ describe("a deletion", () => {
     });
   });
 
-  it("C09 of a channel that another client made is not fatal: it waits for its expiry, and is asked once", async () => {
+  it("C09 of another client's channel is not fatal: latchkey asks once and waits for its expiry", async () => {
     const { connect, rpc, sandbox, clock, keep, requests, channels, live } = await startWatching();
     sandbox.register({ id: "other", secret: "other-secret" });
     await connect("ada");

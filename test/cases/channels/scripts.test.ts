@@ -78,7 +78,7 @@ async function withScripts(automatic: boolean) {
 const more = { metadata: { emailAddress: "ada@example.com" } };
 
 describe.each([false, true])("scripts that make channels, beside automatic channels: %s", (automatic) => {
-  it("go on as they did for a month: one channel lives, each change is heard of once, and none is left", async () => {
+  it("work as before for a month: one live channel, one event a change, and nothing left over", async () => {
     const scripts = await withScripts(automatic);
     const { connect, created, renewal, deletion, clock, keep, live, heardOfOne, forwards, logged } = scripts;
     await connect("ada", { more });
@@ -102,7 +102,7 @@ describe.each([false, true])("scripts that make channels, beside automatic chann
     expect(logged).toEqual([]);
   });
 
-  it("leave one channel where ours came first", async () => {
+  it("leave one channel where latchkey's came first", async () => {
     const scripts = await withScripts(automatic);
     const { connect, created, keep, live, channels, metadata, heardOfOne } = scripts;
     await connect("ada", { more });
@@ -120,7 +120,7 @@ describe.each([false, true])("scripts that make channels, beside automatic chann
 });
 
 describe("a channel that a script has made", () => {
-  it("is shown for what is known of it, and what it brings is matched and not proven", async () => {
+  it("is shown with its known fields, and its messages are matched but not verified", async () => {
     const { connect, created, keep, rpc, sandbox, forwards, sidecar, requests, live } = await withScripts(false);
     await connect("ada", { more });
     const theirs = await created("ada");
@@ -142,7 +142,7 @@ describe("a channel that a script has made", () => {
     await expect(rpc().renewChannel({ environment: "dev", id: theirs.id })).rejects.toMatchObject({ code: 10 });
   });
 
-  it("is found by its id alone, where nothing else tells whose it is", async () => {
+  it("is matched by its id alone, if nothing else identifies the connection", async () => {
     const { connect, created, keep, sandbox, forwards } = await withScripts(false);
     await connect("ada");
     await created("ada");
@@ -151,7 +151,7 @@ describe("a channel that a script has made", () => {
     await expect.poll(() => forwards("forward").at(-1)?.connectionId).toBe("ada");
   });
 
-  it("is known no more once the metadata tells of another, or of none", async () => {
+  it("is forgotten once the metadata name another channel, or none", async () => {
     const { connect, created, renewal, keep, channels, remove } = await withScripts(false);
     await connect("ada", { more });
     const first = await created("ada");
@@ -166,7 +166,7 @@ describe("a channel that a script has made", () => {
     expect(await channels()).toEqual([]);
   });
 
-  it("is stopped by whoever asks for that, and replaced by one that is created on the same", async () => {
+  it("is stopped on request, and replaced by a channel on the same resource", async () => {
     const { connect, created, keep, live, rpc, ref, channels } = await withScripts(false);
     await connect("ada", { more });
     const first = await created("ada");
@@ -196,7 +196,7 @@ describe("a channel that a script has made", () => {
     expect(sidecar.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   });
 
-  it("goes on until ours is there, however long its provider takes to make it", async () => {
+  it("continues until latchkey's exists, however long the provider takes", async () => {
     const { connect, created, keep, live, sandbox, clock, current, forwards } = await withScripts(true);
     await connect("ada", { more });
     const theirs = await created("ada");

@@ -46,7 +46,7 @@ it(`lives through ${days} days with ${many} connections and a provider that fail
   expect(life.live()).toHaveLength(many);
 });
 
-it("is without a channel only where the provider fails for longer than what is left at renewal, and for as long as it does", {
+it("misses notifications only in outages longer than the time left at renewal, and no longer", {
   timeout: 300_000,
 }, async () => {
   const life = await lives(few);
@@ -81,7 +81,7 @@ it("is without a channel only where the provider fails for longer than what is l
   expect(life.live()).toHaveLength(few);
 });
 
-it("renews all at a provider that has room for one channel more than there are, and loses none", {
+it("renews all channels at a provider with room for one more, and loses none", {
   timeout: 300_000,
 }, async () => {
   const life = await lives(few);

@@ -20,7 +20,7 @@ async function command(env: Readonly<Record<string, string | undefined>>, ...arg
 
 const hostOf = (address: string) => address.replace("http://", "");
 
-it("says that a plain port does not speak TLS", async () => {
+it("reports that a plain port does not speak TLS", async () => {
   const { control } = running();
   const { code, said } = await command({ LATCHKEY_CONTROL: `https://${hostOf(control)}` });
   expect(code).toBe(1);
@@ -29,7 +29,7 @@ it("says that a plain port does not speak TLS", async () => {
   expect(said).not.toMatch(/openssl|internal/i);
 });
 
-it.each(["data", "ops"] as const)("says that an address is the %s door's", async (door) => {
+it.each(["data", "ops"] as const)("reports that an address belongs to the %s listener", async (door) => {
   const { code, said } = await command({ LATCHKEY_CONTROL: running()[door] });
   expect(code).toBe(1);
   expect(said).toContain(`${running()[door]} is latchkey's ${door} door, not its control plane (unavailable)`);
@@ -37,7 +37,7 @@ it.each(["data", "ops"] as const)("says that an address is the %s door's", async
   expect(said).not.toContain("keys list");
 });
 
-it("says that a port speaks TLS alone, and of a certificate that it is not trusted", async () => {
+it("reports that a port requires TLS, or that its certificate is not trusted", async () => {
   const authority = createAuthority(await temporaryFolder(), "authority");
   const { cert, key } = authority.issue("localhost", { names: "IP:127.0.0.1" });
   const secure = await startTestSidecar({
@@ -60,7 +60,7 @@ it("says that a port speaks TLS alone, and of a certificate that it is not trust
   expect([trusted.code, trusted.said]).toEqual([0, ""]);
 });
 
-it("says that nothing listens, and that a key is not known", async () => {
+it("reports that nothing listens, or that a key is unknown", async () => {
   const nothing = await command({ LATCHKEY_CONTROL: "http://127.0.0.1:9" });
   expect(nothing.said).toContain("the control plane cannot be reached (unavailable)");
   expect(nothing.said).toContain("is Latchkey running at http://127.0.0.1:9?");
@@ -78,7 +78,7 @@ it("says of LATCHKEY_CONTROL what it must be", async () => {
   }
 });
 
-it("looks where LATCHKEY_CONTROL_LISTEN of the same shell says, unless LATCHKEY_CONTROL says otherwise", async () => {
+it("uses LATCHKEY_CONTROL_LISTEN of the shell, unless LATCHKEY_CONTROL is set", async () => {
   const host = hostOf(running().control);
   const port = host.split(":")[1];
   for (const listen of [host, `:${port}`, `0.0.0.0:${port}`]) {
@@ -89,7 +89,7 @@ it("looks where LATCHKEY_CONTROL_LISTEN of the same shell says, unless LATCHKEY_
   expect(other.said).toContain("http://127.0.0.1:9?");
 });
 
-it("counts what was imported apart from what was not", async () => {
+it("counts imported and failed items separately", async () => {
   const file = join(await temporaryFolder(), "connections.ndjson");
   const lines = [keyedConnection("a"), keyedConnection("b"), { connection_id: "c" }, { connection_id: "d" }];
   await writeFile(file, lines.map((line) => JSON.stringify(line)).join("\n"));
@@ -99,7 +99,7 @@ it("counts what was imported apart from what was not", async () => {
   expect(said + shown).toContain("imported 2 of 4 connections (2 new, 2 failed)");
 });
 
-it("says how long the id of a channel may be", async () => {
+it("names the length limit of a channel's id", async () => {
   await running().rest("POST", "/connections", { body: keyedConnection("ada") });
   const env = { LATCHKEY_CONTROL: running().control };
   const { code, said } = await command(env, "channels", "create", "keyed/ada", "--id", "x".repeat(65), "-e", "dev");
@@ -107,7 +107,7 @@ it("says how long the id of a channel may be", async () => {
   expect(said).toMatch(/id: .*at most 64 characters/);
 });
 
-it("says of a base URL override with http what is wrong with it", async () => {
+it("explains a base URL override with http", async () => {
   const answer = await running().rest("GET", "/proxy/x", {
     headers: {
       "provider-config-key": "keyed",

@@ -14,7 +14,7 @@ async function watchingByHand() {
   return { ...watching, run };
 }
 
-it("makes, lists, shows, renews and stops channels", async () => {
+it("creates, lists, shows, renews and stops channels", async () => {
   const { run, connect, live } = await watchingByHand();
   await connect("ada");
   expect((await run("list")).out).toBe("");

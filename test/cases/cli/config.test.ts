@@ -33,7 +33,7 @@ async function laidOut() {
   return { folder, write, run };
 }
 
-it("checks a file: all mistakes at once, and nothing else happens", { timeout: 60_000 }, async () => {
+it("checks a file: reports all mistakes at once, and changes nothing", { timeout: 60_000 }, async () => {
   const { folder, write, run } = await laidOut();
   const file = write("latchkey.yaml", good);
   expect(await run(["config", "check", file])).toMatchObject({ code: 0, out: "the configuration is valid\n" });
@@ -71,7 +71,7 @@ it("checks a file: all mistakes at once, and nothing else happens", { timeout: 6
   expect(existsSync(join(folder, "store"))).toBe(false);
 });
 
-it("says what a file would change, by name and without secrets", { timeout: 60_000 }, async () => {
+it("shows what a file would change, by name and without secrets", { timeout: 60_000 }, async () => {
   const { write, run } = await laidOut();
   const before = write("before.yaml", good);
   const after = write(

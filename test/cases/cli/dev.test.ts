@@ -111,7 +111,7 @@ it("prints commands that have the connect page offer a key and a password", asyn
   await stop(running);
 });
 
-it("takes the folder of scripts that is there, and prints how to try one", async () => {
+it("uses an existing folder of scripts, and prints how to try one", async () => {
   const cwd = await temporaryFolder();
   // The script of the README, in the folder that it names.
   const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
@@ -128,7 +128,7 @@ it("takes the folder of scripts that is there, and prints how to try one", async
   expect(await readdir(join(cwd, "scripts"), { recursive: true })).toHaveLength(3);
 });
 
-it("says nothing of scripts where there is no folder, and names the one that a variable does", async () => {
+it("prints no scripts without a folder, and names the folder of a variable", async () => {
   const cwd = await temporaryFolder();
   const first = await readyDev(cwd);
   expect(first.stdout()).not.toContain("scripts list");
@@ -140,7 +140,7 @@ it("says nothing of scripts where there is no folder, and names the one that a v
   await stop(second);
 });
 
-it("ends both when it is told to", async () => {
+it("stops latchkey and the sandbox on a signal", async () => {
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
   const origin = sandboxOf(running);
@@ -150,7 +150,7 @@ it("ends both when it is told to", async () => {
   await expect(fetch(running.address("data"))).rejects.toThrow();
 });
 
-it("starts again over its folder, with new tokens at a new address, and keeps what is yours", async () => {
+it("restarts over its folder with new tokens at a new address, and keeps the developer's own records", async () => {
   const cwd = await temporaryFolder();
   const first = await readyDev(cwd);
   const call = await callerOf(first, cwd);
@@ -199,7 +199,7 @@ it("starts again over its folder, with new tokens at a new address, and keeps wh
   await stop(third);
 });
 
-it("leaves an integration alone that has taken the name of one of its own", async () => {
+it("does not change an integration that has taken the name of a sample", async () => {
   const cwd = await temporaryFolder();
   const serving = launch(["serve"], { folder: join(cwd, ".latchkey"), cwd });
   await serving.says('"phase":"ready"');
@@ -218,7 +218,7 @@ it("leaves an integration alone that has taken the name of one of its own", asyn
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
 });
 
-it("lets one address be spoken to in the open, beside those that the operator names", async () => {
+it("allows plain HTTP to the sandbox beside the addresses that the operator allows", async () => {
   const cwd = await temporaryFolder();
   const { port } = await startProvider();
   const file = join(cwd, "latchkey.yaml");
@@ -239,7 +239,7 @@ it("lets one address be spoken to in the open, beside those that the operator na
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
 });
 
-it("does what the README says, as it is pasted", async () => {
+it("runs the README's commands as pasted", async () => {
   const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
   const blocks = (section: string) => {
     const [, text = ""] = new RegExp(`\\n## ${section}\\n([\\s\\S]*?)\\n## `).exec(readme) ?? [];
@@ -277,7 +277,7 @@ it("does what the README says, as it is pasted", async () => {
   expect(said).not.toContain('"error"');
 });
 
-it("has its environment beside those that a configuration file declares", async () => {
+it("adds its environment to those of a configuration file", async () => {
   const cwd = await temporaryFolder();
   const file = fileURLToPath(new URL("dev.yaml", import.meta.url));
   const running = await readyDev(cwd, { env: { LATCHKEY_CONFIG: file } });
@@ -286,7 +286,7 @@ it("has its environment beside those that a configuration file declares", async 
   await stop(running);
 });
 
-it("says that the sandbox's port is taken, what to do about it, and starts nothing", async () => {
+it("reports the sandbox's port in use with a remedy, and starts nothing", async () => {
   const first = await readyDev(await temporaryFolder());
   const cwd = await temporaryFolder();
   const second = await devIn(cwd, { args: ["--sandbox", new URL(sandboxOf(first)).host] });
@@ -332,7 +332,7 @@ it("fits on a terminal of 80 columns", () => {
   expect(wide).toEqual([]);
 });
 
-it("quotes for the shell what needs it, and speaks to Unix sockets", () => {
+it("quotes for the shell where needed, and supports Unix sockets", () => {
   const page = devPage({ ...usual, data: "unix:/tmp/a b/data", flags: ["--key", "it's"] });
   expect(page).toContain("--unix-socket '/tmp/a b/data' \\\n    'http://localhost/proxy/drive/v3/files?pageSize=3'");
   expect(page).toContain("--key 'it'\\''s'");

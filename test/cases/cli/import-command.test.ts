@@ -58,7 +58,7 @@ async function importing(file: string, address: string, more: readonly string[] 
   return { code: await runCli(argv, terminal), out: terminal.out(), err: terminal.err() };
 }
 
-it("imports a file and says what became of it", async () => {
+it("imports a file and reports each outcome", async () => {
   const { held, routes } = importer();
   const { address } = await fakeControl(routes);
   const { code, out, err } = await importing(await fileOf(lines(5_000)), address, ["-e", "prod"]);
@@ -70,7 +70,7 @@ it("imports a file and says what became of it", async () => {
   });
 });
 
-it("I01 reports what failed by its line, imports the rest, and exits with 3", async () => {
+it("I01 reports failures by line, imports the rest, and exits with 3", async () => {
   const { held, routes } = importer();
   const { address } = await fakeControl(routes);
   const text = [line("a"), "{,}", line("bad1"), line("b", { tags: { x: 1 } }), line("c")].join("\n");
@@ -88,7 +88,7 @@ it("I01 reports what failed by its line, imports the rest, and exits with 3", as
   );
 });
 
-it("I02 tells an override from a new connection when a file is run twice", async () => {
+it("I02 distinguishes an override from a new connection when a file is imported twice", async () => {
   const { routes } = importer();
   const { address } = await fakeControl(routes);
   const file = await fileOf(`${lines(3)}${line("c0")}\n`);
@@ -168,7 +168,7 @@ it("names the fields that were ignored", async () => {
   expect(err).toBe("ignored, as they are not known: x\\u001b (2 lines), from (1 line)\n");
 });
 
-it("reads what is piped in, and answers in JSON when asked", async () => {
+it("reads from a pipe, and answers in JSON on request", async () => {
   const { routes } = importer();
   const { address } = await fakeControl(routes);
   const { out } = await importing("-", address, ["--json"], { stdin: `${lines(3)}${line("bad")}` });
@@ -182,7 +182,7 @@ it("reads what is piped in, and answers in JSON when asked", async () => {
   });
 });
 
-it("begins at a line when asked to, and counts the lines before it", async () => {
+it("starts at a given line, and counts the lines before it", async () => {
   const { held, routes } = importer();
   const { address } = await fakeControl(routes);
   await importing(await fileOf(lines(10)), address, ["--from-line", "9"]);
@@ -219,7 +219,7 @@ it("keeps a bounded number of lines in flight", async () => {
   expect(await done).toMatchObject({ code: 0, out: expect.stringContaining("imported 10,000 connections") });
 });
 
-it("says what is certain when the stream breaks, and how to go on", async () => {
+it("reports what is certain when the stream breaks, and how to continue", async () => {
   const control = await fakeControl((router) =>
     router.service(ConnectionService, {
       async *streamImportConnections(requests) {
@@ -281,7 +281,7 @@ it.each([10, 50_000])("does not take an early end for success, with %d lines to 
   expect(err).toMatch(/lines up to 5 are confirmed/);
 });
 
-it("tells a file that cannot be read from a stream that broke", async () => {
+it("distinguishes an unreadable file from a broken stream", async () => {
   const { routes } = importer();
   const { address } = await fakeControl(routes);
   const { code, err } = await importing(folder, address);
@@ -289,7 +289,7 @@ it("tells a file that cannot be read from a stream that broke", async () => {
   expect(err).toMatch(/EISDIR/);
 });
 
-it("stops when it is interrupted, and says how far it came", async () => {
+it("stops on interrupt, and reports its progress", async () => {
   const { address } = await fakeControl((router) =>
     router.service(ConnectionService, {
       async *streamImportConnections(requests) {
@@ -308,7 +308,7 @@ it("stops when it is interrupted, and says how far it came", async () => {
   expect(err).toMatch(/broke off: interrupted\n {2}lines up to 1 are confirmed/);
 });
 
-it("says plainly that the key was refused, and not that an import broke", async () => {
+it("reports a refused key, and not a broken import", async () => {
   const { address } = await fakeControl((router) =>
     router.service(ConnectionService, {
       // biome-ignore lint/correctness/useYield: it is refused before there is anything to say.
@@ -323,13 +323,13 @@ it("says plainly that the key was refused, and not that an import broke", async 
   expect(err).not.toContain("broke off");
 });
 
-it("says so when there is no such file", async () => {
+it("reports a missing file", async () => {
   const { code, err } = await importing(join(folder, "none"), "127.0.0.1:1");
   expect(code).toBe(2);
   expect(err).toMatch(/^latchkey: cannot read .*none: no such file\n$/);
 });
 
-it("imports nothing out of an empty file", async () => {
+it("imports nothing from an empty file", async () => {
   const { routes } = importer();
   const { address } = await fakeControl(routes);
   const { code, out } = await importing(await fileOf(""), address);

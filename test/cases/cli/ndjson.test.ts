@@ -46,7 +46,7 @@ it("I03 refuses a NUL with its line, even where JSON would be none without it", 
   ]);
 });
 
-it("I03 refuses a line of 5 MiB with its line and goes on behind it", async () => {
+it("I03 refuses a line of 5 MiB by its number and continues after it", async () => {
   const long = `{"a":"${"x".repeat(5 * 1024 * 1024)}"}`;
   const lines = await read(`{"a":1}\n${long}\n{"c":3}\n`, 65_536);
   expect(shown(lines)).toEqual([
@@ -98,7 +98,7 @@ it("I03 makes no record of a part of a line", async () => {
   ]);
 });
 
-it("refuses what is JSON but no object", async () => {
+it("refuses JSON that is not an object", async () => {
   expect(shown(await read('[{"a":1}]\n"x"\nnull\n1\n'))).toEqual([
     [1, "the line is an array; each line must be one object"],
     [2, "the line must be a JSON object"],
@@ -107,7 +107,7 @@ it("refuses what is JSON but no object", async () => {
   ]);
 });
 
-it("never quotes what it read", async () => {
+it("never quotes its input", async () => {
   const canary = "s3cr3t-canary";
   const lines = [
     `{"a":"${canary}"},`,
@@ -120,7 +120,7 @@ it("never quotes what it read", async () => {
   expect(JSON.stringify(await read(lines.join("\n")))).not.toContain(canary);
 });
 
-it("reads nothing out of an empty file", async () => {
+it("reads nothing from an empty file", async () => {
   expect(await read("")).toEqual([]);
   expect(await read("\ufeff")).toEqual([]);
   expect(await read("\n\r\n")).toEqual([]);

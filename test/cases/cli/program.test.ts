@@ -101,7 +101,7 @@ it("shows one object as key: value, and as JSON by protobuf's field names", asyn
   );
 });
 
-it("sends the key it is given, and prefers what was typed to what the environment holds", async () => {
+it("sends the given key, and prefers options to the environment", async () => {
   const seen: (string | null)[] = [];
   const run = await against((router) =>
     router.service(EnvironmentService, {
@@ -123,7 +123,7 @@ it("sends the key it is given, and prefers what was typed to what the environmen
   expect(seen).toEqual([...["typed", "file", "env", "admin", "file"].map((key) => `Bearer lk_${key}`), null]);
 });
 
-it("finds the key that latchkey left in this folder, or beside the store that it is told of", async () => {
+it("finds the key in this folder, or beside the given store", async () => {
   const seen: (string | null)[] = [];
   const run = await against((router) =>
     router.service(Health, {
@@ -158,7 +158,7 @@ it("finds the control plane and the environment in the environment's variables",
   expect((await latchkey(["integrations", "list", "--json", "-e", ""], { env })).out).not.toContain("environment");
 });
 
-it("asks for page after page until it has what was asked for", async () => {
+it("requests pages until it has the requested number", async () => {
   const asked: number[] = [];
   const run = await against((router) =>
     router.service(ConnectionService, {
@@ -216,7 +216,7 @@ it("K07 shows an id that would act upon the terminal as text", async () => {
   for (const { out } of shown) expect(out).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
 });
 
-it("shows credentials when they are asked for, and else does not even fetch them", async () => {
+it("shows credentials on request, and otherwise does not fetch them", async () => {
   const asked: unknown[] = [];
   const run = await against((router) =>
     router.service(ConnectionService, {
@@ -236,7 +236,7 @@ it("shows credentials when they are asked for, and else does not even fetch them
   ]);
 });
 
-it("changes what is given, and nothing else", async () => {
+it("changes only the given fields", async () => {
   const requests: UpdateConnectionRequest[] = [];
   const environments: UpdateEnvironmentRequest[] = [];
   const run = await against((router) => {
@@ -330,7 +330,7 @@ it("deletes several connections each for itself, and exits with 3 when some rema
   expect(out).toBe("deleted connection calendar/a\nkept calendar/b: there is none (unknown_connection)\n");
 });
 
-it("shows a new key's secret once, and makes it of what was asked for", async () => {
+it("shows a new key's secret once, and creates it with the given options", async () => {
   const requests: CreateKeyRequest[] = [];
   const run = await against((router) =>
     router.service(EnvironmentService, {
@@ -425,7 +425,7 @@ it("reads a client secret from a file, a pipe or a variable, and never from an a
   });
 });
 
-it("reads a provider's description from YAML, and says what does not fit", async () => {
+it("reads a provider's description from YAML, and reports its mistakes", async () => {
   const created: CreateProviderRequest[] = [];
   const run = await against((router) =>
     router.service(ProviderService, {
@@ -475,7 +475,7 @@ it("watches until it is interrupted, and that is no failure", async () => {
   expect(JSON.parse(steps[2] ?? "")).toEqual({ deleted: { ref: ref("bob"), revision: "6" } });
 });
 
-it("says from where to resume when a watch breaks", async () => {
+it("prints where to resume when a watch breaks", async () => {
   const run = await against((router) =>
     router.service(ConnectionService, {
       async *watchConnections() {
@@ -509,7 +509,7 @@ it.each([
   expect(await run(["health"])).toEqual({ code, out, err: "" });
 });
 
-it("tells an error in one line, what was wrong below it, and by latchkey's own code", async () => {
+it("prints an error on one line, with its details below and latchkey's code", async () => {
   const run = await against((router) =>
     router.service(EnvironmentService, {
       createEnvironment() {
@@ -560,7 +560,7 @@ it("survives an address where something else answers", async () => {
   expect(err).toContain("does not speak HTTP/2");
 });
 
-it("gives up after --timeout, and says how to wait longer", async () => {
+it("stops after --timeout, and says how to wait longer", async () => {
   const run = await against((router) => router.service(Health, { check: () => new Promise(() => {}) }));
   const { code, err } = await run(["health", "--timeout", "100ms"]);
   expect(code).toBe(1);
@@ -583,7 +583,7 @@ it.each([
   [["health", "--timeout", "5"], "30s"],
   [["connections"], "Usage: latchkey connections"],
   [[], "Usage: latchkey"],
-])("exits with 2 when %j cannot be done, and says why", async (argv, why) => {
+])("exits with 2 when %j is invalid, and says why", async (argv, why) => {
   const { code, out, err } = await latchkey(argv);
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err).toContain(why);
@@ -624,7 +624,7 @@ it("runs a command that is given from outside, with its words, its options and i
   expect((await latchkey(["serve", "stray"], {}, own)).code).toBe(2);
 });
 
-it("tells what a command from outside throws, and fails", async () => {
+it("reports an exception of an external command, and fails", async () => {
   const dev: OwnCommand = {
     name: "dev",
     summary: "try it",

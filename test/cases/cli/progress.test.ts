@@ -4,14 +4,14 @@ import { memoryTerminal } from "./memory-terminal.ts";
 
 const half = { done: 500, total: 1_000, items: 420_000, failed: 3 };
 
-it("says how far it has come, how fast, and how long it will take", () => {
+it("shows progress, speed and remaining time", () => {
   expect(progressLine(half, 20_000, { bar: true })).toBe(
     "[##########----------]   50 %  420,000 items  21,000/s  3 failed  20 s left",
   );
   expect(progressLine(half, 20_000, { bar: false })).toBe("50 %  420,000 items  21,000/s  3 failed  20 s left");
 });
 
-it("says nothing of failures where there are none to be counted", () => {
+it("shows no failures if there are none", () => {
   expect(progressLine({ done: 1, total: 2, items: 1 }, 1_000, { bar: false })).toBe("50 %  1 items  1/s  1.0 s left");
 });
 
@@ -54,7 +54,7 @@ it("writes a plain line every 5 seconds where no one watches", () => {
   expect(terminal.err()).not.toContain("\x1b");
 });
 
-it("is quiet when asked to be, and still says what went wrong", () => {
+it("is quiet on request, and still prints errors", () => {
   const { terminal, progress, runFor } = display("nothing");
   runFor(16_000);
   progress.say("line 3: no");
@@ -62,7 +62,7 @@ it("is quiet when asked to be, and still says what went wrong", () => {
   expect(terminal.err()).toBe("line 3: no\n");
 });
 
-it("keeps a bar below what is said, and leaves nothing of it behind", () => {
+it("keeps a bar below the output, and removes it at the end", () => {
   const { terminal, progress, runFor } = display("bar");
   runFor(150);
   progress.say("line 3: no");

@@ -7,7 +7,7 @@ async function sandboxIn(args: readonly string[] = []): Promise<Running> {
   return launch(["sandbox", "--listen", "127.0.0.1:0", ...args], { folder: await temporaryFolder() });
 }
 
-it("serves until it is told to stop, and every line that it prints works", async () => {
+it("serves until a signal, and every printed command works", async () => {
   const running = await sandboxIn();
   await running.says("Stop with Ctrl-C.");
   const text = running.stdout();
@@ -48,7 +48,7 @@ it("prints a configuration with which latchkey takes its providers", async () =>
   expect(made.status).toBe(200);
 });
 
-it("says the same to a program, in one line", async () => {
+it("prints the same as one line of JSON", async () => {
   const running = await sandboxIn(["--json", "--origin", "http://localhost:3010"]);
   await running.says("\n");
   const { origin, client, tokens, allow_private, providers } = JSON.parse(running.stdout());
@@ -70,7 +70,7 @@ it.each([
   expect(running.stderr()).toContain(named);
 });
 
-it("says that its port is taken, and ends", async () => {
+it("reports its port in use, and exits", async () => {
   const first = await sandboxIn(["--json"]);
   await first.says("\n");
   const { origin } = JSON.parse(first.stdout()) as { origin: string };

@@ -89,7 +89,7 @@ it("lists scripts, good and broken, with the place of each mistake", async () =>
   ]);
 });
 
-it("tries a script: says what it said and would change, and changes nothing", async () => {
+it("does a dry run of a script: prints its output and changes, and saves nothing", async () => {
   const { run, metadata } = await scripted();
   const tried = await run(["scripts", "run", ada, "events", "--dry-run"]);
   expect(tried.code).toBe(0);
@@ -157,7 +157,7 @@ it("shows the records that a trial would write, and where it began", async () =>
   expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('declares no model "Other"')]);
 });
 
-it("runs a script for good, whatever kind it is of", async () => {
+it("runs a script for real, whatever its kind", async () => {
   const { run } = await scripted();
   const ran = await run(["scripts", "run", ada, "events"]);
   expect(ran).toMatchObject({ code: 0 });
@@ -192,7 +192,7 @@ it("runs an action: its output to be piped on, or why and where it failed", asyn
   expect((await run(["actions", "run", ada, "none"])).err).toContain("(unknown_action)");
 });
 
-it("runs an action without waiting for it, and tells of it later", async () => {
+it("starts an action without waiting, and shows its outcome later", async () => {
   const { run, started } = await scripted();
   const begun = await run(["actions", "run", ada, "double", "--async", "--json", "--input", '{"number":3}']);
   const { id, state } = JSON.parse(begun.out);
@@ -203,7 +203,7 @@ it("runs an action without waiting for it, and tells of it later", async () => {
   expect(await told()).toContain('"doubled": 6');
 });
 
-it("triggers syncs, waits for them, and says how each ended", async () => {
+it("triggers syncs, waits for them, and prints each outcome", async () => {
   const { run, started } = await scripted();
   expect((await run(["syncs", "list", ada])).out).toMatch(
     /^CONNECTION +SYNC +STATE +FREQUENCY +NEXT RUN +LAST RUN +RECORDS\n\S+ +events +paused +every hour +- +- +Event 0\n/,
@@ -234,7 +234,7 @@ it("triggers syncs, waits for them, and says how each ended", async () => {
   expect((await run(["syncs", "run", id])).out).toMatch(/succeeded\nby trigger, due .*, began .*, took .*, version /);
 });
 
-it("lists runs, shows one with what it said, and ends one", async () => {
+it("lists runs, shows one with its output, and cancels one", async () => {
   const { run } = await scripted();
   await run(["syncs", "trigger", ada, "failing", "--wait"]);
   const { out } = await run(["syncs", "runs", "sandbox-calendar", "--script", "failing", "--state", "failed"]);
@@ -284,7 +284,7 @@ it("shows records: a page, from a cursor, or all of them a line each", async () 
   expect((await run(["syncs", "records", ada, "Event", "--all", "--limit", "1"])).code).toBe(2);
 });
 
-it("runs the hooks of connections that a file brings, where it is told to", async () => {
+it("runs the hooks of imported connections on request", async () => {
   const { run, started } = await scripted();
   const line = (id: string) =>
     JSON.stringify({
@@ -303,7 +303,7 @@ it("runs the hooks of connections that a file brings, where it is told to", asyn
   expect(whose.sort()).toEqual(["ada", "eve"]);
 });
 
-it("gives a call as long as it was said to have", async () => {
+it("applies the given timeout to a call", async () => {
   const { run } = await scripted({
     ...scripts,
     "actions/slow.ts": `
@@ -320,7 +320,7 @@ export default createAction({
   expect(await run(["scripts", "run", ada, "slow", "--dry-run"])).toMatchObject({ code: 0 });
 });
 
-it("lets scripts see credentials, and no more", async () => {
+it("lets scripts see credentials, and nothing more", async () => {
   const { run } = await scripted();
   const shown = (args: readonly string[]) => run(["integrations", ...args, "sandbox-calendar"]);
   expect((await shown(["update", "--credentials-in-scripts"])).code).toBe(0);
@@ -368,7 +368,7 @@ it("checks a folder without a latchkey, and prints each mistake with its place",
   expect(JSON.parse(json.out)).toMatchObject({ file: expect.stringMatching(/\/crm\/events\/thrown\.ts$/), line: 2 });
 });
 
-it("says where it looked when there is nothing to check", async () => {
+it("names the folder when there is nothing to check", async () => {
   expect((await checked({})).err).toContain("no scripts in ");
   expect(await checked({}, ["/nowhere"])).toMatchObject({ code: 2, err: "latchkey: there is no folder /nowhere\n" });
   const terminal = memoryTerminal();

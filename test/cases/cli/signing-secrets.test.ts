@@ -42,7 +42,7 @@ async function control() {
   return { run, listed, rotated };
 }
 
-it("lists what signs, and shows it to whoever asks alone", async () => {
+it("lists signing secrets, and shows their values only on request", async () => {
   const { run, listed } = await control();
   expect((await run("secrets", "prod")).out).toBe(
     [
@@ -68,7 +68,7 @@ it("lists what signs, and shows it to whoever asks alone", async () => {
   ]);
 });
 
-it("rotates, with an overlap where one is given, and prints the new secret to whoever asks alone", async () => {
+it("rotates, with an optional overlap, and prints the new secret only on request", async () => {
   const { run, rotated } = await control();
   const blind = await run("rotate-secret", "prod");
   expect(blind.out).toBe("id: three\ncreated_at: 2026-01-01T00:00:02Z\n");
@@ -88,7 +88,7 @@ it("rotates, with an overlap where one is given, and prints the new secret to wh
   ]);
 });
 
-it("refuses an overlap that is no duration, and rotates nothing", async () => {
+it("refuses an overlap that is not a duration, and rotates nothing", async () => {
   const { run, rotated } = await control();
   const { code, err } = await run("rotate-secret", "--overlap", "soon");
   expect(code).toBe(2);

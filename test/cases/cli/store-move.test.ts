@@ -65,7 +65,7 @@ it("does not retire a store that was written to while it was copied", async () =
   expect(terminal.err()).toContain("the old store is unchanged");
 });
 
-it("says that neither may be served when a commit came in the moment of the retirement", async () => {
+it("reports that neither store may be served after a commit at the moment of retirement", async () => {
   const { source, terminal, ...rest } = await beforeMove();
   const busy: Backend = {
     ...source,

@@ -56,7 +56,7 @@ it("shows how the store does", async () => {
   expect(out).toMatch(/^backend: level\nstore_id: [0-9a-f-]{36}\nrevision: "\d+"\nwritable: true\n/);
 });
 
-it("writes a backup that is its owner's alone, says what it holds, and leaves nothing beside it", async () => {
+it("writes a backup that only its owner can read, prints a summary, and leaves no other files", async () => {
   const file = join(place, "own");
   const { code, out, err } = await latchkey(["store", "backup", file, "--quiet", ...control()]);
   expect([code, err]).toEqual([0, ""]);
@@ -67,7 +67,7 @@ it("writes a backup that is its owner's alone, says what it holds, and leaves no
   expect(verified).toEqual({ code: 0, out, err: "" });
 });
 
-it("answers in JSON when it is asked to, with and without a latchkey", async () => {
+it("answers in JSON on request, with and without a latchkey", async () => {
   const file = join(place, "json");
   const made = await latchkey(["store", "backup", file, "--json", ...control()]);
   const verified = await latchkey(["store", "verify", file, "--json"]);
@@ -132,7 +132,7 @@ it("leaves nothing behind when it is interrupted", async () => {
   expect((await readdir(place)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
 });
 
-it("leaves nothing behind, nor anything unheard, when it is interrupted before it began", async () => {
+it("leaves nothing behind when it is interrupted before its start", async () => {
   const file = join(place, "interrupted");
   const signal = AbortSignal.abort();
   const { code, err } = await latchkey(["store", "backup", file, ...control()], { signal });
@@ -140,7 +140,7 @@ it("leaves nothing behind, nor anything unheard, when it is interrupted before i
   expect((await readdir(place)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
 });
 
-it("waits for nothing more that is piped in once it is interrupted", async () => {
+it("does not wait for more piped input after an interrupt", async () => {
   const enough = new AbortController();
   const silent = new PassThrough();
   const terminal = { ...memoryTerminal({ signal: enough.signal }), stdin: silent };
@@ -150,7 +150,7 @@ it("waits for nothing more that is piped in once it is interrupted", async () =>
   expect([await verifying, terminal.err()]).toEqual([1, "latchkey: interrupted\n"]);
 });
 
-it("writes through no link that somebody left where it writes", async () => {
+it("does not write through a link at the target's path", async () => {
   const file = join(place, "linked");
   const elsewhere = join(place, "elsewhere");
   await writeFile(elsewhere, "mine");
@@ -161,7 +161,7 @@ it("writes through no link that somebody left where it writes", async () => {
   expect([code, err]).toEqual([2, expect.stringMatching(/cannot write .*folder\.partial: ENOENT/)]);
 });
 
-it("takes no half of somebody else's backup for its own, who writes one of the same name", async () => {
+it("does not take another process's backup of the same name for its own", async () => {
   const file = join(place, "contended");
   const { address } = await fakeControl((router) =>
     router.service(StoreService, {
@@ -216,7 +216,7 @@ it.each([
   [["verify", "some", "--key", "k"], /--key is not for `verify`/],
   [["move", "--json"], /--json is not for `move`/],
   [["restore", "some", "--to", "mysql://root:hunter2@db/x"], /--to must be level:<folder>/],
-])("says of `store %s` what is wrong with it", async (words, why) => {
+])("explains what is wrong with the input of `store %s`", async (words, why) => {
   const { code, out, err } = await latchkey(["store", ...words]);
   expect([code, out]).toEqual([2, ""]);
   expect(err).toMatch(why);
@@ -244,7 +244,7 @@ it("shows no password of a location, wherever it comes from", async () => {
   expect(runs.at(-1)?.err).toContain("the old store is unchanged");
 });
 
-it("restores into what is empty or not there, and into nothing else", async () => {
+it("restores only into an empty or missing store", async () => {
   const folder = join(place, "fresh");
   const restored = await latchkey(["store", "restore", backup, "--to", `level:${folder}`]);
   expect(restored.code).toBe(0);
@@ -264,7 +264,7 @@ it("restores into what is empty or not there, and into nothing else", async () =
   expect(await readdir(join(foreign, "store"))).toEqual(["letters.txt"]);
 });
 
-it("says of a restore that was cut short that it was, when somebody wants to serve it", async () => {
+it("reports an interrupted restore when it is served", async () => {
   const enough = new AbortController();
   const folder = join(place, "cut-short");
   const terminal = memoryTerminal({ signal: enough.signal });
@@ -276,7 +276,7 @@ it("says of a restore that was cut short that it was, when somebody wants to ser
   await expect(startTestSidecar({ folder })).rejects.toThrow(/a restore into this folder was not finished/);
 });
 
-it("moves no store that somebody uses, and names who does", async () => {
+it("refuses to move a store in use, and names its user", async () => {
   const { folder, rest } = shared();
   const to = join(place, "stolen");
   const { code, err } = await latchkey(["store", "move", "--from", `level:${folder}`, "--to", `level:${to}`]);
@@ -286,14 +286,14 @@ it("moves no store that somebody uses, and names who does", async () => {
   expect((await rest("GET", "/connections/c1?provider_config_key=keyed")).status).toBe(200);
 });
 
-it("moves nothing from where there is no store", async () => {
+it("moves nothing without a store", async () => {
   const from = join(place, "nothing-here");
   const { code, err } = await latchkey(["store", "move", "--from", `level:${from}`, "--to", nowhere]);
   expect([code, err]).toEqual([1, expect.stringContaining("there is no store in")]);
   await expect(stat(from)).rejects.toThrow(/ENOENT/);
 });
 
-it("reads everything, and says by its exit code when something is damaged", async () => {
+it("reads everything, and reports damage by its exit code", async () => {
   const { code, out } = await latchkey(["store", "scrub", ...control()]);
   expect([code, out]).toEqual([0, expect.stringMatching(/^read \d+ values; no damage found\n$/)]);
   const { address } = await fakeControl((router) =>

@@ -37,7 +37,7 @@ it("writes its titles once and stays aligned over batches", () => {
   expect(table.draw([])).toBe("");
 });
 
-it("K07 shows what would act upon the terminal instead of letting it act", () => {
+it("K07 shows control characters instead of sending them to the terminal", () => {
   const table = createTable(columns, plain);
   const drawn = table.draw([{ name: '\x1b[2Jx\n{"level":"fatal"}', url: "\u202egnp.exe", n: 1 }]);
   expect(drawn.split("\n")).toHaveLength(3);

@@ -52,7 +52,7 @@ const idsOf = async ({ run }: Typing, list: "list" | "forwards"): Promise<string
   lines((await run([list, "--json", "--all"])).out).map((line) => JSON.parse(line).id);
 
 describe("webhooks list", () => {
-  it("shows what came, and what is asked for of it", async () => {
+  it("shows received notifications, with filters", async () => {
     const all = await typing();
     await two(all);
     const { run } = all;
@@ -102,7 +102,7 @@ describe("webhooks list", () => {
   });
 });
 
-it("webhooks show tells one from its arrival to where it went", async () => {
+it("webhooks show follows a notification from its arrival to its destinations", async () => {
   const all = await typing();
   await two(all);
   const [, id = ""] = await idsOf(all, "list");
@@ -132,7 +132,7 @@ it("webhooks show tells one from its arrival to where it went", async () => {
   expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("(not_found)")]);
 });
 
-it("what a provider or an application sends moves no cursor, and what is no text is not shown as such", async () => {
+it("text of a provider or an application moves no cursor, and binary data is not printed", async () => {
   const all = await typing();
   const { application, notify, run } = all;
   application.answer = (_, response) => void response.writeHead(200).end("\x1b]0;owned\x07 \x1b[2Jgone");
@@ -161,7 +161,7 @@ it("what a provider or an application sends moves no cursor, and what is no text
 });
 
 describe("webhooks forwards and replay", () => {
-  it("shows what waits, what went wrong with it, and sends it again", async () => {
+  it("shows waiting and failed deliveries, and sends them again", async () => {
     const all = await typing();
     const { application, notifyOf, run } = all;
     application.answer = (_, response) => void response.writeHead(503, { "retry-after": "3600" }).end("come again");
@@ -226,7 +226,7 @@ describe("webhooks forwards and replay", () => {
   });
 });
 
-it("webhooks destinations shows who is paused, and resume lets it have what waits", async () => {
+it("webhooks destinations shows paused addresses, and resume releases their deliveries", async () => {
   const all = await typing();
   const { application, notifyOf, run } = all;
   application.answer = (_, response) => void response.writeHead(410).end();
@@ -247,7 +247,7 @@ it("webhooks destinations shows who is paused, and resume lets it have what wait
   expect((await run(["resume", "http://nobody.example"])).code).toBe(1);
 });
 
-it("webhooks explain says who would be reached; send has it happen, from a file or a pipe", async () => {
+it("webhooks explain shows the matches; send sends it, from a file or a pipe", async () => {
   const all = await typing();
   const { run, connect, application, sidecar } = all;
   await connect("ada", { metadata: { email: "ada@example.com" } });
@@ -319,7 +319,7 @@ it("webhooks tail prints a line for each step, or JSON, until it is interrupted"
   expect(steps.at(-1)?.forward).toMatchObject({ connection_id: "ada", state: "STATE_DELIVERED" });
 });
 
-it("says what a key may not do, and that nobody is there", async () => {
+it("reports missing permissions and unknown ids", async () => {
   const { sidecar } = await typing();
   const terminal = memoryTerminal();
   const key = ["--key", secretKey, "-e", "prod", "--address", sidecar.control];

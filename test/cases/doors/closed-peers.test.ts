@@ -80,7 +80,7 @@ const variants = [["without TLS", false], ...(lacks("openssl") ? [] : [["with TL
 
 describe.each(variants)("a connection that its client has left, %s", (_, isTls) => {
   it.each(Object.entries(endings))(
-    "is closed at every door in every phase after %s",
+    "is closed on every listener in every phase after %s",
     { timeout: 120_000 },
     async (_, leave) => {
       const port = await startSilentProvider();

@@ -64,7 +64,7 @@ const refusedAt = async (running: Running, door: string, limit: string) => {
 it.each([
   ["data", 6],
   ["control", 5],
-] as const)("refuses one connection more than the %s door takes, and says why", async (door, max) => {
+] as const)("refuses a connection above the limit of the %s listener, and says why", async (door, max) => {
   const running = await serveAllDoors({ config: few });
   const address = running.address(door);
   const served = await fillDoor(address);
@@ -96,7 +96,7 @@ it.each([
   await expectUnharmed(running, "a full door");
 });
 
-it("leaves places of the public door to other addresses", async () => {
+it("reserves room on the public listener for other addresses", async () => {
   const running = await serveAllDoors({ config: few });
   const address = running.address("public");
   const counts: number[] = [];

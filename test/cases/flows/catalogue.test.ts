@@ -3,7 +3,7 @@ import { startProvider } from "../../support/peers/provider.ts";
 import { secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
 import { call } from "../../support/wire/proxy-call.ts";
 
-it("reaches a Salesforce instance where the connection says it is, and no host that only looks like one", async () => {
+it("calls a Salesforce instance at the connection's host, and no host that only looks similar", async () => {
   const provider = await startProvider();
   const instance = `https://acme.my.salesforce.com:${provider.port}`;
   const running = await startTestSidecar({

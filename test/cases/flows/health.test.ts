@@ -30,7 +30,7 @@ async function latchkey(argv: readonly string[], isTerminal = false, signal?: Ab
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
-it("answers with the errors of a dead connection, and their log says why", async () => {
+it("answers with the errors of a failed connection, and its log names the reason", async () => {
   const { errors } = await imported("dead");
   expect(errors).toEqual([{ type: "auth", log_id: expect.stringMatching(/^\w+$/) }]);
   const { rest, client } = running();
@@ -60,7 +60,7 @@ it("is well again with other credentials", async () => {
   expect(errors).toEqual([]);
 });
 
-it("gives logs to those who may read connections, of their own environment", async () => {
+it("shows logs to keys that may read connections, of their own environment", async () => {
   const { errors } = await imported("guarded");
   const [{ log_id: id }] = errors;
   const { client } = running();
@@ -84,7 +84,7 @@ it("gives logs to those who may read connections, of their own environment", asy
   expect(await asked(adminKey, "elsewhere")).toBe(notFound);
 });
 
-it("lists logs by what they are about, and refuses half a connection's name", async () => {
+it("lists logs by subject, and refuses half a connection's name", async () => {
   await imported("listed-1");
   await imported("listed-2");
   const list = (filter: object) =>
@@ -98,7 +98,7 @@ it("lists logs by what they are about, and refuses half a connection's name", as
   await expect(list({ connectionId: "listed-1" })).rejects.toMatchObject({ code: 3 });
 });
 
-it("lists and counts those that need the end user", async () => {
+it("lists and counts the connections that need the end user", async () => {
   const { rest, client, metric } = running();
   await rest("POST", "/connections", { body: keyedConnection("well") });
   await imported("lost");
@@ -115,7 +115,7 @@ it("lists and counts those that need the end user", async () => {
   expect(await metric(gauge)).toBe(ids.length - 1);
 });
 
-it("tells of it on a terminal", async () => {
+it("shows it on a terminal", async () => {
   const { errors } = await imported("told");
   const listed = await latchkey(["connections", "list", "-e", "dev", "--state", "reauthorization_required"]);
   expect(listed.out).toMatch(/calendar\/told +calendar +reauthorization_required: credentials_expired/);
@@ -133,7 +133,7 @@ it("tells of it on a terminal", async () => {
   for (const text of [listed.out, out, read.out, json.out]) expect(text).not.toContain(canary);
 });
 
-it("follows what comes, until it is interrupted", async () => {
+it("follows new logs until it is interrupted", async () => {
   const interrupt = new AbortController();
   const following = latchkey(["logs", "-f", "-e", "dev"], false, interrupt.signal);
   const deadline = Date.now() + 10_000;

@@ -52,7 +52,7 @@ async function tagged(data: string): Promise<ReadonlyMap<string, Record<string, 
   }
 }
 
-it("I01 imports all of 10,000 but the one in their middle that is wrong, and says which", async () => {
+it("I01 imports all of 10,000 items but a wrong one, and names it", async () => {
   const items = Array.from({ length: 10_000 }, (_, i) =>
     i === 4_999 ? item("../wrong") : item(`many-${String(i).padStart(5, "0")}`),
   );
@@ -66,7 +66,7 @@ it("I01 imports all of 10,000 but the one in their middle that is wrong, and say
   expect(new Set([...stored.values()].map(({ id }) => id)).size).toBe(9_999);
 });
 
-it("I01 spoils no item by what is wrong with another", async () => {
+it("I01 a wrong item does not affect the others", async () => {
   const wrong = [
     create(ConnectionImportSchema, { environment: "dev", integration: "keyed", id: "no-credentials" }),
     item("unknown", { integration: "nowhere" }),
@@ -92,7 +92,7 @@ it("I01 spoils no item by what is wrong with another", async () => {
   );
 });
 
-it("I02 lets the last of two with one id win, and says of each what became of it", async () => {
+it("I02 applies the last of two items with one id, and reports both", async () => {
   await running().rest("POST", "/connections", {
     body: keyedConnection("there-already", { metadata: { kept: true } }),
   });
@@ -147,7 +147,7 @@ it.each(["soon", "2999-01-01T00:00:00", "2999-02-30T00:00:00Z", -1, {}, true, "I
   },
 );
 
-it("I04 stores what has expired as it is given, and says at its first use that it must be authorised again", async () => {
+it("I04 stores expired credentials, and reports at their first use that a new authorization is needed", async () => {
   const past = "2020-01-01T00:00:00.000Z";
   const { status, body } = await post("expired", { access_token: "t", expires_at: past });
   expect({ status, at: body.credentials.expires_at }).toEqual({ status: 201, at: past });
@@ -164,7 +164,7 @@ it("I04 stores what has expired as it is given, and says at its first use that i
   expect((await getToken("expired")).body.credentials.access_token).toBe("fresh");
 });
 
-it("I04 does not hand out credentials that are due for renewal, and says when to come again", async () => {
+it("I04 does not return credentials that are due for a refresh, and sends Retry-After", async () => {
   await post("due", { access_token: "t", refresh_token: "r", expires_at: "2020-01-01T00:00:00Z" });
   await post("not-yet", { refresh_token: "r" });
   await post("forced", { access_token: "t", refresh_token: "r" });
@@ -186,7 +186,7 @@ it("I04 does not hand out credentials that are due for renewal, and says when to
   expect((await getToken("forced")).body.credentials.access_token).toBe("t");
 });
 
-it("I05 comes to the same end after being killed in mid-import and started again", async () => {
+it("I05 reaches the same result after a kill in mid-import and a repeat", async () => {
   const folder = await temporaryFolder();
   const items = Array.from({ length: 4_000 }, (_, i) => item(`c-${String(i).padStart(4, "0")}`, { round: i }));
   const importInto = (server: Running, onResult: (count: number) => void) => {

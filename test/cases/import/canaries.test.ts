@@ -17,7 +17,7 @@ async function filesUnder(folder: string): Promise<ReadonlyMap<string, string>> 
   return new Map(await Promise.all(files.map(async (path) => [path, await readFile(path, "latin1")] as const)));
 }
 
-it("I07 shows the secrets of an import in its answer, to those who may see them, and nowhere else", async () => {
+it("I07 shows the secrets of an import only to callers that may see them", async () => {
   const folder = await temporaryFolder();
   const running = await startTestSidecar({ folder });
   const { rest, client, data, ops, logged, world } = running;

@@ -107,7 +107,7 @@ describe("an imported connection", () => {
     expect(await hashIn(watching, "bob")).toBe(hash);
   });
 
-  it("is asked about again after a failure, later each time, and not for ever", { timeout: 30_000 }, async () => {
+  it("is retried after a failure, with growing delays and a limit", { timeout: 30_000 }, async () => {
     const watching = await startWatching();
     const { sandbox, clock, sidecar } = watching;
     const run = () => sidecar.sidecar.broker.describeImported();
@@ -141,7 +141,7 @@ describe("an imported connection", () => {
     await described(watching, "ada");
   });
 
-  it("is described with renewed credentials where the provider refuses those that were imported", async () => {
+  it("is described with refreshed credentials if the provider refuses the imported ones", async () => {
     const watching = await startWatching();
     const { refresh_token } = watching.sandbox.grant();
     const { status } = await watching.sidecar.rest("POST", "/connections", {
@@ -155,7 +155,7 @@ describe("an imported connection", () => {
     await described(watching, "ada");
   });
 
-  it("waits as long as the provider says", async () => {
+  it("waits as long as the provider demands", async () => {
     const watching = await startWatching();
     const { sandbox, clock, sidecar } = watching;
     sandbox.behave(fail(429, 1, { "retry-after": "600" }));
@@ -184,7 +184,7 @@ describe("an imported connection", () => {
 });
 
 describe("many imported connections", () => {
-  it("are asked about a few at a time", { timeout: 60_000 }, async () => {
+  it("are requested a few at a time", { timeout: 60_000 }, async () => {
     const watching = await startWatching();
     const { sandbox, sidecar } = watching;
     sandbox.behave({ answers: { calendar: [{ kind: "ordinary", holdMs: 50 }] } });
@@ -198,7 +198,7 @@ describe("many imported connections", () => {
     await described(watching, "c99");
   });
 
-  it("are asked about by the next process when one is killed", { timeout: 60_000 }, async () => {
+  it("are requested by the next process after a kill", { timeout: 60_000 }, async () => {
     const folder = join(await temporaryFolder(), "store");
     await mkdir(folder);
     const watching = await startWatching({ folder });
@@ -263,7 +263,7 @@ describe("the scopes of an imported connection", () => {
     return (await sidecar.rest("GET", `/connections/${id}?provider_config_key=${provider}`)).body.granted_scopes;
   };
 
-  it("are those that the provider's answer names, as text or as a list", async () => {
+  it("are read from the provider's answer, as text or as a list", async () => {
     const watching = await startWatching();
     expect(await scopes(watching, "spaces", { scope: "calendar email" })).toEqual(["calendar", "email"]);
     expect(await scopes(watching, "commas", { scope: "calendar,email" })).toEqual(["calendar", "email"]);

@@ -184,7 +184,7 @@ async function shownOf({ rest }: TestSidecar): Promise<unknown[]> {
   return shown;
 }
 
-it("shows no secret of a connection in a backup, in no form, and brings all of them back", async () => {
+it("shows no secret of a connection in a backup, in any form, and restores all of them", async () => {
   const running = await startTestSidecar();
   const secrets = await importEveryKind(running);
   const file = join(running.folder, "backup");
@@ -207,7 +207,7 @@ it("shows no secret of a connection in a backup, in no form, and brings all of t
   expect(await shownOf(restored)).toEqual(await shownOf(running));
 });
 
-it("restores nothing that could be opened without the seal keys of then", async () => {
+it("restores nothing readable without the seal keys of the backup", async () => {
   const running = await startTestSidecar();
   const file = join(running.folder, "backup");
   const made = await latchkey("store", "backup", file, "--address", running.control, "--key", adminKey);
@@ -245,7 +245,7 @@ it("moves a store only when its latchkey has stopped, and from then on serves th
   expect((await rest("GET", "/connections")).status).toBe(200);
 });
 
-it("does what the README says, as it is pasted", async () => {
+it("works as the README describes", async () => {
   const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
   const [, section = ""] = /\n## Back up, restore, move\n\n```sh\n([\s\S]*?)```/.exec(readme) ?? [];
   const lines = section.trim().split("\n");
@@ -298,7 +298,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
 
   const furnishMore = ({ rest }: TestSidecar) => rest("POST", "/connections", { body: keyedConnection("more") });
 
-  it("S11 has the same hash whatever it is backed up from, and is restored into no database that was used", async () => {
+  it("S11 has the same hash whatever the backend, and is not restored into a used database", async () => {
     const url = file.server.storeUrl(file.newSchema());
     const running = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
     await furnish(running);
@@ -339,7 +339,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
     expect((await running.rest("POST", "/connections", { body: keyedConnection("after") })).status).toBe(201);
   });
 
-  it("takes no more writes from a replica that nobody stopped before the move", async () => {
+  it("accepts no writes from a replica that was not stopped before the move", async () => {
     const url = file.server.storeUrl(file.newSchema());
     const running = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
     await furnish(running);

@@ -21,7 +21,7 @@ async function readOnlyDisk({ hasStore }: { readonly hasStore: boolean }): Promi
 const sentence = /read-only file system/;
 
 it.skipIf(lacks("tmpfs")).each([true, false])(
-  "a start is refused in one sentence (a store is there: %s)",
+  "a start fails with one sentence (a store exists: %s)",
   async (hasStore) => {
     const folder = await readOnlyDisk({ hasStore });
     const refused = launch(["serve"], { folder });
@@ -42,7 +42,7 @@ it.skipIf(lacks("tmpfs"))("a start that would make key files is refused in one s
   expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
 });
 
-it.skipIf(lacks("tmpfs"))("a store is not moved to it, and says why", async () => {
+it.skipIf(lacks("tmpfs"))("a move to it fails, and says why", async () => {
   const to = await readOnlyDisk({ hasStore: false });
   const from = await temporaryFolder();
   await (await startTestSidecar({ folder: from })).stop();

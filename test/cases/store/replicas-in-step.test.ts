@@ -85,7 +85,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     }
   });
 
-  test("W04 takes what a provider says of a channel before it has answered the request for it, as that connection's", async () => {
+  test("W04 matches a channel's message that arrives before the answer to its watch request", async () => {
     const store = { LATCHKEY_STORE: newStore() };
     const listen = `127.0.0.1:${await freePort()}`;
     // The provider notifies one replica, and the other one calls the provider.
@@ -104,7 +104,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     expect(await other.metric('latchkey_notifications_total{outcome="taken"}')).toBe(rounds.length);
   });
 
-  test("takes a key that was made, at each of its doors", async () => {
+  test("accepts a new key on each listener", async () => {
     const [a, b] = await two();
     for (const n of rounds) {
       await silenceBells();
@@ -121,7 +121,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     expect((await b.rest("GET", "/connections", { key: "lk_test-nobody-has-this-one" })).status).toBe(401);
   });
 
-  test("leaves nothing of a key that it revokes: its secret does not open the next one of that name", async () => {
+  test("forgets a revoked key: its secret does not open the next key of that name", async () => {
     const [a, b] = await two();
     await silenceBells();
     const made = { environment: "dev", id: "deploy" };
@@ -145,7 +145,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     }
   });
 
-  test("says that it cannot know while the database is away, and refuses nobody for good", async () => {
+  test("answers 503 while the database is away, without permanent refusals", async () => {
     const [a] = await two();
     await a.rest("POST", "/integrations", { body: { unique_key: "calendar", provider: "calendar" } });
     const path = await addressOf(a, "calendar");

@@ -47,7 +47,7 @@ describe("a store that was restored from a backup", () => {
   const file = lacks("postgres") ? undefined : postgresForFile();
   const kinds = ["level", "postgres", "moved"] as const;
 
-  it.each(kinds)("says that the refresh token is the backup's (%s)", { timeout: 60_000 }, async (kind) => {
+  it.each(kinds)("reports that the refresh token is from the backup (%s)", { timeout: 60_000 }, async (kind) => {
     if (kind === "postgres" && file === undefined) return;
     const all = await backedUp();
     const folder = await temporaryFolder();
@@ -91,7 +91,7 @@ describe("a store that was restored from a backup", () => {
     expect(event).toMatchObject({ success: false, error: { type: "restored_backup" } });
   });
 
-  it("does not say so of credentials that were given after the restore", async () => {
+  it("does not report that for credentials of after the restore", async () => {
     const all = await backedUp();
     const folder = await temporaryFolder();
     await latchkey("store", "restore", all.file, "--to", `level:${folder}`);

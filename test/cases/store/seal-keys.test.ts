@@ -12,7 +12,7 @@ const lacksNew = 'the store is sealed with the seal key "new", which is not conf
 const soon = { timeout: 5_000, interval: 50 };
 
 describe.skipIf(lacks("postgres"))("a replica that lacks a seal key which another has begun to use", () => {
-  it("is not ready, names the key, and reads again what it can once it has the key", async () => {
+  it("is not ready, names the missing key, and reads again once it has the key", async () => {
     const server = await startPostgres();
     onTestFinished(() => server.stop());
     const env = { LATCHKEY_STORE: server.storeUrl("sealed") };

@@ -30,7 +30,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     return Promise.all(Array.from({ length: count }, () => startTestSidecar({ env })));
   }
 
-  it("start at once on a database that holds nothing, and serve the same", async () => {
+  it("start at once on an empty database, and serve the same", async () => {
     const all = await replicas(3);
     const [one, two, three] = all;
     if (one === undefined || two === undefined || three === undefined) throw new Error("not all started");
@@ -78,7 +78,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     expect(all.map(({ came }) => came)).toEqual(["key-of-ada", "key-of-bob", "key-of-eve", "key-of-ada"]);
   });
 
-  it("say within about a second that the database is away, and go on with what is in memory", async () => {
+  it("report within about a second that the database is away, and continue from memory", async () => {
     const { wire, shown } = await apart();
     expect((await shown("ada")).came).toBe("key-of-ada");
     wire.cut();
@@ -93,7 +93,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     await expect.poll(async () => (await shown("bob")).came, { timeout: 5_000 }).toBe("key-of-bob");
   });
 
-  it("hear of a key that was revoked within a second", async () => {
+  it("learn of a revoked key within a second", async () => {
     const [one, two] = await replicas(2);
     if (one === undefined || two === undefined) throw new Error("not all started");
     const { EnvironmentService } = await import("../../../src/gen/latchkey/v1/environment_pb.ts");
@@ -126,7 +126,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     expect(seen).toHaveLength(2);
   });
 
-  it("S16 answer from memory while the database is away, refuse what must be stored, and recover within five seconds", async () => {
+  it("S16 answer from memory while the database is away, refuse writes, and recover within five seconds", async () => {
     const [one] = await replicas(1);
     if (one === undefined) throw new Error("it did not start");
     await furnish(one);

@@ -41,7 +41,7 @@ it("S02 refuses a second process while the first is stopped, and cannot answer",
   expect(await ready(first)).toBe(200);
 });
 
-it("S13 keeps its folder and every file in it to its owner, whatever the umask it was started with", async () => {
+it("S13 keeps its folder and files private, whatever the umask", async () => {
   const folder = await temporaryFolder();
   await serveInProcess({ folder });
   expect(statSync(join(folder, "store")).mode & 0o777).toBe(0o700);
@@ -67,7 +67,7 @@ function fillUp(folder: string, leave: number): string {
 }
 
 it.skipIf(lacks("tmpfs"))(
-  "S07 stops before the disk is full, says so, and goes on when there is room again",
+  "S07 stops before the disk is full, reports it, and continues when there is room again",
   async () => {
     const folder = await smallDisk("40m");
     const running = await startTestSidecar({ folder });
@@ -112,7 +112,7 @@ it.skipIf(lacks("tmpfs"))("S08 waits for room when the disk is full at start, un
   expect(answer.status).toBe(200);
 });
 
-it.skipIf(lacks("tmpfs"))("S08 can be told to stop while it waits", async () => {
+it.skipIf(lacks("tmpfs"))("S08 can be stopped while it waits", async () => {
   const folder = await smallDisk("24m");
   const first = await serveInProcess({ folder });
   await furnishOverHttp(first);

@@ -94,7 +94,7 @@ export default createSync({
 `,
 };
 
-it("runs the three scripts of the calendar guide, and a sync that hears of every notification", async () => {
+it("runs the three scripts of the calendar guide, and a sync on every notification", async () => {
   const started = await startScripted(scripts);
   await started.connect("ada");
   await started.run();
@@ -117,7 +117,7 @@ it("runs the three scripts of the calendar guide, and a sync that hears of every
   expect(started.live()).toHaveLength(0);
 });
 
-it("has a sync hear of each notification that matches its connection, beside the forward", async () => {
+it("runs a sync for each notification that matches its connection, beside the delivery", async () => {
   const started = await startScripted(scripts);
   await started.connect("ada", { more: { metadata: { email: "ada@example.com" } } });
   const place = { ...started.ref("ada"), $typeName: "latchkey.v1.ConnectionRef" as const };

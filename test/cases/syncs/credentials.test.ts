@@ -24,7 +24,7 @@ integrations:
   - { environment: prod, key: closed, provider: github }
 `;
 
-it("is told by the configuration file which integrations show scripts their credentials", async () => {
+it("shows credentials to scripts only of the integrations that the configuration file names", async () => {
   const folder = await temporaryFolder();
   for (const integration of ["open", "closed"]) writeScripts(folder, look, integration);
   const { client } = await startTestSidecar({

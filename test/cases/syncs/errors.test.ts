@@ -43,7 +43,7 @@ async function ready() {
 }
 
 describe("an action that fails", () => {
-  it("gives its ActionError to whoever asked for it, by every way of asking", { timeout: 30_000 }, async () => {
+  it("returns its ActionError to the caller, over every interface", { timeout: 30_000 }, async () => {
     const { started, trigger } = await ready();
     const error = {
       code: "action_script_runtime_error",
@@ -76,7 +76,7 @@ describe("an action that fails", () => {
     expect(run?.output && toJson(ValueSchema, run.output)).toEqual(error.payload);
   });
 
-  it("says what kind of failure it was, in the SDK's words", async () => {
+  it("names the kind of failure in the SDK's terms", async () => {
     const { trigger } = await ready();
     const of = async (name: string) => (await trigger(name)).body.error;
     expect(await of("words")).toEqual({

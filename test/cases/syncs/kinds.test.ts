@@ -52,7 +52,7 @@ async function startWith(scripts: Readonly<Record<string, string>>) {
   };
 }
 
-it("tells a sync of notifications of the kinds that it has subscribed to, and of no others", async () => {
+it("runs a sync only for the kinds of notifications that it has subscribed to", async () => {
   const { sidecar, connection, scriptsRun } = await startWith({
     "syncs/pushes.ts": hearing(["pull_request", "push"]),
     "syncs/issues.ts": hearing(["issues"]),
@@ -76,7 +76,7 @@ it("tells a sync of notifications of the kinds that it has subscribed to, and of
   expect(await scriptsRun()).toEqual(["everything of ada", "everything of ada", "pushes of ada"]);
 });
 
-it("runs the hooks of connections that are imported by batch or stream only where that is asked for", async () => {
+it("runs the hooks of connections imported by batch or stream only on request", async () => {
   const { sidecar, connection, scriptsRun } = await startWith({ "events/welcome.ts": welcome });
   const client = sidecar.client(ConnectionService);
   const batch = (id: string, runHooks: boolean) =>

@@ -64,7 +64,7 @@ it("reads files within the memory that the configuration file gives a run", asyn
   expect(run?.problem).toBeUndefined();
 });
 
-it("has several threads where it says so: one that spins holds up no other", async () => {
+it("runs several threads if configured: a spinning script delays no other", async () => {
   const { codeOf } = await limited({ threads: 2, busy: "4s" });
   const order: string[] = [];
   const noted = (name: string) => codeOf(name).then((code) => void order.push(`${name} ${code}`));

@@ -47,7 +47,7 @@ describe.skipIf(lacks("postgres"))("replicas that run scripts over PostgreSQL", 
     }
   });
 
-  it("X09 begin once more what another one had under way when it was stopped", { timeout: 60_000 }, async () => {
+  it("X09 restart the runs of a replica that was stopped", { timeout: 60_000 }, async () => {
     const started = await startScripted(
       { "syncs/things.ts": sync("await new Promise(() => setTimeout(() => {}, 1e6));", "autoStart: false,") },
       { env: { LATCHKEY_STORE: server.storeUrl("interrupted") } },

@@ -37,7 +37,7 @@ async function ready() {
   return { started, ask, runs };
 }
 
-it("lists the records of a sync by its own route, and runs nothing", async () => {
+it("lists the records of a sync by its own route, without a run", async () => {
   const { ask, runs } = await ready();
   const none = await ask("GET", "/things");
   expect([none.status, none.body]).toEqual([200, { records: [], next_cursor: null }]);
@@ -75,7 +75,7 @@ it("runs a sync without models by its own route, and no other way of looking at 
   expect(await runs()).toBe(2);
 });
 
-it("refuses what it does not know, by name, in place of reading past it", async () => {
+it("refuses unknown fields by name instead of ignoring them", async () => {
   const { ask, runs } = await ready();
   for (const [method, path, field, body] of [
     ["GET", "/things?modifiedAfter=2020-01-01", "modifiedAfter"],

@@ -42,7 +42,7 @@ const trigger = ({ sidecar }: Started, body: object) =>
   sidecar.rest("POST", "/sync/trigger", { body: { provider_config_key: provider, connection_id: "ada", ...body } });
 
 describe("a sync", () => {
-  it("runs when its connection is made, by its frequency, and when it is told to", async () => {
+  it("runs when its connection is created, at its frequency, and on request", async () => {
     const started = await startScripted({ "syncs/things.ts": saving() });
     await started.connect("ada");
     await started.run();
@@ -61,7 +61,7 @@ describe("a sync", () => {
     expect(await recordsOf(started)).toMatchObject([{ id: 1, _nango_metadata: { last_action: "UPDATED" } }]);
   });
 
-  it("X06 that dies at 90 % deletes nothing, and is begun anew by the next run", async () => {
+  it("X06 that fails at 90 % deletes nothing, and the next run starts again", async () => {
     const things = (body: string) => saving("trackDeletes: true, syncType: 'full',", body);
     const all = "await nango.batchSave([1,2,3,4,5,6,7,8,9,10].map((id) => ({ id })), 'Thing');";
     const started = await startScripted({ "syncs/things.ts": things(all) });
@@ -187,7 +187,7 @@ describe("a sync", () => {
       .toEqual([Run_State.INTERRUPTED, Run_State.INTERRUPTED]);
   }, 60_000);
 
-  it("can be cancelled, and writes nothing any more", async () => {
+  it("can be cancelled, and then writes nothing", async () => {
     const slow = "for (let id = 0; ; id += 1) { await nango.batchSave([{ id }], 'Thing'); }";
     const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", slow) });
     await started.connect("ada");
@@ -237,7 +237,7 @@ describe("a sync", () => {
     ]);
   });
 
-  it("goes with its connection: what it saved is not seen by one that is made anew", async () => {
+  it("is deleted with its connection: a new connection sees nothing of its records", async () => {
     const started = await startScripted({ "syncs/things.ts": saving() });
     await started.connect("ada");
     await started.run();
@@ -249,7 +249,7 @@ describe("a sync", () => {
     expect(await recordsOf(started)).toHaveLength(1);
   });
 
-  it("opens none of what it has just saved, whoever watches the store", async () => {
+  it("encrypts everything that it saves, also for readers of the store", async () => {
     const body = "await nango.batchSave(Array.from({ length: 1_000 }, (_, id) => ({ id })), 'Thing');";
     const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", body) });
     await started.connect("ada");
@@ -363,7 +363,7 @@ describe("an action", () => {
     expect([deep.status, deep.body.error.message]).toEqual([424, expect.stringContaining("asks for no other")]);
   });
 
-  it("says what is wrong: with its input, with itself, or that there is none", async () => {
+  it("reports what is wrong: with its input, with itself, or that it does not exist", async () => {
     const started = await startScripted(scripts);
     await started.connect("ada");
     const run = (action_name: string, input?: unknown) =>
@@ -380,7 +380,7 @@ describe("an action", () => {
   });
 });
 
-it("answers what the SDK asks of syncs", async () => {
+it("answers the SDK's calls for syncs", async () => {
   const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,") });
   await started.connect("ada");
   const nango = new Nango({ host: started.sidecar.data, secretKey });

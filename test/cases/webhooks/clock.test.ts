@@ -10,7 +10,7 @@ const hour = 3_600_000;
 const uri = calendarUri("ada");
 const environment = "dev";
 
-test("what waits is kept by the sweep though the clock went back behind the beginning of its environment", async () => {
+test("the sweep keeps waiting deliveries although the clock went back before the environment's creation", async () => {
   let now = Date.now();
   const { application, notifyOf, sidecar } = await startReceiving({ now: () => now });
   application.answer = (_, response) => void response.writeHead(500).end();
@@ -32,7 +32,7 @@ test("what waits is kept by the sweep though the clock went back behind the begi
   expect(notifications).toHaveLength(1);
 });
 
-test("what is left of an environment that was deleted is swept, though another is there by its name", async () => {
+test("the rest of a deleted environment is swept, although another has its name", async () => {
   const now = Date.now();
   const { sidecar, application } = await startReceiving({ now: () => now });
   const environments = sidecar.client(EnvironmentService, adminKey);
@@ -58,7 +58,7 @@ test("what is left of an environment that was deleted is swept, though another i
   expect((await webhooks.listNotifications({ environment: "again" })).notifications).toEqual([]);
 });
 
-test("a forward waits no longer than it was to wait, though the clock went back", async () => {
+test("a delivery waits no longer than planned, although the clock went back", async () => {
   let now = Date.now();
   const { application, notifyOf, sidecar } = await startReceiving({ now: () => now });
   application.answer = (_, response) => void response.writeHead(500).end();
@@ -74,7 +74,7 @@ test("a forward waits no longer than it was to wait, though the clock went back"
   await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
 });
 
-test("a forward that was never tried is sent at once after a start, though the clock went back meanwhile", async () => {
+test("an untried delivery is sent at once after a start, although the clock went back", async () => {
   let now = Date.now();
   const receiving = await startReceiving({ now: () => now });
   const { application, notifyOf } = receiving;

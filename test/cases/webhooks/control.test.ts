@@ -148,7 +148,7 @@ describe("notifications", () => {
     expect(await listed(ofAda, 1, async () => void (await sendOf("ada@example.com")))).toHaveLength(7);
   });
 
-  it("are listed once for a connection whose notifications go to two addresses, beside events of its own", async () => {
+  it("are listed once for a connection whose notifications go to two addresses, beside its events", async () => {
     const [first, second] = [await startApplication(), await startApplication()];
     const forward = { url: first.url, secondary: second.url };
     const all = await controlling({
@@ -179,7 +179,7 @@ describe("notifications", () => {
     expect(forwards.map(({ destination }) => destination).toSorted()).toEqual([first.url, second.url].toSorted());
   });
 
-  it("are listed once also where two forwards of one are read apart", async () => {
+  it("are listed once also if their two deliveries are on different pages", async () => {
     const [first, second] = [await startApplication(), await startApplication()];
     const fileOf = (forward: object) => JSON.stringify({ environments: [{ name: environment, forward }] });
     const files = { "/latchkey.yaml": fileOf({ url: first.url, secondary: second.url }) };
@@ -195,7 +195,7 @@ describe("notifications", () => {
     for (const size of [1, 5, 100]) expect(await all.listed(ofAda, size)).toEqual(sent);
   });
 
-  it("of an integration that forwards nothing are found by their connection all the same", async () => {
+  it("of an integration that delivers nothing are still found by their connection", async () => {
     const all = await controlling();
     await connectTwo(all);
     await all.sidecar.client(IntegrationService).updateIntegration({
@@ -229,7 +229,7 @@ describe("notifications", () => {
   });
 });
 
-describe("forwards", () => {
+describe("deliveries", () => {
   it("are listed by every filter, and in every state", async () => {
     let now = Date.parse("2026-11-22T00:00:00Z");
     const all = await controlling({ now: () => now });
@@ -324,7 +324,7 @@ describe("forwards", () => {
   });
 });
 
-it("addresses are listed with what waits for them; only one that forwards go to can be resumed", async () => {
+it("addresses are listed with their waiting deliveries; only an address in use can be resumed", async () => {
   const { client, application, sidecar } = await controlling();
   const one = await client().listDestinations({ environment });
   expect(one.destinations).toMatchObject([{ url: application.url, paused: false, pending: 0n }]);
@@ -395,7 +395,7 @@ it("a key needs the scope, and sees its own environment alone", async () => {
   expect(await codeOf(stranger.listForwards(inMine))).toBe(Code.PermissionDenied);
 });
 
-it("says of what is not there that it is not, or not any more", async () => {
+it("reports that a notification or delivery does not exist, or no longer exists", async () => {
   const { client } = await controlling();
   for (const id of ["0mwqz3wnm00008ba7235c", "..", `${environment}/x`]) {
     expect(await codeOf(client().getNotification({ environment, id }))).toBe(Code.NotFound);
@@ -408,7 +408,7 @@ it("says of what is not there that it is not, or not any more", async () => {
   expect(await codeOf(client().explainWebhook({ environment, integration: "none" }))).toBe(Code.NotFound);
 });
 
-it("a watcher is told of what comes and where it goes, of one integration or all, until the sidecar stops", async () => {
+it("a watcher receives notifications and deliveries, of one integration or all, until the sidecar stops", async () => {
   const all = await controlling();
   const { sidecar, sendOf, send, client, integrate } = all;
   await connectTwo(all);
@@ -464,7 +464,7 @@ describe("a trial", () => {
     expect(await codeOf(send({ headers }))).toBe(Code.AlreadyExists);
   });
 
-  it("is explained without being taken: by which rule it finds whom", async () => {
+  it("is explained without being received: the rule and the matches", async () => {
     const all = await controlling({ env: nowhere });
     const { explain, connect, integrate, listed } = all;
     const watched = calendarUri("team");
@@ -542,8 +542,8 @@ describe("a trial", () => {
   });
 });
 
-describe("what is kept", () => {
-  it("is gone after retention.deliveries, but for what still waits", async () => {
+describe("records", () => {
+  it("are deleted after retention.deliveries, except waiting deliveries", async () => {
     let now = Date.now();
     const all = await controlling({
       now: () => now,
@@ -575,7 +575,7 @@ describe("what is kept", () => {
     expect(await forwarded()).toEqual([]);
   }, 15_000);
 
-  it("is not shown, replayed or sent by an environment that is made anew under the name of another", async () => {
+  it("are not shown, replayed or sent by a new environment with the name of an old one", async () => {
     let now = Date.now();
     const { sidecar, client, sendOf, application } = await controlling({ now: () => now });
     const environments = sidecar.client(EnvironmentService);

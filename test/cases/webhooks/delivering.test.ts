@@ -70,7 +70,7 @@ test.each([
   ["429 with abc", { "retry-after": "abc" }, 5_000, 6_000],
   ["503 in 0 s", { "retry-after": "0" }, 1_000, 1_000],
 ])(
-  "W04 an application that answers %s is tried again when it said, within reason",
+  "W04 an application that answers %s is retried when it asked for, within limits",
   async (what, headers, least, most) => {
     const now = Date.parse("2026-11-22T00:00:00Z");
     const receiving = await startReceiving({ now: () => now });
@@ -104,7 +104,7 @@ test.each([301, 302, 303, 307, 308])(
   },
 );
 
-test("W06 410 pauses the address, keeps the queue, and says so; resumed, everything arrives", async () => {
+test("W06 410 pauses the address, keeps the queue, and is reported; after a resume everything arrives", async () => {
   const receiving = await startReceiving();
   const { application, notifyOf, sidecar } = receiving;
   application.answer = (_, response) => void response.writeHead(410).end();
@@ -130,7 +130,7 @@ test("W06 410 pauses the address, keeps the queue, and says so; resumed, everyth
   expect(new Set(seen.map(({ headers }) => headers["webhook-id"])).size).toBe(3);
 });
 
-test("W07 an application that accepts and says nothing is cut off in time, and tried again", async () => {
+test("W07 an application that accepts and never answers is cut off in time, and retried", async () => {
   const receiving = await startReceiving({
     env: { LATCHKEY_CONFIG: "/latchkey.yaml" },
     files: { "/latchkey.yaml": "webhooks: { timeout: 300ms }" },
@@ -145,12 +145,12 @@ test("W07 an application that accepts and says nothing is cut off in time, and t
   await stateBecomes(receiving, State.DELIVERED);
 }, 20_000);
 
-test("W07 the time that an application has is fifteen seconds unless said", async () => {
+test("W07 the default timeout of an application is fifteen seconds", async () => {
   const { sidecar } = await startReceiving();
   expect(sidecar.config.webhooks.timeoutMs).toBe(15_000);
 });
 
-test("W21 every attempt is signed anew over the same id and body; in a rotation by both secrets", async () => {
+test("W21 every attempt is signed again over the same id and body, by both secrets in a rotation", async () => {
   let now = Math.floor(Date.now() / 1_000) * 1_000;
   const receiving = await startReceiving({ now: () => now });
   const { application, notifyOf, sidecar } = receiving;
@@ -185,7 +185,7 @@ test.each([
   ["a loopback address in the open", "http://127.0.0.1:9/hook"],
   ["a name that leads to a private address", "https://rebinding.example/hook"],
 ])(
-  "W22 a connection's own address that is %s is refused when it is sent, and the forward is dead with the reason",
+  "W22 a connection's own address that is %s is refused at sending, and the delivery fails with the reason",
   async (_, url) => {
     const receiving = await startReceiving({ resolve: async () => [{ address: "10.0.0.1", family: 4 }] });
     const { connect, notifyOf, application } = receiving;
@@ -213,7 +213,7 @@ test.each([
   },
 );
 
-test("W23 replays go under the same id, one at a time, by id and by what they have in common", async () => {
+test("W23 replays keep the id, one at a time, by id and by filter", async () => {
   let now = Date.now();
   const receiving = await startReceiving({ now: () => now });
   const { application, notifyOf } = receiving;
@@ -257,7 +257,7 @@ test("W23 replays go under the same id, one at a time, by id and by what they ha
   for (const [i, one] of sent.entries()) if (i > 1) expect(one.at - (sent[i - 1]?.at ?? 0)).toBeGreaterThanOrEqual(190);
 }, 20_000);
 
-test("W24 at the end of its schedule a forward is dead, listed, counted, there after a restart, and can be replayed", async () => {
+test("W24 at the end of its schedule a delivery has failed, is listed and counted, survives a restart, and can be replayed", async () => {
   let now = Date.now();
   const receiving = await startReceiving({ now: () => now });
   const { application, notifyOf, sidecar } = receiving;

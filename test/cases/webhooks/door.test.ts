@@ -74,7 +74,7 @@ function only(): WebhookReceipt {
   return receipt;
 }
 
-it("hands on a webhook byte for byte, and answers what it is told", async () => {
+it("passes a webhook on byte for byte, and sends the broker's answer", async () => {
   const body = Buffer.from([0x7b, 0x00, 0xff, 0x0d, 0x0a, 0x7d]);
   const top = head(
     "POST /webhook/e1/hub%3Aspot?a=%20b&a=c HTTP/1.1",
@@ -131,7 +131,7 @@ it.each([
   expect(only().received.body).toHaveLength(0);
 });
 
-it("takes what comes in chunks for one body", async () => {
+it("joins a chunked body", async () => {
   await say(address, `${head(post, host, "transfer-encoding: chunked")}2\r\n{"\r\n3\r\na":\r\n2\r\n1}\r\n0\r\n\r\n`);
   expect(Buffer.from(only().received.body).toString()).toBe('{"a":1}');
 });
@@ -193,7 +193,7 @@ it("echoes the header of a handshake, and nothing else", async () => {
   expect(answer).toMatch(/\r\ncontent-length: 0\r\n/i);
 });
 
-it("answers what the broker refuses, and says nothing of what it did not foresee", async () => {
+it("sends the broker's refusals, and hides unexpected errors", async () => {
   receive = () => {
     throw new Fault("unknown_environment", "there is no such webhook");
   };
@@ -206,7 +206,7 @@ it("answers what the broker refuses, and says nothing of what it did not foresee
   expect(answer).not.toContain("s3cret");
 });
 
-it("tells who waits for it to send the body, and nobody whose body is too large", async () => {
+it("answers 100-continue, except for a body that is too large", async () => {
   const wire = await openWire(address);
   wire.send(head(post, host, "expect: 100-continue", "content-length: 2"));
   await wire.until((text) => text.includes("100 Continue"));

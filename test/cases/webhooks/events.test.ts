@@ -46,7 +46,7 @@ async function authorize(all: Connecting, token: string): Promise<void> {
   expect([page.status, page.text.includes("is connected")]).toEqual([200, true]);
 }
 
-it("tells of a connection that is made, authorised again and deleted", async () => {
+it("reports that a connection was created, authorized again or deleted", async () => {
   const { all, events, session, reconnectSession, connections, sidecar } = await listening();
   const endUser = { id: "u1", email: "ada@app.example", organization: { id: "org" } };
   await authorize(all, await session({ end_user: endUser, tags: { team: "sales" } }));
@@ -78,7 +78,7 @@ it("tells of a connection that is made, authorised again and deleted", async () 
   );
 });
 
-it("tells of a connection that somebody authorises again with another account, and names nobody", async () => {
+it("reports that a connection was authorized with another account, without naming the accounts", async () => {
   const { all, events, session, reconnectSession, connections, sidecar, application } = await listening();
   const calendar = "sandbox-calendar";
   const as = async (person: string, token: string): Promise<unknown> => {
@@ -119,7 +119,7 @@ it("tells of a connection that somebody authorises again with another account, a
   }
 });
 
-it("tells of a grant that dies, once, and of the authorization that mends it as such", async () => {
+it("reports once that a grant has ended, and the authorization that repairs it", async () => {
   const { all, events, session, reconnectSession, connections, sandbox, sidecar, application } = await listening();
   await authorize(all, await session());
   const [{ connection_id: id } = { connection_id: "" }] = await connections();
@@ -146,7 +146,7 @@ it("tells of a grant that dies, once, and of the authorization that mends it as 
   expect(application.seen).toHaveLength(3);
 });
 
-it("tells of credentials that nothing can renew when they have run out; of an import its maker knows", async () => {
+it("reports expired credentials that cannot be refreshed, but not to the caller of their import", async () => {
   let now = Date.now();
   const application = await startApplication();
   const { sidecar, connectAda } = await startRenewing({
@@ -177,7 +177,7 @@ it("tells of credentials that nothing can renew when they have run out; of an im
   expect(application.seen).toHaveLength(1);
 });
 
-it("keeps nothing for an application that has given no address", async () => {
+it("stores nothing for an application without an address", async () => {
   const all = await connecting();
   await authorize(all, await all.session());
   const [{ connection_id: id } = { connection_id: "" }] = await all.connections();

@@ -32,7 +32,7 @@ function signed(id: string): Readonly<Record<"id" | "timestamp" | "signature", s
   return { id, timestamp, signature: `v1,${mac}` };
 }
 
-test("forwards a Standard Webhook once, also where its provider's rules name no id of a message", async () => {
+test("delivers a Standard Webhook once, also if its provider's rules name no message id", async () => {
   const receiving = await startReceiving();
   const { application, notify, sidecar } = receiving;
   await standard(receiving, "standard");
@@ -64,7 +64,7 @@ test("forwards a Standard Webhook once, also where its provider's rules name no 
   expect(await sidecar.metric('latchkey_notifications_total{outcome="repeated"}')).toBe(6);
 });
 
-test("matches and proves nothing by a field that is there twice", async () => {
+test("matches and verifies nothing by a repeated field", async () => {
   const receiving = await startReceiving();
   const { application, connect, sidecar } = receiving;
   const uri = calendarUri("ada");

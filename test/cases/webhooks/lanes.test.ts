@@ -80,7 +80,7 @@ async function openBoth() {
 const handedOver = async ({ metrics }: Opened) => (await metrics.proxyHandedOver.get()).values[0]?.value ?? 0;
 const bodies = () => receipts.map(({ received }) => Buffer.from(received.body).toString());
 
-it("comes to the same on both lanes, to the byte and in what is counted", async () => {
+it("gives the same bytes and counts on both paths", async () => {
   const { fast, general } = await openBoth();
   receive = ({ received, url }) => {
     if (url.endsWith("/refused")) throw new Fault("overloaded", "come again", { retryAfterSeconds: 30 });
@@ -129,7 +129,7 @@ const linesOf = (top: string) =>
     .filter((line) => !line.startsWith("date:"))
     .toSorted();
 
-it("takes bodies in whatever pieces they come, and many behind one another in their order", async () => {
+it("accepts bodies in any pieces, and pipelined requests in order", async () => {
   const opened = await openDoor(true);
   const wire = await openWire(opened.address);
   // Fewer bytes do not tell the start of the request.
@@ -147,7 +147,7 @@ it("takes bodies in whatever pieces they come, and many behind one another in th
   expect(await handedOver(opened)).toBe(0);
 });
 
-it("answers what came behind another only when that has its answer", async () => {
+it("answers a pipelined request after the one before it", async () => {
   const { address } = await openDoor(true);
   const { promise, resolve } = Promise.withResolvers<WebhookAnswer>();
   receive = ({ received }) =>
@@ -161,7 +161,7 @@ it("answers what came behind another only when that has its answer", async () =>
   wire.socket.destroy();
 });
 
-it("reads nothing of a body before it is known whom it is for, and hands over what is for nobody", async () => {
+it("does not read a body before it knows its integration, and passes on unknown ones", async () => {
   const opened = await openDoor(true);
   const { promise, resolve } = Promise.withResolvers<void>();
   let asked = 0;
@@ -184,7 +184,7 @@ it("reads nothing of a body before it is known whom it is for, and hands over wh
   wire.socket.destroy();
 });
 
-it("waits 30 seconds for a body, and no longer; of one that is there it looks at no time", async () => {
+it("waits 30 seconds for a body, and sets no timer for one that has arrived", async () => {
   const { address } = await openDoor(true);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const wire = await openWire(address);
@@ -225,7 +225,7 @@ it("gives the room back of bodies that were broken off, refused or answered", as
     .toBe(200);
 });
 
-it("refuses what is too much at once, and goes on with the connection", async () => {
+it("refuses what is too much at once, and keeps the connection", async () => {
   const { address } = await openDoor(true);
   const held: (() => void)[] = [];
   receive = () => new Promise((resolve) => held.push(() => resolve(success)));
@@ -241,7 +241,7 @@ it("refuses what is too much at once, and goes on with the connection", async ()
   for (const { socket } of wires) socket.destroy();
 }, 30_000);
 
-it("says what it did not foresee to nobody, and lets no answer's field break the head", async () => {
+it("hides unexpected errors, and lets no response field break the head", async () => {
   const { address, logged } = await openDoor(true);
   receive = () => {
     throw new Error("s3cret");
@@ -256,7 +256,7 @@ it("says what it did not foresee to nobody, and lets no answer's field break the
   expect(logged).toHaveLength(2);
 });
 
-it("hands over what is not plain: no webhook's row, another host, a page, a body too large", async () => {
+it("passes on everything unusual: other routes, another host, a page, a body too large", async () => {
   const opened = await openDoor(true);
   const odd = [
     head("POST /webhook/e1 HTTP/1.1", host),
@@ -272,7 +272,7 @@ it("hands over what is not plain: no webhook's row, another host, a page, a body
   expect(await handedOver(opened)).toBe(odd.length);
 });
 
-it("ends a connection with its answer once the door leaves", async () => {
+it("closes a connection after its response when the listener stops", async () => {
   const { door, address } = await openDoor(true);
   const { promise, resolve } = Promise.withResolvers<WebhookAnswer>();
   receive = () => promise;

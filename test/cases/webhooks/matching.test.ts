@@ -5,7 +5,7 @@ import { calendarUri, startReceiving } from "../../support/sidecar/receiving.ts"
 const bodies = (seen: readonly { readonly body: string }[]) => seen.map(({ body }) => JSON.parse(body));
 const ids = (seen: readonly { readonly body: string }[]) => bodies(seen).map(({ connectionId }) => connectionId);
 
-test("W10 what no connection matches goes out once, without the key connectionId", async () => {
+test("W10 a notification without a match is delivered once, without the key connectionId", async () => {
   const { application, notifyOf } = await startReceiving();
   expect(await notifyOf(calendarUri("nobody@example.com"), 10)).toBe(200);
   const [delivered] = await application.got(1);
@@ -17,7 +17,7 @@ test("W10 what no connection matches goes out once, without the key connectionId
   );
 });
 
-test("W11 a URI that 1,000 connections list brings 1,000 forwards, each with its connection", async () => {
+test("W11 a URI that 1,000 connections list causes 1,000 deliveries, each with its connection", async () => {
   const { sidecar, application, notifyOf } = await startReceiving();
   const uri = calendarUri("shared");
   const lines = Array.from({ length: 1_000 }, (_, i) => i);
@@ -59,7 +59,7 @@ test.each([
   expect(ids(await application.got(1))).toEqual(["primary"]);
 });
 
-test("W12 a listed URI matches byte for byte, in whatever form its characters are written", async () => {
+test("W12 a listed URI matches byte for byte, whatever the form of its characters", async () => {
   const { application, connect, notify } = await startReceiving();
   const composed = calendarUri("J\u00fcrgen");
   const decomposed = calendarUri("Ju\u0308rgen");
@@ -115,7 +115,7 @@ test("W14 of hash, emailAddress and email the first that finds anything wins, al
   ]);
 });
 
-test("W15 what was matched at receipt is delivered so, whatever becomes of the connection", async () => {
+test("W15 the match at receipt is delivered, whatever happens to the connection", async () => {
   const { sidecar, application, connect, notifyOf } = await startReceiving();
   await connect("ada", { metadata: { emailAddress: "ada@example.com" } });
   await connect("bob", { metadata: { emailAddress: "bob@example.com" } });
@@ -133,7 +133,7 @@ test("W15 what was matched at receipt is delivered so, whatever becomes of the c
   expect(ids(again).toSorted()).toEqual(["ada", "bob"]);
 }, 20_000);
 
-test("W09 numbers are passed on as they came, whatever they are", async () => {
+test("W09 numbers are passed on unchanged", async () => {
   const { application, notifyOf, notify } = await startReceiving();
   const numbers = ["1", "10", "7", "18446744073709551616", "abc"];
   for (const number of numbers) expect(await notifyOf(calendarUri("ada"), number)).toBe(200);

@@ -9,7 +9,7 @@ async function addressOf({ sidecar }: Awaited<ReturnType<typeof startReceiving>>
   return `${sidecar.data}${new URL(body.data.webhook_url).pathname}`;
 }
 
-test("W08 a message that comes again is taken and forwarded once; without an id of its own each is another", async () => {
+test("W08 a repeated message is accepted and delivered once; without a message id each one is new", async () => {
   const receiving = await startReceiving();
   const { application, notifyOf, notify, integrate, sidecar } = receiving;
   expect(await notifyOf(calendarUri("ada"), 5)).toBe(200);
@@ -48,7 +48,7 @@ test("W08 after a day the same message is forwarded again, under the same id", a
   expect(second?.body).toBe(first?.body);
 });
 
-test("W08 a message that came again is known for a day from then on, though what first came is swept", async () => {
+test("W08 a repeated message is remembered for another day, although its first receipt is swept", async () => {
   let now = Date.now();
   const { application, notifyOf, sidecar } = await startReceiving({
     now: () => now,
@@ -73,7 +73,7 @@ test("W08 a message that came again is known for a day from then on, though what
   await send(3);
 });
 
-test("W16 the webhook URL takes POST alone, and no robots.txt keeps anybody away", async () => {
+test("W16 the webhook URL accepts only POST, and no robots.txt excludes it", async () => {
   const receiving = await startReceiving();
   const address = await addressOf(receiving);
   for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
@@ -136,7 +136,7 @@ test("W19 a token that is expected and is missing, wrong or of another length is
   expect(await sidecar.metric('latchkey_notifications_refused_total{reason="unsigned"}')).toBe(1);
 });
 
-test("W20 at the outbox's cap providers are told to come again, nothing is dropped, and it recovers", async () => {
+test("W20 a full outbox answers 503, drops nothing, and recovers", async () => {
   const receiving = await startReceiving({
     env: { LATCHKEY_CONFIG: "/latchkey.yaml" },
     files: { "/latchkey.yaml": "webhooks: { outbox: 50, per_destination: 4 }" },
@@ -159,7 +159,7 @@ test("W20 at the outbox's cap providers are told to come again, nothing is dropp
     .toBe(51);
 }, 30_000);
 
-test("W20 a dead destination that fills the outbox leaves room for what goes to others", async () => {
+test("W20 a failing destination that fills the outbox leaves room for others", async () => {
   const dead = await startApplication();
   dead.answer = (_, response) => void response.writeHead(503).end();
   const { connect, notifyOf, application, sidecar } = await startReceiving({
@@ -214,19 +214,19 @@ test("W27 a validation token is echoed as text that no browser takes for a page"
   expect(receiving.application.seen).toHaveLength(0);
 });
 
-test("a key is not asked for, and not looked at", async () => {
+test("a key is neither required nor read", async () => {
   const receiving = await startReceiving();
   const answer = await receiving.notify({ headers: { authorization: `Bearer ${secretKey}x` } });
   expect([answer.status, answer.text]).toEqual([200, '{"status":"success"}']);
 });
 
-test("without a forward address a notification is kept, answered 200, and sent by a replay once there is one", async () => {
+test("without a forward address a notification is stored, answered 200, and sent by a later replay", async () => {
   const receiving = await startReceiving({ env: { LATCHKEY_FORWARD_URL: "" } });
   expect(await receiving.notifyOf(calendarUri("ada"))).toBe(200);
   expect(await receiving.sidecar.metric("latchkey_outbox_forwards")).toBe(0);
 });
 
-test("a body for nobody is not read, and bodies that are refused or broken off give their room back", async () => {
+test("a body for an unknown address is not read, and refused or aborted bodies free their memory", async () => {
   const receiving = await startReceiving();
   const address = await addressOf(receiving);
   const nobodys = address.replace(/[^/]+$/, "another");

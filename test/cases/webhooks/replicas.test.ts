@@ -10,14 +10,14 @@ const inFlight = 16;
 /** Longer than a replica may deliver without the store. */
 const outageMs = 20_000;
 
-describe.skipIf(lacks("postgres"))("replicas that forward webhooks over PostgreSQL", () => {
+describe.skipIf(lacks("postgres"))("replicas that deliver webhooks over PostgreSQL", () => {
   let server: Postgres;
   beforeAll(async () => {
     server = await startPostgres();
   });
   afterAll(() => server.stop());
 
-  test("what was delivered while the store was away is not delivered again by whoever takes over", async () => {
+  test("a delivery made while the store was away is not repeated by the replica that takes over", async () => {
     const application = await startApplication();
     const unanswered: ServerResponse[] = [];
     application.answer = (_, response) => void unanswered.push(response);

@@ -59,7 +59,7 @@ describe("a connection is found", () => {
     expect(idsOf(uri("come"))).toEqual([]);
   });
 
-  it("by what a later item of the same batch says", async () => {
+  it("by the fields of a later item of the same batch", async () => {
     const item = (id: string, resource: string) => ({
       ...ref(id),
       credentials: { kind: { case: "oauth2" as const, value: { accessToken: "a" } } },
@@ -70,7 +70,7 @@ describe("a connection is found", () => {
     expect([idsOf(uri("batch-1")), idsOf(uri("batch-2"))]).toEqual([["other"], ["twice"]]);
   });
 
-  it("by what its import over another says, and by what that keeps", async () => {
+  it("by the fields of an import over an existing connection, and by those that it keeps", async () => {
     await watching("again", uri("again-1"));
     await imported("again", {});
     expect(idsOf(uri("again-1"))).toEqual(["again"]);
@@ -102,7 +102,7 @@ describe("a connection is found", () => {
     expect(matched(rulesFor("two@example.com"))).toEqual({ rule: 1, ids: ["configured"] });
   });
 
-  it("by nothing of a change that was refused", async () => {
+  it("by nothing of a refused change", async () => {
     await watching("refused", uri("kept"));
     const { status } = await setMetadata("refused", { calendarWatchResourceUris: [uri("new"), 5] });
     expect(status).toBe(400);
@@ -146,7 +146,7 @@ it("W13 falls back to the address when only another calendar is listed", async (
   expect(matched(rulesFor(address))).toEqual({ rule: 1, ids: ["w13"] });
 });
 
-it("W14 lets the first rule that finds any win, alone", async () => {
+it("W14 applies only the first rule that finds a connection", async () => {
   const address = "w14@example.com";
   await imported("w14-email", { metadata: { email: address } });
   expect(matched(rulesFor(address))).toEqual({ rule: 3, ids: ["w14-email"] });
@@ -187,7 +187,7 @@ it("finds a connection by each of 10,000 that it lists", async () => {
   expect(all.filter((one) => idsOf(one)[0] === "many")).toEqual(all.slice(5_000));
 });
 
-it("finds a connection by what its end user's consent brought, and brings anew", async () => {
+it("finds a connection by the data of its end user's consent, also after the next one", async () => {
   const all = await connecting();
   const { sidecar } = all;
   const key = "sandbox-calendar";
@@ -233,7 +233,7 @@ const wikiPage = (id: string, metadata: object) => ({
 });
 
 describe("when a provider looks in other fields than before", () => {
-  it("its connections are filed anew, and found by the fields that stay all the time", async () => {
+  it("its connections are indexed again, and found by unchanged fields in the meantime", async () => {
     const sidecar = await startTestSidecar();
     await setUp(sidecar, custom("metadata.page"));
     for (let n = 0; n < 250; n += 1) {
@@ -275,7 +275,7 @@ describe("when a provider looks in other fields than before", () => {
     await expect.poll(() => sidecar.metric("latchkey_resource_index_entries")).toBe(0);
   });
 
-  it("as a file that changed says, at the next start", async () => {
+  it("by a changed file, at the next start", async () => {
     const files = (field: string) => ({
       "/latchkey.yaml": JSON.stringify({
         providers: [
@@ -314,7 +314,7 @@ describe("when a provider looks in other fields than before", () => {
   });
 });
 
-it("knows after a restart what it knew before", async () => {
+it("matches after a restart as before", async () => {
   const first = await startTestSidecar();
   await furnish(first);
   for (let n = 0; n < 1_200; n += 100) {
@@ -342,7 +342,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  it("find what another imported, changed and deleted, and file anew once for all", async () => {
+  it("find what another replica imported, changed and deleted, and reindex once for all", async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("resources") };
     const [one, two] = [await startTestSidecar({ env }), await startTestSidecar({ env })];
     await furnish(one);
