@@ -12,7 +12,7 @@ const ofKind = (keyword: string, among: readonly Instruction[] = instructions) =
   among.filter((one) => one.getKeyword() === keyword);
 const argumentsOf = (one: Instruction | undefined) => one?.getArguments().map((argument) => argument.getValue());
 
-it("ends with nothing but what was put together before it: no shell, no package manager, nothing to run", () => {
+it("ends with only the assembled files: no shell, no package manager, nothing to run", () => {
   expect(argumentsOf(stage[0])).toEqual(["scratch"]);
   expect(ofKind("RUN", stage)).toEqual([]);
   for (const copy of stage.filter((one) => one instanceof Copy)) {
@@ -20,7 +20,7 @@ it("ends with nothing but what was put together before it: no shell, no package 
   }
 });
 
-it("runs as a user with a number, which is what Kubernetes can tell from root", () => {
+it("runs as a numeric user, which Kubernetes can tell from root", () => {
   expect(argumentsOf(ofKind("USER", stage).at(-1))).toEqual(["65532:65532"]);
 });
 

@@ -64,7 +64,7 @@ function codeOf(stream: ClientHttp2Stream): Promise<number | undefined> {
   });
 }
 
-it("Node's client refuses by itself what it has begun and not yet sent when it reads GOAWAY; a repetition is served", async () => {
+it("Node's client rejects requests not yet sent when it reads GOAWAY; a retry is served", async () => {
   const { address, streams } = await startServer();
   const session = connect(address);
   const first = session.request({ ":path": "/first" });

@@ -61,7 +61,7 @@ describe.each([
   ["data", restRequest],
   ["public", restRequest],
   ["control", healthCheck],
-] as const)("a client of the %s door", (door, request) => {
+] as const)("a client of the %s listener", (door, request) => {
   it.each([
     ["while balancers notice", "400ms"],
     ["without a drain delay", "0s"],
@@ -103,7 +103,7 @@ describe.each([
   });
 });
 
-it.skipIf(lacks("openssl"))("tells a client over TLS a round trip later which streams it may repeat", async () => {
+it.skipIf(lacks("openssl"))("tells a client over TLS one round trip later which streams it may repeat", async () => {
   const authority = createAuthority(await temporaryFolder(), "authority");
   const { cert, key } = authority.issue("localhost", { names: "IP:127.0.0.1" });
   const { control, stop } = await startTestSidecar({

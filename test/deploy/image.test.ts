@@ -35,7 +35,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
   }, 120_000);
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it("has at most 70 MB to be fetched, and says how it is run", () => {
+  it("has at most 70 MB to download, and describes how to run it", () => {
     expect(image.bytes).toBeLessThan(70_000_000);
     expect(image.config).toMatchObject({
       User: "65532:65532",
@@ -45,7 +45,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
     });
   });
 
-  it("has one program, no shell, and nothing that gives anybody another's rights", () => {
+  it("has one program, no shell, and no setuid files", () => {
     const programs = files.filter((path) => {
       const { mode } = lstatSync(inImage(path));
       return (mode & 0o170000) === 0o100000 && (mode & 0o111) !== 0 && !/\.so(?:\.|$)|\.js$/.test(path);
@@ -70,7 +70,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
     expect(prebuilt.filter((path) => !path.includes(`/linux-${process.arch}/`))).toEqual([]);
   });
 
-  it("says what is in it: every package that runs, with the hash that it was fetched by", () => {
+  it("lists its contents: every package that runs, with its download hash", () => {
     const bill = JSON.parse(readFileSync(inImage("usr/share/sbom/latchkey.cdx.json"), "utf8")) as Bill;
     expect([bill.bomFormat, bill.specVersion]).toEqual(["CycloneDX", "1.6"]);
     const { dependencies } = JSON.parse(readFileSync(join(checkout, "package.json"), "utf8")) as {
@@ -93,7 +93,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
     expect(listed.get(`node-linux-${process.arch}`)?.version).toBe(versions);
   });
 
-  it("runs as process 1 on a read-only root without a privilege, writes its volume alone, and stops when told", async () => {
+  it("runs as process 1 on a read-only root without privileges, writes only its volume, and stops on a signal", async () => {
     const root = join(folder, "root");
     const volume = join(await temporaryFolder(), "volume");
     const { LATCHKEY_STORE: _, ...variables } = testVariables("");
@@ -148,7 +148,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
     expect(await running.exited).toBe(0);
   });
 
-  it("has the commands too, for what is done about a store while nothing runs", async () => {
+  it("includes the commands that work on a store without a running process", async () => {
     const volume = join(await temporaryFolder(), "volume");
     const told = run({ image, root: join(folder, "root"), volume, env: {}, words: ["store", "--help"] });
     expect(await told.exited).toBe(0);

@@ -10,7 +10,7 @@ import { fill, startSlowProvider } from "./slow-provider.ts";
 
 const signal = "SIGUSR2";
 
-it("lets go of the credentials of a connection that was deleted, however often its callers said the same", {
+it("frees the credentials of a deleted connection, however often callers used it", {
   timeout: 120_000,
 }, async () => {
   const port = await startSlowProvider();

@@ -51,7 +51,7 @@ describe.each(overlays)("the overlay %s", (name) => {
   const pod = podOf(all);
   const latchkey = latchkeyOf(all);
 
-  it.skipIf(!hasKubectl())("is to kubectl what it is to these tests", () => {
+  it.skipIf(!hasKubectl())("is the same for kubectl as for these tests", () => {
     expect(keyed(kubectlRenders(folder) ?? [])).toEqual(keyed(all));
   });
 
@@ -59,7 +59,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     for (const one of all) expect(await mistakesIn(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
   });
 
-  it("names nothing twice, and nothing that is not there", () => {
+  it("has no duplicate names, and no references to missing objects", () => {
     const names = Object.keys(keyed(all));
     expect(names).toHaveLength(all.length);
     const volumes = new Set(
@@ -122,7 +122,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     expect(ofKind(all, "ServiceAccount")[0].automountServiceAccountToken).toBe(false);
   });
 
-  it("configures what latchkey takes, with secrets that come from files alone", () => {
+  it("sets valid configuration, with secrets from files only", () => {
     const config = configOf(all);
     expect(config.warnings).toEqual([]);
     const values = latchkey.env.flatMap(({ value = "" }: Manifest) => value);
@@ -152,7 +152,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThan(graceMs / 1_000 + ofApplication);
   });
 
-  it("asks for memory that holds the heap and what lies beside it", () => {
+  it("requests memory for the heap and everything beside it", () => {
     const { requests, limits } = latchkey.resources;
     const options = latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value;
     // The bench measures with the deployed options.
@@ -172,7 +172,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     }
   });
 
-  it("lets in the ingress to the public door, the platform to control, monitoring to ops, and nobody else", () => {
+  it("opens the public listener to the ingress, control to the platform, ops to monitoring, and nothing else", () => {
     const [policy] = ofKind(all, "NetworkPolicy").filter(({ metadata }) => metadata.name === "latchkey");
     const rules = policy.spec.ingress.map(({ from, ports }: Manifest) => [
       ports.map(({ port }: Manifest) => port),

@@ -116,7 +116,7 @@ it("compares labels with values that they can have", async () => {
   for (const kind of ["expiring", "renewal_failed", "expired", "failed"]) expect(help).toContain(kind);
 });
 
-it.skipIf(lacks("openssl"))("knows when the certificate of a door runs out", async () => {
+it.skipIf(lacks("openssl"))("knows when the certificate of a listener expires", async () => {
   const folder = await temporaryFolder();
   const { cert, key } = createAuthority(folder, "ca").issue("server", { names: "DNS:localhost", days: 30 });
   const files = {
@@ -130,7 +130,7 @@ it.skipIf(lacks("openssl"))("knows when the certificate of a door runs out", asy
   expect(await metric('latchkey_certificate_end_seconds{door="data"}')).toBeUndefined();
 });
 
-it("has a dashboard whose panels lie beside each other, and have numbers of their own", () => {
+it("has a dashboard whose panels do not overlap, and have unique ids", () => {
   const { panels } = dashboard;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
@@ -142,7 +142,7 @@ it("has a dashboard whose panels lie beside each other, and have numbers of thei
   for (const { type, targets = [], title } of panels) expect(targets.length > 0, title).toBe(type !== "row");
 });
 
-it("explains each alert in the runbook, under a heading of its name, and nothing that is none", () => {
+it("explains each alert in the runbook, under a heading of its name", () => {
   const runbook = readFileSync(join(root, "deploy/README.md"), "utf8");
   const headings = [...runbook.matchAll(/^### (Latchkey\w+)$/gm)].map(([, name]) => name ?? "");
   expect(headings).toEqual(rules.map(({ alert }) => alert));
@@ -198,7 +198,7 @@ describe.skipIf(lacks("promtool"))("to Prometheus", () => {
     expect(ran).toEqual({ isContent: true, said: expect.stringContaining("SUCCESS") });
   });
 
-  it("an alert says in words what is wrong, and where that is explained", async () => {
+  it("an alert says what is wrong, and links to the explanation", async () => {
     const labels = { namespace: "shop", pod: "shop-1", app: "shop", job: "latchkey" };
     const tests = [
       {

@@ -42,7 +42,7 @@ it("applies a ConfigMap that was changed: the link under it is swapped, and the 
   expect(metrics).toMatch(/^latchkey_config_rejected 0$/m);
 });
 
-it("takes a key that was rotated in a Secret, though nothing of the configuration file has changed", async () => {
+it("applies a rotated key of a Secret, although the configuration file is unchanged", async () => {
   const { running, secrets } = await start();
   // Longer than the watcher needs after the start.
   await sleep(500);
@@ -51,7 +51,7 @@ it("takes a key that was rotated in a Secret, though nothing of the configuratio
   expect(await statusWith(running, "lk_first-key-of-the-application")).toBe(401);
 });
 
-it("watches a file of a secret that was refused, and takes it once it is mended", async () => {
+it("watches a refused secret's file, and applies its correction", async () => {
   const { running, secrets, config } = await start();
   await secrets.swap({ "app-key": "lk_first-key-of-the-application\n", other: "lk_another-key-of-the-application\n" });
   await chmod(join(secrets.folder, "..data", "other"), 0o444);
@@ -66,7 +66,7 @@ it("watches a file of a secret that was refused, and takes it once it is mended"
   await expect.poll(() => statusWith(running, "lk_another-key-of-the-application"), noticed).toBe(200);
 });
 
-it("applies what was changed while it started", async () => {
+it("applies changes made during the start", async () => {
   const root = await temporaryFolder();
   const secrets = await project(join(root, "secrets"), { "app-key": "lk_first-key-of-the-application\n" });
   const config = await project(join(root, "config"), { "latchkey.yaml": configuration(secrets.folder) });

@@ -20,7 +20,7 @@ const scriptsVolume = (all: readonly Manifest[]) =>
   podOf(all).volumes.find(({ name }: { name: string }) => name === "scripts");
 
 it.each(["scripts", "scripts-image"])(
-  "mounts what the component %s brings where latchkey looks for it",
+  "mounts the files of the component %s where latchkey looks for them",
   async (name) => {
     const all = await withComponent(name);
     const [latchkey] = podOf(all).initContainers;
@@ -53,7 +53,7 @@ async function mounted(folder: string, files: Readonly<Record<string, string>>) 
   return { swap };
 }
 
-it("reads scripts as a ConfigMap brings them, and takes up a swap of the whole folder", {
+it("reads scripts of a ConfigMap, and applies a swap of the whole folder", {
   timeout: 60_000,
 }, async () => {
   const all = await withComponent("scripts");

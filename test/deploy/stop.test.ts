@@ -54,7 +54,7 @@ describe.skipIf(lacks("postgres"))("probes", () => {
     await expect(probes.look()).rejects.toThrow();
   });
 
-  it("say which store it is that takes no writes, without a restart for it", async () => {
+  it("report which store refuses writes, without restarting for it", async () => {
     const running = await serveInProcess({
       folder: await temporaryFolder(),
       env: { LATCHKEY_STORE: server.storeUrl("lost") },
@@ -67,7 +67,7 @@ describe.skipIf(lacks("postgres"))("probes", () => {
     await expect.poll(async () => (await probes.look()).ready, { timeout: 15_000, interval: 100 }).toBe(200);
   });
 
-  it("hand over what one replica does for all as soon as it is told to stop", { timeout: 60_000 }, async () => {
+  it("hand over the work of one replica as soon as it is told to stop", { timeout: 60_000 }, async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("handing_over"), LATCHKEY_GRACE: "30s" };
     const delivering = async (running: { address(door: "ops"): string }) =>
       /^latchkey_delivering 1$/m.test(await (await fetch(`${running.address("ops")}/metrics`)).text());
@@ -84,7 +84,7 @@ describe.skipIf(lacks("postgres"))("probes", () => {
   });
 });
 
-it("asks for no key and for no name but its own when its health is asked for over gRPC", async () => {
+it("answers gRPC health checks without a key, for its own name only", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder() });
   const health = createHealth(running.address("control"));
   expect(await health.check("")).toBe("SERVING");
@@ -92,7 +92,7 @@ it("asks for no key and for no name but its own when its health is asked for ove
   expect(await health.check("latchkey.v1.Nobody")).toBe("NOT_FOUND");
 });
 
-it("refuses a delay that leaves nothing of the grace period", async () => {
+it("refuses a delay that uses up the grace period", async () => {
   const running = launch(["serve"], {
     folder: await temporaryFolder(),
     env: { LATCHKEY_DRAIN_DELAY: "5s", LATCHKEY_GRACE: "5s", LATCHKEY_STREAM_GRACE: "soon" },
@@ -133,7 +133,7 @@ async function startEcho() {
   return { port: (server.address() as AddressInfo).port, closed, sockets };
 }
 
-it("says goodbye to both ends of a WebSocket that is in use when its time is over, between two messages", async () => {
+it("closes both ends of an active WebSocket between two messages when its time is over", async () => {
   const echo = await startEcho();
   const { data, proxyHeaders, stop } = await startProxied(echo.port, {
     env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "700ms" },
@@ -167,7 +167,7 @@ it("says goodbye to both ends of a WebSocket that is in use when its time is ove
   expect(heard).toBeGreaterThan(5);
 });
 
-it("lets a message that is half said be said before it says goodbye", async () => {
+it("completes a half-sent message before it closes the WebSocket", async () => {
   const echo = await startEcho();
   const { data, proxyHeaders, stop } = await startProxied(echo.port, {
     env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "200ms" },
@@ -189,7 +189,7 @@ it("lets a message that is half said be said before it says goodbye", async () =
   await stopped;
 });
 
-it("says goodbye to a WebSocket that is silent as soon as nothing new is taken", async () => {
+it("closes a silent WebSocket as soon as no new requests are accepted", async () => {
   const echo = await startEcho();
   const { data, proxyHeaders, stop } = await startProxied(echo.port, { env: { LATCHKEY_GRACE: "20s" } });
   const session = new WebSocket(`${data.replace("http:", "ws:")}/proxy/live`, { headers: proxyHeaders });
@@ -201,7 +201,7 @@ it("says goodbye to a WebSocket that is silent as soon as nothing new is taken",
   expect(performance.now() - since).toBeLessThan(8_000);
 });
 
-it("cuts a stream of events when its time is over, and lets a download come to its end", async () => {
+it("cuts a stream of events when its time is over, and completes a download", async () => {
   const provider = await startProvider(({ line }, socket) => {
     const isStream = line.includes("/events");
     socket.write(
@@ -239,7 +239,7 @@ it("cuts a stream of events when its time is over, and lets a download come to i
   expect(performance.now() - since).toBeLessThan(15_000);
 });
 
-it("tells callers with every answer to come anew, whoever gives it, and answers what is on its way", async () => {
+it("tells callers with every response to reconnect, and answers requests in progress", async () => {
   const provider = await startProvider((_, socket) => {
     setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 300);
   });

@@ -11,7 +11,7 @@ import { readStore, someMoment, startWriting } from "./writing.ts";
 const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 10);
 
 it(
-  "S01 loses nothing that was acknowledged, and half of nothing, when it is killed under load again and again",
+  "S01 loses nothing acknowledged, and keeps nothing by half, when it is killed under load repeatedly",
   async () => {
     const seed = faultSeed();
     const random = seeded(seed);

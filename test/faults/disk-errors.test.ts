@@ -26,7 +26,7 @@ describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
     return { store, disk, account, writing };
   }
 
-  it("S14 refuses commits and goes on reading while the disk is read-only, and takes commits again after that", async () => {
+  it("S14 refuses commits and keeps reading while the disk is read-only, and then accepts commits again", async () => {
     const { store, disk, account, writing } = await prepare();
     disk.fail({ error: "EROFS", calls: ["write", "open", "sync"] });
     await more(writing, "unavailable", 20);
@@ -43,7 +43,7 @@ describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
     expect(account.audit(await readStore(store))).toEqual([]);
   });
 
-  it("S14 answers 503 while the disk is read-only, shows what it has, and is ready again without a restart", async () => {
+  it("S14 answers 503 to writes while the disk is read-only, keeps reading, and is ready again without a restart", async () => {
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
     const { address } = await serveInProcess({ folder, env: disk.env });
@@ -66,7 +66,7 @@ describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
   });
 
   it.each(["ordered", "own"] as const)(
-    "loses nothing when one sync fails, though the kernel forgets what it could not write, and the power goes (names: %s)",
+    "loses nothing when one sync fails, the kernel drops unwritten data, and the power fails (names: %s)",
     async (names) => {
       const { store, disk, account, writing } = await prepare();
       disk.fail({ error: "EIO", calls: ["sync"], times: 1 });
@@ -79,7 +79,7 @@ describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
     },
   );
 
-  it("S07 loses nothing when the disk is full in the middle of a write, and a hundred writes go through after that", async () => {
+  it("S07 loses nothing when the disk is full in the middle of a write, and then commits a hundred writes", async () => {
     for (const afterBytes of [0, 100, 3_000, 40_000]) {
       const { store, disk, account, writing } = await prepare();
       disk.fail({ error: "ENOSPC", calls: ["write"], afterBytes });

@@ -74,7 +74,7 @@ describe.skipIf(lacks("compiler"))("a process that ends while it opens its store
     return { wrong, calls: last };
   }
 
-  it("S01 S09 leaves nothing that somebody would have to clear away, when the store is a new one", async () => {
+  it("S01 S09 leaves nothing to clean up when a new store is opened", async () => {
     const prepare = async () => ({ folder: await temporaryFolder(), account: createAccount() });
     const { wrong, calls } = await endBeforeEach(prepare);
     expect(wrong).toEqual([]);

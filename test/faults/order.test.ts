@@ -15,26 +15,26 @@ import { readTrace, type SystemCall } from "./trace.ts";
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const ids = Array.from({ length: 48 }, (_, i) => `order-${i}-of-this-test`);
 
-describe.skipIf(lacks("strace"))("what is answered", () => {
+describe.skipIf(lacks("strace"))("an answer", () => {
   it("S09 was synced before: after the record was appended, and before the answer is written", async () => {
     const folder = await temporaryFolder();
     const calls = await trace({ folder, env: {}, work: connectAll });
     expect(ids.map((id) => orderOf(calls, id))).toEqual(ids.map(() => "appended, synced, answered"));
   });
 
-  it.skipIf(lacks("compiler"))("S09 is found out when it was not synced: or this proves nothing", async () => {
+  it.skipIf(lacks("compiler"))("S09 is detected if it was not synced: otherwise this proves nothing", async () => {
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: compileDisk(folder), noSync: ".log" });
     const calls = await trace({ folder, env: disk.env, work: connectAll });
     expect(ids.map((id) => orderOf(calls, id))).toEqual(ids.map(() => "appended, answered"));
   });
 
-  it("W02 is a webhook that was synced before, with its forwards", async () => {
+  it("W02 to a webhook comes after the sync of the webhook and its deliveries", async () => {
     const calls = await trace({ folder: await temporaryFolder(), env: {}, work: notifyAll });
     expect(ordersOfWebhooks(calls)).toEqual(ids.map(() => "appended, synced, answered"));
   });
 
-  it.skipIf(lacks("compiler"))("W02 is found out for webhooks too when nothing is synced", async () => {
+  it.skipIf(lacks("compiler"))("W02 to a webhook is detected too when nothing is synced", async () => {
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: compileDisk(folder), noSync: ".log" });
     const calls = await trace({ folder, env: disk.env, work: notifyAll });

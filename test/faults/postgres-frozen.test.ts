@@ -77,7 +77,7 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
   }
 
   it.each([0, 8, 40, 200])(
-    "is noticed within 10 s, and nobody waits longer, with %i callers",
+    "is noticed within 10 s, and no caller waits longer, with %i callers",
     async (callers) => {
       const { application, wire, other, frozen, hook } = await start(`frozen_${callers}`);
       const calls: Call[] = [];

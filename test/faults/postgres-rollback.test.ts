@@ -79,7 +79,7 @@ describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's pl
     return undefined;
   }
 
-  it("is noticed by a replica that was cut off, though another has written past what it saw", async () => {
+  it("is noticed by a replica that was cut off, although another has written past what it saw", async () => {
     const { server, wire, provider, direct, cutOff, replica } = await start();
     for (const id of changed) await direct.rest("POST", "/connections", { body: keyedConnection(id) });
     const putBack = await copyOf(server);

@@ -90,7 +90,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     expect(await failuresOf(upTo(messages).map((atMessage) => ({ fault: "cut", atMessage })))).toEqual([]);
   }, 240_000);
 
-  it("is waited for by a replica that finds a store which is there", async () => {
+  it("is awaited by a replica that finds an existing store", async () => {
     const schema = newSchema();
     const { messages } = await startOver({ fault: "cut" }, schema);
     for (const atMessage of upTo(Math.ceil(messages / 6)).map((n) => n * 6)) {

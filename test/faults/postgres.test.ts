@@ -55,7 +55,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     }
   }
 
-  it("loses nothing that was acknowledged when it is killed under load, and is used again within seconds", async () => {
+  it("loses nothing acknowledged when it is killed under load, and is used again within seconds", async () => {
     const schema = file.newSchema();
     // A setting of the role that does not apply to this store.
     await file.server.query("create role hasty login superuser; alter role hasty set synchronous_commit = off");
@@ -92,7 +92,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect([...acknowledged].filter(([key, revision]) => found.get(key) !== revision)).toEqual([]);
   });
 
-  it("S16 is away: what is asked of the store is refused at once, and it is used again within seconds", async () => {
+  it("S16 is away: requests of the store fail at once, and it is used again within seconds", async () => {
     const { store, wire, metrics, logged } = await openOverWire();
     await store.commit([put("a", "1")]);
     wire.cut();
@@ -116,7 +116,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(logged.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
   });
 
-  it("says nothing any more: what is asked fails in time, and does not happen later", async () => {
+  it("is silent: requests fail in time, and are not executed later", async () => {
     const timing = { answerWithinMs: 1_000, connectWithinMs: 1_000 };
     const { store } = await file.open({ schema: file.newSchema(), timing });
     await store.commit([put("a", "1")]);
@@ -137,7 +137,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
   });
 
-  it("is asked late for what was given up: it does not happen behind what was acknowledged since", async () => {
+  it("gets a timed-out commit late: it does not happen after newer commits", async () => {
     const { store, wire } = await openOverWire({ suspectAfterMs: 200, probeWithinMs: 300 });
     await store.commit([put("a", "first")]);
     wire.hold();
@@ -162,7 +162,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     await refused;
   });
 
-  it("has done what it was asked although its answer was lost: whoever watches hears of it", async () => {
+  it("commits although its answer is lost: watchers see the change", async () => {
     const { store, wire } = await openOverWire({ pollEveryMs: 100 });
     await store.commit([put("a", "1")]);
     const watcher = scribe();
@@ -175,7 +175,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(watcher.isLost()).toBe(false);
   });
 
-  it("ends connections: reads go on as if nothing had been, and commits soon", async () => {
+  it("closes connections: reads continue without errors, and commits soon", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, parameters: { application_name: schema } });
     await store.commit([put("a", "1")]);
@@ -204,7 +204,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     await snapshot.close();
   });
 
-  it("cannot write, its disk being full: reads go on, and commits as soon as it can", async () => {
+  it("has a full disk: reads continue, and commits as soon as possible", async () => {
     const schema = file.newSchema();
     const { store, logged } = await file.open({ schema, timing: { pollEveryMs: 50 } });
     await store.commit([put("a", "1")]);
@@ -225,7 +225,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
   });
 
-  it("waits for somebody who holds the store: the commit is refused, and nothing else suffers", async () => {
+  it("waits for a lock on the store: the commit is refused, and nothing else suffers", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { answerWithinMs: 700 } });
     const holding = file.server.query(`begin; select from ${schema}.head for update; select pg_sleep(1.2)`);
@@ -268,7 +268,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(logged.join("")).toContain("replaced by another");
   });
 
-  it("was replaced while nobody asked anything of it: known before the next commit is", async () => {
+  it("was replaced without traffic: noticed before the next commit", async () => {
     const schema = file.newSchema();
     const { server } = file;
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
@@ -285,7 +285,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(watcher.isLost()).toBe(true);
   });
 
-  it("has a damaged page: a scrub says which entries it can no longer read", async () => {
+  it("has a damaged page: a scrub names the entries that it can no longer read", async () => {
     const schema = file.newSchema();
     const { server } = file;
     const { store } = await file.open({ schema });
@@ -308,7 +308,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
   }
 
   describe.skipIf(lacks("pgbouncer"))("behind PgBouncer, which lends its connections for a transaction each", () => {
-    it("is shared all the same: one order, no lost increments, and word of what others commit", async () => {
+    it("is shared all the same: one order, no lost increments, and events of others' commits", async () => {
       const pooler = await startPooler(file.server.port);
       onTestFinished(() => pooler.stop());
       const schema = file.newSchema();

@@ -38,7 +38,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
   }
 
   it(
-    "S09 takes away nothing that was acknowledged, and leaves half of nothing",
+    "S09 loses nothing acknowledged, and keeps nothing by half",
     async () => {
       const seed = faultSeed();
       const random = seeded(seed);
@@ -58,7 +58,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
     60_000 + rounds * 10_000,
   );
 
-  it("S09 takes away nothing when it comes while LevelDB notes a new table", async () => {
+  it("S09 loses nothing when it comes while LevelDB records a new table", async () => {
     const random = seeded(10);
     const folder = await temporaryFolder();
     const account = createAccount();
@@ -74,7 +74,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
     }
   }, 120_000);
 
-  it("S09 takes something away from a store whose log is not synced: or this proves nothing", async () => {
+  it("S09 loses data of a store whose log is not synced: otherwise this proves nothing", async () => {
     const random = seeded(9);
     // So little is written that everything is in the log, which is lost.
     const like = { random, bytes: 2_000, when: underLoad, loss: { names: "own", unsynced: "gone" } } as const;

@@ -34,7 +34,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     return { calling, child };
   }
 
-  it("go on within 5 s of the kill of the one that renews, by one more request", async () => {
+  it("continue within 5 s of the kill of the refreshing replica, by one more request", async () => {
     const all = await begin(60);
     const waited: number[] = [];
     for (let round = 0; round < 2; round += 1) {
@@ -55,7 +55,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     expect(all.sandbox.seen().tallies.supersededReused).toBe(0);
   }, 120_000);
 
-  it("wait for the one that renews while it is stopped for 8 s: it lives, and nobody else asks", async () => {
+  it("wait for the refreshing replica while it is stopped for 8 s: it lives, and no other sends a request", async () => {
     const all = await begin(0);
     const { calling, child } = await whileHeld(all, 1_000);
     child?.kill("SIGSTOP");
@@ -66,7 +66,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     expect(requestsOf(all.sandbox)).toBe(1);
   }, 60_000);
 
-  it("wait for the one that renews while its connections to the database are cut over and over", async () => {
+  it("wait for the refreshing replica while its database connections are cut repeatedly", async () => {
     const all = await begin(0);
     const { calling } = await whileHeld(all, 9_000);
     for (let cut = 0; cut < 8; cut += 1) {
@@ -77,7 +77,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     expect(requestsOf(all.sandbox)).toBe(1);
   }, 60_000);
 
-  it("say that a grant is dead once, and the one that wakes up with a token of it does not say that it lives", async () => {
+  it("report a dead grant once, also when a stopped replica resumes with a token", async () => {
     const shortMs = 1_500;
     const { sandbox, replicas } = await begin(0, shortMs);
     const told = [0, 1, 2].map((i) => replicas.watchStates(i));

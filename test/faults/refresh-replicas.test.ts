@@ -43,7 +43,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   }
 
   it(
-    `O16 ask once at each of ${rounds} expiries, whatever becomes of the one that asks`,
+    `O16 send one request at each of ${rounds} expiries, whatever happens to the requesting replica`,
     async () => {
       const all = await begin(60);
       const { sandbox, replicas } = all;
@@ -86,7 +86,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   );
 
   it(
-    "O15 cannot save a token whose answer died with the one that asked, where nothing is forgiven: said at once, asked no more",
+    "O15 cannot save a token whose answer was lost at a strict provider: reported at once, not retried",
     async () => {
       const all = await begin(0);
       const { sandbox, replicas } = all;
@@ -109,7 +109,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   );
 
   it(
-    "O12 ask once in all for what the provider has withdrawn",
+    "O12 send one request in all for a revoked grant",
     async () => {
       const { sandbox, replicas } = await begin(0);
       sandbox.revoke({ user: "ada@example.com" });
@@ -125,7 +125,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   );
 
   it(
-    "leave the last word to whoever asked last: one that was stopped and comes back meanwhile lets its answer go",
+    "keep the answer of the latest request: a stopped replica that resumes discards its own",
     async () => {
       const { sandbox, replicas } = await begin(60);
       sandbox.behave({
@@ -156,7 +156,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   );
 
   it(
-    "has the answer of one that was stopped for less than its lease: one request, nobody else asked",
+    "uses the answer of a replica that was stopped for less than its lease: one request in all",
     async () => {
       const all = await begin(0);
       const { sandbox, replicas } = all;
@@ -168,7 +168,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
     40_000 + roundMs,
   );
 
-  it("wait out a store that takes nothing for a moment: one request, and nobody is told", async () => {
+  it("wait out a store that refuses writes for a moment: one request, and no caller sees an error", async () => {
     const { sandbox, replicas, schema } = await begin(0);
     await file.server.query(`
         create function ${schema}.full() returns trigger language plpgsql as

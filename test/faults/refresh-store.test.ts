@@ -80,9 +80,9 @@ async function serve({ folder, sandbox, env = {} }: Serving) {
   };
 }
 
-describe("a process that is killed at any moment of a renewal", () => {
+describe("a process that is killed at any moment of a refresh", () => {
   it.each([0, 60])(
-    "comes back to a connection that is well, or dead for the right reason where the answer was lost and nothing is forgiven (grace of %i s)",
+    "returns to a working connection, or reports the right reason if the answer was lost at a strict provider (grace of %i s)",
     { timeout: 30_000 + rounds * 6_000 },
     async (graceS) => {
       const seed = faultSeed();
@@ -133,7 +133,7 @@ describe("a process that is killed at any moment of a renewal", () => {
   );
 });
 
-it("a process that is killed during a renewal and started again asks at once: nobody else can hold its lease", async () => {
+it("a process that is killed during a refresh and restarted sends a request at once: no other can hold its lease", async () => {
   const sandbox = await started({ behaviour: { graceS: 60 } });
   const folder = await temporaryFolder();
   const env = { REFRESH_LEASE_MS: "30000" };
@@ -152,10 +152,10 @@ it("a process that is killed during a renewal and started again asks at once: no
   expect(sandbox.seen().requests.token).toBe(2);
 }, 60_000);
 
-describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer comes", () => {
+describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer arrives", () => {
   const shim = useDiskShim();
 
-  it("has the token once it takes writes again; nobody asks a second time, and nobody is kept waiting", async () => {
+  it("has the token once it accepts writes again; no second request is sent, and no caller waits", async () => {
     const sandbox = await started();
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
@@ -194,7 +194,7 @@ describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer c
     expect(sandbox.seen().tallies.supersededReused).toBe(0);
   });
 
-  it("does not ask at all while the store takes nothing: an intent must be written first", async () => {
+  it("sends no request while the store refuses writes: an intent must be written first", async () => {
     const sandbox = await started();
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
@@ -209,7 +209,7 @@ describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer c
     expect(sandbox.seen().requests.token).toBe(1);
   });
 
-  it("is told to stop meanwhile: the token is written down if the store comes back in time", async () => {
+  it("is stopped in the meantime: the token is stored if the store recovers in time", async () => {
     const sandbox = await started();
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });

@@ -48,7 +48,7 @@ describe.skipIf(lacks("compiler"))("a power loss behind a restore", () => {
   const shim = useDiskShim();
 
   // A little more than LevelDB's log takes before it begins the next: of the first, all must be on the disk by then.
-  it.each([16_000, 16_500])("S09 takes nothing away of %i entries that the store says it holds", async (count) => {
+  it.each([16_000, 16_500])("S09 loses nothing of %i entries that the store reports", async (count) => {
     const folder = await temporaryFolder();
     const file = join(folder, "backup");
     await writeBackupOf(count, file);

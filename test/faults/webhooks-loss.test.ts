@@ -102,7 +102,7 @@ it("W01 a webhook is delivered after a restart, though the sidecar was killed ri
   expect([...numbersSeen()].sort((a, b) => a - b)).toEqual(Array.from({ length: kills }, (_, i) => i + 1));
 }, 120_000);
 
-it("W11 of a webhook that concerns 1,000 connections all forwards are there or none, whenever the sidecar is killed", async () => {
+it("W11 all deliveries of a webhook that matches 1,000 connections exist or none, whenever the sidecar is killed", async () => {
   const random = seeded(faultSeed());
   const folder = await temporaryFolder();
   const application = await startApplication();
@@ -134,20 +134,20 @@ it("W11 of a webhook that concerns 1,000 connections all forwards are there or n
 describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power", () => {
   const shim = useDiskShim();
 
-  it("W02 nothing that was acknowledged is lost, whatever happens", async () => {
+  it("W02 nothing acknowledged is lost, whatever happens", async () => {
     const outcome = await run({ kills: 4, power: 2, fullDisks: 1, clockSteps: 3 });
     expectNothingLost(outcome, 4_000);
     expect(outcome.kills).toBeGreaterThanOrEqual(6);
     expect(outcome.diskErrors).toBeGreaterThan(0);
   }, 120_000);
 
-  it("W02 is found out when the store is not synced: or this proves nothing", async () => {
+  it("W02 a loss is detected when the store is not synced: otherwise this proves nothing", async () => {
     // So little that everything is in the log, which is lost.
     const outcome = await run({ count: 1_500, kills: 3, withoutSync: true, temper: calm });
     expect(outcome.lost.length).toBeGreaterThan(0);
   }, 120_000);
 
-  it("what was delivered while the disk was full for longer than a lease is not delivered again", async () => {
+  it("a delivery made while the disk was full for longer than a lease is not repeated", async () => {
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
     const application = await startApplication();
@@ -175,7 +175,7 @@ describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power
 describe.skipIf(lacks("postgres"))("two replicas on PostgreSQL", () => {
   const file = postgresForFile();
 
-  it("deliver what one of them took and had under way when it was killed, within a lease, each channel's in order", async () => {
+  it("deliver what a killed replica had in progress, within a lease, in the order of each channel", async () => {
     const leaseMs = 3_000;
     const folder = await temporaryFolder();
     const config = join(folder, "latchkey.yaml");
@@ -206,7 +206,7 @@ describe.skipIf(lacks("postgres"))("two replicas on PostgreSQL", () => {
     expect(numbers).toEqual([1, ...Array.from({ length: 40 }, (_, i) => i + 1)]);
   }, 60_000);
 
-  it("W02 nothing is lost when one of them is killed again and again, and each channel's come in order", async () => {
+  it("W02 nothing is lost when one replica is killed repeatedly, and each channel stays in order", async () => {
     const leaseMs = 3_000;
     const options = { count: 2_000, kills: 5, backend: "postgres", temper: calm, perDestination: 1 } as const;
     const outcome = await run({ ...options, deliveryLeaseMs: leaseMs });

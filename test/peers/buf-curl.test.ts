@@ -21,16 +21,13 @@ async function curl(method: string, ...args: readonly string[]): Promise<string>
 
 const asKey = ["--header", `Authorization: Bearer ${secretKey}`];
 
-it.each(["grpc", "grpcweb", "connect"])(
-  "serves buf curl over %s, with what it learned by reflection",
-  async (protocol) => {
-    await running().rest("POST", "/connections", { body: keyedConnection(`by-${protocol}`) });
-    // Without TLS, HTTP/2 requires prior knowledge.
-    const speak = ["--protocol", protocol, "--http2-prior-knowledge"];
-    const answer = await curl(list, ...speak, ...asKey, "--data", `{"filter":{"id":"by-${protocol}"}}`);
-    expect((JSON.parse(answer) as Plain)["connections"]).toMatchObject([{ ref: { id: `by-${protocol}` } }]);
-  },
-);
+it.each(["grpc", "grpcweb", "connect"])("serves buf curl over %s, by reflection", async (protocol) => {
+  await running().rest("POST", "/connections", { body: keyedConnection(`by-${protocol}`) });
+  // Without TLS, HTTP/2 requires prior knowledge.
+  const speak = ["--protocol", protocol, "--http2-prior-knowledge"];
+  const answer = await curl(list, ...speak, ...asKey, "--data", `{"filter":{"id":"by-${protocol}"}}`);
+  expect((JSON.parse(answer) as Plain)["connections"]).toMatchObject([{ ref: { id: `by-${protocol}` } }]);
+});
 
 it.each(["grpc-v1", "grpc-v1alpha"])(
   "lists every method to buf curl by the reflection protocol %s",
@@ -47,7 +44,7 @@ it("serves buf curl over HTTP/1.1", async () => {
   expect(JSON.parse(answer)).toHaveProperty("connections");
 });
 
-it("tells buf curl what is wrong", async () => {
+it("reports errors to buf curl", async () => {
   const failed = curl(list, "--protocol", "grpc", "--http2-prior-knowledge", "--data", "{}");
   await expect(failed).rejects.toThrow(/unauthenticated/);
 });
@@ -63,7 +60,7 @@ it("answers a plain POST of JSON", async () => {
   expect(await answer.json()).toHaveProperty("connections");
 });
 
-it.each(["0", "1"])("answers a GET of what only reads (base64=%s)", async (base64) => {
+it.each(["0", "1"])("answers a GET of a reading method (base64=%s)", async (base64) => {
   const request = JSON.stringify({ filter: { id: "nobody" } });
   const message = base64 === "1" ? Buffer.from(request).toString("base64url") : request;
   const query = new URLSearchParams({ connect: "v1", encoding: "json", base64, message });

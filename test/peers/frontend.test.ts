@@ -106,7 +106,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     it.each([
       ["another site", false],
       ["the application's own site", true],
-    ])("shows who asks before a link on a page of %s leads to a provider", async (_, isSameSite) => {
+    ])("shows the requesting app before a link on a page of %s leads to a provider", async (_, isSameSite) => {
       const elsewhere = await startApplication({ isSameSite });
       const all = await connecting({ origin: elsewhere, sandbox: { behaviour: { consent: "ask" } } });
       const token = await all.session({ end_user: { id: "eve", email: "eve@evil.test" } });
@@ -149,7 +149,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await all.connections()).toHaveLength(1);
     });
 
-    it("says so when access was denied, and lets them try again", async () => {
+    it("reports denied access, and allows another try", async () => {
       const all = await connecting({ sandbox: { behaviour: { consent: "ask" } } });
       const page = await newPage();
       const link = await linkOf(all, { allowed_integrations: ["sandbox-files"] });
@@ -165,7 +165,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await page.getByText("is connected").waitFor();
     });
 
-    it("takes an API key and the details that it needs, and says which is wrong", async () => {
+    it("accepts an API key with its required fields, and marks the wrong one", async () => {
       const all = await connecting({ providers: proven, integrations: [provenHere] });
       const page = await newPage();
       await page.setViewportSize({ width: 360, height: 640 });
@@ -199,7 +199,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await page.getByText("is connected").waitFor();
     });
 
-    it("says so when the link is too old", async () => {
+    it("reports an expired link", async () => {
       let now = Date.now();
       const all = await connecting({ sidecar: { now: () => now } });
       const link = await linkOf(all);
@@ -210,7 +210,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await look(page, "expired");
     });
 
-    it("breaks no rule of its own policy, on any page", async () => {
+    it("violates no rule of its own policy, on any page", async () => {
       const all = await connecting({ sandbox: { behaviour: { consent: "ask" } } });
       const page = await newPage();
       const broken: string[] = [];
@@ -246,7 +246,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     const sdk = (all: Connecting, token: string) =>
       `new Frontend.default({ host: ${JSON.stringify(all.sidecar.data)}, connectSessionToken: ${JSON.stringify(token)} })`;
 
-    it("completes auth() in a window of its own", async () => {
+    it("completes auth() in its own window", async () => {
       const { all, page } = await application({ sandbox: { behaviour: { consent: "ask" } } });
       const popup = page.waitForEvent("popup");
       const result = outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`);
@@ -270,7 +270,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await all.connections()).toHaveLength(1);
     });
 
-    it("is told of a denial", async () => {
+    it("receives a denial", async () => {
       const { all, page } = await application({ sandbox: { behaviour: { consent: "deny" } } });
       page.on("popup", agree);
       expect(await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)).toEqual({
@@ -279,13 +279,13 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       });
     });
 
-    it("is told of a session that is over before anybody is sent anywhere", async () => {
+    it("receives an expired session before any redirect", async () => {
       const { all, page } = await application();
       const result = await outcome(page, `${sdk(all, `lk_connect_${"x".repeat(32)}`)}.auth("sandbox-files")`);
       expect(result).toMatchObject({ type: "unknown_session" });
     });
 
-    it("connects by an API key, a password and a client of one's own, and hears why not", async () => {
+    it("connects by an API key, a password and the user's own client, and receives the errors", async () => {
       const { all, page } = await application({ providers: proven, integrations: [provenHere] });
       const by = async (integration: string, credentials: object, more: object = {}) =>
         outcome(
@@ -306,7 +306,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await all.connections()).toHaveLength(3);
     });
 
-    it("reconnects a connection that is there", async () => {
+    it("reconnects an existing connection", async () => {
       const { all, page } = await application();
       page.on("popup", agree);
       const first = (await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)) as {
@@ -383,7 +383,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await all.connections()).toHaveLength(1);
     });
 
-    it("is let in nowhere from a page that no environment allows", async () => {
+    it("is refused from a page that no environment allows", async () => {
       const origin = await startApplication();
       const all = await connecting();
       const page = await newPage();

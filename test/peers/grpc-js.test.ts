@@ -33,7 +33,7 @@ it("imports a connection with grpc-js, and reads it back", async () => {
   expect(credentials).toMatchObject({ kind: "api_key", api_key: { api_key: "key-of-ada" } });
 });
 
-it("watches with grpc-js: what there is, and then what changes", async () => {
+it("watches with grpc-js: the current state, and then changes", async () => {
   const client = await connected();
   for (const id of ["ada", "bob"]) await client.unary("ConnectionService/ImportConnection", { connection: item(id) });
   const watching = client.serverStream("ConnectionService/WatchConnections", { environment: "dev" });
@@ -57,7 +57,7 @@ it("watches with grpc-js: what there is, and then what changes", async () => {
   expect((await ended).code).toBe(grpc.status.CANCELLED);
 });
 
-it("imports a stream with grpc-js, and hears of each item in its order", async () => {
+it("imports a stream with grpc-js, and receives the outcome of each item in order", async () => {
   const client = await connected();
   const importing = client.bidi("ConnectionService/StreamImportConnections");
   const answers: Plain[] = [];
@@ -126,7 +126,7 @@ function detailsOf(status: Uint8Array): ReadonlyMap<string, Uint8Array> {
   );
 }
 
-it("tells grpc-js what is wrong, where, and under which code", async () => {
+it("reports errors to grpc-js with place and code", async () => {
   const client = await connected();
   const failure: grpc.ServiceError = await client
     .unary("ConnectionService/GetConnection", { ref: { environment: "dev" } })

@@ -100,7 +100,7 @@ describe("with a provider", () => {
     expect(await ended).toMatchObject({ code: grpc.status.ABORTED, details: "as you wish" });
   });
 
-  it("ends a call whose server has heard enough, while its caller still speaks", async () => {
+  it("ends a call whose server has answered while its caller still sends", async () => {
     const { client, metadata } = await connect();
     const chat = client.chat(metadata);
     chat.on("data", () => {});
@@ -111,7 +111,7 @@ describe("with a provider", () => {
     clearInterval(speaking);
   });
 
-  it("passes a deadline on, and cancels at the provider what passed it", async () => {
+  it("forwards a deadline, and cancels expired calls at the provider", async () => {
     const { say, metadata, provider } = await connect();
     const { error } = await say({ text: "never" }, metadata, { deadline: Date.now() + 300 });
     expect(error?.code).toBe(grpc.status.DEADLINE_EXCEEDED);
@@ -137,7 +137,7 @@ describe("with a provider", () => {
     await until(async () => (await metric("latchkey_proxy_open")) === 0);
   });
 
-  it("tells the caller when the provider goes away within a call, and comes back with it", async () => {
+  it("reports a provider that disappears within a call, and recovers with it", async () => {
     const { client, metadata, provider, say } = await connect();
     const chat = client.chat(metadata);
     const over = statusOf(chat);
@@ -189,7 +189,7 @@ describe("with a provider", () => {
     ["a connection that is none", { "connection-id": "zed" }, grpc.status.NOT_FOUND, "unknown_connection"],
     ["no connection", { "connection-id": "" }, grpc.status.INVALID_ARGUMENT, "invalid_headers"],
     ["a host of its own", { "base-url-override": "https://a.test" }, grpc.status.PERMISSION_DENIED, "host_not_allowed"],
-  ])("says what is wrong with a call with %s as gRPC says it", async (_what, wrong, code, reason) => {
+  ])("reports what is wrong with a call with %s as a gRPC status", async (_what, wrong, code, reason) => {
     const { say, named, provider } = await connect();
     const fields = Object.fromEntries(Object.entries({ ...named, ...wrong }).filter(([, value]) => value !== ""));
     const { error } = await say({ text: "x" }, metadataOf(fields));
@@ -199,7 +199,7 @@ describe("with a provider", () => {
     expect(provider.metadata).toEqual([]);
   });
 
-  it("carries calls to an alias, which need name nothing", async () => {
+  it("forwards calls to an alias, without headers", async () => {
     const { own, data, ...running } = await aliased();
     for (const caller of [own, grpcCaller(data, undefined, { "grpc.default_authority": "here-ada.localhost" })]) {
       const { answer } = await caller.say({ text: "hello" }, metadataOf({ authorization: `Bearer ${secretKey}` }));
@@ -219,7 +219,7 @@ describe("with a provider", () => {
   }
 });
 
-it("says so when the provider speaks HTTP/1.1 alone", async () => {
+it("reports a provider that speaks only HTTP/1.1", async () => {
   const provider = await startProvider();
   const { data, proxyHeaders } = await startProxied(provider.port);
   const { error } = await grpcCaller(data).say({ text: "x" }, metadataOf(proxyHeaders));
@@ -227,7 +227,7 @@ it("says so when the provider speaks HTTP/1.1 alone", async () => {
   expect(error?.metadata.get("latchkey-error")).toEqual(["http2_required"]);
 });
 
-it("says UNAVAILABLE when the provider's host is gone within a call", async () => {
+it("answers UNAVAILABLE when the provider's host disappears within a call", async () => {
   const provider = await startGrpcProvider();
   // Between the two, so that it can be pulled out: no goodbye, no reset.
   const sockets = new Set<Socket>();

@@ -42,7 +42,7 @@ describe.skipIf(lacks("curl"))("curl", () => {
     expectAllClean(origin);
   });
 
-  it("waits to be told to send a large body, and takes compressed answers", async () => {
+  it("waits for 100-continue with a large body, and accepts compressed responses", async () => {
     const origin = await startOrigin(echo);
     const large = "x".repeat(200_000);
     const file = join(await temporaryFolder(), "large");
@@ -53,7 +53,7 @@ describe.skipIf(lacks("curl"))("curl", () => {
     expectAllClean(origin);
   });
 
-  it("takes latchkey for its forward proxy, with the key as the proxy's", async () => {
+  it("uses latchkey as its forward proxy, with the key as the proxy's", async () => {
     const origin = await startOrigin(echo);
     const url = `${originOf(origin)}/v1/things?a=b`;
     const proxied = ["-x", origin.data, "--noproxy", ""];
@@ -72,7 +72,7 @@ describe.skipIf(lacks("curl"))("curl", () => {
     expectAllClean(origin);
   });
 
-  it("takes an alias for its forward proxy, and then needs no headers", async () => {
+  it("uses an alias as its forward proxy, without headers", async () => {
     const origin = await startOrigin(echo);
     const args = ["-x", origin.alias, "--noproxy", "", "--proxy-user", `${secretKey}:`, `${originOf(origin)}/v1`];
     expect(JSON.parse(await curl(args))).toMatchObject({ url: "/v1" });
@@ -188,7 +188,7 @@ describe("WebSocket clients", () => {
     for (const one of chat.handshakes) expectClean(one);
   });
 
-  it("sees the provider's refusal for what it is", async () => {
+  it("recognizes the provider's refusal", async () => {
     const origin = await startOrigin(() => ({ status: 403, body: { message: "no" } }));
     origin.server.on("upgrade", (_, socket) => {
       socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 16\r\n\r\n{"message":"no"}');

@@ -47,7 +47,7 @@ describe.each(ways)("to a provider that speaks %s", (protocol, start) => {
     expect(protocol).toMatch(/^HTTP/);
   });
 
-  it.skipIf(lacks("nghttp"))("nghttp gets what it asks for, many at a time", async () => {
+  it.skipIf(lacks("nghttp"))("nghttp gets its responses, many at a time", async () => {
     const { data, proxyHeaders } = await start();
     const said = await run("nghttp", ["-v", "-n", "-m", "20", ...linesOf(proxyHeaders), `${data}/proxy/a`]);
     expect(said.match(/:status: 200/g)).toHaveLength(20);

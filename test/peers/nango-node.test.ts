@@ -213,7 +213,7 @@ describe("connections", () => {
     expect((await nango().getConnection("keyed", "ada")).end_user).toEqual(user);
   });
 
-  it("show their refresh token when asked", async () => {
+  it("show their refresh token on request", async () => {
     const { credentials } = await nango().getConnection("calendar", "ada");
     expect(credentials).toEqual({
       type: "OAUTH2",
@@ -228,7 +228,7 @@ describe("connections", () => {
     });
   });
 
-  it("that nothing renews are handed out though their renewal is asked for", async () => {
+  it("that cannot be refreshed are returned although a refresh was requested", async () => {
     expect((await nango().getConnection("keyed", "ada", true)).credentials).toMatchObject({ apiKey: "key-of-ada" });
     expect((await nango().getConnection("keyed", "ada", true, true, true)).connection_id).toBe("ada");
   });
@@ -378,7 +378,7 @@ describe("integrations", () => {
     expect(configs.map(({ unique_key }) => unique_key)).toEqual(configs.map(({ unique_key }) => unique_key).sort());
   });
 
-  it("are refused with what is wrong with them", async () => {
+  it("are refused with the reason", async () => {
     const create = (more: object) =>
       failureOf(nango().createIntegration({ provider: "calendar", unique_key: "x", ...more } as never));
     expect(await create({ unique_key: "keyed" })).toEqual({ status: 409, code: "already_exists" });
@@ -462,7 +462,7 @@ describe("errors", () => {
     });
   });
 
-  it("say of a dead connection that it must be authorised again", async () => {
+  it("report of a dead connection that it must be authorized again", async () => {
     const credentials = { type: "OAUTH2", access_token: "t", expires_at: "2020-01-01T00:00:00Z" };
     const body = { provider_config_key: "calendar", connection_id: "dead", credentials };
     await running().rest("POST", "/connections", { body });

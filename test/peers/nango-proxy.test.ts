@@ -57,7 +57,7 @@ it("hands on the caller's fields, and none that would speak for latchkey or the 
   expectAllClean(origin);
 });
 
-it("tries again when asked, on what the caller names", async () => {
+it("retries on request, on the caller's statuses", async () => {
   let count = 0;
   const { origin, nango } = await startNango(() => {
     count += 1;
@@ -87,7 +87,7 @@ it("streams an answer of any type", async () => {
   expect(Buffer.from(data as ArrayBuffer).toString()).toBe(bytes);
 });
 
-it("shows the provider's errors as they are, and ours as ours", async () => {
+it("shows the provider's errors unchanged, and latchkey's as its own", async () => {
   const { nango } = await startNango(() => ({ status: 409, body: { error: "taken" } }));
   const failure = await nango.post({ ...at, endpoint: "/v1" }).catch((error) => error.response);
   expect([failure.status, failure.data]).toEqual([409, { error: "taken" }]);

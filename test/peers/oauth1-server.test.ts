@@ -8,7 +8,7 @@ import { serve } from "../unit/broker/asking.ts";
 import { oauth1Service } from "./oauth1-server.ts";
 
 // A signature covers the scheme, so that the service uses TLS; browsers use a listener without.
-describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrote", () => {
+describe.skipIf(lacks("openssl"))("an independent OAuth 1.0a service", () => {
   const secret = "secret of the app: %&+=/ü";
 
   async function connected({ method = "", appSecret = secret } = {}) {
@@ -96,7 +96,7 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
     },
   );
 
-  it("lets nobody in by another's secret or verifier, and the log says so", async () => {
+  it("refuses another's secret or verifier, and logs it", async () => {
     const wrong = await connected({ appSecret: "another" });
     expect((await wrong.leave()).status).toBe(424);
     expect([await wrong.reasons(), wrong.seen]).toEqual([
@@ -111,7 +111,7 @@ describe.skipIf(lacks("openssl"))("an OAuth 1.0a service that somebody else wrot
     expect([await reasons(), await connections()]).toEqual([[["token_refused", "verifier_invalid"]], []]);
   });
 
-  it("says of a refusal no more than that there is one, which is then nobody's", async () => {
+  it("reports a refusal without its account", async () => {
     const { browser, leave, decide, connections } = await connected();
     const back = await decide(await leave(), { cancel: "1" });
     // Without the token the authorization cannot be found (OAuth 1.0a does not define refusals).

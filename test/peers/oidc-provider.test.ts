@@ -145,7 +145,7 @@ it.each([
   },
 );
 
-it("connects whoever enters a code at a foreign authorization server's pages", { timeout: 40_000 }, async () => {
+it("connects a user who enters a code at a foreign authorization server's pages", { timeout: 40_000 }, async () => {
   const issuer = await foreignServer("http://127.0.0.1:9/oauth/callback");
   const secure = issuer.replace("http:", "https:");
   const config = {
@@ -294,7 +294,7 @@ it.each([
 });
 
 describe.skipIf(lacks("openssl"))("with a client that is known by its certificate (RFC 8705)", () => {
-  it("connects, renews and sends requests by the integration's one certificate, and by the next one", async () => {
+  it("connects, refreshes and sends requests with the integration's one certificate, and with the next one", async () => {
     const ca = createAuthority(await temporaryFolder(), "authority");
     const here = ca.issue("here", { names: "IP:127.0.0.1" });
     const own = (name: string) => {

@@ -48,7 +48,7 @@ describe("@octokit/core", () => {
     expectAllClean(origin);
   });
 
-  it("works through an alias, and reads the provider's errors and ours apart", async () => {
+  it("works through an alias, and distinguishes the provider's errors from latchkey's", async () => {
     const origin = await startOrigin(answer);
     const octokit = clientFor(origin.alias, {});
     await expect(octokit.request("GET /repos/{owner}/missing", { owner: "a" })).rejects.toMatchObject({
@@ -129,7 +129,7 @@ describe("@slack/web-api", () => {
 });
 
 describe("@googleapis/calendar", () => {
-  it("works through an alias: it takes nothing of an address but its origin", async () => {
+  it("works through an alias: it uses only the origin of an address", async () => {
     const origin = await startOrigin(({ method, url }) => {
       if (method === "POST") return { body: { id: "e2", summary: "Tea" } };
       if (method === "DELETE") return { status: 204, body: "" };

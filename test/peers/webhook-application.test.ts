@@ -25,7 +25,7 @@ function byStandardWebhooks(secret: string, { headers, body }: Delivered): boole
   }
 }
 
-it("W21 what the application got of a provider's notification, and of our own, is taken by what it verifies with", async () => {
+it("W21 the application's verifier accepts a provider's notification and latchkey's own events", async () => {
   const receiving = await startReceiving();
   const { connect, notify, notifyOf, application, sidecar } = receiving;
   await connect("ada", { metadata: { email: "ada@example.com" } });
@@ -47,7 +47,7 @@ it("W21 what the application got of a provider's notification, and of our own, i
   expect(bodies.filter((body) => body.type === "auth")).toMatchObject([{ operation: "deletion", success: true }]);
 });
 
-it("W21 while a secret is exchanged for another, a receiver that holds either takes what comes", async () => {
+it("W21 during a rotation, a receiver with either secret accepts webhooks", async () => {
   const receiving = await startReceiving();
   const { notify, application, sidecar } = receiving;
   const [former = ""] = await secretsOf(receiving);

@@ -50,12 +50,12 @@ beforeEach(() => vi.useFakeTimers({ now, toFake: ["Date"] }));
 afterEach(() => vi.useRealTimers());
 
 describe.each(all)("W21 %s", (_name, verifies) => {
-  it("takes what we sign", () => {
+  it("accepts latchkey's signature", () => {
     expect(verifies(newest, body, sign())).toBe(true);
     expect(verifies(foreign, body, sign())).toBe(false);
   });
 
-  it("takes nothing of which a single byte is another", () => {
+  it("refuses a webhook with one changed byte", () => {
     const fields = sign();
     for (let i = 0; i < body.length; i += 1) {
       const changed = Buffer.from(body);
@@ -71,7 +71,7 @@ describe.each(all)("W21 %s", (_name, verifies) => {
 });
 
 describe.each(standard)("W21 %s", (_name, verifies) => {
-  it("takes what it holds the former secret of, until that signs no longer", () => {
+  it("accepts the former secret until it signs no longer", () => {
     expect(verifies(former, body, sign({ secrets: [newest, former] }))).toBe(true);
     expect(verifies(former, body, sign({ secrets: [newest] }))).toBe(false);
   });
@@ -99,6 +99,6 @@ describe.each(standard)("W21 %s", (_name, verifies) => {
   });
 });
 
-it("W21 the SDK takes what its environment signs whatever the former was, for it looks at the newest alone", () => {
+it("W21 the SDK accepts the newest of its environment's signatures, whatever the former secret", () => {
   expect(nango(former, body, sign({ secrets: [newest, former] }))).toBe(false);
 });

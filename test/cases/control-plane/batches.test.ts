@@ -35,7 +35,7 @@ const mixed = (prefix: string): readonly Plain[] => [
   item(`${prefix}-last`),
 ];
 
-it("imports the good ones of a batch, and says of each bad one what is wrong", async () => {
+it("imports the valid items of a batch, and reports what is wrong with each other one", async () => {
   const answer = await call("BatchImportConnections", { connections: mixed("b") });
   expect(fates(answer)).toEqual([
     "ok",
@@ -56,7 +56,7 @@ it("imports the good ones of a batch, and says of each bad one what is wrong", a
   expect(connections.map(({ ref }: Plain) => ref.id)).toEqual(["b-first", "b-last"]);
 });
 
-it("imports the good ones of a stream just so, and the stream goes on", async () => {
+it("imports the valid items of a stream, which continues after bad ones", async () => {
   const stream = foreignClient(running().control).bidi("ConnectionService/StreamImportConnections");
   const answers: Plain[] = [];
   stream.on("data", (one: Plain) => answers.push(one));
@@ -76,7 +76,7 @@ it("imports the good ones of a stream just so, and the stream goes on", async ()
   ]);
 });
 
-it("takes nothing that could not be shown again, and imports what stands beside it", async () => {
+it("refuses values that could not be shown again, and imports the other items", async () => {
   // Values that JSON cannot express are sent as protobuf.
   const credentials = { oauth2: { access_token: "t", expires_at: { seconds: "1152921504606846976" } } };
   const message = {

@@ -17,7 +17,7 @@ it("names a scope for every method", () => {
 
 const readsOnly = ({ name }: DescMethod) => /^(Get|List|Watch|Explain|BatchGet)[A-Z]/.test(name);
 
-it("says of every method that only reads that it has no side effects, and of no other", () => {
+it("declares exactly the reading methods as free of side effects", () => {
   const wrong = methods.filter((method) => readsOnly(method) !== (method.idempotency === Idempotency.NO_SIDE_EFFECTS));
   expect(wrong.map(pathOf)).toEqual([]);
   // Both lists have entries; deleting, updating and revoking are idempotent.
@@ -26,7 +26,7 @@ it("says of every method that only reads that it has no side effects, and of no 
   expect(again.filter(({ idempotency }) => idempotency !== Idempotency.IDEMPOTENT).map(pathOf)).toEqual([]);
 });
 
-it("lets no scope for reading open a method that changes something", () => {
+it("opens no changing method to a reading scope", () => {
   const reading: readonly Scope[] = [Scope.CONNECTIONS_READ, Scope.CREDENTIALS_READ, Scope.INTEGRATIONS_READ];
   const wrong = methods.filter((method) => !readsOnly(method) && reading.includes(getOption(method, scope)));
   expect(wrong.map(pathOf)).toEqual([]);
@@ -94,7 +94,7 @@ const shown = [
   "external_id",
 ];
 
-it("redacts all of credentials but what opens nothing by itself", () => {
+it("redacts all of credentials but identifiers", () => {
   const fields = file_latchkey_v1_credentials.messages.flatMap((message) => message.fields).filter(canHoldSecret);
   const bare = fields.filter((field) => !isRedacted(field)).map(({ name }) => name);
   expect([...new Set(bare)].sort()).toEqual([...shown].sort());

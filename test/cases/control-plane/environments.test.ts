@@ -58,7 +58,7 @@ const prodNow = async () => {
   return { connection, credentials: body["credentials"], integrations };
 };
 
-it.each(reaches)("lets a key of one environment reach no other by %s %j", async (method, request) => {
+it.each(reaches)("refuses another environment's key in %s %j", async (method, request) => {
   await prodIsFilled();
   const before = await prodNow();
   const { status, body } = await call(method, request, secretKey);
@@ -67,7 +67,7 @@ it.each(reaches)("lets a key of one environment reach no other by %s %j", async 
   expect(await prodNow()).toEqual(before);
 });
 
-it("lets it reach no other by the items of a batch either", async () => {
+it("refuses it in the items of a batch too", async () => {
   await prodIsFilled();
   const before = await prodNow();
   const item = { ...refInProd, credentials };
@@ -92,7 +92,7 @@ it("lets it reach no other by the items of a batch either", async () => {
 });
 
 it.each(["ConnectionService/WatchConnections", "IntegrationService/WatchIntegrations"])(
-  "lets it watch no other by %s",
+  "refuses it in %s",
   async (method) => {
     await prodIsFilled();
     const stream = foreignClient(running().control).serverStream(method, { environment: "prod" }, { key: secretKey });
@@ -127,7 +127,7 @@ it("asks a control key which environment it means, where there are several", asy
   expect(listed["environments"].map(({ name }: Plain) => name)).toEqual(["dev", "prod"]);
 });
 
-it("shows an integration's secrets to nobody who did not ask, or may not see them", async () => {
+it("shows an integration's secrets only on request and with permission", async () => {
   const secrets = { clientSecret: "s3cret-of-the-app", webhookSecret: "s3cret-of-hooks", privateKey: "s3cret-pem" };
   const integration = { environment: "dev", key: "sealed", provider: "calendar", secrets };
   const created = await call("IntegrationService/CreateIntegration", { integration });
@@ -154,7 +154,7 @@ it("shows an integration's secrets to nobody who did not ask, or may not see the
   expect(running().logged.filter((line) => line.includes("s3cret"))).toEqual([]);
 });
 
-it("shows credentials to whoever asks and may, and the refresh token only by its name", async () => {
+it("shows credentials on request and with permission, and the refresh token only by name", async () => {
   const ref = { environment: "dev", integration: "calendar", id: "refreshed" };
   const oauth2 = { accessToken: "t-access", refreshToken: "t-refresh", raw: { refresh_token: "t-refresh" } };
   await call("ConnectionService/ImportConnection", { connection: { ...ref, credentials: { oauth2 } } });
@@ -180,7 +180,7 @@ it("shows the secret of a key once", async () => {
   expect(JSON.stringify(listed)).not.toContain(body["secret"]);
 });
 
-it("does what its description says: no method is left unimplemented", async () => {
+it("implements every method of its description", async () => {
   const open = services.flatMap((service) => service.methods).filter((method) => hasOption(method, scope));
   expect(open.length).toBeGreaterThan(70);
   for (const { parent, name } of open.filter(({ methodKind }) => methodKind === "unary")) {

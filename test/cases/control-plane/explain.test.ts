@@ -4,7 +4,7 @@ import { apiKey, startProvider, startProxied } from "../../support/peers/provide
 
 const ref = { environment: "dev", integration: "here", id: "ada" };
 
-it("says what a request would get, sends nothing and shows no secret", async () => {
+it("explains what a request would send, without sending it or showing a secret", async () => {
   const provider = await startProvider();
   const running = await startProxied(provider.port, {
     provider: { proxy: { baseUrl: `https://127.0.0.1:${provider.port}/base`, headers: { "x-version": "7" } } },
@@ -29,7 +29,7 @@ it("says what a request would get, sends nothing and shows no secret", async () 
   expect(provider.connections).toHaveLength(0);
 });
 
-it("says why a request would be refused", async () => {
+it("explains why a request would be refused", async () => {
   const provider = await startProvider();
   const client = (await startProxied(provider.port)).client(ConnectionService);
   expect((await client.explainRequest({ ref, path: "/../x" })).problem?.code).toBe("invalid_path");

@@ -159,7 +159,7 @@ it.each(lists)(
   },
 );
 
-it("goes on where it was, though what the page ended with is gone", async () => {
+it("continues at its position, although the last entry of the page was deleted", async () => {
   await isFilled();
   const { rest } = running();
   for (let i = 0; i < 4; i += 1) {

@@ -41,7 +41,7 @@ it.each(versions)("lists every service by reflection %s, before there is a key o
   ]);
 });
 
-it.each(versions)("finds what it is asked for by reflection %s, with all that it needs", async (version) => {
+it.each(versions)("finds requested symbols by reflection %s, with their dependencies", async (version) => {
   const [connection] = services.filter(({ name }) => name === "ConnectionService");
   const symbols = [
     "latchkey.v1.ConnectionService",
@@ -87,7 +87,7 @@ it.each(versions)("finds extensions by reflection %s: the scope of a method", as
   expect(filesIn(file)[0]).toBe("latchkey/v1/access.proto");
 });
 
-it.each(versions)("says what it does not know by reflection %s, and goes on", async (version) => {
+it.each(versions)("reports unknown symbols by reflection %s, and continues", async (version) => {
   const notFound = 5;
   const [symbol, file, extension, nothing, again] = await ask(version, [
     { file_containing_symbol: "latchkey.v1.Nobody" },

@@ -29,7 +29,7 @@ async function start(options: HarnessOptions = {}) {
 const reload = ({ sidecar }: TestSidecar, text: string, env: Readonly<Record<string, string>>) =>
   sidecar.reload(() => parseChangeable({ path, env, files: { read: () => ({ text, mode: 0o600 }) } }));
 
-it("shows a secret only to whoever asks for it, and keeps it over a restart", async () => {
+it("shows a secret only on request, and keeps it over a restart", async () => {
   const folder = await temporaryFolder();
   const { running, environments, shown } = await start({ folder });
   const [secret = ""] = await shown();
@@ -42,7 +42,7 @@ it("shows a secret only to whoever asks for it, and keeps it over a restart", as
   expect(await again.shown("dev")).toEqual([secret]);
 });
 
-it("W21 rotates it, shows the new one, and lets the former sign for a day unless told otherwise", async () => {
+it("W21 rotates it, shows the new one, and by default signs with both for a day", async () => {
   let now = Date.parse("2026-01-01T00:00:00Z");
   const { running, environments, shown } = await start({ now: () => now });
   const [former] = await shown();
@@ -95,7 +95,7 @@ it("serves control keys alone, and no environment that is not there", async () =
   await expect(environments.rotateSigningSecret({})).rejects.toMatchObject({ code: Code.InvalidArgument });
 });
 
-it("gives each environment secrets of its own, which go with it", async () => {
+it("gives each environment its own secrets, which are deleted with it", async () => {
   const { environments, shown } = await start();
   await environments.createEnvironment({ name: "prod" });
   const before = await shown("prod");
@@ -108,7 +108,7 @@ it("gives each environment secrets of its own, which go with it", async () => {
   expect(after).not.toEqual(before);
 });
 
-it("signs with what a variable pins for the default environment, and forwards where it says", async () => {
+it("signs with a variable's secret for the default environment, and delivers to its address", async () => {
   const env = { LATCHKEY_FORWARD_URL: "http://127.0.0.1:8080/hooks", LATCHKEY_FORWARD_SECRET: first };
   const text = "environments: [{ name: prod }]";
   const { running, environments, shown } = await start({
@@ -135,7 +135,7 @@ it("signs with what a variable pins for the default environment, and forwards wh
 it.each([
   ["LATCHKEY_FORWARD_URL", "https://app.example"],
   ["LATCHKEY_FORWARD_SECRET", first],
-])("has a default environment beside those of the file where %s speaks of it", async (name, value) => {
+])("has a default environment beside those of the file if %s names it", async (name, value) => {
   const { environments } = await start({
     env: { LATCHKEY_SECRET_KEY: "", LATCHKEY_CONFIG: path, [name]: value },
     files: { [path]: "environments: [{ name: prod }]" },

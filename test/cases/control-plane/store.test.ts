@@ -69,7 +69,7 @@ async function tampered(folder: string, change: (value: Uint8Array) => Uint8Arra
   await store.close();
 }
 
-it("says what kind of store it is, how large, and how much room there is", async () => {
+it("shows the kind of store, its size, and the free space", async () => {
   const { client } = await startTestSidecar();
   const status = await client(StoreService).getStoreStatus({});
   expect(status).toMatchObject({ backend: "level", writable: true, reason: "", format: 2 });
@@ -93,7 +93,7 @@ it("hands out a backup in chunks that no client finds too large, and the manifes
   expect(logged.join("")).toContain(`"actor":"admin-key","revision":${revision},"msg":"a backup is being taken"`);
 });
 
-it("waits for a reader that is slow, and loses nothing", async () => {
+it("waits for a slow reader, and loses nothing", async () => {
   const { control } = await furnished(300);
   const stream = foreignClient(control).serverStream("StoreService/Backup", {});
   const chunks: Uint8Array[] = [];
@@ -119,7 +119,7 @@ it("ends a backup whose caller has left", async () => {
   await expect.poll(() => metric(canceled)).toBe(1);
 });
 
-it("stops while somebody takes a backup, and tells them that it is not whole", async () => {
+it("stops during a backup, and reports that it is incomplete", async () => {
   const { control, stop } = await furnished(200, { bytes: 100_000 });
   const stream = foreignClient(control).serverStream("StoreService/Backup", {});
   const chunks: Uint8Array[] = [];
@@ -139,7 +139,7 @@ it("stops while somebody takes a backup, and tells them that it is not whole", a
   await expect(verifyBackup(each(chunks))).rejects.toThrow(/ends too early/);
 });
 
-it("finds a value that was changed behind its back, and says so to whoever watches the metrics", async () => {
+it("detects a value that was changed on disk, and counts it in the metrics", async () => {
   const folder = await temporaryFolder();
   await (await furnished(3, { folder })).stop();
   const before = await startTestSidecar({ folder });
@@ -175,7 +175,7 @@ it("S05 finds a file of the store in which a bit has flipped", async () => {
   await expect(all(client(StoreService).backup({}))).rejects.toThrow(/damaged/);
 });
 
-it("F04 gives an old seal key free once everything was sealed anew, and refuses to start without it before", async () => {
+it("F04 releases an old seal key once everything is re-encrypted, and requires it before", async () => {
   const folder = await temporaryFolder();
   const fresh = `fresh:${randomBytes(32).toString("base64")}`;
   await (await furnished(600, { folder })).stop();
@@ -200,7 +200,7 @@ it("F04 gives an old seal key free once everything was sealed anew, and refuses 
   expect(body.credentials.apiKey).toBe("key-of-c599");
 });
 
-it("counts what depends on a seal key only when it is asked to", async () => {
+it("counts what depends on a seal key only on request", async () => {
   const { client } = await startTestSidecar();
   const { keys } = await client(StoreService).listSealKeys({});
   expect(keys).toMatchObject([{ id: "test", configured: true, dataKeys: 2, needed: true }]);

@@ -11,7 +11,7 @@ const codesOf = (integration: Plain) => (integration["warnings"] ?? []).map((one
 const environment = "dev";
 const drive = "https://www.googleapis.com/auth/drive";
 
-it("tells an operator what an integration is in for, until it is put right", async () => {
+it("warns an operator of an integration's problem until it is solved", async () => {
   const oauth = { clientId: "abc", scopes: ["openid", drive], publishing: "PUBLISHING_TESTING" };
   const asked = { environment, key: "files", provider: "google-drive", oauth };
   const { integration } = await call("CreateIntegration", { integration: asked });
@@ -30,7 +30,7 @@ it("tells an operator what an integration is in for, until it is put right", asy
   expect(codesOf(published["integration"])).toEqual([]);
 });
 
-it("does not believe warnings that somebody sends", async () => {
+it("ignores warnings that a caller sends", async () => {
   const made = { code: "made_up", message: "x" };
   const asked = { environment, key: "quiet", provider: "calendar", warnings: [made] };
   const { integration } = await call("CreateIntegration", { integration: asked });
@@ -40,7 +40,7 @@ it("does not believe warnings that somebody sends", async () => {
   expect(codesOf((await call("GetIntegration", { environment, key: "quiet" }))["integration"])).toEqual([]);
 });
 
-it("tells that webhooks are taken from anybody, until there is a secret to prove them by", async () => {
+it("warns of unverified webhooks until there is a secret to verify them", async () => {
   const asked = { environment, key: "payments", provider: "stripe" };
   const { integration } = await call("CreateIntegration", { integration: asked });
   expect(codesOf(integration)).toEqual(["webhooks_unproven"]);

@@ -65,7 +65,7 @@ async function furnished(): Promise<TestSidecar> {
   return running;
 }
 
-it("begins with what there is, between two markers, and goes on with what changes", async () => {
+it("starts with the current state between two markers, and continues with changes", async () => {
   const running = await furnished();
   await put(running, item("ada"), item("bob"));
   const watching = watch(running);
@@ -77,7 +77,7 @@ it("begins with what there is, between two markers, and goes on with what change
   watching.end();
 });
 
-it("resumes where a watcher left, with what it missed and nothing else", async () => {
+it("resumes where a watcher left, with exactly what it missed", async () => {
   const running = await furnished();
   await put(running, item("ada"));
   const first = watch(running);
@@ -110,7 +110,7 @@ it("repeats a commit of several, of which a watcher may have seen a part", async
   second.end();
 });
 
-it("begins anew for a watcher that was away too long", async () => {
+it("starts again for a watcher that was away too long", async () => {
   const running = await furnished();
   const first = watch(running);
   await first.until(2);
@@ -129,7 +129,7 @@ it("begins anew for a watcher that was away too long", async () => {
   second.end();
 });
 
-it("begins anew for a watcher that comes back after a restart", async () => {
+it("starts again for a watcher that returns after a restart", async () => {
   const running = await furnished();
   await put(running, item("ada"));
   const first = watch(running);
@@ -148,7 +148,7 @@ it.each([
   ["far from now", 1_000_000, {}],
   ["just after now", 1, {}],
   ["far from now, though it asks for changes alone", 1_000_000, { changes_only: true }],
-] as const)("begins anew for a watcher with a revision of the future, %s", async (_what, ahead, request) => {
+] as const)("starts again for a watcher with a future revision, %s", async (_what, ahead, request) => {
   const running = await furnished();
   await put(running, item("ada"));
   const { body } = await post(running.control, "StoreService/GetStoreStatus", {});
@@ -170,7 +170,7 @@ it("leaves the snapshot out for a watcher that wants changes alone", async () =>
   watching.end();
 });
 
-it("tells a watcher of one integration nothing of the others", async () => {
+it("sends a watcher of one integration nothing of others", async () => {
   const watching = watch(shared(), { integration: "first", changes_only: true });
   await watching.until(1);
   await put(shared(), item("elsewhere"));

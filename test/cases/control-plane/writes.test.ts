@@ -145,7 +145,7 @@ it.each(writes)(
   },
 );
 
-it("lets one of two writers win who decided on the same revision", async () => {
+it("accepts one of two writes on the same revision", async () => {
   await imported("raced");
   const revision = await connectionRevision("raced");
   const race = await Promise.all(
@@ -160,7 +160,7 @@ it("lets one of two writers win who decided on the same revision", async () => {
   expect(race.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 19 }, () => 409)]);
 });
 
-it("changes what the mask names and nothing else", async () => {
+it("changes only the fields of the mask", async () => {
   await imported("masked", { tags: { old: "x" }, end_user: { id: "u1", email: "u1@example.com" } });
   const change = {
     ref: refTo("masked"),
@@ -193,7 +193,7 @@ it.each([
     "IntegrationService/UpdateIntegration",
     { integration: { environment: "dev", key: "keyed", provider: "x" } },
   ],
-])("refuses a mask for %s that is empty, or names what cannot be changed", async (_what, method, request) => {
+])("refuses a mask for %s that is empty, or names read-only fields", async (_what, method, request) => {
   await imported("masks");
   for (const updateMask of [
     undefined,
@@ -228,7 +228,7 @@ it("changes an integration's secrets one by one, and leaves the others", async (
   expect((await shown())["integration"].secrets ?? {}).toEqual({});
 });
 
-it("merges metadata or replaces it, as it is told", async () => {
+it("merges or replaces metadata on request", async () => {
   await imported("merged", { metadata: { a: 1, b: { c: 2 } } });
   const update = (more: Plain) => call("ConnectionService/UpdateMetadata", { ref: refTo("merged"), ...more });
   expect((await update({ metadata: { b: null, d: 3 } }))["connection"].metadata).toEqual({ a: 1, b: null, d: 3 });

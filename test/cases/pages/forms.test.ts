@@ -48,7 +48,7 @@ async function post(all: Connecting, key: string, values: Record<string, string>
 }
 
 describe("a form that cannot be taken is shown again", () => {
-  it("on the way to a provider, with what was entered and what was asked for", async () => {
+  it("on the way to a provider, with the entered and the requested values", async () => {
     const all = await started();
     const token = await all.session();
     const bad = "acme.zendesk.com";
@@ -84,7 +84,7 @@ describe("a form that cannot be taken is shown again", () => {
     });
   });
 
-  it("where latchkey refuses what a browser let through, and the key is not written into the page", async () => {
+  it("when latchkey refuses a value that a browser accepted, without the key in the page", async () => {
     const all = await started();
     const { response, text } = await post(all, "keyed", { "params[site]": "evil.test", apiKey: "a-secret-key" });
     expect([response.status, response.headers.get("latchkey-error")]).toEqual([400, "invalid_query_params"]);
@@ -167,7 +167,7 @@ describe("a form that cannot be taken is shown again", () => {
     ]);
   });
 
-  it("and where a link names what is not offered, the choice is", async () => {
+  it("and when a link names an unavailable integration, the choice", async () => {
     const all = await started();
     const token = await all.session({ allowed_integrations: ["keyed", "sandbox-files"] });
     const page = await all.browser().go(`${all.sidecar.data}/connect/?session_token=${token}&integration=nope`);
@@ -262,7 +262,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     expect(await page.locator("html").getAttribute("lang")).toBe("es");
   });
 
-  it("and in the frontend SDK's frame, where it also shows what else went wrong", async () => {
+  it("and in the frontend SDK's frame, which also shows other errors", async () => {
     const origin = await startApplication();
     const all = await started({ origin, sandbox: { behaviour: { consent: "ask" } } });
     const page = await newPage();

@@ -22,7 +22,7 @@ const placeholders = (text = "") => (text.match(/\{\w+\}/g) ?? []).sort();
 const others = Object.keys(languages).filter((language) => language !== "en");
 
 describe("the texts", () => {
-  it("are there in five languages", () => {
+  it("exist in five languages", () => {
     expect(Object.keys(languages).sort()).toEqual(["de", "en", "es", "fr", "ja"]);
   });
 
@@ -39,7 +39,7 @@ describe("the texts", () => {
     }
   });
 
-  it.each(others)("of the catalogue's fields are there in %s", (language) => {
+  it.each(others)("of the catalogue's fields exist in %s", (language) => {
     const asked = [...loadCatalogue().values()].flatMap(({ connectionFields }) => askedOfUsers(connectionFields));
     expect(asked.length).toBeGreaterThan(5);
     const wanted = asked.flatMap(({ title, name, description }) => [title || name, description]);
@@ -111,7 +111,7 @@ describe.each(others)("in %s", (language) => {
     }
   });
 
-  it("goes by the browser's languages where none is asked for", async () => {
+  it("uses the browser's languages by default", async () => {
     const all = await connecting();
     const link = await linkOf(all, {});
     const shown = async (acceptLanguage: string, more = "") => {
@@ -127,13 +127,13 @@ describe.each(others)("in %s", (language) => {
   });
 });
 
-it("shows an outcome in the language that the flow began with, whatever the browser says", async () => {
+it("shows an outcome in the language in which the flow started", async () => {
   const all = await connecting();
   const url = departure(all, await all.session(), { lang: "ja", theme: "light" });
   expect(htmlTag((await all.browser().go(url)).text)).toBe('<html lang="ja" data-theme="light">');
 });
 
-it("tells a session's page which colours it has", async () => {
+it("tells a session's page its colors", async () => {
   const all = await connecting();
   const { body } = await all.sidecar.rest("GET", "/connect/session", { key: await all.session() });
   const { theme, defaultTheme } = body.data.connectUISettings;
@@ -145,7 +145,7 @@ it("tells a session's page which colours it has", async () => {
   }
 });
 
-it("links to the guide that the session names, and to nothing that is no web address", async () => {
+it("links to the session's guide, if it is a web address", async () => {
   const all = await connecting();
   const overrides = { "sandbox-api-key": { docs_connect: "https://docs.example.com/key?a=1&b=2" } };
   const token = await all.session({ allowed_integrations: ["sandbox-api-key"], overrides });

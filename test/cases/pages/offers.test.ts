@@ -26,7 +26,7 @@ it("offers nothing that cannot be connected", async () => {
   expect(single.text).toContain("Connect Sandbox: file storage</h1>");
 });
 
-it("says why, before anything is clicked, where a link is for it alone", async () => {
+it("explains an unavailable integration before any click, if a link is only for it", async () => {
   const all = await started();
   for (const [page, reason] of [
     [await shown(all, { allowed_integrations: ["github"] }), 'The integration "github" has no client id.'],
@@ -43,7 +43,7 @@ it("says why, before anything is clicked, where a link is for it alone", async (
 });
 
 describe("the address without /connect", () => {
-  it("leads a frame on, and tells programs and people that there is nothing", async () => {
+  it("continues a frame, and tells programs and people that nothing is available", async () => {
     const all = await started();
     const get = (path: string, headers: Record<string, string> = {}) =>
       fetch(`${all.sidecar.data}${path}`, { redirect: "manual", headers });
@@ -79,7 +79,7 @@ describe.skipIf(lacks("chromium"))("@nangohq/frontend in a browser", () => {
     await frame.getByRole("button", { name: "Connect" }).waitFor();
   });
 
-  it.each(["", "/connect"])("is told in the frame which origin to allow (%j)", async (path) => {
+  it.each(["", "/connect"])("shows in the frame which origin to allow (%j)", async (path) => {
     const { frame, origin } = await open({ isListed: false, path });
     await frame.getByText(`The page that opened this frame is of ${origin}.`).waitFor();
     await frame.getByText("Add its origin to allowed_origins").waitFor();

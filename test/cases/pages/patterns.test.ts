@@ -29,7 +29,7 @@ const declared = withPatterns.map(({ name, kind }) => integrationOf(name, kind))
 describe.skipIf(lacks("chromium"))("in a browser", () => {
   const newPage = browserOfFile();
 
-  it("finds nothing to report on the form of any provider", async () => {
+  it("finds no mistake in the form of any provider", async () => {
     const providers = [...loadCatalogue().values()];
     const all = await connecting({ integrations: providers.map(({ name, auth }) => integrationOf(name, auth.case)) });
     const page = await newPage();
@@ -95,7 +95,7 @@ it.each([
   ["[^(a)]", "write [^\\(a\\)]"],
   ["[+--_]|[\\w\\]-]", "write [+-\\-_]|[\\w\\]\\-]"],
   ["[a&&b]", "write [a&b]"],
-])("refuses a customer's pattern %s, which browsers cannot read, and says what to write", async (pattern, advice) => {
+])("refuses a customer's pattern %s, which browsers cannot read, and shows the right form", async (pattern, advice) => {
   const { sidecar } = await connecting();
   const providers = sidecar.client(ProviderService, adminKey);
   const provider = (value: string) =>

@@ -32,7 +32,7 @@ async function started(basePath = "/v1") {
   return { provider, own, running, answer, linkOf, alias: running.sidecar.aliases["ada"] ?? "" };
 }
 
-it("leads the provider's links back to this door, and keeps everything else of them", async () => {
+it("rewrites the provider's links to this listener, and keeps everything else of them", async () => {
   const { own, running, linkOf } = await started();
   const door = `${running.data}/proxy`;
   const base = `https://${own}/v1`;
@@ -76,7 +76,7 @@ it("leads the provider's links back to this door, and keeps everything else of t
   for (const link of left) expect(await linkOf(link), link).toBe(link);
 });
 
-it("leads back each of several fields, and what else leads a client somewhere", async () => {
+it("rewrites each of several fields, and every other field with an address", async () => {
   const { own, running, answer } = await started();
   const door = `${running.data}/proxy`;
   const called = await answer(
@@ -101,7 +101,7 @@ it("leads back each of several fields, and what else leads a client somewhere", 
   expect(fieldOf(await answer({}, "Refresh: 0;url=there"), "refresh")).toBe("0;url=/proxy/from/there");
 });
 
-it("names this door as the caller does: by its Host, and as https behind an ingress that says so", async () => {
+it("names this listener as the caller does: by its Host, and as https behind an ingress that says so", async () => {
   const { own, running, linkOf, alias } = await started();
   const link = `<https://${own}/v1/2>; rel=next`;
   const { host } = new URL(running.data);
@@ -117,7 +117,7 @@ it("names this door as the caller does: by its Host, and as https behind an ingr
   expect(fieldOf(throughAlias, "content-location")).toBe("/c");
 });
 
-it("lets no list of short references make an answer many times as long", async () => {
+it("keeps a response short although it lists many short references", async () => {
   const provider = await startProvider((_, socket) => {
     const fields = ["Link: <>,<?>,<x>\r\n", "Location: ?\r\n", "Content-Location: ?\r\n", "Refresh: 0;?\r\n"];
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${fields.join("").repeat(200)}\r\nok`);
@@ -133,7 +133,7 @@ it("lets no list of short references make an answer many times as long", async (
   expect(answer).toContain("\r\nLocation: about:blank\r\n");
 });
 
-it("keeps a caller in absolute form with its forward proxy", async () => {
+it("answers a caller in absolute form with absolute links", async () => {
   const { own, running } = await started();
   const fields = query(
     `Link: <https://${own}/v1/2>; rel=next, <there>; rel=last, <https://else.test/x>; rel=about`,

@@ -22,7 +22,7 @@ async function outcomesOf(targets: readonly string[], { method = "GET", provider
 
 const all = (targets: readonly string[], outcome: string) => Object.fromEntries(targets.map((one) => [one, outcome]));
 
-it("P11 lets no path climb, however the dots and slashes are written", async () => {
+it("P11 lets no path climb, however its dots and slashes are written", async () => {
   const targets = [
     "/proxy/%2e%2e/%2e%2e/admin",
     "/proxy/../x",
@@ -109,7 +109,7 @@ it("P14 goes to no host outside the binding, and opens no tunnel", async () => {
   expect(elsewhere.connections).toHaveLength(0);
 });
 
-it("P14 says what it takes instead of TRACE and CONNECT, and lets go of who asked", async () => {
+it("P14 names the supported methods instead of TRACE and CONNECT, and closes the connection", async () => {
   const provider = await startProvider();
   const { probe, proxyLines, metric } = await startProxied(provider.port);
   for (const line of ["TRACE /proxy/x HTTP/1.1", "CONNECT x:1 HTTP/1.1"]) {
@@ -121,7 +121,7 @@ it("P14 says what it takes instead of TRACE and CONNECT, and lets go of who aske
   expect(await metric('latchkey_http_requests_open{door="data"}')).toBe(0);
 });
 
-it("takes requests in absolute form, as a forward proxy, to the hosts of the connection", async () => {
+it("accepts requests in absolute form, as a forward proxy, to the hosts of the connection", async () => {
   const provider = await startProvider();
   const { raw, proxyLines } = await startProxied(provider.port, {
     provider: { proxy: { baseUrl: `https://127.0.0.1:${provider.port}/v1` } },
@@ -153,7 +153,7 @@ it("takes no request in absolute form from a web page", async () => {
   expect(provider.connections).toHaveLength(0);
 });
 
-it("P15 takes nothing for the proxy that only begins like it", async () => {
+it("P15 does not mistake similar paths for the proxy", async () => {
   const targets = [
     "/proxy@evil.test/x",
     "/proxyx",
@@ -187,7 +187,7 @@ it("P16 refuses fragments, and encoded line breaks and NUL", async () => {
   expect(provider.connections).toHaveLength(0);
 });
 
-it("P17 fills nothing in that a caller wrote", async () => {
+it("P17 fills in no placeholder that a caller wrote", async () => {
   const targets = [
     "/proxy/x?t=${access_token}&u=${connectionConfig.x}&v=${apiKey}",
     "/proxy/${connectionConfig.x}/{{credentials.apiKey}}",
@@ -260,7 +260,7 @@ it("P18 changes of a query only the parameter that the credentials bring", async
   );
 });
 
-it("puts the path behind the base path, and does not let it out of there", async () => {
+it("appends the path to the base path, and never leaves it", async () => {
   const recording = await startProvider();
   const { raw, proxyLines } = await startProxied(recording.port, {
     provider: { proxy: { baseUrl: `https://127.0.0.1:${recording.port}/v1/` } },

@@ -59,7 +59,7 @@ it("P03: keeps fields of the hop to the provider from the caller, and lives thro
   expect(old).toMatch(/\r\n\r\nok$/);
 });
 
-it("P27: knows which answers have no body, whatever length they give, and goes on using the connection", async () => {
+it("P27: knows the responses without a body, whatever length they declare, and keeps the connection", async () => {
   const { ask, provider } = await withScript({
     "/204": "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
     "/304": 'HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n',
@@ -80,7 +80,7 @@ it("P27: knows which answers have no body, whatever length they give, and goes o
   expect(provider.connections).toHaveLength(1);
 });
 
-it("P28: takes what a provider says beforehand, up to a bound, and no change of protocol that nobody asked for", async () => {
+it("P28: accepts 1xx responses up to a limit, and no unrequested change of protocol", async () => {
   const hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
   const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
   const { ask, running } = await withScript({
@@ -240,7 +240,7 @@ it("P04: an answer that the provider broke off ends broken off at the caller too
   }
 });
 
-it("P04: a provider that ends without an answer is said to have, and a body framed by its end is whole", async () => {
+it("P04: reports a provider that ends without a response; a body framed by its end is complete", async () => {
   const { ask } = await withScript({
     "/nothing": (socket) => socket.end(),
     "/reset": rst,
@@ -257,7 +257,7 @@ it("P04: a provider that ends without an answer is said to have, and a body fram
   }
 });
 
-it("P31: what comes behind an answer, or unasked, is nobody's, and the next caller gets an answer of its own", async () => {
+it("P31: discards bytes after or without a response, and the next caller gets its own", async () => {
   const forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
   const { ask, provider } = await withScript({
     "/length": `HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok${forged}`,
@@ -286,7 +286,7 @@ it("P31: what comes behind an answer, or unasked, is nobody's, and the next call
   }
 });
 
-it("P39: touches neither what a caller asks of an answer, nor the answer", async () => {
+it("P39: changes neither the caller's accept fields nor the response", async () => {
   const packed = { gzip: gzipSync("hello ".repeat(1_000)), br: brotliCompressSync("hello ".repeat(1_000)) };
   const { ask, provider, running } = await withScript({
     "/gzip": `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nETag: "a"\r\nContent-Length: ${packed.gzip.length}\r\n\r\n${packed.gzip.toString("latin1")}`,

@@ -111,7 +111,7 @@ it("masks a secret that came in two pieces, wherever it was cut", async () => {
   }
 });
 
-it("refuses an answer that echoes the credentials before any of it has gone on", async () => {
+it("refuses a response that echoes the credentials before any of it is sent", async () => {
   const { ask, running } = await guarded("REFUSE", echoing);
   for (const path of [...paths.filter((path) => path !== "/hint"), "/cut/90"]) {
     const answer = await ask(path);
@@ -146,7 +146,7 @@ it("hands a secret on in no parts of a body, each too short to be recognized", a
   expect((await off.ask("/echo", { range: "bytes=10-16" })).status).toBe(206);
 });
 
-it("leaves everything as it is where nothing was asked for", async () => {
+it("changes nothing if the check is off", async () => {
   const off = await guarded("OFF", echoing);
   expect((await off.ask("/echo")).body).toContain(secret);
   expect((await off.ask("/binary")).body).toContain(secret);
@@ -155,7 +155,7 @@ it("leaves everything as it is where nothing was asked for", async () => {
   expect(off.provider.received()).toContain("grpc-accept-encoding: gzip");
 });
 
-it("finds the secret behind whatever the provider wants before it", async () => {
+it("finds the secret behind any prefix of the provider", async () => {
   for (const [auth, credentials, echo] of [
     [
       { case: "oauth2", value: { authorizationUrl: "https://a.example/a", tokenUrl: "https://a.example/t" } },
@@ -338,7 +338,7 @@ it.each(["MASK", "REFUSE"] as const)(
   },
 );
 
-it("looks for all credentials of a connection, and for those that took the place of refused ones", async () => {
+it("searches for all credentials of a connection, and for those that replaced rejected ones", async () => {
   const refresh = "the-refresh-token-0123456789";
   const renewed = "the-renewed-token-0123456789";
   const { ask } = await guarded(
@@ -368,7 +368,7 @@ it("looks for all credentials of a connection, and for those that took the place
   expect(JSON.parse((await ask("/renewed")).body)).toEqual([starred, starred, secret]);
 });
 
-it("lets a pause of a stream hold nothing back but what is likely a secret", async () => {
+it("holds back only a possible secret during a pause of a stream", async () => {
   const { running } = await guarded("MASK", (_, socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n");
     const say = (part: string) => socket.write(`${part.length.toString(16)}\r\n${part}\r\n`);

@@ -35,7 +35,7 @@ const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n0\r\n
 
 // Libraries that forward these methods without a length take their bodies to be empty, and send them unframed.
 it.each(["DELETE", "OPTIONS", "GET", "HEAD", "POST", "PATCH", "PROPFIND", "QUERY", "PURGE"])(
-  "P01 P02 frames the chunked body of %s, so that it is nobody's next request",
+  "P01 P02 frames the chunked body of %s, so that it cannot become another request",
   async (method) => {
     const provider = await startProvider((request, socket, count) => {
       // An answer to HEAD has no body (RFC 9110, 9.3.2).
@@ -62,7 +62,7 @@ it.each(["DELETE", "OPTIONS", "GET", "HEAD", "POST", "PATCH", "PROPFIND", "QUERY
 );
 
 it.each(["DELETE", "OPTIONS", "GET", "POST"])(
-  "P02 refuses a length beside a coding on %s, whichever is first and whatever it says",
+  "P02 refuses a length beside a coding on %s, in any order and of any value",
   async (method) => {
     const { probe, proxyLines, provider } = await startBoth();
     const coding = "Transfer-Encoding: chunked\r\n";
@@ -88,7 +88,7 @@ it("P02 refuses a method that HTTP does not know", async () => {
   expect(provider.connections).toHaveLength(0);
 });
 
-it("reads nothing more of a connection on which it has refused how a request was framed", async () => {
+it("reads nothing more from a connection after refusing a request's framing", async () => {
   const { probe, proxyLines, provider } = await startBoth();
   const refused = `POST /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Content-Length: 05\r\n\r\nhello`;
   const next = `GET /proxy/y HTTP/1.1\r\nHost: localhost\r\n${proxyLines}\r\n`;
@@ -96,7 +96,7 @@ it("reads nothing more of a connection on which it has refused how a request was
   expect(provider.connections).toHaveLength(0);
 });
 
-it("answers what was asked before it answers for what makes no sense, and then ends the connection", async () => {
+it("answers valid requests before a malformed one, and then closes the connection", async () => {
   const provider = await startProvider((_request, socket) => {
     setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 100);
   });
@@ -112,7 +112,7 @@ it.each([
   ["what is not HTTP", "NONSENSE\r\n\r\n"],
   ["a tunnel", "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n"],
   ["a body in pieces that are none", "POST /proxy/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: x\r\n\r\n"],
-])("lets go of a peer that asked for %s and does not let go itself", async (_, bytes) => {
+])("closes the connection of a peer that requested %s and keeps it open", async (_, bytes) => {
   const { data } = await startBoth();
   const { hostname, port } = new URL(data);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
@@ -125,7 +125,7 @@ it.each([
   clearInterval(writing);
 });
 
-it("writes no answer of its own into one of the provider's", async () => {
+it("writes no response of its own into one of the provider's", async () => {
   const provider = await startProvider();
   const { data, probe, proxyLines } = await startProxied(provider.port);
   const upload = `POST /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n`;
@@ -206,20 +206,17 @@ const schemes: readonly {
 const startWith = ({ auth, credentials, integration = {} }: (typeof schemes)[number]) =>
   startBoth({ provider: { auth }, credentials, integration });
 
-it.each(schemes)(
-  "P07 sends $name to the provider, and nothing of what the caller proves itself with",
-  async (scheme) => {
-    const { ask, provider, requests } = await startWith(scheme);
-    const text = await ask();
-    expect([statusOf(text), codeOf(text)]).toEqual([200, undefined]);
-    const [request] = requests();
-    const lines = [request?.line ?? "", ...(request?.fields ?? []).map(([name, value]) => `${name}: ${value}`)];
-    expect(lines.filter((line) => scheme.carried.test(line))).toHaveLength(1);
-    expect(lines.filter((line) => /^authorization:/.test(line)).length).toBeLessThan(2);
-    expect(provider.received()).not.toContain(secretKey);
-    expect(provider.received()).not.toMatch(/provider-config-key|connection-id/i);
-  },
-);
+it.each(schemes)("P07 sends $name to the provider, and nothing of the caller's own credentials", async (scheme) => {
+  const { ask, provider, requests } = await startWith(scheme);
+  const text = await ask();
+  expect([statusOf(text), codeOf(text)]).toEqual([200, undefined]);
+  const [request] = requests();
+  const lines = [request?.line ?? "", ...(request?.fields ?? []).map(([name, value]) => `${name}: ${value}`)];
+  expect(lines.filter((line) => scheme.carried.test(line))).toHaveLength(1);
+  expect(lines.filter((line) => /^authorization:/.test(line)).length).toBeLessThan(2);
+  expect(provider.received()).not.toContain(secretKey);
+  expect(provider.received()).not.toMatch(/provider-config-key|connection-id/i);
+});
 
 // A body that waits for 100-continue is easily mistaken for one that was already sent.
 it.each(schemes)("P05 asks for the body itself, once, and attaches $name to it once", async (scheme) => {
@@ -275,7 +272,7 @@ it("P05 asks for no body that there is not, and for none that it refuses", async
   expect(provider.connections.flatMap((one) => one.requests())).toHaveLength(before);
 });
 
-it("says that it meets no other expectation, as itself", async () => {
+it("refuses any other expectation itself", async () => {
   const { ask, provider } = await startBoth();
   for (const expectation of ["foo", "101-continue"]) {
     const text = await ask(`Expect: ${expectation}\r\nContent-Length: 5\r\n`, { line: "POST /proxy/x HTTP/1.1" });
@@ -284,7 +281,7 @@ it("says that it meets no other expectation, as itself", async () => {
   expect(provider.connections).toHaveLength(0);
 });
 
-it("P06 sends on nothing that belongs to one hop, or to other hosts", async () => {
+it("P06 drops hop-by-hop fields, and fields for other hosts", async () => {
   const { raw, proxyLines, requests } = await startBoth();
   const dropped = [
     "Connection: close, X-Drop , x-DROP-2",
@@ -340,7 +337,7 @@ it("sends on everything else, as it was written and in its order", async () => {
   expect(came).toEqual([...sent.map(([name = "", value]) => [name.toLowerCase(), value]), ["via", "1.1 latchkey"]]);
 });
 
-it("lets a caller nominate no field that the provider must get", async () => {
+it("does not let a caller nominate a field that the provider must get", async () => {
   const { raw, proxyLines, requests } = await startBoth();
   const nominated = "Host, Via, X-Api-Key, Content-Length, Transfer-Encoding, Authorization, Connection-Id";
   const head = `POST /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Connection: ${nominated}\r\n`;
@@ -354,7 +351,7 @@ it("lets a caller nominate no field that the provider must get", async () => {
   }
 });
 
-it("P06 keeps what is for it alone", async () => {
+it("P06 keeps latchkey's own fields from the provider", async () => {
   const { ask, requests } = await startBoth();
   const own = [
     "Base-Url-Override: ",
@@ -423,7 +420,7 @@ it("takes an underscore for the hyphen that it becomes behind CGI", async () => 
   ).toEqual(["host", "via", "x-api-key"]);
 });
 
-it("P08 puts the connection's key in place of one that the caller brings, once", async () => {
+it("P08 replaces the caller's key by the connection's, once", async () => {
   const { ask, requests } = await startBoth();
   await ask("X-Api-Key: mine\r\nx-api-key: mine too\r\nX-API-KEY:\r\n");
   expect(requests().map((one) => valuesOf(one, "x-api-key"))).toEqual([[apiKey]]);
@@ -440,7 +437,7 @@ it("P08 puts the connection's key in place of one that the caller brings, once",
   expect(bearer.requests().map((one) => valuesOf(one, "authorization"))).toEqual([[`Bearer ${apiKey}`]]);
 });
 
-it("sends what the provider always wants, unless the caller says otherwise", async () => {
+it("sends the provider's required fields, unless the caller sets them", async () => {
   const provider = await startProvider();
   const { raw, proxyLines } = await startProxied(provider.port, {
     provider: {
@@ -517,7 +514,7 @@ it("takes the caller's key wherever an SDK may put it, and the first of several"
   expect(provider.received()).not.toMatch(/authorization|latchkey-key|token|basic/i);
 });
 
-it("refuses a second one of whatever there may be one of", async () => {
+it("refuses a repeated field that may occur once", async () => {
   const { ask, provider } = await startBoth();
   for (const field of [
     `Authorization: Bearer ${secretKey}`,
@@ -537,7 +534,7 @@ it("refuses a second one of whatever there may be one of", async () => {
   expect(provider.connections).toHaveLength(0);
 });
 
-it("names what is missing of the three headers", async () => {
+it("names the missing ones of the three headers", async () => {
   const { ask } = await startBoth();
   const key = `Authorization: Bearer ${secretKey}\r\n`;
   for (const lines of [key, `${key}Connection-Id: ada\r\n`, `${key}Provider-Config-Key: here\r\nConnection-Id: \r\n`]) {
@@ -560,7 +557,7 @@ it("P35 never reads half a head", async () => {
   expect(await ask(filler(195))).toBe(undefined);
 });
 
-it("P36 says on what an answer depends, so that a cache cannot give it to another caller", async () => {
+it("P36 lists in Vary what a response depends on, so that no cache gives it to another caller", async () => {
   const provider = await startProvider((_request, socket, count) => {
     const vary = ["", "Vary: Accept\r\n", "Vary: *\r\n", "Vary: A\r\nvary: B\r\n"][count] ?? "";
     socket.write(`HTTP/1.1 200 OK\r\nCache-Control: public, max-age=60\r\n${vary}Content-Length: 0\r\n\r\n`);
@@ -590,7 +587,7 @@ it("P36 says on what an answer depends, so that a cache cannot give it to anothe
   expect(names(both)).toEqual(expect.arrayContaining([...deciding, "a", "b"]));
 });
 
-it("P41 tunnels nothing that is no WebSocket", async () => {
+it("P41 opens tunnels only for WebSockets", async () => {
   const { raw, proxyLines, provider, requests } = await startBoth();
   const frames = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   for (const [method, protocol] of [
@@ -616,7 +613,7 @@ it("P41 tunnels nothing that is no WebSocket", async () => {
   expect(requests().every(({ line }) => line.endsWith(" HTTP/1.1"))).toBe(true);
 });
 
-it("P43 lets no trailer change what a request is", async () => {
+it("P43 lets no trailer change the meaning of a request", async () => {
   const { raw, proxyLines, provider, requests } = await startBoth();
   const trailers = [
     "Authorization: Bearer mine",
@@ -650,7 +647,7 @@ it("P43 lets no trailer change what a request is", async () => {
   }
 });
 
-it("P44 speaks HTTP/1.0 to who speaks it", async () => {
+it("P44 answers HTTP/1.0 requests with HTTP/1.0", async () => {
   const provider = await startProvider((request, socket) => {
     if (request.line.startsWith("GET /chunked")) {
       socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n");
@@ -689,7 +686,7 @@ it("P44 speaks HTTP/1.0 to who speaks it", async () => {
   expect(lines.at(-1)?.body).toBe("hello");
 });
 
-it("keeps the error table's promise: what it answers itself, it signs", async () => {
+it("marks its own errors, as the error table promises", async () => {
   const { raw, proxyLines } = await startBoth();
   for (const bytes of [
     "GET /proxy/x HTTP/1.1\r\n\r\n",
@@ -709,7 +706,7 @@ it("keeps the error table's promise: what it answers itself, it signs", async ()
   }
 });
 
-it("leaves nothing open, and nothing unsaid in the log, whatever callers do", async () => {
+it("leaves no connection open and no failure unlogged, whatever callers do", async () => {
   const { probe, proxyLines, metric, logged, data }: ProxiedSidecar = await startBoth();
   await probe(`POST /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}Content-Length: 9\r\n\r\nhalf`, {
     silentMs: 1,
@@ -726,7 +723,7 @@ it("leaves nothing open, and nothing unsaid in the log, whatever callers do", as
   expect(logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });
 
-it("P07 keeps the caller's key from the provider, whatever field it stands in", async () => {
+it("P07 keeps the caller's key from the provider, in every field", async () => {
   const { raw, proxyLines, requests } = await startBoth();
   const lines = `X-Authorization: Bearer ${secretKey}\r\nX-Other: kept\r\n`;
   expect(statusOf(await raw(`GET /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}${lines}\r\n`))).toBe(200);

@@ -48,7 +48,7 @@ it("uses a connection again, and a new one when the provider has ended it, witho
   expect(provider.connections).toHaveLength(2);
 });
 
-it("sends what is safe once more, and once only, when a kept connection turns out to be gone", async () => {
+it("repeats a safe request once when a kept connection turns out to be closed", async () => {
   // The first is answered; the second finds the connection closing under it.
   const { provider, ask } = await against(saying(said(200), "close"));
   await ask();
@@ -82,7 +82,7 @@ it("P23: never sends a request twice that could do something twice", async () =>
   }
 });
 
-it("P23: hands a 401 on as it is, with what the provider says of it, and sends the body once", async () => {
+it("P23: passes a 401 on unchanged, and sends the body once", async () => {
   const unauthorized = said(401, 'WWW-Authenticate: Bearer error="invalid_token"\r\n');
   const { provider, ask } = await against(saying(unauthorized, unauthorized));
   for (const calling of [{}, { method: "POST", body: "the body" }]) {
@@ -93,7 +93,7 @@ it("P23: hands a 401 on as it is, with what the provider says of it, and sends t
   expect(countOf(provider)).toBe(2);
 });
 
-it("keeps a connection no longer than the provider says", async () => {
+it("keeps a connection no longer than the provider allows", async () => {
   const { provider, ask } = await against((_, socket) => void socket.write(said(200, "Keep-Alive: timeout=2\r\n")));
   await ask();
   await ask();
@@ -109,7 +109,7 @@ it("keeps a connection no longer than the provider says", async () => {
   expect(hasty.provider.connections).toHaveLength(2);
 });
 
-it("tries again as often as was asked for, and then hands the last answer on", async () => {
+it("retries as often as requested, and then passes the last response on", async () => {
   const { provider, running, ask } = await against(saying(said(503), said(429), said(500)));
   const headers = { retries: "2" };
   expect(await ask({ headers })).toMatchObject({ status: 500, body: "said" });
@@ -122,7 +122,7 @@ it("tries again as often as was asked for, and then hands the last answer on", a
   expect(provider.received()).not.toMatch(/^retries:/im);
 });
 
-it("tries again what Retry-On names, and nothing else that is not worth it", async () => {
+it("retries the statuses of Retry-On, and otherwise only those worth it", async () => {
   const { provider, ask } = await against(saying(said(409), said(423), said(404)));
   const answer = await ask({ headers: { retries: "5", "retry-on": "409, 423" } });
   expect([answer.status, countOf(provider)]).toEqual([404, 3]);
@@ -131,7 +131,7 @@ it("tries again what Retry-On names, and nothing else that is not worth it", asy
   }
 });
 
-it("waits as long as the provider says, in seconds or as a date, if that is not too long", async () => {
+it("waits as long as the provider demands, in seconds or as a date, up to a limit", async () => {
   const at = new Date(Date.now() + 2_000).toUTCString();
   const start = async (more: string) => {
     const { ask, provider } = await against(saying(said(429, more)));
@@ -157,7 +157,7 @@ it("waits as long as the provider says, in seconds or as a date, if that is not 
   expect(nonsense.ms).toBeGreaterThan(100);
 });
 
-it("waits as the provider's description says", async () => {
+it("waits as the provider's description defines", async () => {
   const provider = await startProvider(saying(said(418, `X-Reset: ${Date.now() + 700}\r\n`)));
   const running = await startProxied(provider.port, {
     provider: {
@@ -173,7 +173,7 @@ it("waits as the provider's description says", async () => {
   expect(performance.now() - since).toBeGreaterThan(400);
 });
 
-it("takes a status for a limit only where the provider says that nothing is left, or when to come again", async () => {
+it("treats a status as a rate limit only if the provider names an exhausted limit or a reset", async () => {
   const inAnHour = `x-reset: ${Math.floor(Date.now() / 1_000) + 3_600}\r\n`;
   const tries = async (first: string) => {
     const provider = await startProvider(saying(first));

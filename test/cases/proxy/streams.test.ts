@@ -142,7 +142,7 @@ it("P24: a slow reader slows the provider down, and memory stays where it is", a
   expect(await closedWithin(lastSocket(provider), 1_000)).toBe(true);
 });
 
-it("P24: a provider that takes nothing slows the upload down, and memory stays where it is", async () => {
+it("P24: a provider that does not read slows the upload down, without growing memory", async () => {
   // Reads nothing at all after the head.
   const provider = await startProvider();
   const { data, proxyHeaders, metric } = await startProxied(provider.port);
@@ -198,7 +198,7 @@ it("P24: an upload arrives whole at a provider that takes it in fits and starts"
   }
 });
 
-it("P32: a caller who leaves in mid-download, in mid-upload or before any answer takes the provider's connection along", async () => {
+it("P32: a caller who leaves in mid-download, in mid-upload or before any response closes the provider's connection", async () => {
   const silent: Answering = (request, socket, count) => {
     if (request.line.includes("/big/")) big("length")(request, socket, count);
     else if (request.line.includes("/ok")) ok(request, socket, count);
@@ -234,7 +234,7 @@ it("P32: a caller who leaves in mid-download, in mid-upload or before any answer
   expect(running.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });
 
-it("P32: a caller who leaves while its connection is being looked up leaves nothing behind", async () => {
+it("P32: a caller who leaves during the lookup of its connection leaves nothing behind", async () => {
   const provider = await startProvider(() => {});
   const running = await startProxied(provider.port);
   const ids = Array.from({ length: 40 }, (_, i) => `c${i}`);
@@ -294,7 +294,7 @@ it("P40: hands server-sent events on as they come, and ends the stream when the 
   expect(await closedWithin(lastSocket(provider), 1_000)).toBe(true);
 });
 
-it("hands the head of an answer on though no content has come with it", async () => {
+it("forwards a response head before any content", async () => {
   const begun: Record<string, string> = {
     "/head": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
     "/size": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
@@ -312,7 +312,7 @@ it("hands the head of an answer on though no content has come with it", async ()
   }
 });
 
-it("P40: an answer that is under way when it is told to stop comes to its end", async () => {
+it("P40: a response in progress at a stop is completed", async () => {
   const provider = await startProvider((_, socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
     setTimeout(() => socket.write("world"), 300);
@@ -324,7 +324,7 @@ it("P40: an answer that is under way when it is told to stop comes to its end", 
   expect(await answer).toMatchObject({ status: 200, body: "helloworld", outcome: "ended" });
 });
 
-it("an answer that comes before the upload has ended reaches the caller, who need not send the rest", async () => {
+it("an early response reaches a caller that is still uploading, who may stop", async () => {
   const provider = await startProvider(() => {});
   const running = await startProxied(provider.port);
   const wire = await openWire(running.data);

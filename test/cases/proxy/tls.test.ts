@@ -40,7 +40,7 @@ describe.skipIf(lacks("openssl"))("with certificates of one's own", () => {
     ...more,
   });
 
-  it("trusts the authorities that the operator names, and uses what was agreed with a provider again", async () => {
+  it("trusts the authorities that the operator names, and resumes sessions with a provider", async () => {
     const ca = await authority();
     const provider = await startProvider(onceOnly, serving(ca.issue("here", { names: "IP:127.0.0.1" })));
     const { data, proxyHeaders: headers } = await startProxied(provider.port, trusting(ca));
@@ -69,7 +69,7 @@ describe.skipIf(lacks("openssl"))("with certificates of one's own", () => {
     expect(provider.connections).toHaveLength(1);
   });
 
-  it("P26: sends no byte of a request before it knows who listens, and says what is wrong with whom", async () => {
+  it("P26: sends no byte of a request before TLS is verified, and reports what is wrong", async () => {
     const ca = await authority();
     const stranger = createAuthority(await temporaryFolder(), "stranger");
     const old: TlsOptions = { minVersion: "TLSv1", maxVersion: "TLSv1", ciphers: "DEFAULT@SECLEVEL=0" };
@@ -103,7 +103,7 @@ describe.skipIf(lacks("openssl"))("with certificates of one's own", () => {
     ]);
   });
 
-  it("P26: a provider that is spoken to in the open though it must not be gets nothing", async () => {
+  it("P26: sends nothing in plain HTTP to a provider that requires TLS", async () => {
     let received = "";
     const plain = createServer((socket) => {
       socket.setEncoding("latin1").on("data", (chunk: string) => {

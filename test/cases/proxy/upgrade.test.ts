@@ -66,7 +66,7 @@ function asking(lines: string, ...more: readonly string[]): string {
 
 const errorOf = (answer: string) => /^latchkey-error: (.*)\r$/im.exec(answer)?.[1];
 
-it("P41 opens a WebSocket with the credentials attached, and nothing of ours", async () => {
+it("P41 opens a WebSocket with the credentials attached, and nothing of latchkey's own", async () => {
   const echo = await startEcho();
   const { data, proxyHeaders, metric } = await startProxied(echo.port);
   const session = new WebSocket(`${inWs(data)}/proxy/live/1?since=%41&x?`, ["chat"], {
@@ -187,7 +187,7 @@ it.each([
   expect(provider.connections).toHaveLength(0);
 });
 
-it("P41 takes an upgrade that is none for what it is", async () => {
+it("P41 treats an invalid upgrade as an ordinary request", async () => {
   const provider = await startProvider();
   const { raw, proxyLines } = await startProxied(provider.port);
   const offer = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"];
@@ -197,13 +197,13 @@ it("P41 takes an upgrade that is none for what it is", async () => {
   expect(provider.received().toLowerCase()).not.toContain("upgrade");
 });
 
-it("ignores an upgrade that is asked of latchkey itself", async () => {
+it("ignores an upgrade requested of latchkey itself", async () => {
   const { raw, proxyLines } = await startProxied(1);
   const answer = await raw(asking(proxyLines, ...asksForWebSocket).replace("/proxy/live", "/connections"));
   expect(statusOf(answer)).toBe(200);
 });
 
-it("P41 keeps an upgrade apart from what was asked before it on the same connection", async () => {
+it("P41 keeps an upgrade separate from earlier requests on the same connection", async () => {
   const provider = await startProvider(() => {});
   const { data, proxyLines } = await startProxied(provider.port);
   for (const second of [
@@ -237,7 +237,7 @@ it.each([
     /\r\n\r\n$/,
   ],
   ["a body that ends with the connection", "HTTP/1.1 200 OK\r\n\r\nall of it", /all of it\r\n0\r\n\r\n$/],
-])("hands on what the provider answers instead (%s), and ends", async (_, said, expected) => {
+])("forwards the provider's other response (%s), and closes", async (_, said, expected) => {
   const provider = await startProvider((_request, socket) => {
     socket.write(said);
     if (said.includes("all of it")) socket.end();
@@ -383,7 +383,7 @@ it.each([
   ["leaves", (socket: Socket) => socket.destroy()],
   ["breaks off", (socket: Socket) => socket.resetAndDestroy()],
   ["ends its side", (socket: Socket) => socket.end()],
-])("P32 ends the caller's side when the provider %s, after what it said", async (_, leave) => {
+])("P32 closes the caller's side when the provider %s, after its last bytes", async (_, leave) => {
   const { wire, there, metric } = await openTunnel();
   there.socket.write("last words");
   await wire.until((text) => text.endsWith("last words"));
@@ -397,7 +397,7 @@ it.each([
 it.each([
   ["leaves", (socket: Socket) => socket.destroy()],
   ["ends its side", (socket: Socket) => socket.end()],
-])("P32 gives up on the provider when the caller %s before there is an answer", async (_, leave) => {
+])("P32 closes the provider's connection when the caller %s before the response", async (_, leave) => {
   const provider = await startProvider(() => {});
   const { data, proxyLines, metric } = await startProxied(provider.port);
   const wire = await openWire(data);
@@ -445,7 +445,7 @@ it.each([
   await expect.poll(() => there.destroyed, { timeout: 1_500 }).toBe(true);
 });
 
-it("P41 refuses what a caller says before its request was answered", async () => {
+it("P41 refuses bytes that a caller sends before the response", async () => {
   const provider = await startProvider(() => {});
   const { data, proxyLines } = await startProxied(provider.port);
   const wire = await openWire(data);
@@ -458,7 +458,7 @@ it("P41 refuses what a caller says before its request was answered", async () =>
   expect(provider.received()).not.toContain("/admin");
 });
 
-it("stops a side that says more than the other takes", async () => {
+it("pauses a side that sends more than the other reads", async () => {
   const { wire, there } = await openTunnel();
   wire.socket.pause();
   let taken = 0;
@@ -477,7 +477,7 @@ it("stops a side that says more than the other takes", async () => {
 const files = { "/etc/latchkey.yaml": "proxy: { connect_ms: 300, answer_ms: 400, idle_ms: 500 }" };
 const impatient = { files, env: { LATCHKEY_CONFIG: "/etc/latchkey.yaml" } };
 
-it("P25 gives up on a provider that does not answer", async () => {
+it("P25 closes a provider's connection that does not answer", async () => {
   const provider = await startProvider(() => {});
   const { data, proxyLines } = await startProxied(provider.port, impatient);
   const wire = await openWire(data);
@@ -487,7 +487,7 @@ it("P25 gives up on a provider that does not answer", async () => {
   await expect.poll(() => provider.connections[0]?.socket.destroyed).toBe(true);
 });
 
-it("ends a tunnel in which nothing moves, and no other", async () => {
+it("closes idle tunnels, and no others", async () => {
   const { wire, there } = await openTunnel(impatient);
   const since = performance.now();
   // Traffic of one side keeps it open.
@@ -501,7 +501,7 @@ it("ends a tunnel in which nothing moves, and no other", async () => {
   await expect.poll(() => there.socket.destroyed).toBe(true);
 });
 
-it("P26 says what keeps it from the provider", async () => {
+it("P26 reports why the provider cannot be reached", async () => {
   const closed = await startProvider();
   const { data, proxyLines, metric } = await startProxied(1);
   expect(closed.connections).toHaveLength(0);
@@ -512,7 +512,7 @@ it("P26 says what keeps it from the provider", async () => {
   expect(await metric('latchkey_proxy_refused_total{reason="provider_unreachable"}')).toBe(1);
 });
 
-it("opens no tunnel to a private address that nobody allowed", async () => {
+it("opens no tunnel to a private address unless allowed", async () => {
   const provider = await startProvider();
   const { data, proxyLines } = await startProxied(provider.port, { env: { LATCHKEY_ALLOW_PRIVATE: "" } });
   const wire = await openWire(data);
@@ -535,7 +535,7 @@ it("P21 judges the address that a name leads to when the tunnel is dialled", asy
   expect(provider.connections).toHaveLength(0);
 });
 
-it("opens as many tunnels to a host as requests may be under way, and counts those that are open", async () => {
+it("limits the tunnels to a host like its requests, and counts the open ones", async () => {
   const provider = await startProvider((_request, socket) => void socket.write(accepted));
   const { data, proxyLines } = await startProxied(provider.port, {
     files: { "/config": "proxy: { requests_per_host: 1 }" },
@@ -607,7 +607,7 @@ it("P40 cuts a tunnel that does not fall silent when the grace period is over", 
   await expect.poll(() => there.socket.destroyed).toBe(true);
 });
 
-it("opens a tunnel for a caller that takes it for its forward proxy", async () => {
+it("opens a tunnel for a caller that uses it as a forward proxy", async () => {
   const echo = await startEcho();
   const { data, proxyHeaders } = await startProxied(echo.port);
   const { authorization = "", ...others } = proxyHeaders;

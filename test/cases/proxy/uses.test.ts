@@ -48,7 +48,7 @@ const common = {
   retries: 0,
 };
 
-it("records a use with who, which connection, where to and what came of it, once asked to", async () => {
+it("records a use with caller, connection, target and outcome, if enabled", async () => {
   const provider = await startProvider(ok);
   const { next, ask, uses, running } = await recorded("PATH", provider.port);
   const line = await next(() => ask("/people/ada?token=secret-query", { method: "POST", body: "hello" }));
@@ -78,7 +78,7 @@ it("records a use with who, which connection, where to and what came of it, once
   expect(uses()).toHaveLength(2);
 });
 
-it("writes nothing down of secrets, queries, fields and bodies", async () => {
+it("records no secrets, queries, fields or bodies", async () => {
   const provider = await startProvider((_, socket) => {
     socket.write("HTTP/1.1 200 OK\r\nX-Answer: canary-field\r\nContent-Length: 11\r\n\r\ncanary-body");
   });
@@ -93,7 +93,7 @@ it("writes nothing down of secrets, queries, fields and bodies", async () => {
   for (const secret of [secretKey, apiKey]) expect(running.logged.join("")).not.toContain(secret);
 });
 
-it("records what was refused with a connection at hand, and nothing of what never had one", async () => {
+it("records refusals with a known connection, and no others", async () => {
   const provider = await startProvider(ok);
   const { next, ask, uses } = await recorded("PATH", provider.port);
   const refused = await next(() => ask("/x", { headers: { "base-url-override": "https://evil.test" } }));
@@ -127,7 +127,7 @@ const doing: Answering = ({ line }, socket) => {
   else if (path !== "/silent") socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 };
 
-it("says what came of it: answered, failed, cut by one or the other, and after how many attempts", async () => {
+it("records the outcome: answered, failed, cut by either side, and the number of attempts", async () => {
   const provider = await startProvider(doing);
   const { next, ask, running } = await recorded("HOST", provider.port);
   const parts = ({ outcome, reason, status, retries, bytes_up, bytes_down }: Record<string, unknown>) => [
@@ -197,7 +197,7 @@ it("records a tunnel when it ends, with the bytes of its frames", async () => {
   expect(line.bytes_down).toBe(2_000 + 4 + 2);
 });
 
-it("is asked for by the configuration file as well", async () => {
+it("is enabled by the configuration file as well", async () => {
   const provider = await startProvider(ok);
   const file = `
 environments: [{ name: prod, keys: [{ id: app, key: { env: APP_KEY } }] }]
