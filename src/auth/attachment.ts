@@ -1,27 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
-import { apiKey } from "./api-key.ts";
-import { app } from "./app.ts";
-import { awsSigv4 } from "./aws-sigv4.ts";
-import { basic } from "./basic.ts";
-import { clientCertificate } from "./client-certificate.ts";
-import { jwt } from "./jwt/jwt.ts";
-import { none } from "./none.ts";
-import { oauth1 } from "./oauth1/oauth1.ts";
-import { oauth2Client } from "./oauth2/client-credentials.ts";
-import { oauth2 } from "./oauth2/oauth2.ts";
-import {
-  type AttachedNames,
-  type Attachment,
-  type AuthScheme,
-  CannotAttach,
-  type Client,
-  type SchemeName,
-} from "./scheme.ts";
-import { signature } from "./signature.ts";
-import { tba } from "./tba.ts";
-import { twoStep } from "./two-step.ts";
+import { type AttachedNames, type Attachment, CannotAttach, type Client } from "./scheme.ts";
+import { schemeOf } from "./schemes.ts";
 
 export type {
   AttachedNames,
@@ -33,26 +14,6 @@ export type {
   SigningAttachment,
 } from "./scheme.ts";
 export { CannotAttach } from "./scheme.ts";
-
-/** All schemes. A scheme in the proto that is missing here is a compile error. */
-const schemes: { readonly [N in SchemeName]: AuthScheme<N> } = {
-  oauth2,
-  oauth2Client,
-  oauth1,
-  apiKey,
-  basic,
-  tba,
-  app,
-  jwt,
-  twoStep,
-  signature,
-  awsSigv4,
-  clientCertificate,
-  none,
-};
-
-/** The type of a scheme whose name is known only at run time. */
-type AnyScheme = AuthScheme<SchemeName>;
 
 interface AttachmentRequest {
   readonly credentials: Credentials;
@@ -77,13 +38,11 @@ export function attachmentOf(request: AttachmentRequest): Attachment {
     );
   }
   // The check above ensures that credentials, rules and scheme are of the same case.
-  const scheme = schemes[auth.case] as AnyScheme;
-  return scheme.attach({ credentials: kind.value, rules: auth.value, client, connectionConfig, nowMs });
+  return schemeOf(auth.case).attach({ credentials: kind.value, rules: auth.value, client, connectionConfig, nowMs });
 }
 
 /** Returns the names of the caller's headers and parameters that are replaced, for any connection of the provider. */
 export function attachedNames({ auth }: Provider): AttachedNames {
   if (auth.case === undefined) return { headers: [], query: [] };
-  // The scheme is looked up by the case of the rules.
-  return (schemes[auth.case] as AnyScheme).names(auth.value);
+  return schemeOf(auth.case).names(auth.value);
 }

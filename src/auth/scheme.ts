@@ -1,6 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Tokens } from "./oauth2/tokens.ts";
+import type { TokenRefresh } from "./token-refresh.ts";
 
 export type NameValue = readonly [name: string, value: string];
 
@@ -84,10 +87,50 @@ export interface AttachRequest<N extends SchemeName> {
   readonly nowMs: number;
 }
 
-/** A way to attach credentials. Pure: describes the request, and sends nothing. */
-export interface AuthScheme<N extends SchemeName> {
+/** Everything about one kind of credentials. Pure: describes requests, and sends nothing. */
+export interface AuthScheme<N extends SchemeName> extends CredentialLife<N>, CredentialRefresh<N>, CredentialViews<N> {
   readonly attach: (request: AttachRequest<N>) => Attachment;
   readonly names: (rules: RulesOf<N>) => AttachedNames;
+}
+
+/** How long credentials of one kind are valid. */
+export interface CredentialLife<N extends SchemeName> {
+  /** When the credentials expire; undefined if never, or not known. */
+  readonly expiresAt: (credentials: CredentialsOf<N>) => Timestamp | undefined;
+  /** Whether the credentials were supplied without a token, which is still to be requested with them. */
+  readonly lacksToken: (credentials: CredentialsOf<N>) => boolean;
+  /** The stored response of a token endpoint whose `expires_in` is the token's lifetime. */
+  readonly issuedWith: (credentials: CredentialsOf<N>) => JsonObject | undefined;
+}
+
+export interface RefreshContext<N extends SchemeName> {
+  /** Undefined if the provider takes another kind of credentials by now. */
+  readonly rules: RulesOf<N> | undefined;
+  /** The scopes that the integration requests. */
+  readonly scopes: readonly string[];
+}
+
+/** How credentials of one kind are refreshed. */
+export interface CredentialRefresh<N extends SchemeName> {
+  /** Whether new credentials can be obtained without the end user. */
+  readonly canRefresh: (
+    credentials: CredentialsOf<N>,
+    context: Pick<RefreshContext<N>, "rules"> & { readonly nowMs: number },
+  ) => boolean;
+  /** Whether the provider's rules name an endpoint for tokens. */
+  readonly hasTokenEndpoint: (rules: RulesOf<N>) => boolean;
+  /** Returns the request that refreshes the credentials; undefined if they hold nothing to refresh them with. */
+  readonly refresh: (credentials: CredentialsOf<N>, context: RefreshContext<N>) => TokenRefresh | undefined;
+  /** Returns the credentials with new tokens. Values that the response does not name stay as they were. */
+  readonly refreshed: (credentials: CredentialsOf<N>, tokens: Tokens) => CredentialsOf<N>;
+}
+
+/** Parts of credentials that are shown only to callers that ask for them. */
+export interface CredentialViews<N extends SchemeName> {
+  /** Returns the key that the token is bound to, in PEM (RFC 9449); empty: the token is bound to none. */
+  readonly dpopKeyOf: (credentials: CredentialsOf<N>) => string;
+  readonly withoutRefreshToken: (credentials: CredentialsOf<N>) => CredentialsOf<N>;
+  readonly withoutDpopKey: (credentials: CredentialsOf<N>) => CredentialsOf<N>;
 }
 
 /** Credentials that cannot be attached. The message is for the integration's operator, and never quotes a secret. */

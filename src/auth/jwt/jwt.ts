@@ -1,3 +1,5 @@
+import { withoutRefreshTokenIn } from "../hidden-tokens.ts";
+import { noDpopKey, notRefreshed } from "../kind-traits.ts";
 import { place, placedNames } from "../placement.ts";
 import { type AttachRequest, type AuthScheme, CannotAttach } from "../scheme.ts";
 import { find } from "../template.ts";
@@ -5,6 +7,7 @@ import { mintJwt } from "./mint.ts";
 
 /** A JWT as a bearer token: minted here if the provider's rules say how, else the stored one. */
 export const jwt: AuthScheme<"jwt"> = {
+  ...{ ...notRefreshed, ...noDpopKey },
   attach(request) {
     const { credentials, rules, connectionConfig, nowMs } = request;
     const key = keyOf(request);
@@ -18,6 +21,13 @@ export const jwt: AuthScheme<"jwt"> = {
     return { ...place({ what: "the token", value: token }, rules.placement), untilMs };
   },
   names: ({ placement }) => placedNames(placement),
+  expiresAt: ({ expiresAt }) => expiresAt,
+  // Shown as it is, even without a token.
+  lacksToken: () => false,
+  issuedWith: () => undefined,
+  // Minted for each use, so the expiry of the stored token does not matter.
+  canRefresh: () => true,
+  withoutRefreshToken: (credentials) => ({ ...credentials, ...withoutRefreshTokenIn(credentials, "") }),
 };
 
 function keyOf({ credentials, rules, client }: AttachRequest<"jwt">): string | undefined {

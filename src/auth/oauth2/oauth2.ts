@@ -1,6 +1,10 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { withoutRefreshTokenIn } from "../hidden-tokens.ts";
 import { place, placedNames } from "../placement.ts";
-import type { AuthScheme } from "../scheme.ts";
+import type { AuthScheme, RulesOf } from "../scheme.ts";
+import { expiryOf, ownClient } from "../token-refresh.ts";
 import { boundToken, dpopHeaderNames } from "./dpop.ts";
+import { hasOAuth2Endpoint } from "./token-endpoint.ts";
 
 /** An access token on behalf of an end user: a bearer token (RFC 6750), or bound to a key (RFC 9449). */
 export const oauth2: AuthScheme<"oauth2"> = {
@@ -9,4 +13,35 @@ export const oauth2: AuthScheme<"oauth2"> = {
       ? place({ what: "the access token", value: accessToken }, rules.placement)
       : boundToken({ token: accessToken, key: dpopKey }),
   names: ({ placement, dpop }) => (dpop ? { headers: dpopHeaderNames, query: [] } : placedNames(placement)),
+  expiresAt: ({ expiresAt }) => expiresAt,
+  lacksToken: ({ accessToken }) => accessToken === "",
+  issuedWith: ({ raw }) => raw,
+  canRefresh({ refreshToken, expiresAt }, { rules, nowMs }) {
+    const isValid = expiresAt === undefined || timestampMs(expiresAt) > nowMs;
+    return refreshToken !== "" || (isExchanged(rules) && isValid);
+  },
+  hasTokenEndpoint: hasOAuth2Endpoint,
+  refresh({ accessToken, refreshToken, configOverride, dpopKey }, { rules }) {
+    const sender = { client: ownClient(configOverride), dpopKey: dpopKey || undefined };
+    if (isExchanged(rules) && accessToken !== "") {
+      return { ...sender, grant: { type: "renewal", accessToken }, spent: accessToken };
+    }
+    if (refreshToken === "") return undefined;
+    return { ...sender, grant: { type: "refresh_token", refreshToken }, spent: refreshToken };
+  },
+  refreshed({ expiresAt: _, ...kept }, tokens) {
+    // A new token without a key is bound to none: providers refuse a bearer token that comes with a DPoP proof.
+    const { accessToken, raw, refreshToken = kept.refreshToken, dpopKey = "" } = tokens;
+    return { ...kept, accessToken, raw, refreshToken, dpopKey, ...expiryOf(tokens) };
+  },
+  withoutRefreshToken: (credentials) => ({
+    ...credentials,
+    ...withoutRefreshTokenIn(credentials, credentials.refreshToken),
+    refreshToken: "",
+  }),
+  dpopKeyOf: ({ dpopKey }) => dpopKey,
+  withoutDpopKey: (credentials) => ({ ...credentials, dpopKey: "" }),
 };
+
+/** Whether the provider exchanges an unexpired access token for another. */
+const isExchanged = (rules: RulesOf<"oauth2"> | undefined): boolean => rules?.renewal?.accessToken === true;

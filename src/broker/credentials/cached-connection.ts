@@ -1,9 +1,9 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { credentialsExpireAt, lacksToken } from "../../auth/credential-life.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { credentialsExpireAt, lacksToken } from "../connections/credentials-expiry.ts";
 import type { UsedThing } from "../stored/last-used.ts";
 import { CacheSlot, type LiveConnection } from "./live-connections.ts";
 

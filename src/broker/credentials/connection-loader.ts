@@ -1,3 +1,5 @@
+import { statedLifetimeMs } from "../../auth/credential-life.ts";
+import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type ConnectionCollections, connectionTouchKey } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
@@ -5,7 +7,7 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { touchedBy } from "../stored/last-used.ts";
 import { CachedConnection, validUntilMs } from "./cached-connection.ts";
-import { lifeMsOf, renewAheadMs, renewalOf } from "./refresh-timing.ts";
+import { refreshAheadMs } from "./refresh-ahead.ts";
 import { tokenClient } from "./token-client.ts";
 
 interface ConnectionLoaderOptions {
@@ -43,12 +45,12 @@ export function createConnectionLoader(options: ConnectionLoaderOptions): LoadCo
     const provider = await providers.findNow(connection.provider);
     const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
     const validUntil = isOfFormerClient ? 0 : validUntilMs(credentials);
-    const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
+    const isRenewable = tokenRefreshOf({ credentials, provider, integration }) !== undefined;
     return new CachedConnection({
       ...{ connection, integration, secrets, provider, credentials, validUntil },
       refreshFrom:
         isRenewable && Number.isFinite(validUntil)
-          ? renewAheadMs({ expiresAtMs: validUntil, lifeMs: lifeMsOf(credentials), jitter: Math.random() })
+          ? refreshAheadMs({ expiresAtMs: validUntil, lifeMs: statedLifetimeMs(credentials), jitter: Math.random() })
           : Number.POSITIVE_INFINITY,
       lastUse: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
     });

@@ -1,4 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
 import type { World } from "../../base/world.ts";
 import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -9,7 +10,6 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { restLimitMs } from "./idle-limit.ts";
 import type { Refresher } from "./refresh/refresher.ts";
-import { renewalOf } from "./refresh-timing.ts";
 
 /**
  * Refreshes unused connections before their refresh tokens expire from disuse. Scans all connections, a part each
@@ -53,7 +53,7 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
     const credentials = await connections.credentialsOf(ref);
     const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
     if (credentials === undefined) return false;
-    const renewal = renewalOf({ credentials, provider, integration });
+    const renewal = tokenRefreshOf({ credentials, provider, integration });
     if (renewal?.grant.type !== "refresh_token") return false;
     await refresher.renew(ref, { seen: credentials, why: "due" });
     return true;

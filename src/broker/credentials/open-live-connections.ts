@@ -1,11 +1,12 @@
 import { equals } from "@bufbuild/protobuf";
+import { credentialsExpireAt } from "../../auth/credential-life.ts";
+import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
 import type { World } from "../../base/world.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
-import { credentialsExpireAt } from "../connections/credentials-expiry.ts";
 import { areShortLived } from "../connections/health/refresh-bookkeeping.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
@@ -16,7 +17,6 @@ import { createConnectionLoader } from "./connection-loader.ts";
 import type { Live, LiveConnection } from "./live-connections.ts";
 import type { RefreshReason } from "./refresh/refresh-request.ts";
 import type { Refresher } from "./refresh/refresher.ts";
-import { renewalOf } from "./refresh-timing.ts";
 
 interface LiveOptions {
   readonly store: Store;
@@ -92,7 +92,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
       let found = await cache.get(ref);
       let why: RefreshReason | undefined = isDue(found) ? "due" : undefined;
-      if (forceRefresh && renewalOf(found) !== undefined) why = "requested";
+      if (forceRefresh && tokenRefreshOf(found) !== undefined) why = "requested";
       // Repeats if others replaced the credentials in the meantime, or the new ones expired before this call used them.
       for (let renewals = 0; why !== undefined && renewals < maxRenewals; renewals += 1) {
         const before: CachedConnection = found;
@@ -105,7 +105,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     },
     async replacementOf(refused) {
       const { ref } = refused.connection;
-      if (ref === undefined || renewalOf(refused) === undefined) return undefined;
+      if (ref === undefined || tokenRefreshOf(refused) === undefined) return undefined;
       const { credentials } = refused;
       const isOther = (entry: CachedConnection) => !equals(CredentialsSchema, entry.credentials, credentials);
       const known = await cache.get(ref);

@@ -1,4 +1,4 @@
-import { authModeOf } from "../../core/dialect/auth-mode.ts";
+import { authModeOf } from "../../core/dialect/credentials.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ApplicationEvent } from "./envelope.ts";

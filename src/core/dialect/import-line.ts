@@ -6,7 +6,7 @@ import {
   type EndUserSchema,
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import { readCredentials } from "./import-credentials.ts";
+import { readCredentials } from "./credentials.ts";
 import { isObject, type JsonFields, type ReadingNotes, readFields } from "./json-fields.ts";
 
 /** A parsed line, and its unknown fields. */

@@ -4,8 +4,10 @@ import { Fault } from "../../base/fault.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import { typeOf } from "../../core/dialect/credentials.ts";
 import { returnTarget, withParameters } from "../../core/return-target.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import {
   choosePage,
   formPage,
@@ -16,7 +18,7 @@ import {
   titleOf,
   unavailablePage,
 } from "../pages/connect-page.ts";
-import { paramName } from "../pages/form-fields.ts";
+import { isTypedIn, paramName } from "../pages/form-fields.ts";
 import { redirect, withCookie } from "../pages/layout.ts";
 import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { connectedPage, faultPage, notAllowedPage, returnPage } from "../pages/result-page.ts";
@@ -71,7 +73,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     const stored = await sessions.withToken(token);
     const session = stored.value;
     const passage = await passageOf(query, session, token);
-    const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice, settings) }));
+    const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice) }));
     const offered = all.filter(({ obstacle }) => obstacle === undefined);
     const key = query.text("integration");
     const [first, second] = offered.length === 0 ? all : offered;
@@ -127,7 +129,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     const choice = (await choices.of(session)).find(isOf(key));
     if (choice === undefined) throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
     try {
-      const credentials = credentialsOf({ ...typed(body), type: types[choice.provider.auth.case ?? ""] ?? "" });
+      const credentials = credentialsOf({ ...typed(body), type: typedInType(choice.provider) });
       const params = filledIn(body);
       const { ref } = await authorizations.connect({ session: stored, integration: key, credentials, params });
       const connectionId = ref?.id ?? "";
@@ -207,13 +209,9 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   ];
 }
 
-/** The SDK's names of credentials that a person can type in. */
-const types: Readonly<Record<string, string>> = {
-  apiKey: "API_KEY",
-  basic: "BASIC",
-  oauth2Client: "OAUTH2_CC",
-  none: "NONE",
-};
+/** The SDK's name of the credentials that a person typed in; empty if this kind cannot be typed in. */
+const typedInType = ({ auth }: Provider): string =>
+  auth.case !== undefined && isTypedIn(auth.case) ? typeOf(auth.case) : "";
 
 const isOf =
   (key: string) =>

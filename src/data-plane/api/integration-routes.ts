@@ -1,9 +1,10 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
+import type { SchemeName } from "../../auth/scheme.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
 import { hasCallback } from "../../core/callback-address.ts";
-import { authModeOf } from "../../core/dialect/auth-mode.ts";
+import { authModeOf } from "../../core/dialect/credentials.ts";
 import { type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { integrationJson } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -144,8 +145,12 @@ export function integrationRoutes(broker: Broker): Route[] {
   ];
 }
 
-/** Credential kinds that need the customer's own app at the provider. */
-const kindsWithApp = ["oauth2", "oauth2Client", "oauth1", "tba", "app"];
+/** Whether each kind of credentials needs the customer's own app at the provider. */
+const needsApp: { readonly [N in SchemeName]: boolean } = {
+  ...{ oauth2: true, oauth2Client: true, oauth1: true, tba: true, app: true },
+  ...{ apiKey: false, basic: false, jwt: false, twoStep: false, signature: false },
+  ...{ awsSigv4: false, clientCertificate: false, none: false },
+};
 
 /** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */
 function quickstartApp({ name, auth, quickstartClient }: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
@@ -156,7 +161,7 @@ function quickstartApp({ name, auth, quickstartClient }: Provider): Partial<Pick
       secrets: create(IntegrationSecretsSchema, { clientSecret }),
     };
   }
-  if (!kindsWithApp.includes(auth.case ?? "")) return {};
+  if (auth.case === undefined || !needsApp[auth.case]) return {};
   const message =
     `${name} needs an app of your own: register one with the provider, with the redirect URI of this latchkey, and ` +
     "create the integration by POST /integrations with its client id and client secret";

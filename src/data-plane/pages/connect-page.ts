@@ -5,7 +5,14 @@ import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { confirmationOf } from "../api/session-browser.ts";
 import type { RouteAnswer } from "../server/routes.ts";
-import { connectionInput, credentialInputs, type Entries, type FormField, inputsHtml } from "./form-fields.ts";
+import {
+  connectionInput,
+  credentialInputs,
+  type Entries,
+  type FormField,
+  inputsHtml,
+  isTypedIn,
+} from "./form-fields.ts";
 import { type LayoutOptions, page } from "./layout.ts";
 import { filled, type PageSettings, provided, settingsQuery } from "./page-settings.ts";
 import { developerDetails } from "./result-page.ts";
@@ -25,11 +32,12 @@ export const isRedirected = ({ provider: { auth } }: IntegrationChoice): boolean
   auth.case === "oauth2" || auth.case === "oauth1";
 
 /** Why an integration cannot be connected by the pages, for its developer; undefined: it can. */
-export function obstacleOf({ integration, provider }: IntegrationChoice, settings: PageSettings): string | undefined {
+export function obstacleOf({ integration, provider }: IntegrationChoice): string | undefined {
   const { auth } = provider;
   if (auth.case !== "oauth2" && auth.case !== "oauth1") {
-    const isTypedIn = credentialInputs(auth.case ?? "", settings) !== undefined;
-    return isTypedIn ? undefined : `The integration "${integration.key}" takes credentials that are only imported.`;
+    return auth.case !== undefined && isTypedIn(auth.case)
+      ? undefined
+      : `The integration "${integration.key}" takes credentials that are only imported.`;
   }
   if ((integration.oauth?.clientId ?? "") === "") {
     return `The integration "${integration.key}" has no client id. Set the OAuth app that is registered at the provider.`;
@@ -149,7 +157,7 @@ export function fieldsOf(
     .filter((field) => integration.connectionDefaults[field.name] === undefined)
     .filter((field) => fixed?.[field.name] === undefined)
     .map((field) => connectionInput(field, context));
-  return isRedirected(choice) ? fields : [...fields, ...(credentialInputs(provider.auth.case ?? "", settings) ?? [])];
+  return isRedirected(choice) ? fields : [...fields, ...(credentialInputs(provider.auth.case, settings) ?? [])];
 }
 
 /** One integration: what is asked of a person, and the button. */

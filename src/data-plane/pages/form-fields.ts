@@ -1,3 +1,4 @@
+import type { SchemeName } from "../../auth/scheme.ts";
 import { type Html, html } from "../../base/html.ts";
 import type { ConnectionField, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { patternMistake } from "../../providers/field-pattern.ts";
@@ -76,12 +77,12 @@ function hostOfExample({ name, example }: ConnectionField, { auth, proxy }: Prov
 }
 
 /** The inputs of what a person types in, by the kind of credentials, in the names of the SDK's dialect. */
-export function credentialInputs(kind: string, { texts }: PageSettings): readonly FormField[] | undefined {
+export function credentialInputs(
+  kind: SchemeName | undefined,
+  { texts }: PageSettings,
+): readonly FormField[] | undefined {
   const { labels, problems } = texts;
-  const input = (
-    name: keyof typeof labels,
-    { secret, required }: Pick<FormField, "secret" | "required">,
-  ): FormField => ({
+  const input: MakeInput = (name, { secret, required }) => ({
     ...{
       name,
       id: name,
@@ -96,26 +97,40 @@ export function credentialInputs(kind: string, { texts }: PageSettings): readonl
     missing: required ? problems.missing : problems.userOrPassword,
     wrong: secret ? problems.again : problems.kept,
   });
-  switch (kind) {
-    case "apiKey":
-      return [input("apiKey", { secret: true, required: true })];
-    case "basic":
-      // Either may be empty, as some providers want it.
-      return [
-        input("username", { secret: false, required: false }),
-        input("password", { secret: true, required: false }),
-      ];
-    case "oauth2Client":
-      return [
-        input("client_id", { secret: false, required: true }),
-        input("client_secret", { secret: true, required: true }),
-      ];
-    case "none":
-      return [];
-    default:
-      return undefined;
-  }
+  return kind === undefined ? undefined : inputsByKind[kind]?.(input);
 }
+
+type MakeInput = (
+  name: keyof PageSettings["texts"]["labels"],
+  options: Pick<FormField, "secret" | "required">,
+) => FormField;
+
+/** Inputs of the kinds of credentials that a person can type in; undefined: the kind is authorized or imported. */
+const inputsByKind: { readonly [N in SchemeName]: ((input: MakeInput) => readonly FormField[]) | undefined } = {
+  apiKey: (input) => [input("apiKey", { secret: true, required: true })],
+  // Either may be empty: some providers require that.
+  basic: (input) => [
+    input("username", { secret: false, required: false }),
+    input("password", { secret: true, required: false }),
+  ],
+  oauth2Client: (input) => [
+    input("client_id", { secret: false, required: true }),
+    input("client_secret", { secret: true, required: true }),
+  ],
+  none: () => [],
+  oauth2: undefined,
+  oauth1: undefined,
+  tba: undefined,
+  app: undefined,
+  jwt: undefined,
+  twoStep: undefined,
+  signature: undefined,
+  awsSigv4: undefined,
+  clientCertificate: undefined,
+};
+
+/** Whether a person can type in credentials of this kind. */
+export const isTypedIn = (kind: SchemeName): boolean => inputsByKind[kind] !== undefined;
 
 /** The inputs with their labels. The first with a problem gets the focus, without a script too. */
 export function inputsHtml(fields: readonly FormField[], { values, problems }: Entries, isInFrame: boolean): Html[] {

@@ -1,5 +1,6 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import type { World } from "../../../base/world.ts";
 import type { ConnectionDescription, RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
@@ -12,7 +13,6 @@ import { CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change } from "../../../store/contract.ts";
 import type { StoredRecordOf } from "../../../store/records.ts";
 import { credentialsKey } from "../../connections/connection-collections.ts";
-import { credentialsExpireAt } from "../../connections/credentials-expiry.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
 import { scopesOfImport } from "../../connections/import-scopes.ts";
 import type { Numbers } from "../../connections/numbers.ts";

@@ -1,12 +1,12 @@
-import { durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { credentialsExpireAt } from "../../../auth/credential-life.ts";
+import { canRefresh } from "../../../auth/credential-refresh.ts";
 import type { TokenFailureKind } from "../../../auth/oauth2/tokens.ts";
-import { assertNever } from "../../../base/assert-never.ts";
 import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import { type Integration, OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../../gen/latchkey/v1/provider_pb.ts";
-import { credentialsExpireAt } from "../credentials-expiry.ts";
 import { isExhausted } from "./refresh-bookkeeping.ts";
 
 /** Everything that determines a connection's health. */
@@ -34,7 +34,7 @@ export function healthOf({ credentials, integration, provider, record, nowMs }: 
     return lasting(Connection_State.REAUTHORIZATION_REQUIRED, record.deadReason);
   }
   const expiresAt = credentialsExpireAt(credentials);
-  if (!canRenew(credentials, { provider, nowMs })) {
+  if (!canRefresh(credentials, provider, nowMs)) {
     if (expiresAt === undefined) return well;
     const endsMs = timestampMs(expiresAt);
     if (endsMs <= nowMs) return lasting(Connection_State.REAUTHORIZATION_REQUIRED, "credentials_expired");
@@ -49,41 +49,6 @@ export function healthOf({ credentials, integration, provider, record, nowMs }: 
     ? lasting(Connection_State.EXPIRING, "grant_expires")
     : ending({ endsMs: grantEndsMs, nowMs, reason: "grant_expires" });
 }
-
-/** Whether new credentials can be obtained without the end user. */
-export function canRenew(
-  { kind }: Credentials,
-  { provider, nowMs }: { readonly provider: Provider; readonly nowMs: number },
-): boolean {
-  switch (kind.case) {
-    case "oauth2":
-      return kind.value.refreshToken !== "" || (isExchanged(provider) && lives(kind.value.expiresAt, nowMs));
-    case "twoStep":
-      return kind.value.refreshToken !== "" || Object.keys(kind.value.fields ?? {}).length > 0;
-    case "oauth2Client":
-    case "app":
-    case "jwt":
-    case "signature":
-      return true;
-    case "oauth1":
-    case "apiKey":
-    case "basic":
-    case "tba":
-    case "awsSigv4":
-    case "clientCertificate":
-    case "none":
-    case undefined:
-      return false;
-    default:
-      return assertNever(kind);
-  }
-}
-
-/** Whether the provider exchanges an unexpired access token for another. */
-const isExchanged = ({ auth }: Provider): boolean => auth.case === "oauth2" && auth.value.renewal?.accessToken === true;
-
-const lives = (expiresAt: Timestamp | undefined, nowMs: number): boolean =>
-  expiresAt === undefined || timestampMs(expiresAt) > nowMs;
 
 const lasting = (state: Connection_State, reason: string): Health => ({ state, reason, lookAtMs: undefined });
 const well = lasting(Connection_State.ACTIVE, "");

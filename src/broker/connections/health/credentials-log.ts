@@ -1,9 +1,9 @@
+import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import { type IntegrationSecrets, IntegrationSecretsSchema } from "../../../gen/latchkey/v1/integration_pb.ts";
 import type { EndedLog, Logs, LogWriter } from "../../audit/logs.ts";
 import { secretValues } from "../../audit/secret-values.ts";
-import { credentialsExpireAt } from "../credentials-expiry.ts";
 import { msIn } from "./health-messages.ts";
 
 export interface LogAbout {

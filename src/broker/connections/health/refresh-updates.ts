@@ -1,10 +1,10 @@
+import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import type { World } from "../../../base/world.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { Condition, Restoration } from "../../../store/contract.ts";
 import type { LogWriter } from "../../audit/logs.ts";
 import { secretValues } from "../../audit/secret-values.ts";
-import { credentialsExpireAt } from "../credentials-expiry.ts";
 import { causesOf } from "./health-causes.ts";
 import type { ConnectionSetup, HealthJudgement, Judgement } from "./health-judgement.ts";
 import { deathLines, failureLines, recoveryLine } from "./health-messages.ts";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
+import type { TokenRefresh } from "../../../auth/token-refresh.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "../../../store/contract.ts";
 import type { FreeLease } from "../../../store/leases.ts";
 import type { LogWriter } from "../../audit/logs.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
-import type { Renewal } from "../refresh-timing.ts";
 import type { KeptLease } from "./refresh-lease.ts";
 import { hasCredentials, type RefreshTarget } from "./refresh-target.ts";
 
@@ -24,7 +24,7 @@ export interface AttemptCallbacks extends RefreshCallbacks {
 export interface RefreshAttempt extends AttemptCallbacks {
   readonly ref: ConnectionRef;
   readonly found: RefreshTarget;
-  readonly renewal: Renewal;
+  readonly renewal: TokenRefresh;
   /** The free lease, read together with the target and acquired in the commit of the intent. */
   readonly free: FreeLease;
   readonly log: LogWriter;

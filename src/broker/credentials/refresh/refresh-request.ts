@@ -1,7 +1,8 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { credentialsExpireAt } from "../../../auth/credential-life.ts";
+import { tokenRefreshOf } from "../../../auth/credential-refresh.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
-import { credentialsExpireAt } from "../../connections/credentials-expiry.ts";
 import {
   areShortLived,
   coolDownMs,
@@ -9,7 +10,6 @@ import {
   nextAttemptMs,
   pauseAfterSuccessMs,
 } from "../../connections/health/refresh-bookkeeping.ts";
-import { renewalOf } from "../refresh-timing.ts";
 import { misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
 import { hasCredentials, type RefreshTarget } from "./refresh-target.ts";
 
@@ -52,7 +52,8 @@ export function requireRefreshable({ ref, target, why, nowMs }: RefreshCheck): v
   const record = known.record?.value;
   const isForced = why === "refused" || (why === "requested" && record !== undefined && record.failures > 0);
   if (record !== undefined && record.deadReason !== "") throw reauthorize(ref, record.deadReason);
-  if (renewalOf({ credentials, provider, integration }) === undefined) throw reauthorize(ref, "credentials_expired");
+  if (tokenRefreshOf({ credentials, provider, integration }) === undefined)
+    throw reauthorize(ref, "credentials_expired");
   const due = nextAttemptMs(record, { isForced, nowMs });
   if (record === undefined || due === undefined || due <= nowMs) return;
   if (isForOperator(record.lastFailure)) {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { tokenRefreshOf } from "../../../auth/credential-refresh.ts";
 import type { World } from "../../../base/world.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../../store/contract.ts";
@@ -6,7 +7,6 @@ import { type HolderWatch, watchHolder } from "../../../store/lease-holder-watch
 import type { FreeLease } from "../../../store/leases.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
 import { integrationKey } from "../../connections/integration-name.ts";
-import { renewalOf } from "../refresh-timing.ts";
 import type { RunAttempt } from "./attempt-runner.ts";
 import type { AttemptCallbacks, AttemptOutcome } from "./refresh-attempt.ts";
 import type { RefreshBreaker } from "./refresh-breaker.ts";
@@ -55,7 +55,7 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
   async function startAttempt({ ref, found, free, isForced, callbacks }: AttemptStart): Promise<AttemptOutcome> {
     const { integration, secrets, provider } = found;
     const { credentials } = found.known;
-    const renewal = renewalOf({ credentials, provider, integration });
+    const renewal = tokenRefreshOf({ credentials, provider, integration });
     if (renewal === undefined) return "done";
     const log = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
     const probe = breaker.enter(integrationKey(ref), world.now());

@@ -1,11 +1,11 @@
 import { create } from "@bufbuild/protobuf";
+import { refreshedCredentials, tokenRefreshOf } from "../../../auth/credential-refresh.ts";
 import { TokenFailure, type Tokens } from "../../../auth/oauth2/tokens.ts";
 import type { World } from "../../../base/world.ts";
 import { missingScopes } from "../../../core/granted-scopes.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
-import { renewalOf, renewed } from "../refresh-timing.ts";
 import { tokenClient } from "../token-client.ts";
 import type { AttemptOutcome, RefreshAttempt, SentAttempt, StoreIntent } from "./refresh-attempt.ts";
 import type { CommitResult, FindLease } from "./refresh-commit.ts";
@@ -40,7 +40,7 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
   async function noteSuccess(sent: SentAttempt, tokens: Tokens, base: Credentials): Promise<AttemptOutcome> {
     const { intent, attempt } = sent;
     const { ref, log: writer, isForced: isAskedFor } = attempt;
-    const credentials = create(CredentialsSchema, { kind: renewed(base, tokens) });
+    const credentials = create(CredentialsSchema, { kind: refreshedCredentials(base, tokens) });
     const decide = ({ known, integration, provider }: RefreshTarget) => {
       const patch = patchOf(known.connection.value, tokens);
       const own = tokenClient({ ...intent.found, credentials });
@@ -65,7 +65,7 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
   async function confirmLate(attempt: RefreshAttempt, late: Credentials): Promise<AttemptOutcome> {
     const { ref, log: writer } = attempt;
     const found = await read(ref);
-    const renewal = renewalOf({ ...found, credentials: late });
+    const renewal = tokenRefreshOf({ ...found, credentials: late });
     const free = await findLease(ref);
     const isOpen = hasCredentials(found, attempt.found.known.credentials) && free !== undefined;
     const now = { ...attempt, found, renewal: renewal ?? attempt.renewal };

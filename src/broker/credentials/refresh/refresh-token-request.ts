@@ -1,12 +1,12 @@
 import { TokenFailure, type Tokens } from "../../../auth/oauth2/tokens.ts";
+import type { TokenRefresh } from "../../../auth/token-refresh.ts";
 import type { World } from "../../../base/world.ts";
 import type { TokenEndpoint, TokenRequest } from "../../tokens/token-endpoint.ts";
-import type { Renewal } from "../refresh-timing.ts";
 import type { RefreshTarget } from "./refresh-target.ts";
 
 /** Requests new tokens for a connection. A failed request is a result like any other. */
 export type RequestTokens = (
-  renewal: Renewal,
+  renewal: TokenRefresh,
   target: RefreshTarget,
   options: Pick<TokenRequest, "mayFollow">,
 ) => Promise<Tokens | TokenFailure>;

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { renewed } from "../../../../src/broker/credentials/refresh-timing.ts";
-import { CredentialsSchema } from "../../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { refreshedCredentials } from "../../../src/auth/credential-refresh.ts";
+import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
 
 const tokens = {
   accessToken: "next",
@@ -20,10 +20,13 @@ it.each([
   ["no key, when it came bound to none", undefined, ""],
 ])("keeps with a new token %s", (_what, dpopKey, kept) => {
   const value = { accessToken: "one", refreshToken: "r", dpopKey: "the-key" };
-  const next = renewed(create(CredentialsSchema, { kind: { case: "oauth2", value } }), { ...tokens, dpopKey });
+  const next = refreshedCredentials(create(CredentialsSchema, { kind: { case: "oauth2", value } }), {
+    ...tokens,
+    dpopKey,
+  });
   expect(next.value).toMatchObject({ accessToken: "next", refreshToken: "r", dpopKey: kept });
   const own = create(CredentialsSchema, {
     kind: { case: "oauth2Client", value: { token: "one", dpopKey: "the-key" } },
   });
-  expect(renewed(own, { ...tokens, dpopKey }).value).toMatchObject({ token: "next", dpopKey: kept });
+  expect(refreshedCredentials(own, { ...tokens, dpopKey }).value).toMatchObject({ token: "next", dpopKey: kept });
 });

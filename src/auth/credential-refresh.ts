@@ -1,0 +1,41 @@
+import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Tokens } from "./oauth2/tokens.ts";
+import { schemeOf } from "./schemes.ts";
+import type { TokenRefresh } from "./token-refresh.ts";
+
+interface RefreshableCredentials {
+  readonly credentials: Credentials;
+  readonly provider: Provider;
+  readonly integration: Pick<Integration, "oauth">;
+}
+
+/** Returns the request that refreshes credentials; undefined without a token endpoint, or without what it needs. */
+export function tokenRefreshOf(refreshable: RefreshableCredentials): TokenRefresh | undefined {
+  const { credentials, provider, integration } = refreshable;
+  const { kind } = credentials;
+  const { auth } = provider;
+  if (kind.case === undefined || auth.case === undefined) return undefined;
+  if (!schemeOf(auth.case).hasTokenEndpoint(auth.value)) return undefined;
+  const scopes = integration.oauth?.scopes ?? [];
+  return schemeOf(kind.case).refresh(kind.value, { rules: rulesFor(kind, auth), scopes });
+}
+
+/** Whether new credentials can be obtained without the end user. */
+export function canRefresh({ kind }: Credentials, provider: Provider, nowMs: number): boolean {
+  if (kind.case === undefined) return false;
+  return schemeOf(kind.case).canRefresh(kind.value, { rules: rulesFor(kind, provider.auth), nowMs });
+}
+
+/** Returns the refreshed credentials. Values that the response does not name stay as they were. */
+export function refreshedCredentials({ kind }: Credentials, tokens: Tokens): Credentials["kind"] {
+  if (kind.case === undefined) throw new Error("credentials of no kind are not refreshed");
+  const value = schemeOf(kind.case).refreshed(kind.value, tokens);
+  // A scheme returns credentials of its own kind.
+  return { case: kind.case, value } as Credentials["kind"];
+}
+
+/** The provider's rules, if it still takes credentials of this kind. */
+const rulesFor = (kind: Credentials["kind"], auth: Provider["auth"]) =>
+  kind.case === auth.case ? auth.value : undefined;
