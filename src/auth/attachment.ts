@@ -30,7 +30,7 @@ export function attachmentOf(request: AttachmentRequest): Attachment {
   const { provider, client, connectionConfig = {}, nowMs } = request;
   const { auth } = provider;
   const { kind } = request.credentials;
-  if (auth.case === undefined) throw new CannotAttach("the provider names no kind of credentials");
+  if (auth.case === undefined) throw new CannotAttach("the provider's description names no kind of credentials");
   if (kind.case !== auth.case) {
     const given = kind.case === undefined ? "of no kind" : CredentialsSchema.field[kind.case].name;
     throw new CannotAttach(

@@ -72,12 +72,13 @@ export const awsSigv4: AuthScheme<"awsSigv4"> = {
 
 function secretOf({ credentials }: AttachRequest<"awsSigv4">): string {
   const { accessKeyId, secretAccessKey, sessionToken, roleArn } = credentials;
-  if (accessKeyId === "") throw new CannotAttach("the access key's id is missing");
-  if (secretAccessKey === "") throw new CannotAttach("the access key's secret is missing");
+  if (accessKeyId === "") throw new CannotAttach("the access key ID is missing");
+  if (secretAccessKey === "") throw new CannotAttach("the secret access key is missing");
   // Without the session token, requests would be sent as the identity that may assume the role, with its unintended
   // rights.
-  if (roleArn !== "" && sessionToken === "") throw new CannotAttach("the keys of the role to assume are not there yet");
-  requireHeaderValue(accessKeyId, "the access key's id");
+  if (roleArn !== "" && sessionToken === "")
+    throw new CannotAttach("the session token of the role to assume is missing");
+  requireHeaderValue(accessKeyId, "the access key ID");
   requireHeaderValue(sessionToken, "the session token");
   return secretAccessKey;
 }
@@ -90,8 +91,8 @@ interface Scope {
 function scopeOf({ credentials, rules }: AttachRequest<"awsSigv4">): Scope {
   const scope = { region: credentials.region, service: rules.service || credentials.service };
   // Each is a path segment of the credential scope.
-  if (!/^[A-Za-z0-9-]+$/.test(scope.region)) throw new CannotAttach("the region is missing or is none");
-  if (!/^[A-Za-z0-9._-]+$/.test(scope.service)) throw new CannotAttach("the service is missing or is none");
+  if (!/^[A-Za-z0-9-]+$/.test(scope.region)) throw new CannotAttach("the AWS region is missing or malformed");
+  if (!/^[A-Za-z0-9._-]+$/.test(scope.service)) throw new CannotAttach("the AWS service is missing or malformed");
   return scope;
 }
 

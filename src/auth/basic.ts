@@ -10,9 +10,11 @@ export const basic: AuthScheme<"basic"> = {
   attach({ credentials: { username, password } }) {
     if (username === "" && password === "") throw new CannotAttach("the user name and the password are missing");
     // RFC 7617, section 2: anything after the first colon would be read as the password.
-    if (username.includes(":")) throw new CannotAttach("the user name has a colon, which HTTP Basic cannot carry");
+    if (username.includes(":")) throw new CannotAttach("the user name must not contain a colon (HTTP Basic)");
     if (controlCharacter.test(username) || controlCharacter.test(password)) {
-      throw new CannotAttach("the user name or the password has a control character, such as a line break at its end");
+      throw new CannotAttach(
+        "the user name and the password must not contain control characters, such as a trailing line break",
+      );
     }
     const value = `Basic ${Buffer.from(`${username}:${password}`, "utf8").toString("base64")}`;
     return { kind: "fixed", headers: [["authorization", value]], query: [] };

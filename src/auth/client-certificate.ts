@@ -16,7 +16,7 @@ export function requireCertificate(pair: KeyPair): KeyPair {
   const [certificate, privateKey] = [unescapePem(pair.certificate), unescapePem(pair.privateKey)];
   const key = readPrivateKey(privateKey, "the private key of the client certificate");
   if (!readCertificate(certificate).checkPrivateKey(key)) {
-    throw new CannotAttach("the client certificate and its private key do not belong together");
+    throw new CannotAttach("the private key does not match the client certificate");
   }
   return { certificate, privateKey };
 }
@@ -27,7 +27,7 @@ function readCertificate(pem: string): X509Certificate {
     return new X509Certificate(pem);
   } catch {
     /* OpenSSL's error message would not help. */
-    throw new CannotAttach("the client certificate cannot be read: it must be PEM");
+    throw new CannotAttach("the client certificate must be PEM");
   }
 }
 

@@ -8,5 +8,5 @@ const sendable = /^[\t\x20-\x7e\x80-\xff]*$/;
 /** Returns the value after checking that it cannot break out of its header line. */
 export function requireHeaderValue(value: string, what: string): string {
   if (sendable.test(value)) return value;
-  throw new CannotAttach(`${what} has a line break or another character that a header cannot carry`);
+  throw new CannotAttach(`${what} must not contain line breaks or other characters that are not allowed in a header`);
 }

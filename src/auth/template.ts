@@ -43,13 +43,13 @@ export function find(path: string, values: Values): JsonValue | undefined {
 
 function required(name: string, values: Values): JsonValue {
   const value = find(name, values);
-  if (value === undefined || value === "") throw new CannotAttach(`the provider wants ${name}, which is missing`);
+  if (value === undefined || value === "") throw new CannotAttach(`the provider requires ${name}, which is missing`);
   return value;
 }
 
 function textOf(name: string, values: Values): string {
   const value = required(name, values);
-  if (typeof value === "object") throw new CannotAttach(`the provider wants ${name} as text, and it is none`);
+  if (typeof value === "object") throw new CannotAttach(`the provider requires ${name} as text`);
   return String(value);
 }
 

@@ -71,7 +71,7 @@ function signerOf(rules: JwtRules, key: string): Sign {
       return (content) => sign(null, Buffer.from(content), ed25519);
     }
     default:
-      throw new CannotAttach(`the provider's algorithm ${rules.algorithm} is not known`);
+      throw new CannotAttach(`the provider's signing algorithm ${rules.algorithm} is not supported`);
   }
 }
 

@@ -11,6 +11,6 @@ export function readPrivateKey(pem: string, what: string): KeyObject {
     return createPrivateKey(unescapePem(pem));
   } catch {
     /* No cause either: OpenSSL's message may quote the input. */
-    throw new CannotAttach(`${what} cannot be read: it must be PEM, and not encrypted`);
+    throw new CannotAttach(`${what} must be unencrypted PEM`);
   }
 }

@@ -88,6 +88,6 @@ const methods: readonly SignatureMethod[] = ["HMAC-SHA1", "HMAC-SHA256", "RSA-SH
 
 function requireMethod(name: string): SignatureMethod {
   const method = methods.find((one) => one === name);
-  if (method === undefined) throw new CannotAttach(`the provider's signature method ${name} is not known`);
+  if (method === undefined) throw new CannotAttach(`the provider's signature method ${name} is not supported`);
   return method;
 }

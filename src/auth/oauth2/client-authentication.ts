@@ -49,7 +49,7 @@ export function clientAuthentication({ method, client, hasCertificate, nowMs }: 
     case "none":
       return None();
     default:
-      throw new CannotAttach(`the provider's client authentication ${method} is not known`);
+      throw new CannotAttach(`the provider's client authentication ${method} is not supported`);
   }
 }
 

@@ -32,6 +32,6 @@ export function readDpopKey(pem: string): { readonly privateKey: CryptoKey; read
     };
   } catch {
     /* No cause either: OpenSSL's message may quote the input. */
-    throw new CannotAttach("the key that the connection's tokens are bound to cannot be read");
+    throw new CannotAttach("the key that the connection's tokens are bound to must be unencrypted PEM");
   }
 }

@@ -100,7 +100,7 @@ export function createLogs({ store, collections, world }: LogsOptions): Logs {
       const beginning = await beginningOf(environment, collections);
       const found = beginning === undefined || namesNothing(id) ? undefined : await logs.get(environment, id);
       if (found === undefined || begunAt(found.value) < (beginning ?? 0)) {
-        throw new Fault("not_found", `there is no log "${id}", or not any more`);
+        throw new Fault("not_found", `there is no log "${id}"; it may have been deleted`);
       }
       return found.value;
     },

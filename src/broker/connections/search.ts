@@ -34,7 +34,7 @@ export function createConnectionListing(collections: SetupCollections & Connecti
   return {
     async list(asked, { size, token, offset = 0, maxBytes = Number.POSITIVE_INFINITY }) {
       if (offset > maxOffset) {
-        const message = `pages reach ${maxOffset} connections deep; go on by cursor`;
+        const message = `page numbers reach only ${maxOffset} connections; continue with a cursor`;
         throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
       }
       const query = inOneOrder(asked);

@@ -73,7 +73,7 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
       const known = cache.get(key);
       (known === undefined ? misses : hits).add();
       const found = known ?? (await cache.fetch(key, { context: ref }));
-      if (found === undefined) throw new Error("a connection was loaded and not returned");
+      if (found === undefined) throw new Error("a connection was loaded but not returned");
       return found;
     },
     peek: (ref) => cache.get(connectionKey(ref)),

@@ -47,13 +47,16 @@ export function createGrantCount({ collections, logs, world }: GrantCountOptions
     world.metrics.grantsNearlyUsedUp.inc();
     // The environment's log is for its users, the process log for the operator.
     const log = logs.begin({ operation: "auth.grants", environment, integration, connectionId: id, secrets: [] });
-    log.warn("an account's refresh tokens are nearly used up: one too many, and its oldest stops working", {
-      live_grants: live,
-      most_grants: maxRefreshTokens(provider),
-      provider: provider.name,
-    });
+    log.warn(
+      "the account has nearly as many refresh tokens as its provider allows: one too many, and the oldest stops working",
+      {
+        live_grants: live,
+        most_grants: maxRefreshTokens(provider),
+        provider: provider.name,
+      },
+    );
     const ended = log.end({ failed: false });
-    world.log.warn("refresh tokens of one account are nearly used up", {
+    world.log.warn("an account has nearly as many refresh tokens as its provider allows", {
       environment,
       integration,
       connection: id,
@@ -69,7 +72,7 @@ export function createGrantCount({ collections, logs, world }: GrantCountOptions
     async noteNew(connection, provider) {
       await warnOfNew(connection, provider).catch((error: unknown) => {
         if (faultOfStore(error).code === "internal") world.metrics.unhandled.inc();
-        world.log.warn("the live grants of an account were not counted", { err: error });
+        world.log.warn("live grants of an account not counted; no warning is possible", { err: error });
       });
     },
   };

@@ -74,7 +74,7 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
             if (await renewIfDue(value, records[i]?.value)) renewed += 1;
           } catch (err) {
             // The failure is stored with the connection. One failed connection does not keep the others from a refresh.
-            world.log.debug("a resting connection was not renewed", { connection: value.ref?.id, err });
+            world.log.debug("unused connection not refreshed", { connection: value.ref?.id, err });
           }
           position = at;
         }

@@ -69,7 +69,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
   function refreshAhead(ref: ConnectionRef, entry: CachedConnection, now: number): void {
     entry.refreshFrom = now + aheadAgainMs;
     refresher.renew(ref, { seen: entry.credentials, why: "due" }).catch((err: unknown) => {
-      world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
+      world.log.debug("background refresh failed; retrying in 30 s", { integration: ref.integration, err });
     });
   }
 

@@ -118,7 +118,10 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     async describe(live) {
       const { filed, failures } = await tryDescribe(live, live.provider.describe);
       for (const { reason } of failures)
-        world.log.warn("the provider did not describe a new connection", { ...namesOf(live), reason });
+        world.log.warn("the provider did not describe a new connection; its fields stay empty", {
+          ...namesOf(live),
+          reason,
+        });
       return filed;
     },
     tryDescribe,
@@ -144,7 +147,7 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     async ofChannel(live, { template, values, deadlineMs: withinMs, signal }) {
       const request = filledChannelRequest(template, configOf(live), values);
       if (request === undefined)
-        throw new Fault("invalid_path", "the connection lacks a value that its provider needs");
+        throw new Fault("invalid_path", "the connection lacks a value that the provider's request needs");
       return ask(live, request, { deadlineMs: withinMs, signal });
     },
   };

@@ -5,7 +5,7 @@ import type { StoredRecordOf } from "../../store/records.ts";
 export function requireRevision(stored: Pick<StoredRecordOf<unknown>, "revision"> | undefined, expected: bigint): void {
   const revision = stored?.revision ?? 0;
   if (expected === 0n || expected === BigInt(revision)) return;
-  throw new Fault("conflict", `it is at revision ${revision}, not at ${expected}: read it again`, {
+  throw new Fault("conflict", `the current revision is ${revision}, not ${expected}; read it again`, {
     metadata: { current_revision: String(revision) },
   });
 }

@@ -72,7 +72,7 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
       await store.commit(changes);
     } catch (error) {
       // Do not retry: the store has more important work. The next use records the time again.
-      world.log.warn("times of last use were not written", { count: changes.length, err: error });
+      world.log.warn("last-used times not written; the next use records them", { count: changes.length, err: error });
       for (const [key] of taken) remembered.delete(key);
       lostAt = world.now();
     }

@@ -24,7 +24,7 @@ export function pageTokens(question: unknown): PageTokens {
       if (token === "") return undefined;
       const bytes = Buffer.from(token, "base64url");
       if (bytes.toString("base64url") !== token || !bytes.subarray(0, hashBytes).equals(hash)) {
-        const message = "the page token is not one of this list: it must come from a page of the same filter";
+        const message = "the page token must come from a page of the same list with the same filters";
         throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["cursor"], message }] });
       }
       return bytes.subarray(hashBytes).toString();

@@ -34,7 +34,7 @@ export function createRetryingReads(log: Log): RetryingReads {
           inVainAt = now;
           throw error;
         }
-        log.debug("the store could not be read: once more", { err: error });
+        log.debug("store read failed; retrying", { err: error });
         await sleep(againMs * (0.5 + Math.random()));
       }
     }

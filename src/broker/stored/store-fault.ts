@@ -9,10 +9,15 @@ export function faultOfStore(thrown: unknown): Fault {
     return new Fault("store_unavailable", thrown.message, { cause: thrown, retryAfterSeconds: 1 });
   }
   if (thrown instanceof StoreUnavailable) {
-    return new Fault("store_unavailable", "the store takes no writes now", { cause: thrown, retryAfterSeconds: 1 });
+    return new Fault("store_unavailable", "the store does not accept writes now; retry", {
+      cause: thrown,
+      retryAfterSeconds: 1,
+    });
   }
   if (thrown instanceof StaleWrite) {
-    return new Fault("conflict", "somebody else changed it at the same moment", { cause: thrown });
+    return new Fault("conflict", "it was changed by another request at the same time; read it again", {
+      cause: thrown,
+    });
   }
   return Fault.from(thrown);
 }

@@ -86,7 +86,7 @@ interface Pending {
 
 function stepOf<T>(records: Records<T>, { key, value: bytes, revision }: Pending): FeedStep<T> {
   const read = records.read({ key, value: bytes }, revision);
-  if (read === undefined) throw new Error("a change of another collection was taken for one of this");
+  if (read === undefined) throw new Error("a change of another collection was read as one of this collection");
   const { value, parts } = read;
   return value === undefined ? { kind: "deleted", parts, revision } : { kind: "put", value, revision };
 }

@@ -68,7 +68,8 @@ export function createAuthorizationServers(send: SendSmallRequest): Authorizatio
   async function metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
     if (rules.metadataUrl === "") return undefined;
     const issuer = issuerOf(asking, rules);
-    if (issuer === "") throw misconfigured("issuer_missing", "the provider's metadata is held to no issuer");
+    if (issuer === "")
+      throw misconfigured("issuer_missing", "the provider's description must name an issuer for its metadata");
     return known.forceFetch(`${issuer} ${filledFor(asking, rules.metadataUrl)}`, { context: { send, issuer } });
   }
   return {
@@ -101,7 +102,7 @@ async function read(url: string, { send, issuer }: MetadataSource): Promise<Auth
     const isPassing = answer.status === 429 || answer.status >= 500;
     throw new TokenFailure(
       { kind: isPassing ? "passing" : "misconfigured", code: `metadata_${answer.status}`, retryAfterMs: undefined },
-      `the provider's metadata was answered with ${answer.status}`,
+      `the request for the provider's metadata returned status ${answer.status}`,
     );
   }
   const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
@@ -109,7 +110,7 @@ async function read(url: string, { send, issuer }: MetadataSource): Promise<Auth
   // RFC 8414, section 3.3: the issuer must match byte for byte. The library would compare both after `URL`
   // normalization.
   if (parsed.answer["issuer"] !== issuer) {
-    throw misconfigured("issuer_mismatch", "the provider's metadata is of another issuer");
+    throw misconfigured("issuer_mismatch", "the provider's metadata names another issuer");
   }
   const urls = Object.values(endpoints).map(({ named }) => named);
   const aliases = parsed.answer["mtls_endpoint_aliases"];

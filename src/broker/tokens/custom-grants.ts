@@ -45,7 +45,7 @@ export async function askDescribed(
 
 function tokenRulesOf({ provider: { auth } }: TokenRequest): TokenRules {
   if (auth.case === "app" || auth.case === "twoStep" || auth.case === "signature") return auth.value;
-  throw misconfigured("not_described", "the provider's description knows of no token to ask for");
+  throw misconfigured("not_described", "the provider's description defines no token request");
 }
 
 /**
@@ -114,8 +114,7 @@ function authorizationOf({
     return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
   }
   if (authorization !== "jwt") return {};
-  if (rules.jwt === undefined)
-    throw misconfigured("jwt_missing", "the provider's description says of no JWT how it is made");
+  if (rules.jwt === undefined) throw misconfigured("jwt_missing", "the provider's description does not define the JWT");
   const key = keyField(request, rules) ?? request.secrets?.privateKey ?? "";
   if (key === "") throw new CannotAttach("the key that signs the token is missing");
   return { authorization: `Bearer ${mintJwt({ rules: rules.jwt, key, values, nowMs }).token}` };

@@ -86,7 +86,7 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
     const cache = { jwks: { keys: [...keys] }, uat: Math.floor(Date.now() / 1_000) };
     await validateApplicationLevelSignature(server, answer, {
       [jwksCache]: cache,
-      [customFetch]: () => Promise.reject(new Error("the keys are at hand")),
+      [customFetch]: () => Promise.reject(new Error("the keys are known, so no request is allowed")),
     });
   } catch (error) {
     if (isRefusal(error)) throw refusalFor(error, signatureWrong);

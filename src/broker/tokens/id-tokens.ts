@@ -86,7 +86,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     const error = unanswered(thrown, "the provider's key set");
     if (!(error instanceof TokenFailure)) throw error;
     const { code } = error;
-    world.log.warn("the keys of a provider's id_tokens were not to be had", { ...about(asking), code });
+    world.log.warn("id_token keys could not be fetched; id_tokens are dropped or refused", { ...about(asking), code });
     return code;
   }
 
@@ -141,7 +141,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
         // Keep the tokens whatever the error is, even an invalid key: the grant that produced them is used up.
         const code = error instanceof TokenFailure ? error.code : "id_token_unverified";
         const why = error instanceof TokenFailure ? {} : { err: error };
-        world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code, ...why });
+        world.log.warn("id_token of a refresh dropped: it could not be verified", { ...about(request), code, ...why });
         return { ...tokens, raw, idToken: undefined };
       }
     },
@@ -151,7 +151,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   // A plain timer, because an aborted sleep would create an error with its stack for each response in time.
-  const timer = setTimeout(() => reject(new TokenFailure(tooLate, "it takes too long")), ms);
+  const timer = setTimeout(() => reject(new TokenFailure(tooLate, "the provider's key set took too long")), ms);
   try {
     return await Promise.race([work, late]);
   } finally {

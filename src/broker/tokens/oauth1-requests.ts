@@ -35,7 +35,7 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
     const { provider, integration, secrets, client: own, connectionConfig, signal } = asking;
     const { auth } = provider;
     if (auth.case !== "oauth1" && auth.case !== "tba")
-      throw misconfigured("not_oauth1", "the provider does not speak OAuth 1");
+      throw misconfigured("not_oauth1", "the provider does not support OAuth 1");
     const rules = auth.value;
     const described = rules[which];
     if (described === "") throw misconfigured("token_url_missing", "the provider has no such endpoint");

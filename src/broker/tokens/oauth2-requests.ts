@@ -46,7 +46,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
         },
       }),
     );
-    if (heard === undefined) throw new Error("the library has sent nothing");
+    if (heard === undefined) throw new Error("the OAuth library sent no request");
     const { answer, object } = heard;
     const { status } = answer;
     const code = codeIn(object["error"]);

@@ -59,7 +59,7 @@ export async function askOAuth2(
       { ...form.parameters },
       proof === undefined ? transport : { ...transport, DPoP: proof },
     );
-    if (heard === undefined) throw new Error("the library has sent nothing");
+    if (heard === undefined) throw new Error("the OAuth library sent no request");
     return heard;
   };
 
@@ -81,7 +81,7 @@ export async function askOAuth2(
 
 export function oauth2RulesOf({ provider: { auth } }: Pick<TokenParties, "provider">): OAuth2Rules {
   if (auth.case === "oauth2" || auth.case === "oauth2Client") return auth.value;
-  throw misconfigured("not_oauth2", "the provider does not speak OAuth 2");
+  throw misconfigured("not_oauth2", "the provider does not support OAuth 2");
 }
 
 /** Returns the scopes to request: the caller's, or else the integration's, or else the provider's default. */

@@ -26,10 +26,10 @@ export function takenFrom(reading: TokenReading, { asking, answer, secrets, kind
     }
     case "garbled": {
       const failure = { kind: "uncertain", code: reading.code, retryAfterMs: undefined } as const;
-      throw new TokenFailure(failure, `${what}'s answer cannot be read`);
+      throw new TokenFailure(failure, `the response of ${what} cannot be read`);
     }
     case "unusable":
-      throw unusable(reading.code, `${what}'s answer cannot be used: ${reading.code}`);
+      throw unusable(reading.code, `the response of ${what} cannot be used: ${reading.code}`);
     case "tokens":
       return storable(reading.tokens, asking);
   }

@@ -114,9 +114,13 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     const wrong: readonly (readonly [Partial<typeof one>, string, string])[] = [
       [{ certificate: one.certificate }, "client_private_key", "is needed beside"],
       [{ privateKey: one.privateKey }, "client_certificate", "is needed beside"],
-      [{ certificate: one.certificate, privateKey: other.privateKey }, "client_certificate", "do not belong together"],
+      [
+        { certificate: one.certificate, privateKey: other.privateKey },
+        "client_certificate",
+        "does not match the client certificate",
+      ],
       [{ certificate: "no certificate", privateKey: one.privateKey }, "client_certificate", "must be PEM"],
-      [{ certificate: one.certificate, privateKey: "no key" }, "client_certificate", "must be PEM"],
+      [{ certificate: one.certificate, privateKey: "no key" }, "client_certificate", "must be unencrypted PEM"],
     ];
     for (const [given, name, message] of wrong) {
       const rpc = await change(given).then(

@@ -67,7 +67,7 @@ it("says so when a new connection uses up nearly all that an account may have", 
   const { log: whole } = await all.sidecar.client(LogService).getLog({ environment: "dev", id: log?.id ?? "" });
   expect(whole?.lines.map(({ fields }) => fields)).toEqual([{ live_grants: 10, most_grants: 10, provider: limited }]);
   expect(await all.sidecar.metric(nearlyUsedUp)).toBe(1);
-  const line = all.sidecar.logged.find((one) => one.includes("nearly used up"));
+  const line = all.sidecar.logged.find((one) => one.includes("nearly as many refresh tokens"));
   expect(JSON.parse(line ?? "{}")).toMatchObject({ integration: limited, live: 10, log_id: log?.id });
 });
 

@@ -109,6 +109,6 @@ it("refuses credentials of another kind than the provider takes", () => {
     "the provider takes aws_sigv4, and the credentials are two_step",
   );
   const empty = { credentials: create(CredentialsSchema), provider: create(ProviderSchema), nowMs: now };
-  expect(() => attachmentOf(empty)).toThrow("the provider names no kind of credentials");
+  expect(() => attachmentOf(empty)).toThrow("the provider's description names no kind of credentials");
   expect(() => attachmentOf({ ...empty, provider: providerOf(auth) })).toThrow("and the credentials are of no kind");
 });

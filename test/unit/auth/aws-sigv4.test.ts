@@ -290,19 +290,19 @@ it("signs for the provider's service, whatever the connection says", () => {
 });
 
 it.each([
-  ["the access key's id is missing", { accessKeyId: "" }],
-  ["the access key's secret is missing", { secretAccessKey: "" }],
-  ["the region is missing or is none", { region: "" }],
-  ["the region is missing or is none", { region: "us/east" }],
-  ["the service is missing or is none", { service: "" }],
-  ["the service is missing or is none", { service: "s3, x" }],
-  ["the keys of the role to assume are not there yet", { roleArn: "arn:aws:iam::1:role/a" }],
+  ["the access key ID is missing", { accessKeyId: "" }],
+  ["the secret access key is missing", { secretAccessKey: "" }],
+  ["the AWS region is missing or malformed", { region: "" }],
+  ["the AWS region is missing or malformed", { region: "us/east" }],
+  ["the AWS service is missing or malformed", { service: "" }],
+  ["the AWS service is missing or malformed", { service: "s3, x" }],
+  ["the session token of the role to assume is missing", { roleArn: "arn:aws:iam::1:role/a" }],
   [
-    "the session token has a line break or another character that a header cannot carry",
+    "the session token must not contain line breaks or other characters that are not allowed in a header",
     { sessionToken: "s3cr3t-canary\n" },
   ],
   [
-    "the access key's id has a line break or another character that a header cannot carry",
+    "the access key ID must not contain line breaks or other characters that are not allowed in a header",
     { accessKeyId: "AKID\r\nx: y" },
   ],
 ])("says that %s (%#)", (message, value) => {

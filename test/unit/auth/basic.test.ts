@@ -18,8 +18,12 @@ it.each([
 
 it.each([
   ["the user name and the password are missing", "", ""],
-  ["the user name has a colon, which HTTP Basic cannot carry", "s3cr3t:canary", "x"],
-  ["the user name or the password has a control character, such as a line break at its end", "ada", "s3cr3t-canary\n"],
+  ["the user name must not contain a colon (HTTP Basic)", "s3cr3t:canary", "x"],
+  [
+    "the user name and the password must not contain control characters, such as a trailing line break",
+    "ada",
+    "s3cr3t-canary\n",
+  ],
 ])("says that %s", (message, username, password) => {
   expect(refusalOf(settingOf(username, password))).toBe(message);
 });

@@ -47,13 +47,10 @@ it("shows that certificate beside a token that is bound to a key as well", () =>
 
 it.each([
   ["the client certificate is missing", { ...pair, certificate: "" }],
-  ["the client certificate cannot be read: it must be PEM", { ...pair, certificate: rsaKey }],
+  ["the client certificate must be PEM", { ...pair, certificate: rsaKey }],
   ["the private key of the client certificate is missing", { ...pair, privateKey: "" }],
-  [
-    "the private key of the client certificate cannot be read: it must be PEM, and not encrypted",
-    { ...pair, privateKey: "s3cr3t-canary" },
-  ],
-  ["the client certificate and its private key do not belong together", { ...pair, privateKey: strange }],
+  ["the private key of the client certificate must be unencrypted PEM", { ...pair, privateKey: "s3cr3t-canary" }],
+  ["the private key does not match the client certificate", { ...pair, privateKey: strange }],
 ])("says that %s", (message, value) => {
   expect(refusalOf({ auth, kind: kindOf(value) })).toBe(message);
 });

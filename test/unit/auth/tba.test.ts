@@ -31,10 +31,10 @@ it("does not take an account apart that looks like a name", () => {
 });
 
 it.each<[string, Partial<Setting>]>([
-  ["the provider wants connectionConfig.accountId, which is missing", { connectionConfig: {} }],
-  ["the provider wants connectionConfig.accountId as text, and it is none", { connectionConfig: { accountId: {} } }],
+  ["the provider requires connectionConfig.accountId, which is missing", { connectionConfig: {} }],
+  ["the provider requires connectionConfig.accountId as text", { connectionConfig: { accountId: {} } }],
   [
-    "the realm has a line break or another character that a header cannot carry",
+    "the realm must not contain line breaks or other characters that are not allowed in a header",
     { connectionConfig: { accountId: "1\r\nx: y" } },
   ],
 ])("says that %s", (message, other) => {

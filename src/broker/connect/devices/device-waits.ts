@@ -87,14 +87,16 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     if (lease === undefined) return;
     const renewing = setInterval(() => {
       // After a lost lease, two processes poll. The provider slows both down, and the commit decides between them.
-      lease.renew().catch((err: unknown) => world.log.debug("a lease was not renewed", { err }));
+      lease.renew().catch((err: unknown) => world.log.debug("lease not renewed", { err }));
     }, renewLeaseEveryMs);
     try {
       const device = await records.current(id);
       if (device !== undefined) await complete(device);
     } finally {
       clearInterval(renewing);
-      await lease.release().catch((err: unknown) => world.log.debug("a lease was not released", { err }));
+      await lease
+        .release()
+        .catch((err: unknown) => world.log.debug("lease not released; it expires by itself", { err }));
     }
   }
 

@@ -32,7 +32,7 @@ export function logExpiry(logs: Logs, ref: ConnectionRef, credentials: Credentia
   const { environment, integration, id: connectionId } = ref;
   const log = logs.begin({ operation: "auth.expire", environment, integration, connectionId, secrets: [] });
   const expiresAt = credentialsExpireAt(credentials);
-  log.error("the credentials have run out and nothing renews them: the end user must authorise again", {
+  log.error("the credentials have expired and cannot be refreshed: the end user must authorize again", {
     credentials: credentials.kind.case,
     credentials_expire_at: msIn(expiresAt),
   });

@@ -14,14 +14,14 @@ export function deathLines(
   return [
     {
       level: "error",
-      sentence: "the provider does not take the refresh token any more: the end user must authorise again",
+      sentence: "the provider no longer accepts the refresh token: the end user must authorize again",
       fields: { reason: deadReason, ...known },
     },
     ...causes.map(
       ({ code, text, isLikely }) =>
         ({
           level: isLikely ? "warn" : "info",
-          sentence: isLikely ? "what is known points to this cause" : "this cause is not excluded",
+          sentence: isLikely ? "likely cause" : "possible cause",
           fields: { cause: code, detail: text },
         }) as const,
     ),
@@ -41,13 +41,13 @@ export function failureLines(
     next_attempt_at: msIn(notBefore),
     retry_after_ms: retryAfterMs,
   };
-  return [{ level: "warn", sentence: "the credentials could not be renewed; it will be tried again", fields }] as const;
+  return [{ level: "warn", sentence: "the credentials could not be refreshed; retrying later", fields }] as const;
 }
 
 export const recoveryLine = ({ failures, firstFailedAt }: RefreshRecord) =>
   ({
     level: "info",
-    sentence: "the credentials were renewed again",
+    sentence: "the credentials are refreshed again",
     fields: { failures, failing_since: msIn(firstFailedAt) },
   }) as const;
 

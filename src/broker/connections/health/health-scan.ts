@@ -55,7 +55,12 @@ export function createHealthScan(options: HealthScanOptions): (signal: AbortSign
         } catch (err) {
           // A failed check does not prevent the others, and is repeated in the next scan.
           const connection = id;
-          world.log.warn("the health of a connection was not looked at", { environment, integration, connection, err });
+          world.log.warn("connection health not checked; retrying in a minute", {
+            environment,
+            integration,
+            connection,
+            err,
+          });
         }
       }
       const last = found.at(-1);

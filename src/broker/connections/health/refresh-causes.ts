@@ -53,7 +53,7 @@ const rules: readonly Rule[] = [
   ({ restored, rules }) => {
     if (restored === undefined) return undefined;
     const [backup, restore] = [restored.backupAtMs, restored.restoredAtMs].map((ms) => new Date(ms).toISOString());
-    const text = `the store was restored on ${restore} from a backup of ${backup}, and these credentials were not renewed since: a renewal after the backup may have replaced the refresh token`;
+    const text = `the store was restored on ${restore} from a backup of ${backup}, and these credentials were not refreshed since: a refresh after the backup may have replaced the refresh token`;
     return {
       ...possible("restored_backup", text),
       isLikely: rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS,
@@ -63,7 +63,7 @@ const rules: readonly Rule[] = [
     isAnswerLost && rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS
       ? likely(
           "rotation_response_lost",
-          "an earlier renewal was sent and its answer never arrived: the provider has replaced the refresh token, and the new one was in that answer",
+          "an earlier refresh was sent and its response never arrived: the provider replaced the refresh token, and the new one was in that response",
         )
       : undefined,
   (grant) => {
@@ -79,26 +79,26 @@ const rules: readonly Rule[] = [
     return byAge(lifetime, issued, {
       nowMs,
       code: "grant_expired",
-      text: (days) => `refresh tokens of this provider live ${days} from their issue`,
+      text: (days) => `refresh tokens of this provider expire ${days} after they are issued`,
     });
   },
   ({ rules, nowMs, grantedAtMs, lastRenewedAtMs }) =>
     byAge(rules?.refreshTokens?.idleLifetime, lastRenewedAtMs ?? grantedAtMs, {
       nowMs,
       code: "idle_too_long",
-      text: (days) => `refresh tokens of this provider die when they are not used for ${days}`,
+      text: (days) => `refresh tokens of this provider expire when they are not used for ${days}`,
     }),
   ({ rules, liveGrants }) => {
     const most = rules?.refreshTokens?.maxPerAccount ?? 0;
     if (most === 0) return undefined;
-    const text = `one account may have ${most} live refresh tokens of one client: one more, and the oldest stops working without a word; revoke those that nobody needs`;
+    const text = `one account may have ${most} live refresh tokens of one client: with one more, the oldest silently stops working; revoke the ones that are not needed`;
     return { ...possible("too_many_grants", text), isLikely: liveGrants !== undefined && liveGrants >= most };
   },
   ({ rules }) =>
     rules?.refreshTokens?.use === RefreshTokenRules_Use.ROTATES
       ? possible(
           "used_elsewhere",
-          "somebody else used the same refresh token, which is good for one use: another system that it was imported from, or a restored backup",
+          "another party used the same refresh token, which is valid once: the system that it was imported from, or a restored backup",
         )
       : undefined,
   ({ scopes }) =>
@@ -106,19 +106,21 @@ const rules: readonly Rule[] = [
       ? possible("password_changed", "the end user changed the password while the access covered mail")
       : undefined,
   ({ rules }) =>
-    rules === undefined ? undefined : possible("time_limit", "the end user gave access for a time, and it is over"),
+    rules === undefined
+      ? undefined
+      : possible("time_limit", "the end user gave access for a limited time, which has passed"),
   ({ rules, code }) =>
     rules === undefined
       ? undefined
       : {
-          ...possible("restricted_by_administrator", "an administrator restricted a service that was asked for"),
+          ...possible("restricted_by_administrator", "an administrator restricted a requested service"),
           isLikely: /admin_policy/i.test(code),
         },
   ({ rules, code }) =>
     rules === undefined
       ? undefined
       : {
-          ...possible("session_expired", "the length of a session that the administrator allows is over"),
+          ...possible("session_expired", "the session length that the administrator allows has passed"),
           isLikely: /invalid_rapt|interaction_required|session_expired/i.test(code),
         },
 ];
@@ -139,7 +141,7 @@ function testingEnded(grant: DeadGrant): RefreshCause | undefined {
     const lived = (lastRenewedAtMs ?? grantedAtMs) - grantedAtMs;
     if (nowMs - grantedAtMs < lifetimeMs - slackMs || lived > lifetimeMs + slackMs) return undefined;
   }
-  const text = `while the app is in testing, refresh tokens die ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
+  const text = `while the app is in testing, refresh tokens expire ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
   // The grant's age is the evidence if nobody has stated that the app is in testing.
   const isLikely = publishing === OAuthApp_Publishing.TESTING || grantedAtMs !== undefined;
   return { code: "testing_grant_expired", text, isLikely };

@@ -39,7 +39,7 @@ export function createIdArena(): IdArena {
 
   function bufferOf(at: number): Buffer {
     const chunk = chunks[at >>> unitBits];
-    if (chunk === undefined) throw new Error("nothing was put there");
+    if (chunk === undefined) throw new Error("no ID is stored at this number");
     return chunk;
   }
   const offsetOf = (at: number): number => (at & unitMask) * unitBytes;
@@ -48,7 +48,7 @@ export function createIdArena(): IdArena {
   return {
     put(id) {
       const length = Buffer.byteLength(id);
-      if (length < 1 || length > 255) throw new Error("an id has 1 to 255 bytes");
+      if (length < 1 || length > 255) throw new Error("an ID must have 1 to 255 bytes");
       count += 1;
       const at = take(unitsFor(length));
       const chunk = bufferOf(at);

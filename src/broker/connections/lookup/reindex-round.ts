@@ -62,7 +62,9 @@ export function createReindexRound(options: ReindexRoundOptions): () => Promise<
       if (!(error instanceof LeaseLost)) throw error;
       due.isDue = true;
     } finally {
-      await lease?.release().catch((err: unknown) => world.log.debug("a lease was not released", { err }));
+      await lease
+        ?.release()
+        .catch((err: unknown) => world.log.debug("lease not released; it expires by itself", { err }));
     }
   };
 }

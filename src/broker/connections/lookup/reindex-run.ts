@@ -76,7 +76,9 @@ export async function runReindex(options: ReindexRunOptions): Promise<boolean> {
 
   if (!isFiledBy(wanted, filing?.value)) {
     await save({ ...fields, walksLeft: 2 });
-    world.log.info("the lookup keys of a provider's connections are written again", { provider });
+    world.log.info("lookup fields of a provider changed; writing the lookup keys of its connections again", {
+      provider,
+    });
   }
   for (const integration of integrations) {
     const done = filing?.value.after;

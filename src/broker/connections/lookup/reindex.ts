@@ -73,7 +73,7 @@ export async function openReindex(options: ReindexOptions): Promise<Reindex> {
     } catch (err) {
       due.isDue = true;
       if (!isEnded) {
-        world.log.warn("lookup keys of connections were not written; they are within a minute", { err });
+        world.log.warn("lookup keys of connections not written; retrying within a minute", { err });
       }
     } finally {
       round = undefined;

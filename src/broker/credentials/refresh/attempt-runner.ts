@@ -61,7 +61,7 @@ export function createAttemptRunner(options: AttemptRunnerOptions): RunAttempt {
         breaker.noteSuccess(integrationKey(ref));
         return noteSuccess({ attempt, kept, intent }, answer, attempt.found.known.credentials);
       }
-      writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
+      writer.warn("the token request failed", { failure: answer.kind, code: answer.code });
       // The provider may have acted on the request. Retry at once, while it may still accept the same token.
       if (answer.kind === "uncertain" && mayRepeat) {
         const second = await storeIntent(attempt, await read(ref), { conditions: [kept.lease.fence] });

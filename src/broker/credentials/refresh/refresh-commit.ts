@@ -96,7 +96,7 @@ export function createResultCommit(options: ResultCommitOptions): CommitResult {
         // The connection was deleted in the meantime.
         if (error instanceof Fault) return "overtaken";
         if (!isRetryable(error) || isOver()) throw error;
-        log.warn("what came of a renewal cannot be written down yet", { ...logFieldsOf(ref), err: error });
+        log.warn("refresh result not stored; retrying every second", { ...logFieldsOf(ref), err: error });
         onStoreTrouble(error);
         leave();
         await sleep(storeRetryMs);

@@ -57,11 +57,11 @@ export function createFailureNotes(options: FailureNotesOptions): NoteFailure {
     }
     metrics.refreshes.inc({ outcome: kind });
     if (kind === "grant_dead") {
-      log.warn("a connection must be authorised again", { ...logFieldsOf(ref), code, reason, log_id: writer.id });
+      log.warn("a connection must be authorized again", { ...logFieldsOf(ref), code, reason, log_id: writer.id });
       throw reauthorize(ref, reason);
     }
     if (isForOperator(kind)) {
-      log.error("the provider refuses the client of an integration: its connections cannot be renewed", {
+      log.error("the provider refuses an integration's OAuth client; its connections cannot be refreshed", {
         environment: ref.environment,
         integration: ref.integration,
         code,
@@ -69,6 +69,6 @@ export function createFailureNotes(options: FailureNotesOptions): NoteFailure {
       });
       throw misconfigured(code);
     }
-    throw unavailable(`renewal fails (${code})`, Math.max(1, (retryAfterMs ?? 0) / 1_000));
+    throw unavailable(`the last refresh failed (${code})`, Math.max(1, (retryAfterMs ?? 0) / 1_000));
   };
 }

@@ -50,7 +50,7 @@ export function keepLease(lease: Lease, { renewEveryMs, log }: Pick<RefreshLease
         await lease.renew();
       } catch (err) {
         // The response still counts: its commit replaces only the credentials that it was requested for.
-        log.debug("a lease was not renewed", { err });
+        log.debug("lease not renewed", { err });
         if (err instanceof LeaseLost) return;
       }
     }
@@ -74,7 +74,8 @@ export function keepLease(lease: Lease, { renewEveryMs, log }: Pick<RefreshLease
     },
     async end() {
       over.abort();
-      if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+      if (!isReleased)
+        await lease.release().catch((err: unknown) => log.debug("lease not released; it expires by itself", { err }));
     },
   };
   return kept;

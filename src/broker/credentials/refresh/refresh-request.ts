@@ -62,7 +62,8 @@ export function requireRefreshable({ ref, target, why, nowMs }: RefreshCheck): v
     if (record.lastFailedAt !== undefined && changedAt > timestampMs(record.lastFailedAt)) return;
     throw misconfigured(record.lastCode);
   }
-  const lastFailure = record.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record.lastCode})`;
+  const lastFailure =
+    record.failures === 0 ? "they were refreshed a moment ago" : `the last refresh failed (${record.lastCode})`;
   throw unavailable(lastFailure, (due - nowMs) / 1_000);
 }
 

@@ -96,7 +96,7 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
         leave();
       }
       // Another replica refreshes the connection, or was about to when it died.
-      if (performance.now() > until || isClosing()) throw unavailable("another replica is renewing it", 1);
+      if (performance.now() > until || isClosing()) throw unavailable("another replica is refreshing them", 1);
       await sleep(lookAgainMs * (0.5 + Math.random()));
     }
   };

@@ -53,7 +53,7 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
     if (outcome === "refused") return confirmLate(attempt, credentials);
     count(outcome === "written" ? "renewed" : "overtaken");
     if (outcome === "written") return "done";
-    log.info("renewed credentials were dropped: newer ones had been stored", logFieldsOf(ref));
+    log.info("refreshed credentials dropped: newer ones were stored", logFieldsOf(ref));
     return "again";
   }
 
@@ -73,17 +73,15 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
     const intent = isOpen && isNewer ? await storeIntent(now, found, { changes: free.changes }) : undefined;
     if (!isOpen || !isNewer || intent === undefined) {
       count("overtaken");
-      log.info("renewed credentials were dropped: the provider has refused their grant since", logFieldsOf(ref));
+      log.info("refreshed credentials dropped: the provider has since refused their grant", logFieldsOf(ref));
       return "again";
     }
-    writer.warn(
-      "another process was refused with the same refresh token meanwhile; trying the late answer's own token",
-    );
+    writer.warn("another process was refused with the same refresh token; trying the token of the late response");
     const kept = keepLease(free.taken(intent.revision), { renewEveryMs: times.renewEveryMs, log });
     try {
       const answer = await requestTokens(now.renewal, found, { mayFollow: false });
       if (!(answer instanceof TokenFailure)) return await noteSuccess({ attempt: now, kept, intent }, answer, late);
-      writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
+      writer.warn("the token request failed", { failure: answer.kind, code: answer.code });
       return await noteFailure({ attempt: now, kept, intent }, answer);
     } finally {
       await kept.end();

@@ -125,13 +125,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
         return await run(ref, request, { ...callbacks, onSent });
       } catch (error) {
         if (!(error instanceof StoreUnavailable) || isSent || isClosing || performance.now() > until) throw error;
-        log.debug("the store failed before anything was sent: once more", { err: error });
+        log.debug("store failed before the token request; retrying", { err: error });
         await sleep(lookAgainMs * (0.5 + Math.random()));
       }
     }
   }
 
-  const ignoreFailure = (err: unknown) => log.debug("other credentials were not renewed", { err });
+  const ignoreFailure = (err: unknown) => log.debug("refresh of earlier credentials failed", { err });
 
   return {
     async renew(ref, asked) {
@@ -165,7 +165,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
 /** Rejects after the timeout, so that callers retry; the attempt continues. */
 async function patiently(refresh: Promise<void>, storeTrouble: Promise<never>): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(unavailable("the provider takes long", 5)), patienceMs).unref();
+  const timer = setTimeout(() => reject(unavailable("the provider did not respond in time", 5)), patienceMs).unref();
   try {
     await Promise.race([refresh, storeTrouble, late]);
   } finally {

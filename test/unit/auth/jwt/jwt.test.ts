@@ -146,7 +146,7 @@ it.each<[string, Minting]>([
     { rules: { ...hs256, keyEncoding: "base64" }, fields: { secret: "~" } },
   ],
   [
-    "the key that signs the token cannot be read: it must be PEM, and not encrypted",
+    "the key that signs the token must be unencrypted PEM",
     { rules: { ...hs256, algorithm: "RS256" }, fields: { secret } },
   ],
   [
@@ -161,21 +161,24 @@ it.each<[string, Minting]>([
     "the key that signs the token must be an Ed25519 key",
     { rules: { ...hs256, algorithm: "EdDSA" }, fields: { secret: rsaKey } },
   ],
-  ["the provider's algorithm none is not known", { rules: { ...hs256, algorithm: "none" }, fields: { secret } }],
   [
-    "the provider wants credentials.constructor, which is missing",
+    "the provider's signing algorithm none is not supported",
+    { rules: { ...hs256, algorithm: "none" }, fields: { secret } },
+  ],
+  [
+    "the provider requires credentials.constructor, which is missing",
     { rules: { ...hs256, claims: { a: "${credentials.constructor}" } }, fields: { secret } },
   ],
   [
-    "the provider wants credentials.user, which is missing",
+    "the provider requires credentials.user, which is missing",
     { rules: { ...hs256, claims: { sub: "${credentials.user}" } }, fields: { secret, user: "" } },
   ],
   [
-    "the provider wants secret, which is missing",
+    "the provider requires secret, which is missing",
     { rules: { ...hs256, claims: { a: "${secret}" } }, fields: { secret } },
   ],
   [
-    "the provider wants credentials.key as text, and it is none",
+    "the provider requires credentials.key as text",
     { rules: { ...hs256, header: { kid: "${credentials.key}" } }, fields: { secret, key: { id: "1" } } },
   ],
 ])("says that %s", (message, minting) => {

@@ -93,11 +93,11 @@ it.each<[string, Setting]>([
   ["the integration has no consumer secret", { ...settingOf(""), client: { id: "ck", secret: "" } }],
   ["the integration's private key is missing", settingOf("RSA-SHA1")],
   [
-    "the integration's private key cannot be read: it must be PEM, and not encrypted",
+    "the integration's private key must be unencrypted PEM",
     { ...settingOf("RSA-SHA1"), client: { ...client, privateKey: "no key" } },
   ],
   ["the token is missing", { ...settingOf(""), kind: { case: "oauth1", value: { oauthTokenSecret: "s" } } }],
-  ["the provider's signature method MD5 is not known", settingOf("MD5")],
+  ["the provider's signature method MD5 is not supported", settingOf("MD5")],
 ])("says that %s", (message, setting) => {
   expect(refusalOf(setting)).toBe(message);
 });

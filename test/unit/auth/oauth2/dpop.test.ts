@@ -82,7 +82,7 @@ it("is a bearer's token as ever when it is bound to no key", () => {
 it.each([
   ["another curve", pemOf(generateKeyPairSync("ec", { namedCurve: "P-384" }).privateKey), /must be an elliptic-curve/],
   ["another kind", pemOf(generateKeyPairSync("ed25519").privateKey), /must be an elliptic-curve key on P-256/],
-  ["nonsense", "a secret that is no key", /cannot be read: it must be PEM/],
+  ["nonsense", "a secret that is no key", /must be unencrypted PEM/],
 ])("refuses a key of %s, and does not repeat it", (_what, pem, message) => {
   expect(refusalOf(bound(pem))).toMatch(message);
   expect(refusalOf(bound(pem))).not.toContain("a secret");

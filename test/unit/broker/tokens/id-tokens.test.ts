@@ -265,5 +265,5 @@ it.each<[string, object]>([
   await expectFailure(authorize(), "unusable", "id_token_key");
   const renewed = await renew();
   expect([renewed.accessToken, renewed.refreshToken, renewed.idToken]).toEqual(["at", "rt", undefined]);
-  expect(logged.some((line) => line.includes("an id_token was left out"))).toBe(true);
+  expect(logged.some((line) => line.includes("id_token of a refresh dropped"))).toBe(true);
 });

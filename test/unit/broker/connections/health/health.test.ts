@@ -113,8 +113,8 @@ it("says of a dead connection in its log what happened, and which causes fit", a
   expect(log).toMatchObject({ operation: "auth.refresh", connectionId: "ada", failed: true, truncated: false });
   expect(log.lines.map(({ message }) => message).slice(0, 3)).toEqual([
     "the token endpoint was asked",
-    "the provider does not take the refresh token any more: the end user must authorise again",
-    "what is known points to this cause",
+    "the provider no longer accepts the refresh token: the end user must authorize again",
+    "likely cause",
   ]);
   const causes = log.lines.flatMap(({ fields }) => fields?.["cause"] ?? []);
   expect(causes).toContain("too_many_grants");
