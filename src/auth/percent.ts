@@ -33,5 +33,5 @@ export const joinSorted = (parameters: readonly NameValue[]): string =>
     .map(([name, value]) => `${name}=${value}`)
     .join("&");
 
-/** Not by locale: signatures sort by bytes. */
+/** Compares by code unit instead of locale: signatures sort by bytes. */
 export const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -31,7 +31,7 @@ interface ConnectionRemovalOptions {
   readonly audit: Audit;
 }
 
-export type RemoveConnection = (asked: ConnectionToRemove, actor: string) => Promise<void>;
+export type RemoveConnection = (connection: ConnectionToRemove, actor: string) => Promise<void>;
 
 /** Removes a connection with everything stored for it, in one commit. */
 export function createConnectionRemoval(options: ConnectionRemovalOptions): RemoveConnection {

@@ -50,12 +50,11 @@ export function createConnectionSources({
   }
 
   /** Looks up an ID in each integration: it names at most one connection there, and integrations are few. */
-  async function byId(asked: {
-    readonly environment: string;
-    readonly id: string;
-    readonly integrations: readonly string[];
-  }): Promise<ConnectionSource> {
-    const { environment, id, integrations: wanted } = asked;
+  async function byId({
+    environment,
+    id,
+    integrations: wanted,
+  }: Pick<ConnectionQuery, "environment" | "id" | "integrations">): Promise<ConnectionSource> {
     const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
     const keys = wanted.length > 0 ? wanted : all.map(({ value }) => value.key);
     return async ({ after = "", limit }) => {
@@ -110,8 +109,8 @@ function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
     for (const { name, read } of parts) {
       if (name < start || found.length >= limit) continue;
       const from = name === start ? after?.slice(at + 1) : undefined;
-      const some = await read({ after: from, limit: limit - found.length });
-      found.push(...some.map((one) => ({ ...one, position: `${name}\0${one.position}` })));
+      const part = await read({ after: from, limit: limit - found.length });
+      found.push(...part.map((record) => ({ ...record, position: `${name}\0${record.position}` })));
     }
     return found;
   };

@@ -28,9 +28,9 @@ import { type ConnectionCollections, targetOf } from "./connection-collections.t
 
 /** Changes of stored connections by callers. */
 export interface ConnectionUpdates {
-  update(asked: ConnectionUpdate, caller: Caller): Promise<Connection>;
+  update(update: ConnectionUpdate, caller: Caller): Promise<Connection>;
   /** Updates all of them or none. */
-  updateMetadata(asked: readonly MetadataUpdate[], actor: string): Promise<readonly Connection[]>;
+  updateMetadata(updates: readonly MetadataUpdate[], actor: string): Promise<readonly Connection[]>;
 }
 
 export interface ConnectionUpdate {
@@ -63,37 +63,37 @@ interface ConnectionUpdatesOptions {
 export function createConnectionUpdates(options: ConnectionUpdatesOptions): ConnectionUpdates {
   const { get, store, connections, providers, audit, world } = options;
 
-  async function updated({ value: before }: StoredRecordOf<Connection>, asked: ConnectionUpdate, caller: Caller) {
+  async function updated({ value: before }: StoredRecordOf<Connection>, update: ConnectionUpdate, caller: Caller) {
     const after = clone(ConnectionSchema, before);
-    if (asked.endUser !== undefined) {
-      if (asked.endUser.value === undefined) delete after.endUser;
-      else after.endUser = asked.endUser.value;
+    if (update.endUser !== undefined) {
+      if (update.endUser.value === undefined) delete after.endUser;
+      else after.endUser = update.endUser.value;
     }
-    if (asked.tags !== undefined || asked.endUser !== undefined) {
-      const tags = asked.tags ?? ownTags(before);
+    if (update.tags !== undefined || update.endUser !== undefined) {
+      const tags = update.tags ?? ownTags(before);
       requireValid(checkTags(tags));
       after.tags = { ...endUserTags(after.endUser), ...lowerTags(tags) };
       requireValid(checkTags(after.tags));
     }
-    if (asked.connectionConfig !== undefined) {
-      after.connectionConfig = asked.connectionConfig;
+    if (update.connectionConfig !== undefined) {
+      after.connectionConfig = update.connectionConfig;
       const provider = await providers.findNow(before.provider);
-      requireValid(checkConnectionConfig(asked.connectionConfig, provider.connectionFields));
-      requireConfigScope(caller, { provider, before: before.connectionConfig, after: asked.connectionConfig });
+      requireValid(checkConnectionConfig(update.connectionConfig, provider.connectionFields));
+      requireConfigScope(caller, { provider, before: before.connectionConfig, after: update.connectionConfig });
     }
-    if (asked.webhookUrlOverride !== undefined) {
-      requireValid(checkWebhookUrl(asked.webhookUrlOverride, ["webhook_url_override"]));
-      after.webhookUrlOverride = asked.webhookUrlOverride;
+    if (update.webhookUrlOverride !== undefined) {
+      requireValid(checkWebhookUrl(update.webhookUrlOverride, ["webhook_url_override"]));
+      after.webhookUrlOverride = update.webhookUrlOverride;
     }
     after.updatedAt = timestampFromMs(world.now());
     return after;
   }
 
   return {
-    async update(asked, caller) {
+    async update(update, caller) {
       const { keyId: actor } = caller;
-      const { ref, expectedRevision } = asked;
-      const { tags, endUser, connectionConfig, webhookUrlOverride } = asked;
+      const { ref, expectedRevision } = update;
+      const { tags, endUser, connectionConfig, webhookUrlOverride } = update;
       const named = {
         tags,
         end_user: endUser,
@@ -105,7 +105,7 @@ export function createConnectionUpdates(options: ConnectionUpdatesOptions): Conn
         const before = await get(ref);
         requireRevision(before, expectedRevision);
         if (fields.length === 0) return { changes: [], result: before.value };
-        const after = await updated(before, asked, caller);
+        const after = await updated(before, update, caller);
         const { environment } = ref;
         return {
           changes: [
@@ -117,11 +117,11 @@ export function createConnectionUpdates(options: ConnectionUpdatesOptions): Conn
       });
       return revision === 0 ? result : { ...result, revision: BigInt(revision) };
     },
-    async updateMetadata(asked, actor) {
+    async updateMetadata(updates, actor) {
       const { result, revision } = await transact(store, async () => {
         const changes: Change[] = [];
         const result: Connection[] = [];
-        for (const { ref, metadata, replace, expectedRevision } of asked) {
+        for (const { ref, metadata, replace, expectedRevision } of updates) {
           const before = await get(ref);
           requireRevision(before, expectedRevision);
           const merged = replace ? metadata : { ...before.value.metadata, ...metadata };
@@ -134,12 +134,12 @@ export function createConnectionUpdates(options: ConnectionUpdatesOptions): Conn
           changes.push(...connections.change({ before, after }));
           result.push(after);
         }
-        const [first] = asked;
+        const [first] = updates;
         if (changes.length === 0 || first === undefined) return { changes: [], result };
-        const fields = [...new Set(asked.flatMap(({ metadata }) => Object.keys(metadata)))].map(
+        const fields = [...new Set(updates.flatMap(({ metadata }) => Object.keys(metadata)))].map(
           (key) => `metadata.${key}`,
         );
-        const targets = asked.map(({ ref }) => targetOf(ref));
+        const targets = updates.map(({ ref }) => targetOf(ref));
         const { environment } = first.ref;
         changes.push(...audit.changes({ actor, action: "connection.metadata", environment, targets, fields }));
         return { changes, result };

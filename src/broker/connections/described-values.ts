@@ -13,16 +13,16 @@ export interface DescribedValues {
  * Extracts the values that these rules name from a response, under the fields they name. Missing values are omitted.
  */
 export function describedValues(rules: readonly DescribeRule[], answer: JsonValue): DescribedValues {
-  const filed = { metadata: {} as JsonObject, connectionConfig: {} as JsonObject };
+  const described = { metadata: {} as JsonObject, connectionConfig: {} as JsonObject };
   for (const { value: path, field, transform } of rules) {
     const found = valueAt(path, answer);
     if (found === undefined || found === null || found === "") continue;
     const value = transformed(found, transform);
     const [, place, name = ""] = /^(metadata|connection_config)\.(.+)$/s.exec(field) ?? [];
     if (value === undefined || place === undefined) continue;
-    filed[place === "metadata" ? "metadata" : "connectionConfig"][name] = value;
+    described[place === "metadata" ? "metadata" : "connectionConfig"][name] = value;
   }
-  return filed;
+  return described;
 }
 
 function transformed(value: JsonValue, transform: LookupRule_Transform): JsonValue | undefined {

@@ -32,12 +32,12 @@ const maxChunk = 500;
 export function createConnectionListing(collections: SetupCollections & ConnectionCollections): ConnectionListing {
   const sourceOf = createConnectionSources(collections);
   return {
-    async list(asked, { size, token, offset = 0, maxBytes = Number.POSITIVE_INFINITY }) {
+    async list(request, { size, token, offset = 0, maxBytes = Number.POSITIVE_INFINITY }) {
       if (offset > maxOffset) {
         const message = `page numbers reach only ${maxOffset} connections; continue with a cursor`;
         throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
       }
-      const query = inOneOrder(asked);
+      const query = inOneOrder(request);
       const tokens = pageTokens(["connections", query]);
       let position = tokens.read(token);
       if (namesNothing(query.environment, query.id, ...query.integrations, ...Object.entries(query.tags).flat())) {

@@ -25,7 +25,7 @@ export interface ConnectionSendOptions extends SendOptions {
   readonly noteSent?: NoteSent | undefined;
 }
 
-/** What a request carries of its credentials. */
+/** The credentials that a request carries. */
 export interface SentCredentials {
   readonly credentials: Credentials;
   readonly attachment: Attachment;

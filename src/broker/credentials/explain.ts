@@ -34,10 +34,10 @@ interface ExplainOptions {
 }
 
 export function createExplain({ live, attachments }: ExplainOptions): Explain {
-  return async ({ ref, method, path: asked, headerNames, baseUrlOverride }) => {
+  return async ({ ref, method, path: givenPath, headerNames, baseUrlOverride }) => {
     const found = await live.get(ref);
     const { attachment, binding } = attachments(found);
-    const path = asked === "" ? "/" : asked;
+    const path = givenPath === "" ? "/" : givenPath;
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const address = addressOf(binding, { path, baseUrlOverride });

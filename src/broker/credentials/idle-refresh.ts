@@ -8,7 +8,7 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Connections } from "../connections/connections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
-import { restLimitMs } from "./idle-limit.ts";
+import { idleLimitMs } from "./idle-limit.ts";
 import type { Refresher } from "./refresh/refresher.ts";
 
 /**
@@ -44,12 +44,12 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
   const { collections, connections, integrations, providers, refresher, world } = options;
   let position: string | undefined;
 
-  async function renewIfDue(connection: Connection, record: RefreshRecord | undefined): Promise<boolean> {
+  async function refreshIfDue(connection: Connection, record: RefreshRecord | undefined): Promise<boolean> {
     const { ref, state, provider: name } = connection;
     if (ref === undefined || state === Connection_State.REAUTHORIZATION_REQUIRED) return false;
     const provider = providers.find(name);
-    const limitMs = restLimitMs(provider);
-    if (limitMs === undefined || world.now() - lastRenewedMs(connection, record) < limitMs) return false;
+    const limitMs = idleLimitMs(provider);
+    if (limitMs === undefined || world.now() - lastRefreshedMs(connection, record) < limitMs) return false;
     const credentials = await connections.credentialsOf(ref);
     const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
     if (credentials === undefined) return false;
@@ -62,16 +62,16 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
   return {
     async step({ lease, signal }) {
       const until = performance.now() + stepMs;
-      const goesOn = () => !signal.aborted && lease.remainingMs() > 0 && performance.now() < until;
-      let renewed = 0;
-      for (let seen = 0; seen < perStep && goesOn(); ) {
+      const mayContinue = () => !signal.aborted && lease.remainingMs() > 0 && performance.now() < until;
+      let refreshed = 0;
+      for (let seen = 0; seen < perStep && mayContinue(); ) {
         const page = await collections.connections.page({ under: [], after: position, limit: perPage });
         const refs = page.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
         const records = await collections.refreshes.getMany(refs);
         for (const [i, { value, position: at }] of page.entries()) {
-          if (!goesOn()) return renewed;
+          if (!mayContinue()) return refreshed;
           try {
-            if (await renewIfDue(value, records[i]?.value)) renewed += 1;
+            if (await refreshIfDue(value, records[i]?.value)) refreshed += 1;
           } catch (err) {
             // The failure is stored with the connection. One failed connection does not keep the others from a refresh.
             world.log.debug("unused connection not refreshed", { connection: value.ref?.id, err });
@@ -83,12 +83,12 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
         position = undefined;
         break;
       }
-      return renewed;
+      return refreshed;
     },
   };
 }
 
-const lastRenewedMs = ({ createdAt }: Connection, record: RefreshRecord | undefined): number => {
+const lastRefreshedMs = ({ createdAt }: Connection, record: RefreshRecord | undefined): number => {
   const at = record?.lastSucceededAt ?? record?.grantedAt ?? createdAt;
   return at === undefined ? 0 : timestampMs(at);
 };

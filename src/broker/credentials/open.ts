@@ -25,7 +25,7 @@ export interface CredentialsRoom {
   readonly grants: GrantCount;
   readonly live: Live;
   readonly explain: Explain;
-  /** Refreshes connections that nobody uses, before their refresh tokens expire. */
+  /** Refreshes unused connections before their refresh tokens expire. */
   readonly idleRefresh: IdleRefresh;
   close(): Promise<void>;
 }

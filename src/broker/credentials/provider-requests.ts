@@ -27,7 +27,7 @@ export interface ProviderRequests {
    * Sends a channel request from a template with these values. Rejects with `Unanswered`, and with a Fault if no
    * request can be made.
    */
-  ofChannel(live: LiveConnection, asked: ChannelAsk): Promise<SmallAnswer>;
+  ofChannel(live: LiveConnection, request: ChannelAsk): Promise<SmallAnswer>;
 }
 
 export interface Description {
@@ -103,8 +103,8 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     wanted: readonly DescribeRule[],
     signal?: AbortSignal,
   ): Promise<Description> {
-    const asked = requestsOf(wanted).slice(0, maxRequests);
-    const all = await Promise.all(asked.map((request) => described(live, request, signal)));
+    const requests = requestsOf(wanted).slice(0, maxRequests);
+    const all = await Promise.all(requests.map((request) => described(live, request, signal)));
     return {
       filed: {
         metadata: Object.assign({}, ...all.map(({ filed }) => filed.metadata)),

@@ -10,7 +10,7 @@ import { type Entry, type Store, StoreUnavailable } from "../../store/contract.t
  * background, at most once a minute per thing, so that use costs no write. A crash loses a few seconds of these times.
  */
 export interface LastUsedTimes {
-  touch(touched: UsedThing, nowMs?: number): void;
+  touch(thing: UsedThing, nowMs?: number): void;
   lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
   close(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
   timer.unref();
 
   function takeAll(): void {
-    for (const touched of unwritten) due.push(touched);
+    for (const used of unwritten) due.push(used);
     unwritten.clear();
   }
 
@@ -79,10 +79,10 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
   }
 
   return {
-    touch(touched, now = world.now()) {
-      if (now - touched.at < stepMs && touched.at > lostAt) return;
-      touched.at = now;
-      const { key } = touched;
+    touch(thing, now = world.now()) {
+      if (now - thing.at < stepMs && thing.at > lostAt) return;
+      thing.at = now;
+      const { key } = thing;
       const last = remembered.get(key);
       if (last !== undefined && now - last < stepMs) return;
       if (remembered.size >= maxRemembered) remembered.clear();

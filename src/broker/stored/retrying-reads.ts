@@ -17,21 +17,21 @@ const patienceMs = 1_000;
 const againMs = 100;
 
 export function createRetryingReads(log: Log): RetryingReads {
-  let inVainAt = Number.NEGATIVE_INFINITY;
+  let failedAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
-  async function patiently<T>(read: () => Promise<T>): Promise<T> {
+  async function retried<T>(read: () => Promise<T>): Promise<T> {
     const until = performance.now() + patienceMs;
     for (;;) {
       try {
         const found = await read();
-        inVainAt = Number.NEGATIVE_INFINITY;
+        failedAt = Number.NEGATIVE_INFINITY;
         return found;
       } catch (error) {
         if (!(error instanceof StoreUnavailable) || isClosed) throw error;
         const now = performance.now();
-        if (now > until || now < inVainAt + patienceMs) {
-          inVainAt = now;
+        if (now > until || now < failedAt + patienceMs) {
+          failedAt = now;
           throw error;
         }
         log.debug("store read failed; retrying", { err: error });
@@ -40,7 +40,7 @@ export function createRetryingReads(log: Log): RetryingReads {
     }
   }
 
-  return Object.assign(patiently, {
+  return Object.assign(retried, {
     close() {
       isClosed = true;
     },

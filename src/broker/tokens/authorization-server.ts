@@ -14,11 +14,11 @@ import { misconfigured, unanswered } from "./token-failure.ts";
 /** Metadata that a provider publishes about itself (RFC 8414), used only after the issuer check. */
 export interface AuthorizationServers {
   /** Returns undefined if the provider's description has no metadata URL. Rejects with `TokenFailure`. */
-  metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
+  metadataOf(parties: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
   /** Returns the location of the keys that sign the provider's id_tokens, and the algorithms; undefined if unknown. */
-  keySetOf(asking: TokenParties, rules: OAuth2Rules): Promise<KeySetLocation | undefined>;
+  keySetOf(parties: TokenParties, rules: OAuth2Rules): Promise<KeySetLocation | undefined>;
   /** Returns the endpoint from the description, or else from the metadata; undefined if neither has the endpoint. */
-  endpointOf(asking: TokenParties, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
+  endpointOf(parties: TokenParties, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
 }
 
 export interface KeySetLocation {
@@ -65,30 +65,30 @@ export function createAuthorizationServers(send: SendSmallRequest): Authorizatio
     ttl: keptForMs,
     fetchMethod: (key, _, { context }) => read(key.slice(key.indexOf(" ") + 1), context),
   });
-  async function metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
+  async function metadataOf(parties: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
     if (rules.metadataUrl === "") return undefined;
-    const issuer = issuerOf(asking, rules);
+    const issuer = issuerOf(parties, rules);
     if (issuer === "")
       throw misconfigured("issuer_missing", "the provider's description must name an issuer for its metadata");
-    return known.forceFetch(`${issuer} ${filledFor(asking, rules.metadataUrl)}`, { context: { send, issuer } });
+    return known.forceFetch(`${issuer} ${filledFor(parties, rules.metadataUrl)}`, { context: { send, issuer } });
   }
   return {
     metadataOf,
-    async keySetOf(asking, rules) {
-      const issuer = issuerOf(asking, rules);
+    async keySetOf(parties, rules) {
+      const issuer = issuerOf(parties, rules);
       if (issuer === "") return undefined;
-      const metadata = await metadataOf(asking, rules);
-      const url = rules.jwksUrl === "" ? metadata?.jwks_uri : filledFor(asking, rules.jwksUrl);
+      const metadata = await metadataOf(parties, rules);
+      const url = rules.jwksUrl === "" ? metadata?.jwks_uri : filledFor(parties, rules.jwksUrl);
       const algorithms = metadata?.id_token_signing_alg_values_supported;
       return url === undefined ? undefined : { url, issuer, algorithms };
     },
-    async endpointOf(asking, rules, name) {
+    async endpointOf(parties, rules, name) {
       const { described, named } = endpoints[name];
       const url = described(rules);
-      if (url !== "") return filledFor(asking, url);
-      const metadata = await metadataOf(asking, rules);
+      if (url !== "") return filledFor(parties, url);
+      const metadata = await metadataOf(parties, rules);
       // RFC 8705, section 5: a client with a certificate uses the mTLS endpoint alias, if there is one.
-      const aliases = certificateOf(asking) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
+      const aliases = certificateOf(parties) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
       return named === "authorization_endpoint" ? metadata?.[named] : (aliases?.[named] ?? metadata?.[named]);
     },
   };
@@ -137,8 +137,8 @@ function listIn(answer: JsonObject, name: string): Readonly<Record<string, strin
 }
 
 /** Returns the issuer unchanged, unless it is a template that names a field of the connection's configuration. */
-export const issuerOf = (asking: TokenParties, { issuer }: OAuth2Rules): string =>
-  issuer.includes("${") ? filledFor(asking, issuer) : issuer;
+export const issuerOf = (parties: TokenParties, { issuer }: OAuth2Rules): string =>
+  issuer.includes("${") ? filledFor(parties, issuer) : issuer;
 
 /** Throws `UnboundHost`. */
 export const filledFor = ({ provider, integration, connectionConfig }: TokenParties, url: string): string =>

@@ -25,16 +25,16 @@ export async function askDescribed(
   { send, world }: { readonly send: SendSmallRequest; readonly world: World },
 ): Promise<Tokens> {
   const rules = tokenRulesOf(request);
-  const asked = describedRequest(request, rules, world.now());
+  const described = describedRequest(request, rules, world.now());
   const sentAtMs = world.now();
-  const answer = await send({ ...asked, clientCertificate: certificateOf(request) }, { signal: request.signal });
+  const answer = await send({ ...described, clientCertificate: certificateOf(request) }, { signal: request.signal });
   const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
   const { tokenAnswer: at, defaultLifetime } = rules;
   const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: false });
   const isByIntegrationKey = rules.request?.authorization === "jwt" && keyField(request, rules) === undefined;
   const isConnectionInUrl = rules.tokenUrl.includes("${credentials.");
   const tokens = takenFrom(reading, {
-    asking: request,
+    parties: request,
     answer,
     secrets: textsIn(request.grant.fields),
     kindOf: (status, code) => describedKindOf({ status, code, isByIntegrationKey, isConnectionInUrl }),

@@ -26,7 +26,7 @@ export type SigningKeys = readonly JWK[];
 
 interface IdTokenCheck {
   readonly idToken: string;
-  readonly place: KeySetLocation;
+  readonly location: KeySetLocation;
   readonly keys: SigningKeys;
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
   /** Current time by the provider's clock. */
@@ -47,7 +47,7 @@ export const isAuthorization = ({ type }: OAuth2Grant): boolean =>
  * Checks that an id_token is from the provider, for this client and currently valid. Throws `unusable` with a code for
  * the reason.
  */
-export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdTokenCheck): Promise<void> {
+export async function checkIdToken({ idToken, location, keys, request, nowMs }: IdTokenCheck): Promise<void> {
   const { integration, client: own, grant } = request;
   const client = {
     client_id: own?.id ?? integration.oauth?.clientId ?? "",
@@ -56,9 +56,9 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
   };
   // A new object for each check: the library caches keys by this object, and the keys are cached here instead.
   const server: AuthorizationServer = {
-    issuer: place.issuer,
-    jwks_uri: place.url,
-    id_token_signing_alg_values_supported: [...(place.algorithms ?? bySet)],
+    issuer: location.issuer,
+    jwks_uri: location.url,
+    id_token_signing_alg_values_supported: [...(location.algorithms ?? bySet)],
   };
   // The library checks an id_token only in its place, a token endpoint response.
   const answer = Response.json({ access_token: "none", token_type: "bearer", id_token: idToken });

@@ -17,7 +17,7 @@ export interface IdTokens {
    * Fetches the keys before a refresh is sent: the response is stored without waiting, so the keys must be there when
    * it arrives. Errors here never prevent a refresh.
    */
-  prepare(asking: TokenParties, rules: OAuth2Rules): Promise<IdTokenKeys>;
+  prepare(parties: TokenParties, rules: OAuth2Rules): Promise<IdTokenKeys>;
   /**
    * Returns the tokens with a verified id_token, or without one. Verifies only if the provider's description says which
    * keys apply. A wrong id_token of an authorization is `unusable`.
@@ -26,7 +26,7 @@ export interface IdTokens {
 }
 
 /** Keys that verify an id_token; undefined if no keys are configured, in which case nothing relies on the id_token. */
-type IdTokenKeys = { readonly place: KeySetLocation; readonly keys: KeySet } | "not_at_hand" | undefined;
+type IdTokenKeys = { readonly location: KeySetLocation; readonly keys: KeySet } | "not_at_hand" | undefined;
 
 interface IdTokenInput {
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
@@ -66,7 +66,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
   // Concurrent callers share one fetch; failures are not cached.
   const known = new LRUCache<string, KeySet>({ max: keptSets, ttl: keptMs, fetchMethod: fetched });
   /** Issuers whose keys could not be fetched lately. */
-  const notToBeHad = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
+  const unavailable = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
 
   async function fetched(url: string): Promise<KeySet> {
     const request = { url, method: "GET", headers: { accept: "application/json" } };
@@ -76,49 +76,52 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     return { keys, fetchedAtMs: world.now() };
   }
 
-  async function keysOf(asking: TokenParties, rules: OAuth2Rules): Promise<Exclude<IdTokenKeys, string>> {
-    const place = await servers.keySetOf(asking, rules);
-    return place === undefined ? undefined : { place, keys: await known.forceFetch(place.url) };
+  async function keysOf(parties: TokenParties, rules: OAuth2Rules): Promise<Exclude<IdTokenKeys, string>> {
+    const location = await servers.keySetOf(parties, rules);
+    return location === undefined ? undefined : { location, keys: await known.forceFetch(location.url) };
   }
 
   /** Logs why the keys are unavailable and returns the code; rethrows errors that are not failures of the provider. */
-  function whyAway(thrown: unknown, asking: TokenParties): string {
+  function logUnavailable(thrown: unknown, parties: TokenParties): string {
     const error = unanswered(thrown, "the provider's key set");
     if (!(error instanceof TokenFailure)) throw error;
     const { code } = error;
-    world.log.warn("id_token keys could not be fetched; id_tokens are dropped or refused", { ...about(asking), code });
+    world.log.warn("id_token keys could not be fetched; id_tokens are dropped or refused", { ...about(parties), code });
     return code;
   }
 
   /** Verifies with the cached keys, or if none fits, with the provider's current keys. */
   async function verify(idToken: string, { request, rules, nowMs }: Omit<IdTokenInput, "prepared">): Promise<void> {
-    const away = (thrown: unknown) => {
+    const refuseUnverified = (thrown: unknown) => {
       // Not `passing`: the grant that produced the tokens is used up.
-      throw unusable("id_token_unverified", `the provider's keys are not to be had: ${whyAway(thrown, request)}`);
+      throw unusable(
+        "id_token_unverified",
+        `the provider's keys could not be fetched: ${logUnavailable(thrown, request)}`,
+      );
     };
-    const found = await keysOf(request, rules).catch(away);
+    const found = await keysOf(request, rules).catch(refuseUnverified);
     if (found === undefined) return;
-    const { place, keys } = found;
+    const { location, keys } = found;
     try {
-      await checkIdToken({ idToken, place, keys: keys.keys, request, nowMs });
+      await checkIdToken({ idToken, location, keys: keys.keys, request, nowMs });
     } catch (error) {
       const isUnfamiliar = error instanceof TokenFailure && error.code === "id_token_key";
       if (!isUnfamiliar || world.now() - keys.fetchedAtMs < familiarMs) throw error;
-      const anew = await known.forceFetch(place.url, { forceRefresh: true }).catch(away);
-      await checkIdToken({ idToken, place, keys: anew.keys, request, nowMs });
+      const refetched = await known.forceFetch(location.url, { forceRefresh: true }).catch(refuseUnverified);
+      await checkIdToken({ idToken, location, keys: refetched.keys, request, nowMs });
     }
   }
 
   return {
-    async prepare(asking, rules) {
-      const issuer = issuerOf(asking, rules);
+    async prepare(parties, rules) {
+      const issuer = issuerOf(parties, rules);
       if (issuer === "" || (rules.jwksUrl === "" && rules.metadataUrl === "")) return undefined;
-      if (notToBeHad.has(issuer)) return "not_at_hand";
+      if (unavailable.has(issuer)) return "not_at_hand";
       try {
-        return await within(preparingMs, keysOf(asking, rules));
+        return await within(preparingMs, keysOf(parties, rules));
       } catch (thrown) {
-        whyAway(thrown, asking);
-        notToBeHad.set(issuer, true);
+        logUnavailable(thrown, parties);
+        unavailable.set(issuer, true);
         return "not_at_hand";
       }
     },
@@ -135,7 +138,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
       if (prepared === undefined) return tokens;
       try {
         if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not at hand");
-        await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
+        await checkIdToken({ location: prepared.location, keys: prepared.keys.keys, idToken, request, nowMs });
         return tokens;
       } catch (error) {
         // Keep the tokens whatever the error is, even an invalid key: the grant that produced them is used up.

@@ -10,7 +10,7 @@ import { parseAnswer } from "./token-answer.ts";
 import type { AccessTokenRequest, OAuth1Pair, RequestTokenRequest, TokenParties } from "./token-endpoint.ts";
 import { misconfigured, refused, unusable } from "./token-failure.ts";
 
-/** The two OAuth 1.0a requests that do not go through the browser (RFC 5849, sections 2.1 and 2.3). */
+/** The two OAuth 1.0a requests that do not requestPair through the browser (RFC 5849, sections 2.1 and 2.3). */
 export interface OAuth1Legs {
   requestToken(request: RequestTokenRequest): Promise<OAuth1Pair>;
   accessToken(request: AccessTokenRequest): Promise<OAuth1Pair>;
@@ -22,7 +22,7 @@ interface LegsOptions {
 }
 
 interface Leg {
-  readonly asking: TokenParties;
+  readonly parties: TokenParties;
   readonly which: "requestTokenUrl" | "accessTokenUrl";
   readonly temporary: { readonly token: string; readonly secret: string } | undefined;
   readonly parameter: NameValue;
@@ -31,15 +31,15 @@ interface Leg {
 const what = "the token endpoint";
 
 export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
-  async function go({ asking, which, temporary, parameter }: Leg): Promise<OAuth1Pair> {
-    const { provider, integration, secrets, client: own, connectionConfig, signal } = asking;
+  async function requestPair({ parties, which, temporary, parameter }: Leg): Promise<OAuth1Pair> {
+    const { provider, integration, secrets, client: own, connectionConfig, signal } = parties;
     const { auth } = provider;
     if (auth.case !== "oauth1" && auth.case !== "tba")
       throw misconfigured("not_oauth1", "the provider does not support OAuth 1");
     const rules = auth.value;
     const described = rules[which];
     if (described === "") throw misconfigured("token_url_missing", "the provider has no such endpoint");
-    const url = new URL(filledFor(asking, described));
+    const url = new URL(filledFor(parties, described));
     const client = {
       id: own?.id ?? integration.oauth?.clientId ?? "",
       secret: own === undefined ? (secrets?.clientSecret ?? "") : own.secret,
@@ -66,15 +66,15 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
         nonce: randomBytes(16).toString("hex"),
       },
     );
-    const clientCertificate = certificateOf(asking);
+    const clientCertificate = certificateOf(parties);
     const request = { url: url.href, method: "POST", headers: { authorization }, body: "", clientCertificate };
     const answer = await send(request, { signal });
     const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
     const raw = parsed.is === "object" ? parsed.answer : {};
-    const { oauth_problem: said } = raw;
+    const { oauth_problem: problem } = raw;
     const { status } = answer;
-    if (status < 200 || status >= 300 || typeof said === "string") {
-      const code = typeof said === "string" ? said : problemIn(answer.header("www-authenticate") ?? "");
+    if (status < 200 || status >= 300 || typeof problem === "string") {
+      const code = typeof problem === "string" ? problem : problemIn(answer.header("www-authenticate") ?? "");
       const kind = oauth1KindOf({ status, code });
       const sent = [client.secret, temporary?.token ?? "", temporary?.secret ?? "", parameter[1]];
       throw refused({ what, answer, kind, code, secrets: sent, nowMs: world.now() });
@@ -87,7 +87,7 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
   return {
     async requestToken(request) {
       const parameter = ["oauth_callback", request.callback] as const;
-      const pair = await go({ asking: request, which: "requestTokenUrl", temporary: undefined, parameter });
+      const pair = await requestPair({ parties: request, which: "requestTokenUrl", temporary: undefined, parameter });
       // Section 2.1: without this confirmation the provider speaks OAuth 1.0, which allows injecting another user's
       // authorization.
       if (pair.raw["oauth_callback_confirmed"] !== "true") {
@@ -96,8 +96,8 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
       return pair;
     },
     accessToken: (request) =>
-      go({
-        asking: request,
+      requestPair({
+        parties: request,
         which: "accessTokenUrl",
         temporary: request.temporary,
         parameter: ["oauth_verifier", request.verifier],

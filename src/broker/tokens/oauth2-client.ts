@@ -30,7 +30,7 @@ export interface Party {
   /** Adopts the provider's clock. Returns false if the difference is too small to explain a rejection. */
   learnClock(answer: SmallAnswer): boolean;
   /**
-   * Routes the library's requests through our own client; `heard` gets the response, whatever the library makes of it.
+   * Routes the library's requests through our own client; `onResponse` gets the response, also one that the library rejects.
    */
   transport(options: TransportOptions): Transport;
 }
@@ -40,7 +40,7 @@ interface TransportOptions {
   readonly signal: AbortSignal | undefined;
   readonly deadlineMs: number;
   readonly mayFollow?: boolean | undefined;
-  readonly heard: (answer: SmallAnswer, sentAtMs: number) => void;
+  readonly onResponse: (answer: SmallAnswer, sentAtMs: number) => void;
 }
 
 interface Transport {
@@ -56,7 +56,7 @@ interface TokenHttpRequest {
 
 export interface Parties {
   /** Throws `CannotAttach`, `UnboundHost` or `TokenFailure`. */
-  partyOf(asking: TokenParties, rules: OAuth2Rules, endpoint: EndpointName): Promise<Party>;
+  partyOf(parties: TokenParties, rules: OAuth2Rules, endpoint: EndpointName): Promise<Party>;
 }
 
 interface PartiesOptions {
@@ -78,11 +78,11 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
   const skews = new LRUCache<string, number>({ max: 1_000 });
 
   return {
-    async partyOf(asking, rules, endpoint) {
-      const { integration, secrets, client: own } = asking;
+    async partyOf(parties, rules, endpoint) {
+      const { integration, secrets, client: own } = parties;
       const id = own?.id ?? integration.oauth?.clientId ?? "";
       if (id === "") throw misconfigured("client_id_missing", "the integration has no client id");
-      const url = await servers.endpointOf(asking, rules, endpoint);
+      const url = await servers.endpointOf(parties, rules, endpoint);
       if (url === undefined) throw misconfigured(`${endpoint}_url_missing`, "the provider has no such endpoint");
       const nowMs = () => world.now() + (skews.get(url) ?? 0);
       const client = {
@@ -90,7 +90,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
         secret: own === undefined ? (secrets?.clientSecret ?? "") : own.secret,
         privateKey: own?.privateKey ?? secrets?.privateKey ?? "",
       };
-      const certificate = certificateOf(asking);
+      const certificate = certificateOf(parties);
       const authentication = clientAuthentication({
         method: rules.tokenEndpointAuthMethod,
         client,
@@ -99,7 +99,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
       });
       return {
         rules,
-        server: serverAt(url, endpoint, issuerOf(asking, rules)),
+        server: serverAt(url, endpoint, issuerOf(parties, rules)),
         client: { client_id: id },
         authentication,
         secrets: [client.secret],
@@ -112,7 +112,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
           skews.set(url, skew);
           return true;
         },
-        transport: ({ format, signal, deadlineMs, mayFollow = false, heard }) => ({
+        transport: ({ format, signal, deadlineMs, mayFollow = false, onResponse }) => ({
           // The sender of the request decides where plain HTTP is allowed.
           [allowInsecureRequests]: true,
           async [customFetch](url, { method, headers, body }) {
@@ -129,7 +129,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
               },
               { signal, deadlineMs },
             );
-            heard(answer, sentAtMs);
+            onResponse(answer, sentAtMs);
             return handedBack(answer);
           },
         }),

@@ -35,22 +35,22 @@ const defaultPushedLifetimeMs = 5_000;
 export function createOAuth2Requests({ parties, servers, world }: RequestsOptions): OAuth2Requests {
   /** Returns the response of one request; throws if the provider rejects it. */
   async function answerTo({ what, party, format, signal, secrets, send }: TokenRequestOptions): Promise<TokenResponse> {
-    let heard: TokenResponse | undefined;
+    let received: TokenResponse | undefined;
     await send(
       party.transport({
         format,
         signal,
         deadlineMs,
-        heard(answer, sentAtMs) {
-          heard = { answer, sentAtMs, object: objectIn(answer) };
+        onResponse(answer, sentAtMs) {
+          received = { answer, sentAtMs, object: objectIn(answer) };
         },
       }),
     );
-    if (heard === undefined) throw new Error("the OAuth library sent no request");
-    const { answer, object } = heard;
+    if (received === undefined) throw new Error("the OAuth library sent no request");
+    const { answer, object } = received;
     const { status } = answer;
     const code = codeIn(object["error"]);
-    if (status >= 200 && status < 300 && code === undefined) return heard;
+    if (status >= 200 && status < 300 && code === undefined) return received;
     const kind = kindOf({ status, code, grant: what, rules: party.rules });
     throw refused({ what, answer, kind, code, secrets: [...party.secrets, ...secrets], nowMs: world.now() });
   }

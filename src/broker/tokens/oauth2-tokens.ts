@@ -29,26 +29,26 @@ export async function askOAuth2(
 ): Promise<Tokens> {
   const rules = oauth2RulesOf(request);
   const { grant } = request;
-  const wanted = grant.type === "client_credentials" ? scopesFor(request, rules, grant.scopes) : [];
-  const form = grantForm(grant, rules, wanted);
+  const scopes = grant.type === "client_credentials" ? scopesFor(request, rules, grant.scopes) : [];
+  const form = grantForm(grant, rules, scopes);
   const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
   const dpopKey = rules.dpop ? (request.dpopKey ?? newDpopKey()) : undefined;
   const proof = dpopKey === undefined ? undefined : proving(dpopKey, party);
   const prepared = isAuthorization(grant) ? undefined : await idTokens.prepare(request, rules);
   const until = performance.now() + deadlineMs;
 
-  const turn = async (): Promise<TokenExchange> => {
-    let heard: TokenExchange | undefined;
+  const exchangeOnce = async (): Promise<TokenExchange> => {
+    let exchange: TokenExchange | undefined;
     const transport = party.transport({
       format: rules.tokenRequestFormat,
       signal: request.signal,
       deadlineMs: Math.max(1, until - performance.now()),
       mayFollow: request.mayFollow,
-      heard(answer, sentAtMs) {
+      onResponse(answer, sentAtMs) {
         const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
         const { tokenAnswer: at, defaultLifetime } = rules;
         const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: proof !== undefined });
-        heard = { answer, reading };
+        exchange = { answer, reading };
       },
     });
     await genericTokenEndpointRequest(
@@ -59,17 +59,17 @@ export async function askOAuth2(
       { ...form.parameters },
       proof === undefined ? transport : { ...transport, DPoP: proof },
     );
-    if (heard === undefined) throw new Error("the OAuth library sent no request");
-    return heard;
+    if (exchange === undefined) throw new Error("the OAuth library sent no request");
+    return exchange;
   };
 
-  let { answer, reading } = await turn();
+  let { answer, reading } = await exchangeOnce();
   // RFC 9449, section 8: the rejection carries a new nonce, and the grant was not examined.
-  if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce")) ({ answer, reading } = await turn());
-  if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading } = await turn());
+  if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce")) ({ answer, reading } = await exchangeOnce());
+  if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading } = await exchangeOnce());
 
   const tokens = takenFrom(reading, {
-    asking: request,
+    parties: request,
     answer,
     secrets: [...party.secrets, ...form.secrets],
     kindOf: (status, code) => kindOf({ status, code, grant: grant.type, rules }),

@@ -182,8 +182,8 @@ function lifetimeIn(answer: JsonObject, options: TokenReadingContext): number | 
   const until =
     at.expiresAt === "" ? undefined : lifetimeUntilMs(valueAt(at.expiresAt, answer), at.expiresAtUnit, sentAtMs);
   const path = at.expiresIn === "" ? "expires_in" : at.expiresIn;
-  const said = until ?? lifetimeMs(valueAt(path, answer), at.expiresInUnit);
-  return said ?? (defaultLifetime === undefined ? undefined : durationMs(defaultLifetime));
+  const stated = until ?? lifetimeMs(valueAt(path, answer), at.expiresInUnit);
+  return stated ?? (defaultLifetime === undefined ? undefined : durationMs(defaultLifetime));
 }
 
 /** Returns the scopes in a provider's response, as text or as a list; undefined if there are none. */

@@ -7,7 +7,7 @@ import type { TokenParties } from "./token-endpoint.ts";
 import { refused, unusable } from "./token-failure.ts";
 
 interface TokenIntake {
-  readonly asking: TokenParties;
+  readonly parties: TokenParties;
   readonly answer: SmallAnswer;
   /** All sent values that must not be repeated in errors. */
   readonly secrets: readonly string[];
@@ -18,7 +18,7 @@ interface TokenIntake {
 const what = "the token endpoint";
 
 /** Returns the tokens of a response in a form that can be stored. Throws `TokenFailure` for any other response. */
-export function takenFrom(reading: TokenReading, { asking, answer, secrets, kindOf, nowMs }: TokenIntake): ReadTokens {
+export function takenFrom(reading: TokenReading, { parties, answer, secrets, kindOf, nowMs }: TokenIntake): ReadTokens {
   switch (reading.is) {
     case "refusal": {
       const { code } = reading;
@@ -31,7 +31,7 @@ export function takenFrom(reading: TokenReading, { asking, answer, secrets, kind
     case "unusable":
       throw unusable(reading.code, `the response of ${what} cannot be used: ${reading.code}`);
     case "tokens":
-      return storable(reading.tokens, asking);
+      return storable(reading.tokens, parties);
   }
 }
 

@@ -30,9 +30,9 @@ export function causesOf({
   ...rest
 }: DeadConnection): RefreshCause[] {
   const rules = provider.auth.case === "oauth2" ? provider.auth.value : undefined;
-  const asked = integration.oauth?.scopes ?? [];
+  const requested = integration.oauth?.scopes ?? [];
   const granted = connection.grantedScopes;
-  const scopes = [granted, asked, rules?.defaultScopes ?? []].find(({ length }) => length > 0) ?? [];
+  const scopes = [granted, requested, rules?.defaultScopes ?? []].find(({ length }) => length > 0) ?? [];
   return refreshCauses({
     rules,
     publishing: integration.oauth?.publishing ?? OAuthApp_Publishing.UNSPECIFIED,

@@ -27,8 +27,8 @@ export interface ConnectionSetup {
   readonly provider: Provider;
 }
 
-/** What is known about a connection after an event. */
-interface Case extends ConnectionSetup {
+/** A connection after an event, with everything that decides its health. */
+interface JudgedConnection extends ConnectionSetup {
   readonly before: StoredRecordOf<Connection> | undefined;
   readonly connection: Connection;
   readonly record: RefreshRecord;
@@ -51,7 +51,7 @@ export interface Judgement {
 
 export interface HealthJudgement {
   /** Sets the connection's state, reason and errors, and the record's time of the next check. */
-  judge(judged: Case): Judgement;
+  judge(connection: JudgedConnection): Judgement;
   /** Returns the changes of the record only. */
   recordChanges(before: StoredRecordOf<RefreshRecord> | undefined, after: RefreshRecord): Change[];
 }
@@ -73,7 +73,15 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     return before === undefined ? [] : refreshes.change({ before, after: undefined });
   }
 
-  function judge({ before, connection, record: base, recordBefore, logId, isGiven, ...equipment }: Case): Judgement {
+  function judge({
+    before,
+    connection,
+    record: base,
+    recordBefore,
+    logId,
+    isGiven,
+    ...equipment
+  }: JudgedConnection): Judgement {
     const health = healthOf({ ...equipment, record: base, nowMs: world.now() });
     const record = { ...base };
     if (health.lookAtMs === undefined) delete record.lookAt;

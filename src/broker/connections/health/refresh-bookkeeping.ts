@@ -118,7 +118,7 @@ export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): bo
 
 /** The record after a success: all failures are cleared. */
 export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: RefreshSucceeded): RefreshRecord => ({
-  ...anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
+  ...newRecord(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
   ...(tokenClient === undefined ? {} : { tokenClient }),
 });
 
@@ -134,11 +134,15 @@ interface RefreshSucceeded {
 export const afterReplacement = (
   before: RefreshRecord,
   { grantedAtMs }: { readonly grantedAtMs: number | undefined },
-): RefreshRecord => anew(before, { grantedAt: grantedAtMs === undefined ? undefined : timestampFromMs(grantedAtMs) });
+): RefreshRecord =>
+  newRecord(before, { grantedAt: grantedAtMs === undefined ? undefined : timestampFromMs(grantedAtMs) });
 
 type KeptTimes = Partial<Pick<RefreshRecord, "grantedAt" | "lastSucceededAt">>;
 
-function anew({ environment, integration, connectionId }: RefreshRecord, { grantedAt, lastSucceededAt }: KeptTimes) {
+function newRecord(
+  { environment, integration, connectionId }: RefreshRecord,
+  { grantedAt, lastSucceededAt }: KeptTimes,
+) {
   const record = create(RefreshRecordSchema, { environment, integration, connectionId });
   if (grantedAt !== undefined) record.grantedAt = grantedAt;
   if (lastSucceededAt !== undefined) record.lastSucceededAt = lastSucceededAt;

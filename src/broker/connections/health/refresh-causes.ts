@@ -2,7 +2,7 @@ import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, RefreshTokenRules_Use } from "../../../gen/latchkey/v1/provider_pb.ts";
 
-/** What is known about a grant that a provider has just refused for good. Undefined values are not known. */
+/** A grant that a provider has just refused for good, as far as it is known. Undefined values are not known. */
 export interface DeadGrant {
   readonly rules: OAuth2Rules | undefined;
   readonly publishing: OAuthApp_Publishing;
@@ -142,7 +142,7 @@ function testingEnded(grant: DeadGrant): RefreshCause | undefined {
     if (nowMs - grantedAtMs < lifetimeMs - slackMs || lived > lifetimeMs + slackMs) return undefined;
   }
   const text = `while the app is in testing, refresh tokens expire ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
-  // The grant's age is the evidence if nobody has stated that the app is in testing.
+  // The grant's age is the evidence if the integration does not state that the app is in testing.
   const isLikely = publishing === OAuthApp_Publishing.TESTING || grantedAtMs !== undefined;
   return { code: "testing_grant_expired", text, isLikely };
 }

@@ -20,7 +20,7 @@ export interface LookupField {
 
 /**
  * The digest that a connection is indexed by for this field and value, one character a byte. A truncated SHA-256, long
- * enough that nobody can choose a value with another value's digest. Undefined: the value matches no connection. Values
+ * enough that a value cannot be chosen to have another value's digest. Undefined: the value matches no connection. Values
  * are compared as UTF-8 bytes: two spellings of a URI differ.
  */
 export const lookupDigest = (where: LookupField, value: string): string | undefined =>

@@ -11,7 +11,7 @@ import type { LookupFields } from "./lookup-fields.ts";
 
 /** Decides which providers have connections whose lookup keys must be written again. */
 export interface ReindexPlan {
-  /** `isComplete` looks at every provider that is used; otherwise only at work that waits for its time. */
+  /** `isComplete` checks every provider that is used; otherwise only work that waits for its time. */
   next(isComplete: boolean): Promise<PlannedReindex>;
   /** Notes that this process has indexed, or indexes now, the connections of a provider by these fields. */
   agree(provider: string, fields: readonly string[]): void;

@@ -10,7 +10,7 @@ import { createReindexRound, type ReindexDue } from "./reindex-round.ts";
  * changed. Works in the background, one commit for each page, so an unchanged field finds its connections throughout.
  */
 export interface Reindex {
-  /** Looks at all providers in use now: some may have changed. */
+  /** Checks all providers in use now: some may have changed. */
   look(): void;
   /** Runs the work that is otherwise done once a minute; resolves when nothing is left that can be done now. */
   run(): Promise<void>;

@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 /**
  * Limits when refreshes may start their work in this process: read, store the intent, send, store the result. A
  * thousand refreshes would keep the event loop busy and delay every other request in each tick.
- * So a few start, and the loop must be idle for a while before the next few do. That leaves time for other work,
+ * Therefore a few start, and the loop must be idle for a while before the next few do. That leaves time for other work,
  * however long a refresh takes. Waiting for a provider costs no CPU and is not counted.
  */
 export interface RefreshPace {

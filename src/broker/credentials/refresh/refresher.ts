@@ -32,7 +32,7 @@ import { createTargetReader } from "./refresh-target.ts";
  */
 export interface Refresher {
   /** Resolves once the stored credentials differ from `seen`. Rejects with a Fault that gives the reason. */
-  renew(ref: ConnectionRef, asked: RefreshRequest): Promise<void>;
+  renew(ref: ConnectionRef, request: RefreshRequest): Promise<void>;
   /** Resets the breaker of an integration, since the integration has changed. */
   forgive(environment: string, integration: string): void;
   /** Waits for running attempts, so that tokens from the provider are stored. */
@@ -134,20 +134,20 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const ignoreFailure = (err: unknown) => log.debug("refresh of earlier credentials failed", { err });
 
   return {
-    async renew(ref, asked) {
+    async renew(ref, request) {
       const key = connectionKey(ref);
       for (let known = running.get(key); known !== undefined; known = running.get(key)) {
         // A refresh for a refused token may end without a request.
-        const isEnough = known.why !== "refused" || asked.why === "refused";
-        if (isEnough && equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
+        const isEnough = known.why !== "refused" || request.why === "refused";
+        if (isEnough && equals(CredentialsSchema, known.seen, request.seen)) return known.shared;
         // The running attempt replaces credentials that are no longer stored, so its result is irrelevant here.
         await patiently(known.finished.catch(ignoreFailure), known.storeTrouble);
       }
       const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>();
       const { promise: storeTrouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
-      const finished = refresh(ref, asked, { onDurable, onStoreTrouble }).finally(() => running.delete(key));
+      const finished = refresh(ref, request, { onDurable, onStoreTrouble }).finally(() => running.delete(key));
       const shared = patiently(Promise.race([finished, durable]), storeTrouble);
-      running.set(key, { seen: asked.seen, why: asked.why, finished, shared, storeTrouble });
+      running.set(key, { seen: request.seen, why: request.why, finished, shared, storeTrouble });
       return shared;
     },
     forgive: (environment, integration) => breaker.forget(integrationKey({ environment, integration })),
