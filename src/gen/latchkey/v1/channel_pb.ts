@@ -660,7 +660,7 @@ export const ChannelDeletedSchema: GenMessage<ChannelDeleted> = /*@__PURE__*/
  */
 export const ChannelService: GenService<{
   /**
-   * CreateChannel asks the provider to watch a resource of a connection.
+   * CreateChannel asks a provider to send notifications of changes to a resource.
    *
    * @generated from rpc latchkey.v1.ChannelService.CreateChannel
    */

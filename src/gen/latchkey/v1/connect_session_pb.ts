@@ -707,7 +707,7 @@ export const ConnectSessionService: GenService<{
     output: typeof GetConnectSessionResponseSchema;
   },
   /**
-   * DeleteConnectSession ends a session.
+   * DeleteConnectSession deletes a session.
    *
    * @generated from rpc latchkey.v1.ConnectSessionService.DeleteConnectSession
    */

@@ -306,7 +306,7 @@ export const GetEnvironmentRequestSchema: GenMessage<GetEnvironmentRequest> = /*
  */
 export type GetEnvironmentResponse = Message<"latchkey.v1.GetEnvironmentResponse"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: latchkey.v1.Environment environment = 1;
    */

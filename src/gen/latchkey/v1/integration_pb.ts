@@ -610,7 +610,7 @@ export const GetIntegrationRequestSchema: GenMessage<GetIntegrationRequest> = /*
  */
 export type GetIntegrationResponse = Message<"latchkey.v1.GetIntegrationResponse"> & {
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: latchkey.v1.Integration integration = 1;
    */

@@ -17,53 +17,51 @@ export const file_latchkey_v1_provider: GenFile = /*@__PURE__*/
   fileDesc("ChpsYXRjaGtleS92MS9wcm92aWRlci5wcm90bxILbGF0Y2hrZXkudjEi2AkKCFByb3ZpZGVyEjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIeCgxkaXNwbGF5X25hbWUYAiABKAlCCLpIBXIDGMgBEhIKCmNhdGVnb3JpZXMYAyADKAkSEAoIZG9jc191cmwYBCABKAkSKgoGb2F1dGgyGAogASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIxCg1vYXV0aDJfY2xpZW50GAsgASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIqCgZvYXV0aDEYDCABKAsyGC5sYXRjaGtleS52MS5PQXV0aDFSdWxlc0gAEisKB2FwaV9rZXkYDSABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlc0gAEigKBWJhc2ljGA4gASgLMhcubGF0Y2hrZXkudjEuQmFzaWNSdWxlc0gAEicKA3RiYRgPIAEoCzIYLmxhdGNoa2V5LnYxLk9BdXRoMVJ1bGVzSAASJgoDYXBwGBAgASgLMhcubGF0Y2hrZXkudjEuVG9rZW5SdWxlc0gAEiYKA2p3dBgRIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIrCgh0d29fc3RlcBgSIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIsCglzaWduYXR1cmUYEyABKAsyFy5sYXRjaGtleS52MS5Ub2tlblJ1bGVzSAASLwoJYXdzX3NpZ3Y0GBQgASgLMhoubGF0Y2hrZXkudjEuQXdzU2lnVjRSdWxlc0gAEkEKEmNsaWVudF9jZXJ0aWZpY2F0ZRgVIAEoCzIjLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlUnVsZXNIABIoCgRub25lGBYgASgLMhgubGF0Y2hrZXkudjEuTm9BdXRoUnVsZXNIABImCgVwcm94eRgeIAEoCzIXLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMSNwoRY29ubmVjdGlvbl9maWVsZHMYHyADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRmllbGQSNAoMbm90aWZpY2F0aW9uGCAgASgLMh4ubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMSKgoHY2hhbm5lbBghIAEoCzIZLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcxIrCghkZXNjcmliZRgiIAMoCzIZLmxhdGNoa2V5LnYxLkRlc2NyaWJlUnVsZRIoCgx2ZXJpZmljYXRpb24YIyABKAsyEi5sYXRjaGtleS52MS5Qcm9iZRIOCgZjdXN0b20YKCABKAgSEAoIZGVjbGFyZWQYKSABKAgSLgoKY3JlYXRlZF9hdBgqIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgrIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YLCABKAQSOAoRcXVpY2tzdGFydF9jbGllbnQYLSABKAsyHS5sYXRjaGtleS52MS5RdWlja3N0YXJ0Q2xpZW50Qg0KBGF1dGgSBbpIAggBIkoKEFF1aWNrc3RhcnRDbGllbnQSGgoJY2xpZW50X2lkGAEgASgJQge6SARyAhABEhoKDWNsaWVudF9zZWNyZXQYAiABKAlCA4ABASLDCwoLT0F1dGgyUnVsZXMSGQoRYXV0aG9yaXphdGlvbl91cmwYASABKAkSEQoJdG9rZW5fdXJsGAIgASgJEhMKC3JlZnJlc2hfdXJsGAMgASgJEhYKDnJldm9jYXRpb25fdXJsGAQgASgJEg4KBmlzc3VlchgFIAEoCRIWCg5kZWZhdWx0X3Njb3BlcxgGIAMoCRIXCg9zY29wZV9zZXBhcmF0b3IYByABKAkSTwoUYXV0aG9yaXphdGlvbl9wYXJhbXMYCCADKAsyMS5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5BdXRob3JpemF0aW9uUGFyYW1zRW50cnkSPwoMdG9rZW5fcGFyYW1zGAkgAygLMikubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXMuVG9rZW5QYXJhbXNFbnRyeRJDCg5yZWZyZXNoX3BhcmFtcxgKIAMoCzIrLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLlJlZnJlc2hQYXJhbXNFbnRyeRKPAQoadG9rZW5fZW5kcG9pbnRfYXV0aF9tZXRob2QYCyABKAlCa7pIaHJmUgBSE2NsaWVudF9zZWNyZXRfYmFzaWNSEmNsaWVudF9zZWNyZXRfcG9zdFIRY2xpZW50X3NlY3JldF9qd3RSD3ByaXZhdGVfa2V5X2p3dFIPdGxzX2NsaWVudF9hdXRoUgRub25lEjEKFHRva2VuX3JlcXVlc3RfZm9ybWF0GAwgASgJQhO6SBByDlIAUgRmb3JtUgRqc29uEg8KB25vX3BrY2UYDSABKAgSLgoMdG9rZW5fYW5zd2VyGA4gASgLMhgubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXISMwoQZGVmYXVsdF9saWZldGltZRgPIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCgtzY29wZV9ub3RlcxgQIAMoCzIWLmxhdGNoa2V5LnYxLlNjb3BlTm90ZRIrCglwbGFjZW1lbnQYESABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlcxIgChhkZXZpY2VfYXV0aG9yaXphdGlvbl91cmwYEiABKAkSIAoYcHVzaGVkX2F1dGhvcml6YXRpb25fdXJsGBMgASgJEhQKDG1ldGFkYXRhX3VybBgUIAEoCRIVCg1pc3N1ZXJfYWx3YXlzGBUgASgIEgwKBGRwb3AYFiABKAgSFwoPc2NvcGVfcGFyYW1ldGVyGBcgASgJEksKEmluY3JlbWVudGFsX3BhcmFtcxgYIAMoCzIvLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLkluY3JlbWVudGFsUGFyYW1zRW50cnkSNgoOcmVmcmVzaF90b2tlbnMYGSABKAsyHi5sYXRjaGtleS52MS5SZWZyZXNoVG9rZW5SdWxlcxIqCgdyZW5ld2FsGBogASgLMhkubGF0Y2hrZXkudjEuUmVuZXdhbFJ1bGVzEhkKEWRlYWRfZ3JhbnRfZXJyb3JzGBsgAygJEhoKEmRlYWRfY2xpZW50X2Vycm9ycxgcIAMoCRI6ChJjYWxsYmFja19zaWduYXR1cmUYHSABKAsyHi5sYXRjaGtleS52MS5DYWxsYmFja1NpZ25hdHVyZRIQCghqd2tzX3VybBgeIAEoCRo6ChhBdXRob3JpemF0aW9uUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoyChBUb2tlblBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaNAoSUmVmcmVzaFBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaOAoWSW5jcmVtZW50YWxQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIpEDChFSZWZyZXNoVG9rZW5SdWxlcxIvCgN1c2UYASABKA4yIi5sYXRjaGtleS52MS5SZWZyZXNoVG9rZW5SdWxlcy5Vc2USNQoIbGlmZXRpbWUYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CCLpIBaoBAioAEjoKDWlkbGVfbGlmZXRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CCLpIBaoBAioAEj0KEHRlc3RpbmdfbGlmZXRpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CCLpIBaoBAioAEh0KFXRlc3RpbmdfZXhlbXB0X3Njb3BlcxgFIAMoCRIgCg9tYXhfcGVyX2FjY291bnQYBiABKAVCB7pIBBoCKAASDgoGc2NvcGVzGAcgAygJIkgKA1VzZRITCg9VU0VfVU5TUEVDSUZJRUQQABINCglVU0VfS0VFUFMQARIPCgtVU0VfUk9UQVRFUxACEgwKCFVTRV9OT05FEAMiSwoMUmVuZXdhbFJ1bGVzEhIKCmdyYW50X3R5cGUYASABKAkSEQoJcGFyYW1ldGVyGAIgASgJEhQKDGFjY2Vzc190b2tlbhgDIAEoCCJ+ChFDYWxsYmFja1NpZ25hdHVyZRIaCglwYXJhbWV0ZXIYASABKAlCB7pIBHICEAESJQoEaGFzaBgCIAEoCUIXukgUchJSAFIGc2hhMjU2UgZzaGE1MTISJgoIZW5jb2RpbmcYAyABKAlCFLpIEXIPUgBSA2hleFIGYmFzZTY0IugDCgtUb2tlbkFuc3dlchIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRISCgpleHBpcmVzX2luGAMgASgJEicKD2V4cGlyZXNfaW5fdW5pdBgEIAEoCUIOukgLcglSAFIBc1ICbXMSDQoFc2NvcGUYBSABKAkSSQoRY29ubmVjdGlvbl9jb25maWcYBiADKAsyLi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5Db25uZWN0aW9uQ29uZmlnRW50cnkSOAoIbWV0YWRhdGEYByADKAsyJi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5NZXRhZGF0YUVudHJ5Eg0KBWVycm9yGAggASgJEhIKCmV4cGlyZXNfYXQYCSABKAkSLAoPZXhwaXJlc19hdF91bml0GAogASgJQhO6SBByDlIAUgFzUgJtc1IDaXNvEiAKGHJlZnJlc2hfdG9rZW5fZXhwaXJlc19pbhgLIAEoCRo3ChVDb25uZWN0aW9uQ29uZmlnRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi3gEKCVNjb3BlTm90ZRINCgVzY29wZRgBIAEoCRIPCgdtZWFuaW5nGAIgASgJEjcKC3NlbnNpdGl2aXR5GAMgASgOMiIubGF0Y2hrZXkudjEuU2NvcGVOb3RlLlNlbnNpdGl2aXR5IngKC1NlbnNpdGl2aXR5EhsKF1NFTlNJVElWSVRZX1VOU1BFQ0lGSUVEEAASFQoRU0VOU0lUSVZJVFlfQkFTSUMQARIZChVTRU5TSVRJVklUWV9TRU5TSVRJVkUQAhIaChZTRU5TSVRJVklUWV9SRVNUUklDVEVEEAMivAEKC09BdXRoMVJ1bGVzEhkKEXJlcXVlc3RfdG9rZW5fdXJsGAEgASgJEhkKEWF1dGhvcml6YXRpb25fdXJsGAIgASgJEhgKEGFjY2Vzc190b2tlbl91cmwYAyABKAkSTgoQc2lnbmF0dXJlX21ldGhvZBgEIAEoCUI0ukgxci9SAFIJSE1BQy1TSEExUgtITUFDLVNIQTI1NlIIUlNBLVNIQTFSCVBMQUlOVEVYVBINCgVyZWFsbRgFIAEoCSJfCgtBcGlLZXlSdWxlcxIxCgZoZWFkZXIYASABKAlCIbpIHnIcMhpeW2EtejAtOSEjJCUmJyorLl5fYHx+LV0qJBIOCgZwcmVmaXgYAiABKAkSDQoFcXVlcnkYAyABKAkiDAoKQmFzaWNSdWxlcyKRAgoKVG9rZW5SdWxlcxIRCgl0b2tlbl91cmwYASABKAkSDgoGZmllbGRzGAIgAygJEi4KDHRva2VuX2Fuc3dlchgDIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuQW5zd2VyEisKCXBsYWNlbWVudBgEIAEoCzIYLmxhdGNoa2V5LnYxLkFwaUtleVJ1bGVzEjMKEGRlZmF1bHRfbGlmZXRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIgoDand0GAYgASgLMhUubGF0Y2hrZXkudjEuSnd0UnVsZXMSKgoHcmVxdWVzdBgHIAEoCzIZLmxhdGNoa2V5LnYxLlRva2VuUmVxdWVzdCLXAgoMVG9rZW5SZXF1ZXN0EicKBm1ldGhvZBgBIAEoCUIXukgUchJSAFIDR0VUUgRQT1NUUgNQVVQSIwoGZm9ybWF0GAIgASgJQhO6SBByDlIAUgRmb3JtUgRqc29uEjUKBnBhcmFtcxgDIAMoCzIlLmxhdGNoa2V5LnYxLlRva2VuUmVxdWVzdC5QYXJhbXNFbnRyeRI3CgdoZWFkZXJzGAQgAygLMiYubGF0Y2hrZXkudjEuVG9rZW5SZXF1ZXN0LkhlYWRlcnNFbnRyeRIqCg1hdXRob3JpemF0aW9uGAUgASgJQhO6SBByDlIAUgViYXNpY1IDand0Gi0KC1BhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiyQIKCEp3dFJ1bGVzEjQKCWFsZ29yaXRobRgBIAEoCUIhukgechxSBVJTMjU2UgVFUzI1NlIFSFMyNTZSBUVkRFNBEhEKCWtleV9maWVsZBgCIAEoCRIqCgxrZXlfZW5jb2RpbmcYAyABKAlCFLpIEXIPUgBSA2hleFIGYmFzZTY0EjEKBmhlYWRlchgEIAMoCzIhLmxhdGNoa2V5LnYxLkp3dFJ1bGVzLkhlYWRlckVudHJ5EicKBmNsYWltcxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSPQoIbGlmZXRpbWUYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CELpIDaoBCiIECICjBTICCAoaLQoLSGVhZGVyRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIgCg1Bd3NTaWdWNFJ1bGVzEg8KB3NlcnZpY2UYASABKAkiGAoWQ2xpZW50Q2VydGlmaWNhdGVSdWxlcyINCgtOb0F1dGhSdWxlcyL6AgoKUHJveHlSdWxlcxIQCghiYXNlX3VybBgBIAEoCRIkCgVob3N0cxgCIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEjUKB2hlYWRlcnMYAyADKAsyJC5sYXRjaGtleS52MS5Qcm94eVJ1bGVzLkhlYWRlcnNFbnRyeRIxCgVxdWVyeRgEIAMoCzIiLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMuUXVlcnlFbnRyeRImCgVyZXRyeRgFIAEoCzIXLmxhdGNoa2V5LnYxLlJldHJ5UnVsZXMSMAoKcGFnaW5hdGlvbhgGIAEoCzIcLmxhdGNoa2V5LnYxLlBhZ2luYXRpb25SdWxlcxISCgpodHRwMl9vbmx5GAcgASgIGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGiwKClF1ZXJ5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIqCghIb3N0UnVsZRIOCgZwcmVmaXgYASABKAkSDgoGb3JpZ2luGAIgASgJIpYBCgpSZXRyeVJ1bGVzEhQKDGFmdGVyX2hlYWRlchgBIAEoCRJGCgphZnRlcl91bml0GAIgASgJQjK6SC9yLVIAUgdzZWNvbmRzUgx1bml4X3NlY29uZHNSB3VuaXhfbXNSCWh0dHBfZGF0ZRIQCghzdGF0dXNlcxgDIAMoBRIYChByZW1haW5pbmdfaGVhZGVyGAQgASgJIrcBCg9QYWdpbmF0aW9uUnVsZXMSKwoEa2luZBgBIAEoCUIdukgachhSAFIGY3Vyc29yUgRsaW5rUgZvZmZzZXQSDQoFaXRlbXMYAiABKAkSDAoEbmV4dBgDIAEoCRIRCglwYXJhbWV0ZXIYBCABKAkSFwoPbGltaXRfcGFyYW1ldGVyGAUgASgJEg0KBWxpbWl0GAYgASgFEhEKCWxhc3RfaXRlbRgHIAEoCRIMCgRtb3JlGAggASgJIrwBCg9Db25uZWN0aW9uRmllbGQSFQoEbmFtZRgBIAEoCUIHukgEcgIQARINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdleGFtcGxlGAQgASgJEg8KB3BhdHRlcm4YBSABKAkSEAoIc3VmZml4ZXMYBiADKAkSEAoIcmVxdWlyZWQYByABKAgSFQoNZGVmYXVsdF92YWx1ZRgIIAEoCRIRCglhdXRvbWF0aWMYCSABKAgiygMKEU5vdGlmaWNhdGlvblJ1bGVzEi4KCXNpZ25hdHVyZRgBIAEoCzIbLmxhdGNoa2V5LnYxLlNpZ25hdHVyZVJ1bGVzEjoKBnZhbHVlcxgCIAMoCzIqLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvblJ1bGVzLlZhbHVlc0VudHJ5EigKB2xvb2t1cHMYAyADKAsyFy5sYXRjaGtleS52MS5Mb29rdXBSdWxlEhIKCm1lc3NhZ2VfaWQYBCADKAkSLgoJY2hhbGxlbmdlGAUgASgLMhsubGF0Y2hrZXkudjEuQ2hhbGxlbmdlUnVsZXMSFQoNaGVhZGVyX3ByZWZpeBgGIAEoCRIWCg5zZWNyZXRfaGVhZGVycxgHIAMoCRISCgpzeW5jX3N0YXRlGAggASgJEg8KB2NoYW5uZWwYCSABKAkSDgoGbnVtYmVyGAogASgJEg0KBXN0YXRlGAsgASgJEhMKC3Jlc291cmNlX2lkGAwgASgJEgwKBGtpbmQYDSABKAkaRQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEiUKBXZhbHVlGAIgASgLMhYubGF0Y2hrZXkudjEuVmFsdWVSdWxlOgI4ASJ7CglWYWx1ZVJ1bGUSDgoGaGVhZGVyGAEgASgJEgwKBGJvZHkYAiABKAkSDQoFcXVlcnkYAyABKAkSFQoNc2VnbWVudF9hZnRlchgEIAEoCRIMCgRmb3JtGAUgASgJEg4KBmJhc2U2NBgGIAEoCBIMCgRqc29uGAcgASgJIrwBCgpMb29rdXBSdWxlEg0KBWZpZWxkGAEgASgJEg0KBXZhbHVlGAIgASgJEjQKCXRyYW5zZm9ybRgDIAEoDjIhLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUuVHJhbnNmb3JtIloKCVRyYW5zZm9ybRIZChVUUkFOU0ZPUk1fVU5TUEVDSUZJRUQQABIYChRUUkFOU0ZPUk1fRU1BSUxfSEFTSBABEhgKFFRSQU5TRk9STV9MT1dFUl9DQVNFEAIiuQQKDlNpZ25hdHVyZVJ1bGVzElIKBnNjaGVtZRgBIAEoCUJCukg/cj1SAFIEaG1hY1IRc3RhbmRhcmRfd2ViaG9va3NSDHNoYXJlZF90b2tlblINY2hhbm5lbF90b2tlblIDand0Eg4KBmhlYWRlchgCIAEoCRIMCgRoYXNoGAMgASgJEhAKCGVuY29kaW5nGAQgASgJEg4KBnByZWZpeBgFIAEoCRIPCgdjb250ZW50GAYgASgJEhgKEHRpbWVzdGFtcF9oZWFkZXIYByABKAkSLAoJdG9sZXJhbmNlGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCGp3a3NfdXJsGAkgASgJEgwKBHBhcnQYCiABKAkSFgoOdGltZXN0YW1wX3BhcnQYCyABKAkSKwoOdGltZXN0YW1wX3VuaXQYDCABKAlCE7pIEHIOUgBSAXNSAm1zUgNpc28SJQoMa2V5X2VuY29kaW5nGA0gASgJQg+6SAxyClIAUgZiYXNlNjQSKwoLa2V5X2RlZmF1bHQYDiABKAlCFrpIE3IRUgBSDWNsaWVudF9zZWNyZXQSEQoJaWRfaGVhZGVyGA8gASgJEg0KBXF1ZXJ5GBAgASgJEgwKBGJvZHkYESABKAkSFwoPYm9keV9oYXNoX3F1ZXJ5GBIgASgJEg4KBmlzc3VlchgTIAEoCRIQCghhdWRpZW5jZRgUIAEoCRIWCg5pZGVudGl0eV9jbGFpbRgVIAEoCSJtCg5DaGFsbGVuZ2VSdWxlcxINCgVxdWVyeRgBIAEoCRIMCgRib2R5GAIgASgJEhQKDGNvbnRlbnRfdHlwZRgDIAEoCRIOCgZoZWFkZXIYBCABKAkSDAoEd2hlbhgFIAEoCRIKCgJpcxgGIAEoCSKSAwoMQ2hhbm5lbFJ1bGVzEjsKCXJlc291cmNlcxgBIAMoCzIoLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcy5SZXNvdXJjZXNFbnRyeRIqCgRzdG9wGAIgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEi8KDG1heF9saWZldGltZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1tYXhfaWRfbGVuZ3RoGAQgASgFEhoKEnNlcXVlbnRpYWxfbnVtYmVycxgFIAEoCBIWCg5jaGFubmVsX2lkX2tleRgGIAEoCRIXCg9yZXNvdXJjZV9pZF9rZXkYByABKAkSGQoRcmVzb3VyY2VfdXJpc19rZXkYCCABKAkSFwoPaWRfdGFrZW5fcmVhc29uGAkgASgJGlAKDlJlc291cmNlc0VudHJ5EgsKA2tleRgBIAEoCRItCgV2YWx1ZRgCIAEoCzIeLmxhdGNoa2V5LnYxLldhdGNoYWJsZVJlc291cmNlOgI4ASKZAQoRV2F0Y2hhYmxlUmVzb3VyY2USKwoFd2F0Y2gYASABKAsyHC5sYXRjaGtleS52MS5SZXF1ZXN0VGVtcGxhdGUSEwoLcmVzb3VyY2VfaWQYAiABKAkSFAoMcmVzb3VyY2VfdXJpGAMgASgJEhIKCmV4cGlyYXRpb24YBCABKAkSGAoQZGVmYXVsdF9yZXNvdXJjZRgFIAEoCSI9Cg9SZXF1ZXN0VGVtcGxhdGUSDgoGbWV0aG9kGAEgASgJEgwKBHBhdGgYAiABKAkSDAoEYm9keRgDIAEoCSKRAQoMRGVzY3JpYmVSdWxlEi0KB3JlcXVlc3QYASABKAsyHC5sYXRjaGtleS52MS5SZXF1ZXN0VGVtcGxhdGUSDQoFdmFsdWUYAiABKAkSDQoFZmllbGQYAyABKAkSNAoJdHJhbnNmb3JtGAQgASgOMiEubGF0Y2hrZXkudjEuTG9va3VwUnVsZS5UcmFuc2Zvcm0iYgoFUHJvYmUSLQoHcmVxdWVzdBgBIAEoCzIcLmxhdGNoa2V5LnYxLlJlcXVlc3RUZW1wbGF0ZRIYChByZWZ1c2VkX3N0YXR1c2VzGAIgAygFEhAKCGFjY2VwdGVkGAMgASgJImMKFExpc3RQcm92aWRlcnNSZXF1ZXN0EhgKBnNlYXJjaBgBIAEoCUIIukgFcgMY/wESHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YAyABKAkiWgoVTGlzdFByb3ZpZGVyc1Jlc3BvbnNlEigKCXByb3ZpZGVycxgBIAMoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIrChJHZXRQcm92aWRlclJlcXVlc3QSFQoEbmFtZRgBIAEoCUIHukgEcgIQASI+ChNHZXRQcm92aWRlclJlc3BvbnNlEicKCHByb3ZpZGVyGAEgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIiSAoVQ3JlYXRlUHJvdmlkZXJSZXF1ZXN0Ei8KCHByb3ZpZGVyGAEgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXJCBrpIA8gBASJBChZDcmVhdGVQcm92aWRlclJlc3BvbnNlEicKCHByb3ZpZGVyGAEgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIiYwoVVXBkYXRlUHJvdmlkZXJSZXF1ZXN0Ei8KCHByb3ZpZGVyGAEgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXJCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCJBChZVcGRhdGVQcm92aWRlclJlc3BvbnNlEicKCHByb3ZpZGVyGAEgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIiSQoVRGVsZXRlUHJvdmlkZXJSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGAoWRGVsZXRlUHJvdmlkZXJSZXNwb25zZTL2AwoPUHJvdmlkZXJTZXJ2aWNlEl8KDUxpc3RQcm92aWRlcnMSIS5sYXRjaGtleS52MS5MaXN0UHJvdmlkZXJzUmVxdWVzdBoiLmxhdGNoa2V5LnYxLkxpc3RQcm92aWRlcnNSZXNwb25zZSIHkAIByPMYBRJZCgtHZXRQcm92aWRlchIfLmxhdGNoa2V5LnYxLkdldFByb3ZpZGVyUmVxdWVzdBogLmxhdGNoa2V5LnYxLkdldFByb3ZpZGVyUmVzcG9uc2UiB5ACAcjzGAUSXwoOQ3JlYXRlUHJvdmlkZXISIi5sYXRjaGtleS52MS5DcmVhdGVQcm92aWRlclJlcXVlc3QaIy5sYXRjaGtleS52MS5DcmVhdGVQcm92aWRlclJlc3BvbnNlIgTI8xgIEmIKDlVwZGF0ZVByb3ZpZGVyEiIubGF0Y2hrZXkudjEuVXBkYXRlUHJvdmlkZXJSZXF1ZXN0GiMubGF0Y2hrZXkudjEuVXBkYXRlUHJvdmlkZXJSZXNwb25zZSIHkAICyPMYCBJiCg5EZWxldGVQcm92aWRlchIiLmxhdGNoa2V5LnYxLkRlbGV0ZVByb3ZpZGVyUmVxdWVzdBojLmxhdGNoa2V5LnYxLkRlbGV0ZVByb3ZpZGVyUmVzcG9uc2UiB5ACAsjzGAhiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
- * Provider describes a third party's API: how it authenticates, where it lives, how it notifies.
- * It is data and nothing else. The same schema serves the built-in catalogue (YAML), the
- * configuration file and these methods.
+ * Provider describes the API of a third party: how it authenticates, its URLs, and how it notifies. It is pure
+ * data. The built-in catalogue (YAML), the configuration file and these methods share this schema.
  *
- * URLs are `https`. In those of OAuth endpoints, of token exchanges and of the proxy's base URL,
- * `${connectionConfig.NAME}` stands for what the connection's `connection_config` holds under NAME,
- * else its integration's `connection_defaults`, else the field's `default_value`. It is whole labels
- * of the host, or a whole segment of the path, and nothing else; a connection field of that name must
- * say by `pattern` or `suffixes` what it may look like. A value that is not just that makes no URL,
- * and no request.
+ * URLs use `https`. In the URLs of OAuth endpoints, token exchanges and the proxy, `${connectionConfig.NAME}`
+ * stands for the value NAME of the connection's `connection_config`, else of the integration's
+ * `connection_defaults`, else of the field's `default_value`. It must fill whole labels of the host or a whole
+ * path segment. A connection field of that name must restrict the value by `pattern` or `suffixes`. A value that
+ * does not match makes the request fail.
  *
- * A dotted path names fields from the outside in, such as `authed_user.id`; of a list, a number names
- * the element, counted from 0; a dot that belongs to a name is written `\.`.
+ * A dotted path names nested fields, such as `authed_user.id`. In a list, a number names an element, from 0. A dot
+ * within a name is written `\.`.
  *
  * @generated from message latchkey.v1.Provider
  */
 export type Provider = Message<"latchkey.v1.Provider"> & {
   /**
-   * Its name, such as `calendar`.
+   * Name of the provider, such as `calendar`.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What a person calls it.
+   * Name for people.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * What it is for, such as `calendar` or `file-storage`.
+   * Categories, such as `calendar` or `file-storage`.
    *
    * @generated from field: repeated string categories = 3;
    */
   categories: string[];
 
   /**
-   * Where its own documentation begins.
+   * URL of the provider's documentation.
    *
    * @generated from field: string docs_url = 4;
    */
   docsUrl: string;
 
   /**
-   * How it authenticates. The kinds have the names of the kinds of Credentials.
+   * Kind of authentication. The kinds have the same names as the kinds of `Credentials`.
    *
    * @generated from oneof latchkey.v1.Provider.auth
    */
@@ -93,7 +91,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
     case: "oauth1";
   } | {
     /**
-     * One long-lived key.
+     * A long-lived API key.
      *
      * @generated from field: latchkey.v1.ApiKeyRules api_key = 13;
      */
@@ -125,7 +123,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
     case: "app";
   } | {
     /**
-     * A JWT minted from a private key.
+     * A JWT signed with a private key.
      *
      * @generated from field: latchkey.v1.TokenRules jwt = 17;
      */
@@ -141,7 +139,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
     case: "twoStep";
   } | {
     /**
-     * A signature made of a user name and a password.
+     * A signature created from a user name and a password.
      *
      * @generated from field: latchkey.v1.TokenRules signature = 19;
      */
@@ -165,7 +163,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
     case: "clientCertificate";
   } | {
     /**
-     * None.
+     * No credentials.
      *
      * @generated from field: latchkey.v1.NoAuthRules none = 22;
      */
@@ -174,49 +172,49 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Where requests go.
+   * Rules for requests through the proxy.
    *
    * @generated from field: latchkey.v1.ProxyRules proxy = 30;
    */
   proxy?: ProxyRules | undefined;
 
   /**
-   * What a connection's `connection_config` may hold, and must.
+   * Fields of `connection_config`, required or optional.
    *
    * @generated from field: repeated latchkey.v1.ConnectionField connection_fields = 31;
    */
   connectionFields: ConnectionField[];
 
   /**
-   * How its webhooks are verified and matched.
+   * How webhooks are verified and matched to connections.
    *
    * @generated from field: latchkey.v1.NotificationRules notification = 32;
    */
   notification?: NotificationRules | undefined;
 
   /**
-   * How its notification channels are made, renewed and stopped.
+   * How notification channels are created, renewed and stopped.
    *
    * @generated from field: latchkey.v1.ChannelRules channel = 33;
    */
   channel?: ChannelRules | undefined;
 
   /**
-   * What is asked once a connection exists, such as the user's address.
+   * Requests for details of a new connection, such as the user's email address.
    *
    * @generated from field: repeated latchkey.v1.DescribeRule describe = 34;
    */
   describe: DescribeRule[];
 
   /**
-   * One small request that proves credentials good.
+   * A small request that checks credentials.
    *
    * @generated from field: latchkey.v1.Probe verification = 35;
    */
   verification?: Probe | undefined;
 
   /**
-   * Added by the customer; not part of the catalogue.
+   * True for a custom provider; false for one of the catalogue.
    *
    * @generated from field: bool custom = 40;
    */
@@ -230,29 +228,29 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
   declared: boolean;
 
   /**
-   * When a custom provider was created.
+   * Time of creation. Only for custom providers.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 42;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When a custom provider last changed.
+   * Time of the last change. Only for custom providers.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 43;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of a custom provider's last change; 0 for one of the catalogue.
+   * Store revision of the last change. 0 for a provider of the catalogue.
    *
    * @generated from field: uint64 revision = 44;
    */
   revision: bigint;
 
   /**
-   * A client that anybody may use, such as a stand-in's: a quickstart integration is made with it. It is no secret:
-   * whoever may list providers sees it.
+   * A public OAuth client, such as that of the sandbox, for quickstart integrations. It is not secret: everyone
+   * who can list providers can read it.
    *
    * @generated from field: latchkey.v1.QuickstartClient quickstart_client = 45;
    */
@@ -267,7 +265,7 @@ export const ProviderSchema: GenMessage<Provider> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 0);
 
 /**
- * QuickstartClient is an OAuth client that is known to everybody.
+ * QuickstartClient is a public OAuth client.
  *
  * @generated from message latchkey.v1.QuickstartClient
  */
@@ -280,7 +278,7 @@ export type QuickstartClient = Message<"latchkey.v1.QuickstartClient"> & {
   clientId: string;
 
   /**
-   * Its secret; empty: it has none.
+   * Client secret. Empty if there is none.
    *
    * @generated from field: string client_secret = 2;
    */
@@ -295,230 +293,229 @@ export const QuickstartClientSchema: GenMessage<QuickstartClient> = /*@__PURE__*
   messageDesc(file_latchkey_v1_provider, 1);
 
 /**
- * OAuth2Rules say how a provider speaks OAuth 2, and where it departs from RFC 6749.
+ * OAuth2Rules describe how a provider implements OAuth 2, and where it differs from RFC 6749.
  *
  * @generated from message latchkey.v1.OAuth2Rules
  */
 export type OAuth2Rules = Message<"latchkey.v1.OAuth2Rules"> & {
   /**
-   * Where the end user is sent.
+   * Authorization endpoint, which the end user is sent to.
    *
    * @generated from field: string authorization_url = 1;
    */
   authorizationUrl: string;
 
   /**
-   * Where tokens are obtained.
+   * Token endpoint.
    *
    * @generated from field: string token_url = 2;
    */
   tokenUrl: string;
 
   /**
-   * Where tokens are renewed, if elsewhere.
+   * Endpoint for refreshes. Empty means the token endpoint.
    *
    * @generated from field: string refresh_url = 3;
    */
   refreshUrl: string;
 
   /**
-   * Where tokens are revoked (RFC 7009). The request is written, and the client authenticates, as at the
-   * token endpoint.
+   * Revocation endpoint (RFC 7009). The request format and client authentication are those of the token endpoint.
+   * Empty if there is none.
    *
    * @generated from field: string revocation_url = 4;
    */
   revocationUrl: string;
 
   /**
-   * The issuer, compared with `iss` (RFC 9207).
+   * Issuer, compared with `iss` (RFC 9207).
    *
    * @generated from field: string issuer = 5;
    */
   issuer: string;
 
   /**
-   * Asked for when the integration names none.
+   * Scopes to request if the integration names none.
    *
    * @generated from field: repeated string default_scopes = 6;
    */
   defaultScopes: string[];
 
   /**
-   * Between scopes; empty: a blank.
+   * Separator between scopes. Empty means a space.
    *
    * @generated from field: string scope_separator = 7;
    */
   scopeSeparator: string;
 
   /**
-   * Sent to the authorization endpoint beside the standard ones.
+   * Additional parameters of the authorization request.
    *
    * @generated from field: map<string, string> authorization_params = 8;
    */
   authorizationParams: { [key: string]: string };
 
   /**
-   * Sent with the code beside the standard ones.
+   * Additional parameters of the request that exchanges the code.
    *
    * @generated from field: map<string, string> token_params = 9;
    */
   tokenParams: { [key: string]: string };
 
   /**
-   * Sent beside the standard ones when a token is renewed.
+   * Additional parameters of a refresh.
    *
    * @generated from field: map<string, string> refresh_params = 10;
    */
   refreshParams: { [key: string]: string };
 
   /**
-   * How the client authenticates at the token endpoint; empty: `client_secret_basic`.
+   * Client authentication at the token endpoint. Empty means `client_secret_basic`.
    *
    * @generated from field: string token_endpoint_auth_method = 11;
    */
   tokenEndpointAuthMethod: string;
 
   /**
-   * The token request's body; empty: `form`.
+   * Body format of token requests. Empty means `form`.
    *
    * @generated from field: string token_request_format = 12;
    */
   tokenRequestFormat: string;
 
   /**
-   * The provider cannot do PKCE.
+   * True if the provider does not support PKCE.
    *
    * @generated from field: bool no_pkce = 13;
    */
   noPkce: boolean;
 
   /**
-   * Where the fields of a token answer are found, when not at the top.
+   * Where the fields of a token response are, if not at the top level.
    *
    * @generated from field: latchkey.v1.TokenAnswer token_answer = 14;
    */
   tokenAnswer?: TokenAnswer | undefined;
 
   /**
-   * How long an access token lives when the provider does not say.
+   * Lifetime of an access token if the response names none.
    *
    * @generated from field: google.protobuf.Duration default_lifetime = 15;
    */
   defaultLifetime?: Duration | undefined;
 
   /**
-   * What each scope means.
+   * Descriptions of scopes.
    *
    * @generated from field: repeated latchkey.v1.ScopeNote scope_notes = 16;
    */
   scopeNotes: ScopeNote[];
 
   /**
-   * The header that carries the token; empty: `authorization: Bearer …`.
+   * Header that carries the token. Empty means `authorization: Bearer …`.
    *
    * @generated from field: latchkey.v1.ApiKeyRules placement = 17;
    */
   placement?: ApiKeyRules | undefined;
 
   /**
-   * Where a device asks for a code to show to the end user (RFC 8628); empty: it cannot.
+   * Device authorization endpoint (RFC 8628). Empty if not supported.
    *
    * @generated from field: string device_authorization_url = 18;
    */
   deviceAuthorizationUrl: string;
 
   /**
-   * Where an authorization request is put down before the end user is sent (RFC 9126); empty: it goes
-   * along with the end user.
+   * Endpoint for pushed authorization requests (RFC 9126). Empty means that the end user's browser carries the
+   * request.
    *
    * @generated from field: string pushed_authorization_url = 19;
    */
   pushedAuthorizationUrl: string;
 
   /**
-   * Where the provider describes itself (RFC 8414, or OpenID Connect Discovery). An endpoint that is
-   * not given above is taken from there, and only while the `issuer` that it names is `issuer`, byte
-   * for byte; never one that an answer to the end user names.
+   * URL of the provider's metadata (RFC 8414 or OpenID Connect Discovery). Endpoints that are not given above are
+   * read from there, but only if its `issuer` equals `issuer` exactly. URLs from responses to the end user are
+   * never used.
    *
    * @generated from field: string metadata_url = 20;
    */
   metadataUrl: string;
 
   /**
-   * Every answer of the authorization endpoint names the issuer (RFC 9207,
-   * `authorization_response_iss_parameter_supported`): one without `iss` is refused. Without this, an
-   * `iss` that is there is still compared.
+   * True if every authorization response names the issuer (RFC 9207,
+   * `authorization_response_iss_parameter_supported`): responses without `iss` are then refused. An `iss` that is
+   * present is always compared.
    *
    * @generated from field: bool issuer_always = 21;
    */
   issuerAlways: boolean;
 
   /**
-   * Tokens are bound to a key of the connection's own, which each request proves by DPoP (RFC 9449).
+   * True if tokens are bound to a key of the connection, which each request proves by DPoP (RFC 9449).
    *
    * @generated from field: bool dpop = 22;
    */
   dpop: boolean;
 
   /**
-   * The parameter of the authorization request that carries the scopes; empty: `scope`. Slack takes
-   * those of a user's token in `user_scope`.
+   * Parameter of the authorization request that carries the scopes. Empty means `scope`. Slack expects the scopes
+   * of a user token in `user_scope`.
    *
    * @generated from field: string scope_parameter = 23;
    */
   scopeParameter: string;
 
   /**
-   * Sent to the authorization endpoint as well when the end user of a connection that exists is asked
-   * for further scopes, so that those granted before stay granted. Google: `include_granted_scopes`.
+   * Additional parameters of the authorization request when an existing connection requests further scopes, so
+   * that granted scopes are kept. Google: `include_granted_scopes`.
    *
    * @generated from field: map<string, string> incremental_params = 24;
    */
   incrementalParams: { [key: string]: string };
 
   /**
-   * How its refresh tokens live.
+   * Rules for refresh tokens.
    *
    * @generated from field: latchkey.v1.RefreshTokenRules refresh_tokens = 25;
    */
   refreshTokens?: RefreshTokenRules | undefined;
 
   /**
-   * How a token is renewed, where not by a refresh token (RFC 6749, section 6).
+   * How tokens are refreshed, if not by a refresh token (RFC 6749, section 6).
    *
    * @generated from field: latchkey.v1.RenewalRules renewal = 26;
    */
   renewal?: RenewalRules | undefined;
 
   /**
-   * Error codes of the token endpoint, beside `invalid_grant`, that say that the grant is gone for
-   * good: the end user must authorise again. Compared without regard to case.
+   * Error codes of the token endpoint, in addition to `invalid_grant`, that mean that the grant is permanently
+   * invalid and the end user must authorize again. Case-insensitive.
    *
    * @generated from field: repeated string dead_grant_errors = 27;
    */
   deadGrantErrors: string[];
 
   /**
-   * Error codes of the token endpoint, beside `invalid_client` and `unauthorized_client`, that say that
-   * the integration's client is wrong: no connection is to blame. Compared without regard to case.
+   * Error codes of the token endpoint, in addition to `invalid_client` and `unauthorized_client`, that mean that
+   * the client of the integration is invalid, not a connection. Case-insensitive.
    *
    * @generated from field: repeated string dead_client_errors = 28;
    */
   deadClientErrors: string[];
 
   /**
-   * How the provider signs what the end user comes back with.
+   * How the provider signs the query of the callback.
    *
    * @generated from field: latchkey.v1.CallbackSignature callback_signature = 29;
    */
   callbackSignature?: CallbackSignature | undefined;
 
   /**
-   * Where the keys are found that sign an `id_token` (OpenID Connect): a JWK Set (RFC 7517); empty: where
-   * the metadata say. With it and the `issuer`, one that comes with tokens is verified: signature, issuer,
-   * audience, lifetime, nonce. An authorization that brings a wrong one is refused. A renewal is not, since
-   * its refresh token has been used: the `id_token` is left out of `raw`. Without keys it is taken as it
-   * comes, and nothing rests on it.
+   * URL of the keys that sign an `id_token` (OpenID Connect): a JWK Set (RFC 7517). Empty means the URL in the
+   * metadata. With keys and `issuer`, each `id_token` is verified: signature, issuer, audience, lifetime and
+   * nonce. An authorization with an invalid `id_token` is refused. After a refresh, which has consumed the refresh
+   * token, it is only removed from `raw`. Without keys, the `id_token` is stored unverified and not relied on.
    *
    * @generated from field: string jwks_url = 30;
    */
@@ -533,59 +530,59 @@ export const OAuth2RulesSchema: GenMessage<OAuth2Rules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 2);
 
 /**
- * RefreshTokenRules say how a provider's refresh tokens live and die.
+ * RefreshTokenRules describe how refresh tokens expire.
  *
  * @generated from message latchkey.v1.RefreshTokenRules
  */
 export type RefreshTokenRules = Message<"latchkey.v1.RefreshTokenRules"> & {
   /**
-   * What becomes of one that was used.
+   * What a use does to a refresh token.
    *
    * @generated from field: latchkey.v1.RefreshTokenRules.Use use = 1;
    */
   use: RefreshTokenRules_Use;
 
   /**
-   * How long one lives from its issue, used or not; absent: without end. Where each use brings another,
-   * this is how long a connection may rest.
+   * Lifetime from issue, whether used or not. Absent means unlimited. If each use issues a new token, this is how
+   * long a connection can stay unused.
    *
    * @generated from field: google.protobuf.Duration lifetime = 2;
    */
   lifetime?: Duration | undefined;
 
   /**
-   * How long one lives without being used; absent: without end. A connection that rests is renewed
-   * before that.
+   * Lifetime without use. Absent means unlimited. Unused connections are refreshed before it ends.
    *
    * @generated from field: google.protobuf.Duration idle_lifetime = 3;
    */
   idleLifetime?: Duration | undefined;
 
   /**
-   * How long one lives from its issue while the app is in test (`publishing`), whatever is said above;
-   * absent: as in production.
+   * Lifetime from issue while the app is in testing (`publishing`), whatever the other fields say. Absent means as
+   * in production.
    *
    * @generated from field: google.protobuf.Duration testing_lifetime = 4;
    */
   testingLifetime?: Duration | undefined;
 
   /**
-   * Scopes that do not bring `testing_lifetime` about, as long as no other is asked for.
+   * Scopes that are exempt from `testing_lifetime`, if no other scope is requested.
    *
    * @generated from field: repeated string testing_exempt_scopes = 5;
    */
   testingExemptScopes: string[];
 
   /**
-   * How many an account may have of one client: one more, and the oldest stops working without a word.
-   * 0: not known, or without end.
+   * Maximum number of refresh tokens per account and client: a further one silently invalidates the oldest. 0
+   * means unknown or unlimited.
    *
    * @generated from field: int32 max_per_account = 6;
    */
   maxPerAccount: number;
 
   /**
-   * None is given unless one of these scopes is asked for, such as `offline_access`; empty: no scope matters.
+   * Scopes, such as `offline_access`, of which one must be requested to get a refresh token. Empty means that
+   * scopes do not matter.
    *
    * @generated from field: repeated string scopes = 7;
    */
@@ -600,34 +597,34 @@ export const RefreshTokenRulesSchema: GenMessage<RefreshTokenRules> = /*@__PURE_
   messageDesc(file_latchkey_v1_provider, 3);
 
 /**
- * Use is what a use does to a refresh token.
+ * Use says what a use does to a refresh token.
  *
  * @generated from enum latchkey.v1.RefreshTokenRules.Use
  */
 export const RefreshTokenRules_Use = {
   /**
-   * Not known: an answer may bring another or not (RFC 6749, section 6).
+   * Unknown: a response may contain a new one (RFC 6749, section 6).
    *
    * @generated from enum value: USE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * It stays; no answer brings another.
+   * The token stays valid. Responses contain no new one.
    *
    * @generated from enum value: USE_KEEPS = 1;
    */
   KEEPS: 1,
 
   /**
-   * Each answer brings another, and the used one is dead at once or soon.
+   * Each response contains a new token. The used one becomes invalid at once or soon.
    *
    * @generated from enum value: USE_ROTATES = 2;
    */
   ROTATES: 2,
 
   /**
-   * None is ever given: an access token lives for good, or the end user authorises again.
+   * There are no refresh tokens: access tokens do not expire, or the end user authorizes again.
    *
    * @generated from enum value: USE_NONE = 3;
    */
@@ -635,7 +632,7 @@ export const RefreshTokenRules_Use = {
 } as const;
 
 /**
- * Use is what a use does to a refresh token.
+ * Use says what a use does to a refresh token.
  *
  * @generated from enum latchkey.v1.RefreshTokenRules.Use
  */
@@ -648,29 +645,29 @@ export const RefreshTokenRules_UseSchema: GenEnum<RefreshTokenRules_Use> = /*@__
   enumDesc(file_latchkey_v1_provider, 3, 0);
 
 /**
- * RenewalRules say how a token is renewed where there are no refresh tokens, as with Facebook, whose
- * access token is exchanged for one that lives longer. The request goes to the refresh URL, the client
- * authenticates as ever, and `refresh_params` go along.
+ * RenewalRules describe refreshes without refresh tokens, as with Facebook, which exchanges an access token for
+ * one with a longer lifetime. The request goes to the refresh URL with the usual client authentication and
+ * `refresh_params`.
  *
  * @generated from message latchkey.v1.RenewalRules
  */
 export type RenewalRules = Message<"latchkey.v1.RenewalRules"> & {
   /**
-   * Sent as `grant_type`; empty: `refresh_token`.
+   * Value of `grant_type`. Empty means `refresh_token`.
    *
    * @generated from field: string grant_type = 1;
    */
   grantType: string;
 
   /**
-   * The parameter that carries the token; empty: `refresh_token`.
+   * Parameter that carries the token. Empty means `refresh_token`.
    *
    * @generated from field: string parameter = 2;
    */
   parameter: string;
 
   /**
-   * What is sent in it is the current access token, while that lives, and not a refresh token.
+   * True to send the current access token, while it is valid, instead of a refresh token.
    *
    * @generated from field: bool access_token = 3;
    */
@@ -685,29 +682,29 @@ export const RenewalRulesSchema: GenMessage<RenewalRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 4);
 
 /**
- * CallbackSignature says how a provider signs the query with which the end user comes back: all other
- * parameters, percent-decoded, sorted by name and written `name=value` with `&` between, by HMAC with the
- * client secret. An answer whose signature is missing or wrong is refused. Shopify does so.
+ * CallbackSignature describes how a provider signs the query of the callback: all other parameters,
+ * percent-decoded, sorted by name and written as `name=value` joined by `&`, with HMAC and the client secret. A
+ * response with a missing or invalid signature is refused. Used by Shopify.
  *
  * @generated from message latchkey.v1.CallbackSignature
  */
 export type CallbackSignature = Message<"latchkey.v1.CallbackSignature"> & {
   /**
-   * The parameter that holds the signature.
+   * Parameter with the signature.
    *
    * @generated from field: string parameter = 1;
    */
   parameter: string;
 
   /**
-   * The hash; empty: `sha256`.
+   * Hash function. Empty means `sha256`.
    *
    * @generated from field: string hash = 2;
    */
   hash: string;
 
   /**
-   * How the signature is written; empty: `hex`.
+   * Encoding of the signature. Empty means `hex`.
    *
    * @generated from field: string encoding = 3;
    */
@@ -722,89 +719,89 @@ export const CallbackSignatureSchema: GenMessage<CallbackSignature> = /*@__PURE_
   messageDesc(file_latchkey_v1_provider, 5);
 
 /**
- * TokenAnswer says where in a token endpoint's answer a field stands, as dotted paths. The answer is
- * asked for as JSON (`accept: application/json`), and read as a form where its content type says so.
+ * TokenAnswer names the fields of a token response, as dotted paths. The response is requested as JSON (`accept:
+ * application/json`), and parsed as a form if its content type says so.
  *
  * @generated from message latchkey.v1.TokenAnswer
  */
 export type TokenAnswer = Message<"latchkey.v1.TokenAnswer"> & {
   /**
-   * Of the access token; empty: `access_token`.
+   * Path of the access token. Empty means `access_token`.
    *
    * @generated from field: string access_token = 1;
    */
   accessToken: string;
 
   /**
-   * Of the refresh token; empty: `refresh_token`.
+   * Path of the refresh token. Empty means `refresh_token`.
    *
    * @generated from field: string refresh_token = 2;
    */
   refreshToken: string;
 
   /**
-   * Of the lifetime; empty: `expires_in`.
+   * Path of the lifetime. Empty means `expires_in`.
    *
    * @generated from field: string expires_in = 3;
    */
   expiresIn: string;
 
   /**
-   * The unit of the lifetime; empty: `s`.
+   * Unit of the lifetime. Empty means `s`.
    *
    * @generated from field: string expires_in_unit = 4;
    */
   expiresInUnit: string;
 
   /**
-   * Of the granted scopes; empty: `scope`. A list is taken as it is, text is parted at blanks and commas.
+   * Path of the granted scopes. Empty means `scope`. Either a list, or text separated by spaces or commas.
    *
    * @generated from field: string scope = 5;
    */
   scope: string;
 
   /**
-   * Fields that become the connection's `connection_config`, by the name they get there. One that its
-   * connection field does not allow fails the authorization: it may be a host that somebody made up.
+   * Paths of values to store in `connection_config`, by the names there. A value that the connection field does
+   * not allow fails the authorization, because it may be a forged host.
    *
    * @generated from field: map<string, string> connection_config = 6;
    */
   connectionConfig: { [key: string]: string };
 
   /**
-   * Fields that become the connection's metadata, by the name they get there, in place of what was there.
+   * Paths of values to store in the metadata, by the names there. They replace existing values.
    *
    * @generated from field: map<string, string> metadata = 7;
    */
   metadata: { [key: string]: string };
 
   /**
-   * Of the error code; empty: `error`. An answer of any status that has text there, or false, is a
-   * failure, also a 200.
+   * Path of the error code. Empty means `error`. A response of any status, even 200, with text or false there is a
+   * failure.
    *
    * @generated from field: string error = 8;
    */
   error: string;
 
   /**
-   * Of the moment when the access token runs out; empty: the lifetime says it. GitHub's installation
-   * tokens have `expires_at`.
+   * Path of the expiry time of the access token. Empty means that the lifetime is used. Installation tokens of
+   * GitHub have `expires_at`.
    *
    * @generated from field: string expires_at = 9;
    */
   expiresAt: string;
 
   /**
-   * How that moment is written: seconds or milliseconds since 1970, or a date and time of RFC 3339;
-   * empty: `s`. Never guessed from the value.
+   * Format of the expiry time: seconds or milliseconds since 1970, or a time of RFC 3339. Empty means `s`. Never
+   * guessed from the value.
    *
    * @generated from field: string expires_at_unit = 10;
    */
   expiresAtUnit: string;
 
   /**
-   * Of how long the refresh token lives, in the same unit as the access token's lifetime; empty:
-   * `refresh_token_expires_in`. What is not there, the provider's refresh token rules say.
+   * Path of the lifetime of the refresh token, in the unit of the access token's lifetime. Empty means
+   * `refresh_token_expires_in`. If it is missing, the provider's refresh token rules apply.
    *
    * @generated from field: string refresh_token_expires_in = 11;
    */
@@ -819,27 +816,27 @@ export const TokenAnswerSchema: GenMessage<TokenAnswer> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 6);
 
 /**
- * ScopeNote says what a scope means.
+ * ScopeNote describes a scope.
  *
  * @generated from message latchkey.v1.ScopeNote
  */
 export type ScopeNote = Message<"latchkey.v1.ScopeNote"> & {
   /**
-   * The scope.
+   * Name of the scope.
    *
    * @generated from field: string scope = 1;
    */
   scope: string;
 
   /**
-   * What it lets one do.
+   * What the scope permits.
    *
    * @generated from field: string meaning = 2;
    */
   meaning: string;
 
   /**
-   * How the provider classes it.
+   * Classification by the provider.
    *
    * @generated from field: latchkey.v1.ScopeNote.Sensitivity sensitivity = 3;
    */
@@ -854,34 +851,34 @@ export const ScopeNoteSchema: GenMessage<ScopeNote> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 7);
 
 /**
- * Sensitivity of a scope.
+ * Sensitivity classifies a scope.
  *
  * @generated from enum latchkey.v1.ScopeNote.Sensitivity
  */
 export const ScopeNote_Sensitivity = {
   /**
-   * Not known.
+   * Unknown.
    *
    * @generated from enum value: SENSITIVITY_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Needs no verification.
+   * Requires no verification of the app.
    *
    * @generated from enum value: SENSITIVITY_BASIC = 1;
    */
   BASIC: 1,
 
   /**
-   * Needs verification before going live.
+   * Requires a verification of the app for production.
    *
    * @generated from enum value: SENSITIVITY_SENSITIVE = 2;
    */
   SENSITIVE: 2,
 
   /**
-   * Needs verification and a security assessment before going live.
+   * Requires a verification and a security assessment for production.
    *
    * @generated from enum value: SENSITIVITY_RESTRICTED = 3;
    */
@@ -889,7 +886,7 @@ export const ScopeNote_Sensitivity = {
 } as const;
 
 /**
- * Sensitivity of a scope.
+ * Sensitivity classifies a scope.
  *
  * @generated from enum latchkey.v1.ScopeNote.Sensitivity
  */
@@ -902,41 +899,41 @@ export const ScopeNote_SensitivitySchema: GenEnum<ScopeNote_Sensitivity> = /*@__
   enumDesc(file_latchkey_v1_provider, 7, 0);
 
 /**
- * OAuth1Rules say how a provider speaks OAuth 1.0a.
+ * OAuth1Rules describe how a provider implements OAuth 1.0a.
  *
  * @generated from message latchkey.v1.OAuth1Rules
  */
 export type OAuth1Rules = Message<"latchkey.v1.OAuth1Rules"> & {
   /**
-   * Where temporary credentials are obtained.
+   * Endpoint for temporary credentials.
    *
    * @generated from field: string request_token_url = 1;
    */
   requestTokenUrl: string;
 
   /**
-   * Where the end user is sent.
+   * URL that the end user is sent to.
    *
    * @generated from field: string authorization_url = 2;
    */
   authorizationUrl: string;
 
   /**
-   * Where the token is obtained.
+   * Endpoint for tokens.
    *
    * @generated from field: string access_token_url = 3;
    */
   accessTokenUrl: string;
 
   /**
-   * How requests are signed; empty: `HMAC-SHA1`, and for `tba` `HMAC-SHA256`.
+   * Signature method. Empty means `HMAC-SHA1`, or `HMAC-SHA256` for `tba`.
    *
    * @generated from field: string signature_method = 4;
    */
   signatureMethod: string;
 
   /**
-   * Sent in the authorization header. May hold `${connectionConfig.NAME}`.
+   * Realm of the authorization header. May contain `${connectionConfig.NAME}`.
    *
    * @generated from field: string realm = 5;
    */
@@ -951,27 +948,27 @@ export const OAuth1RulesSchema: GenMessage<OAuth1Rules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 8);
 
 /**
- * ApiKeyRules say where a key goes: into one header or one query parameter.
+ * ApiKeyRules name the header or query parameter that carries the key.
  *
  * @generated from message latchkey.v1.ApiKeyRules
  */
 export type ApiKeyRules = Message<"latchkey.v1.ApiKeyRules"> & {
   /**
-   * The header; empty with an empty `query`: `authorization`.
+   * Name of the header. If `query` is empty as well, empty means `authorization`.
    *
    * @generated from field: string header = 1;
    */
   header: string;
 
   /**
-   * Before the key in that header; empty with an empty `header` and `query`: `Bearer `.
+   * Text before the key in the header. If `header` and `query` are empty as well, empty means `Bearer `.
    *
    * @generated from field: string prefix = 2;
    */
   prefix: string;
 
   /**
-   * The query parameter.
+   * Name of the query parameter.
    *
    * @generated from field: string query = 3;
    */
@@ -986,7 +983,7 @@ export const ApiKeyRulesSchema: GenMessage<ApiKeyRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 9);
 
 /**
- * BasicRules: HTTP Basic needs none.
+ * BasicRules are empty: HTTP Basic needs no rules.
  *
  * @generated from message latchkey.v1.BasicRules
  */
@@ -1001,57 +998,56 @@ export const BasicRulesSchema: GenMessage<BasicRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 10);
 
 /**
- * TokenRules say how a token is minted or exchanged for.
+ * TokenRules describe how a token is created or obtained by an exchange.
  *
  * @generated from message latchkey.v1.TokenRules
  */
 export type TokenRules = Message<"latchkey.v1.TokenRules"> & {
   /**
-   * Where it is exchanged.
+   * Endpoint of the exchange.
    *
    * @generated from field: string token_url = 1;
    */
   tokenUrl: string;
 
   /**
-   * The fields that a connection's credentials must hold.
+   * Fields that the credentials of a connection must have.
    *
    * @generated from field: repeated string fields = 2;
    */
   fields: string[];
 
   /**
-   * Where the fields of the answer are found.
+   * Where the fields of the response are.
    *
    * @generated from field: latchkey.v1.TokenAnswer token_answer = 3;
    */
   tokenAnswer?: TokenAnswer | undefined;
 
   /**
-   * Where the token goes in a request.
+   * Where requests carry the token.
    *
    * @generated from field: latchkey.v1.ApiKeyRules placement = 4;
    */
   placement?: ApiKeyRules | undefined;
 
   /**
-   * How long a token lives when the provider does not say.
+   * Lifetime of a token if the response names none.
    *
    * @generated from field: google.protobuf.Duration default_lifetime = 5;
    */
   defaultLifetime?: Duration | undefined;
 
   /**
-   * How it is minted here, without asking the provider: for `jwt`, the token itself; for `app`, what
-   * the exchange is authorised by.
+   * How a JWT is created locally: for `jwt`, the token itself; for `app`, the authorization of the exchange.
    *
    * @generated from field: latchkey.v1.JwtRules jwt = 6;
    */
   jwt?: JwtRules | undefined;
 
   /**
-   * What the exchange looks like; absent: a form of all `fields`, by their names. Looked at for `app`,
-   * `two_step` and `signature`.
+   * Request of the exchange, for `app`, `two_step` and `signature`. Absent means a form with all `fields` by their
+   * names.
    *
    * @generated from field: latchkey.v1.TokenRequest request = 7;
    */
@@ -1066,45 +1062,45 @@ export const TokenRulesSchema: GenMessage<TokenRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 11);
 
 /**
- * TokenRequest is the request that exchanges a connection's fields for a token. Text in it may hold
- * `${credentials.NAME}`, with dots into what is within, and `${connectionConfig.NAME}`. So may the
- * token URL, of `credentials` a whole segment of its path (letters, digits and `-._~`), such as the
- * `installation_id` of a GitHub app.
+ * TokenRequest is the request that exchanges the fields of a connection for a token. Texts and the token URL may
+ * contain `${credentials.NAME}`, with dots for nested fields, and `${connectionConfig.NAME}`. In the URL,
+ * `credentials` may only fill a whole path segment (letters, digits and `-._~`), such as the `installation_id` of
+ * a GitHub app.
  *
  * @generated from message latchkey.v1.TokenRequest
  */
 export type TokenRequest = Message<"latchkey.v1.TokenRequest"> & {
   /**
-   * The method; empty: `POST`.
+   * HTTP method. Empty means `POST`.
    *
    * @generated from field: string method = 1;
    */
   method: string;
 
   /**
-   * How the parameters are sent; empty: `form`. Of a GET they are the query, whatever is said here.
+   * Format of the parameters. Empty means `form`. A GET always sends them in the query.
    *
    * @generated from field: string format = 2;
    */
   format: string;
 
   /**
-   * The parameters.
+   * Parameters of the request.
    *
    * @generated from field: map<string, string> params = 3;
    */
   params: { [key: string]: string };
 
   /**
-   * Headers beside those that the format and the authorization bring.
+   * Additional headers.
    *
    * @generated from field: map<string, string> headers = 4;
    */
   headers: { [key: string]: string };
 
   /**
-   * What goes into `authorization`: nothing; HTTP Basic of the credentials' `username` and `password`;
-   * or, as a bearer token, the JWT that `jwt` mints.
+   * Content of the `authorization` header: nothing; HTTP Basic with the `username` and `password` of the
+   * credentials; or the JWT of `jwt` as a bearer token.
    *
    * @generated from field: string authorization = 5;
    */
@@ -1119,52 +1115,52 @@ export const TokenRequestSchema: GenMessage<TokenRequest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 12);
 
 /**
- * JwtRules say how a JWT (RFC 7519) is minted from a key that the connection or its integration
- * holds. Text in the header and in the claims may hold `${credentials.NAME}`, with dots into what is
- * within; `${connectionConfig.NAME}`; `${iat}` and `${exp}`, in seconds since 1970. Text that is no
- * more than one of these becomes the value itself, so that a number stays a number.
+ * JwtRules describe how a JWT (RFC 7519) is created with a key of the connection or its integration. Texts in the
+ * header and the claims may contain `${credentials.NAME}`, with dots for nested fields;
+ * `${connectionConfig.NAME}`; and `${iat}` and `${exp}`, in seconds since 1970. A text that is only a placeholder
+ * becomes the value itself, so that a number stays a number.
  *
  * @generated from message latchkey.v1.JwtRules
  */
 export type JwtRules = Message<"latchkey.v1.JwtRules"> & {
   /**
-   * How it is signed (RFC 7518, RFC 8037).
+   * Signature algorithm (RFC 7518, RFC 8037).
    *
    * @generated from field: string algorithm = 1;
    */
   algorithm: string;
 
   /**
-   * The field of the credentials that holds the key, with dots into what is within: PEM, for `HS256`
-   * the shared secret. Empty: the integration's private key.
+   * Field of the credentials with the key, with dots for nested fields: PEM, or the shared secret for `HS256`.
+   * Empty means the integration's private key.
    *
    * @generated from field: string key_field = 2;
    */
   keyField: string;
 
   /**
-   * How the shared secret is written; empty: as it is.
+   * Encoding of the shared secret. Empty means plain text.
    *
    * @generated from field: string key_encoding = 3;
    */
   keyEncoding: string;
 
   /**
-   * Header parameters beside `alg` and `typ`.
+   * Header parameters in addition to `alg` and `typ`.
    *
    * @generated from field: map<string, string> header = 4;
    */
   header: { [key: string]: string };
 
   /**
-   * Claims beside `iat` and `exp`.
+   * Claims in addition to `iat` and `exp`.
    *
    * @generated from field: google.protobuf.Struct claims = 5;
    */
   claims?: JsonObject | undefined;
 
   /**
-   * How long one is good for; empty: five minutes.
+   * Lifetime of a JWT. Absent means five minutes.
    *
    * @generated from field: google.protobuf.Duration lifetime = 6;
    */
@@ -1179,13 +1175,13 @@ export const JwtRulesSchema: GenMessage<JwtRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 13);
 
 /**
- * AwsSigV4Rules: which service is signed for.
+ * AwsSigV4Rules name the AWS service.
  *
  * @generated from message latchkey.v1.AwsSigV4Rules
  */
 export type AwsSigV4Rules = Message<"latchkey.v1.AwsSigV4Rules"> & {
   /**
-   * The service, when it is always the same.
+   * Name of the service, if it is always the same.
    *
    * @generated from field: string service = 1;
    */
@@ -1200,7 +1196,7 @@ export const AwsSigV4RulesSchema: GenMessage<AwsSigV4Rules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 14);
 
 /**
- * ClientCertificateRules: a client certificate needs none.
+ * ClientCertificateRules are empty: a client certificate needs no rules.
  *
  * @generated from message latchkey.v1.ClientCertificateRules
  */
@@ -1215,7 +1211,7 @@ export const ClientCertificateRulesSchema: GenMessage<ClientCertificateRules> = 
   messageDesc(file_latchkey_v1_provider, 15);
 
 /**
- * NoAuthRules: nothing is attached.
+ * NoAuthRules are empty: no credentials are sent.
  *
  * @generated from message latchkey.v1.NoAuthRules
  */
@@ -1230,59 +1226,56 @@ export const NoAuthRulesSchema: GenMessage<NoAuthRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 16);
 
 /**
- * ProxyRules say where a request goes and what it always carries. A credential travels only to the
- * hosts named here.
+ * ProxyRules say where requests go and what they contain. Credentials are sent only to the hosts named here.
  *
  * @generated from message latchkey.v1.ProxyRules
  */
 export type ProxyRules = Message<"latchkey.v1.ProxyRules"> & {
   /**
-   * Where the path is appended: `https`, without query. May hold `${connectionConfig.NAME}`, as every
-   * URL of a provider.
+   * Base URL that the path is appended to: `https`, without a query. May contain `${connectionConfig.NAME}`.
    *
    * @generated from field: string base_url = 1;
    */
   baseUrl: string;
 
   /**
-   * Further origins, each for the paths that begin with its prefix.
+   * Further origins, each for paths with its prefix.
    *
    * @generated from field: repeated latchkey.v1.HostRule hosts = 2;
    */
   hosts: HostRule[];
 
   /**
-   * Headers that every request carries, unless the caller sends its own.
+   * Headers of every request, unless the caller sends its own.
    *
    * @generated from field: map<string, string> headers = 3;
    */
   headers: { [key: string]: string };
 
   /**
-   * Query parameters that every request carries, unless the caller sends its own.
+   * Query parameters of every request, unless the caller sends its own.
    *
    * @generated from field: map<string, string> query = 4;
    */
   query: { [key: string]: string };
 
   /**
-   * When the provider asks to wait.
+   * How the provider asks to wait.
    *
    * @generated from field: latchkey.v1.RetryRules retry = 5;
    */
   retry?: RetryRules | undefined;
 
   /**
-   * How its lists are paged.
+   * How the provider paginates lists.
    *
    * @generated from field: latchkey.v1.PaginationRules pagination = 6;
    */
   pagination?: PaginationRules | undefined;
 
   /**
-   * It speaks HTTP/2 and nothing else: every request goes to it so, also where the operator allows it to be
-   * spoken to without TLS. Left out, HTTP/2 is for calls of gRPC, and for callers over HTTP/2 where TLS
-   * offers it.
+   * True if the provider supports only HTTP/2: all requests use it, also without TLS where the operator allows
+   * that. By default, HTTP/2 is used for gRPC, and for callers over HTTP/2 if TLS negotiates it.
    *
    * @generated from field: bool http2_only = 7;
    */
@@ -1297,13 +1290,13 @@ export const ProxyRulesSchema: GenMessage<ProxyRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 17);
 
 /**
- * HostRule sends the paths that begin with a prefix to another origin of the same provider.
+ * HostRule sends paths with a prefix to another origin of the provider.
  *
  * @generated from message latchkey.v1.HostRule
  */
 export type HostRule = Message<"latchkey.v1.HostRule"> & {
   /**
-   * Of the path, such as `/gmail/`; empty: none, the origin is only allowed. The longest that fits wins.
+   * Prefix of the path, such as `/gmail/`. The longest match wins. Empty means that the origin is only allowed.
    *
    * @generated from field: string prefix = 1;
    */
@@ -1325,37 +1318,36 @@ export const HostRuleSchema: GenMessage<HostRule> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 18);
 
 /**
- * RetryRules say how a provider asks to wait.
+ * RetryRules describe how a provider asks to wait.
  *
  * @generated from message latchkey.v1.RetryRules
  */
 export type RetryRules = Message<"latchkey.v1.RetryRules"> & {
   /**
-   * The header that says when to come again, beside `retry-after`.
+   * Header that says when to retry, in addition to `retry-after`.
    *
    * @generated from field: string after_header = 1;
    */
   afterHeader: string;
 
   /**
-   * What that header holds; empty: `seconds`.
+   * Unit of that header. Empty means `seconds`.
    *
    * @generated from field: string after_unit = 2;
    */
   afterUnit: string;
 
   /**
-   * Statuses to try again beside 429 and 5xx.
+   * Statuses to retry in addition to 429 and 5xx.
    *
    * @generated from field: repeated int32 statuses = 3;
    */
   statuses: number[];
 
   /**
-   * The header that counts the requests that are left. Where it is given, `statuses` are tried again only
-   * in an answer in which it says 0 or that has `retry-after`, and `after_header` is looked at only where it
-   * says 0. GitHub's 403 is for a limit reached and for a right missing alike, and every answer of its says
-   * when the limit ends.
+   * Header with the number of remaining requests. If set, `statuses` are retried only if the header is 0 or the
+   * response has `retry-after`, and `after_header` counts only if the header is 0. GitHub responds 403 both for
+   * rate limits and for missing permissions, and always says when the limit resets.
    *
    * @generated from field: string remaining_header = 4;
    */
@@ -1370,27 +1362,27 @@ export const RetryRulesSchema: GenMessage<RetryRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 19);
 
 /**
- * PaginationRules say how a provider pages its lists.
+ * PaginationRules describe how a provider paginates lists.
  *
  * @generated from message latchkey.v1.PaginationRules
  */
 export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
   /**
-   * The kind; empty: none.
+   * Kind of pagination. Empty means none.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * Dotted path of the items in an answer; empty: the answer is the list.
+   * Dotted path of the items in a response. Empty means that the response is the list.
    *
    * @generated from field: string items = 2;
    */
   items: string;
 
   /**
-   * Dotted path of the next cursor or link in an answer; of a link, empty: the `link` header (RFC 8288,
+   * Dotted path of the next cursor or link in a response. Empty for a link means the `link` header (RFC 8288,
    * `rel="next"`).
    *
    * @generated from field: string next = 3;
@@ -1398,35 +1390,35 @@ export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
   next: string;
 
   /**
-   * The query parameter that takes the cursor or the offset.
+   * Query parameter for the cursor or offset.
    *
    * @generated from field: string parameter = 4;
    */
   parameter: string;
 
   /**
-   * The query parameter that takes the page size.
+   * Query parameter for the page size.
    *
    * @generated from field: string limit_parameter = 5;
    */
   limitParameter: string;
 
   /**
-   * The page size to ask for.
+   * Page size to request.
    *
    * @generated from field: int32 limit = 6;
    */
   limit: number;
 
   /**
-   * Dotted path of the next cursor within the last item, where the answer itself has none: Stripe's `id`.
+   * Dotted path of the next cursor in the last item, if the response itself has none: Stripe's `id`.
    *
    * @generated from field: string last_item = 7;
    */
   lastItem: string;
 
   /**
-   * Dotted path of a field that is false on the last page, where a cursor is there nevertheless.
+   * Dotted path of a field that is false on the last page, if a cursor is present there as well.
    *
    * @generated from field: string more = 8;
    */
@@ -1441,73 +1433,72 @@ export const PaginationRulesSchema: GenMessage<PaginationRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 20);
 
 /**
- * ConnectionField is one entry of a connection's `connection_config`. What a URL takes from there is
- * held to it on every use, and not only when it is stored.
+ * ConnectionField describes a value of a connection's `connection_config`. Values in URLs are checked on every
+ * use, not only when they are stored.
  *
  * @generated from message latchkey.v1.ConnectionField
  */
 export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
   /**
-   * Its name there.
+   * Name of the value.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What a person calls it.
+   * Name for people.
    *
    * @generated from field: string title = 2;
    */
   title: string;
 
   /**
-   * What to enter.
+   * Explanation of what to enter.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * An example.
+   * Example value.
    *
    * @generated from field: string example = 4;
    */
   example: string;
 
   /**
-   * A regular expression that the whole value must match. It must be valid with the flag `u`, which latchkey uses,
-   * and with `v`, which browsers use for the form's field: a hyphen within a class is `\-`, as in `[a-z0-9\-]`.
+   * Regular expression that the whole value must match. It must be valid with the flag `u`, which Latchkey uses,
+   * and with `v`, which browsers use: a hyphen in a class is written `\-`, as in `[a-z0-9\-]`.
    *
    * @generated from field: string pattern = 5;
    */
   pattern: string;
 
   /**
-   * The value is a host name or an `https` URL of no more than a host, with a port or without, and the host
-   * is one of these domains or lies within it.
+   * Domains. The value must be a host name, or an `https` URL of only a host and optional port, in one of them.
    *
    * @generated from field: repeated string suffixes = 6;
    */
   suffixes: string[];
 
   /**
-   * A connection without it is refused.
+   * True if connections without it are refused.
    *
    * @generated from field: bool required = 7;
    */
   required: boolean;
 
   /**
-   * Used when the connection has none.
+   * Value for connections that have none.
    *
    * @generated from field: string default_value = 8;
    */
   defaultValue: string;
 
   /**
-   * Comes with the token answer or from what is asked once a connection exists, so that no end user is
-   * asked for it. An import brings it along, where it is required.
+   * True if the value comes from the token response or from the describe requests. End users are not asked for it.
+   * If it is required, an import must contain it.
    *
    * @generated from field: bool automatic = 9;
    */
@@ -1522,34 +1513,34 @@ export const ConnectionFieldSchema: GenMessage<ConnectionField> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 21);
 
 /**
- * NotificationRules say how a provider's webhooks are told apart, verified and matched.
+ * NotificationRules describe how webhooks are identified, verified and matched.
  *
  * @generated from message latchkey.v1.NotificationRules
  */
 export type NotificationRules = Message<"latchkey.v1.NotificationRules"> & {
   /**
-   * How the sender proves itself.
+   * How the sender proves its identity.
    *
    * @generated from field: latchkey.v1.SignatureRules signature = 1;
    */
   signature?: SignatureRules | undefined;
 
   /**
-   * Named values taken from the request, for lookups and the message id.
+   * Named values of the request, for lookups and the message ID.
    *
    * @generated from field: map<string, latchkey.v1.ValueRule> values = 2;
    */
   values: { [key: string]: ValueRule };
 
   /**
-   * Tried in order: the first that finds any connection wins, and all that it finds match.
+   * Rules in order: the first that finds connections wins, and all of these match.
    *
    * @generated from field: repeated latchkey.v1.LookupRule lookups = 3;
    */
   lookups: LookupRule[];
 
   /**
-   * The value, or values joined by NUL, that make a message the same message when it comes again.
+   * Names of the values that identify a message, joined by NUL. A repeated message has the same ID.
    *
    * @generated from field: repeated string message_id = 4;
    */
@@ -1563,58 +1554,58 @@ export type NotificationRules = Message<"latchkey.v1.NotificationRules"> & {
   challenge?: ChallengeRules | undefined;
 
   /**
-   * The headers that are passed on, as a prefix such as `x-cal-`.
+   * Prefix of the headers that are forwarded, such as `x-cal-`.
    *
    * @generated from field: string header_prefix = 6;
    */
   headerPrefix: string;
 
   /**
-   * Headers of that prefix that are not passed on.
+   * Headers with this prefix that are not forwarded.
    *
    * @generated from field: repeated string secret_headers = 7;
    */
   secretHeaders: string[];
 
   /**
-   * What the value named by `state` is in a notification which announces the channel and no change.
+   * Value of `state` in a notification that announces the channel, not a change.
    *
    * @generated from field: string sync_state = 8;
    */
   syncState: string;
 
   /**
-   * The name of the value that names the channel, where there are channels: the first forwards of its
-   * notifications begin in the order of their numbers.
+   * Name of the value with the channel ID, for providers with channels. First attempts to forward the
+   * notifications of a channel begin in the order of their numbers.
    *
    * @generated from field: string channel = 9;
    */
   channel: string;
 
   /**
-   * The name of the value that numbers the messages of a channel.
+   * Name of the value with the message number of a channel.
    *
    * @generated from field: string number = 10;
    */
   number: string;
 
   /**
-   * The name of the value that says what happened, compared with `sync_state`.
+   * Name of the value with the state, compared with `sync_state`.
    *
    * @generated from field: string state = 11;
    */
   state: string;
 
   /**
-   * The name of the value that is the provider's id of what the channel watches.
+   * Name of the value with the provider's ID of the watched resource.
    *
    * @generated from field: string resource_id = 12;
    */
   resourceId: string;
 
   /**
-   * The name of the value that says of what kind a notification is, such as `push`: syncs hear of the
-   * kinds that they subscribe to. A body that holds several notifications may be of several.
+   * Name of the value with the kind of a notification, such as `push`: syncs receive the kinds that they subscribe
+   * to. A body with several notifications may have several kinds.
    *
    * @generated from field: string kind = 13;
    */
@@ -1629,57 +1620,57 @@ export const NotificationRulesSchema: GenMessage<NotificationRules> = /*@__PURE_
   messageDesc(file_latchkey_v1_provider, 22);
 
 /**
- * ValueRule says where a value stands in a notification: in one place, which is then read step by step.
- * What is not there, is empty, or cannot be read so is no value. Numbers are taken as they are written.
+ * ValueRule names a place in a notification, and the steps that decode the value there. A value that is missing,
+ * empty or cannot be decoded does not exist. Numbers are used as written.
  *
  * @generated from message latchkey.v1.ValueRule
  */
 export type ValueRule = Message<"latchkey.v1.ValueRule"> & {
   /**
-   * In this header.
+   * Header with the value.
    *
    * @generated from field: string header = 1;
    */
   header: string;
 
   /**
-   * Or at this dotted path of the JSON body, in which `*` is every element of a list: a value may then
-   * be there several times, for a body that holds several notifications.
+   * Alternatively, dotted path in the JSON body. `*` stands for every element of a list, so that a body with
+   * several notifications has several values.
    *
    * @generated from field: string body = 2;
    */
   body: string;
 
   /**
-   * Or in this query parameter.
+   * Alternatively, query parameter with the value.
    *
    * @generated from field: string query = 3;
    */
   query: string;
 
   /**
-   * At last what comes after this text, up to the next `/` or `?`, percent-decoded.
+   * Last step: use the text after this text, up to the next `/` or `?`, percent-decoded.
    *
    * @generated from field: string segment_after = 4;
    */
   segmentAfter: string;
 
   /**
-   * Or in this field of a body that is a form.
+   * Alternatively, field of a form body.
    *
    * @generated from field: string form = 5;
    */
   form: string;
 
   /**
-   * Then what base64 stands for.
+   * Step: decode base64.
    *
    * @generated from field: bool base64 = 6;
    */
   base64: boolean;
 
   /**
-   * Then what stands at this dotted path of the JSON that it is.
+   * Step: parse JSON and use this dotted path.
    *
    * @generated from field: string json = 7;
    */
@@ -1694,27 +1685,27 @@ export const ValueRuleSchema: GenMessage<ValueRule> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 23);
 
 /**
- * LookupRule compares a value with what connections are filed under.
+ * LookupRule compares a value with a field of connections.
  *
  * @generated from message latchkey.v1.LookupRule
  */
 export type LookupRule = Message<"latchkey.v1.LookupRule"> & {
   /**
-   * Of the connection: `metadata.NAME` or `connection_config.NAME`; of an array, any element.
+   * Field of the connection: `metadata.NAME` or `connection_config.NAME`. For an array, any element.
    *
    * @generated from field: string field = 1;
    */
   field: string;
 
   /**
-   * The name of the value.
+   * Name of the value.
    *
    * @generated from field: string value = 2;
    */
   value: string;
 
   /**
-   * How the value is changed first.
+   * Change of the value before the comparison.
    *
    * @generated from field: latchkey.v1.LookupRule.Transform transform = 3;
    */
@@ -1729,20 +1720,20 @@ export const LookupRuleSchema: GenMessage<LookupRule> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 24);
 
 /**
- * Transform of a value.
+ * Transform is a change of a value.
  *
  * @generated from enum latchkey.v1.LookupRule.Transform
  */
 export const LookupRule_Transform = {
   /**
-   * As it is.
+   * No change.
    *
    * @generated from enum value: TRANSFORM_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The hash that `emailAddressHash` holds.
+   * The hash in `emailAddressHash`.
    *
    * @generated from enum value: TRANSFORM_EMAIL_HASH = 1;
    */
@@ -1757,7 +1748,7 @@ export const LookupRule_Transform = {
 } as const;
 
 /**
- * Transform of a value.
+ * Transform is a change of a value.
  *
  * @generated from enum latchkey.v1.LookupRule.Transform
  */
@@ -1770,20 +1761,20 @@ export const LookupRule_TransformSchema: GenEnum<LookupRule_Transform> = /*@__PU
   enumDesc(file_latchkey_v1_provider, 24, 0);
 
 /**
- * SignatureRules say how a notification proves where it comes from.
+ * SignatureRules describe how a notification proves its origin.
  *
  * @generated from message latchkey.v1.SignatureRules
  */
 export type SignatureRules = Message<"latchkey.v1.SignatureRules"> & {
   /**
-   * The scheme; empty: none.
+   * Scheme of the proof. Empty means none.
    *
    * @generated from field: string scheme = 1;
    */
   scheme: string;
 
   /**
-   * The header that holds the signature or token; empty, for `standard_webhooks`: `webhook-signature`.
+   * Header with the signature or token. Empty means `webhook-signature` for `standard_webhooks`.
    *
    * @generated from field: string header = 2;
    */
@@ -1804,131 +1795,129 @@ export type SignatureRules = Message<"latchkey.v1.SignatureRules"> & {
   encoding: string;
 
   /**
-   * Before the signature in its header, such as `sha256=`.
+   * Text before the signature in its header, such as `sha256=`.
    *
    * @generated from field: string prefix = 5;
    */
   prefix: string;
 
   /**
-   * What is signed; empty: the body. `${timestamp}` and `${body}` stand for these as they came,
-   * `${method}` for the method, `${url}` for the whole URL as the provider was given it, `${plain_url}`
-   * for the same with `%3A %2F %3F %40 %21 %24 %27 %28 %29 %2A %2C %3B` decoded, and `${form}` for the
-   * names and values of a body that is a form, sorted by name, without anything between.
+   * Signed content. Empty means the body. `${timestamp}` and `${body}` stand for these as received, `${method}`
+   * for the method, `${url}` for the whole URL as registered at the provider, `${plain_url}` for the URL with `%3A
+   * %2F %3F %40 %21 %24 %27 %28 %29 %2A %2C %3B` decoded, and `${form}` for the names and values of a form body,
+   * sorted by name and joined without separators.
    *
    * @generated from field: string content = 6;
    */
   content: string;
 
   /**
-   * The header that holds the timestamp; empty, for `standard_webhooks`: `webhook-timestamp`.
+   * Header with the timestamp. Empty means `webhook-timestamp` for `standard_webhooks`.
    *
    * @generated from field: string timestamp_header = 7;
    */
   timestampHeader: string;
 
   /**
-   * How far a timestamp may be from now, in the past or the future; absent: it is not judged, and for
-   * `standard_webhooks` five minutes.
+   * Maximum distance of the timestamp from now, in either direction. Absent means five minutes for
+   * `standard_webhooks`, and no check otherwise.
    *
    * @generated from field: google.protobuf.Duration tolerance = 8;
    */
   tolerance?: Duration | undefined;
 
   /**
-   * Where the signer's keys are found, for `jwt`: a JWK Set (RFC 7517).
+   * URL of the signer's keys for `jwt`: a JWK Set (RFC 7517).
    *
    * @generated from field: string jwks_url = 9;
    */
   jwksUrl: string;
 
   /**
-   * The header is a list of `name=value` with commas between: the name of the signatures, of which one
-   * must be right. Stripe's `v1`.
+   * For a header that is a list of `name=value` separated by commas: name of the signatures, of which one must be
+   * valid. Stripe's `v1`.
    *
    * @generated from field: string part = 10;
    */
   part: string;
 
   /**
-   * Of the same list, the name of the timestamp.
+   * Name of the timestamp in the same list.
    *
    * @generated from field: string timestamp_part = 11;
    */
   timestampPart: string;
 
   /**
-   * How a timestamp is written: seconds or milliseconds since 1970, or a date and time of RFC 3339;
-   * empty: `s`.
+   * Format of the timestamp: seconds or milliseconds since 1970, or a time of RFC 3339. Empty means `s`.
    *
    * @generated from field: string timestamp_unit = 12;
    */
   timestampUnit: string;
 
   /**
-   * How the key is written in the integration's `webhook_secret`; empty: it is the text itself. Of
-   * `standard_webhooks` it is base64 in any case, with `whsec_` before it or without.
+   * Encoding of the key in the integration's `webhook_secret`. Empty means plain text. For `standard_webhooks` it
+   * is always base64, with or without `whsec_`.
    *
    * @generated from field: string key_encoding = 13;
    */
   keyEncoding: string;
 
   /**
-   * Whose key it is, where the integration has no `webhook_secret`; empty: nobody's. HubSpot and Shopify
-   * sign with the app's own.
+   * Key to use if the integration has no `webhook_secret`. Empty means none. HubSpot and Shopify sign with the
+   * app's secret.
    *
    * @generated from field: string key_default = 14;
    */
   keyDefault: string;
 
   /**
-   * The header that holds the id of the message, for `standard_webhooks`; empty: `webhook-id`.
+   * Header with the message ID for `standard_webhooks`. Empty means `webhook-id`.
    *
    * @generated from field: string id_header = 15;
    */
   idHeader: string;
 
   /**
-   * The query parameter that holds the token, where it is in no header, for `shared_token`.
+   * Query parameter with the token for `shared_token`, if no header has it.
    *
    * @generated from field: string query = 16;
    */
   query: string;
 
   /**
-   * The dotted path of the JSON body at which the token stands, where it is in no header, for
-   * `shared_token`. Where `*` is every element of a list, each must have it. Microsoft Graph's
-   * `value.*.clientState`.
+   * Dotted path of the token in the JSON body for `shared_token`, if no header has it. Where `*` stands for every
+   * element of a list, each must have it. Microsoft Graph's `value.*.clientState`.
    *
    * @generated from field: string body = 17;
    */
   body: string;
 
   /**
-   * The query parameter that holds the SHA-256 of a body that is not a form, in hex: the body is then
-   * signed as a part of the URL. Twilio's `bodySHA256`.
+   * Query parameter with the SHA-256 of a body that is not a form, in hex: the body is then signed as part of the
+   * URL. Twilio's `bodySHA256`.
    *
    * @generated from field: string body_hash_query = 18;
    */
   bodyHashQuery: string;
 
   /**
-   * What `iss` must be, for `jwt`.
+   * Required `iss` for `jwt`.
    *
    * @generated from field: string issuer = 19;
    */
   issuer: string;
 
   /**
-   * What `aud` must be or hold, for `jwt`; `${url}` stands for the URL as the provider was given it.
+   * Required `aud`, or element of it, for `jwt`. `${url}` stands for the URL as registered at the provider.
    *
    * @generated from field: string audience = 20;
    */
   audience: string;
 
   /**
-   * The claim that must be the integration's `webhook_secret`, for `jwt`: who among all whose tokens
-   * these keys sign. Google's `email`.
+   * Claim for `jwt` that must equal the integration's `webhook_secret`, because the keys sign tokens of many
+   * senders. Google's `email`.
    *
    * @generated from field: string identity_claim = 21;
    */
@@ -1943,49 +1932,49 @@ export const SignatureRulesSchema: GenMessage<SignatureRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 25);
 
 /**
- * ChallengeRules say how a sender makes sure that it is heard.
+ * ChallengeRules describe how a sender verifies the URL.
  *
  * @generated from message latchkey.v1.ChallengeRules
  */
 export type ChallengeRules = Message<"latchkey.v1.ChallengeRules"> & {
   /**
-   * The query parameter that is echoed.
+   * Query parameter to echo.
    *
    * @generated from field: string query = 1;
    */
   query: string;
 
   /**
-   * The dotted path of the JSON body that is echoed.
+   * Dotted path in the JSON body of the value to echo.
    *
    * @generated from field: string body = 2;
    */
   body: string;
 
   /**
-   * The content type of the echo: `text/plain`, or `application/json` for an object that has the value
-   * under the last name of the path; empty: `text/plain`. Never HTML: strangers choose what is echoed.
+   * Content type of the echo: `text/plain`, or `application/json` for an object with the value under the last name
+   * of the path. Empty means `text/plain`. Never HTML, because strangers choose the value.
    *
    * @generated from field: string content_type = 3;
    */
   contentType: string;
 
   /**
-   * Or the header that is echoed, as a header of the answer.
+   * Alternatively, header to echo as a header of the response.
    *
    * @generated from field: string header = 4;
    */
   header: string;
 
   /**
-   * Only where this dotted path of the JSON body
+   * Dotted path in the JSON body of a value that identifies a challenge. Empty means always.
    *
    * @generated from field: string when = 5;
    */
   when: string;
 
   /**
-   * holds this.
+   * Value that `when` must have.
    *
    * @generated from field: string is = 6;
    */
@@ -2000,70 +1989,70 @@ export const ChallengeRulesSchema: GenMessage<ChallengeRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 26);
 
 /**
- * ChannelRules say how a provider's notification channels live.
+ * ChannelRules describe the notification channels of a provider.
  *
  * @generated from message latchkey.v1.ChannelRules
  */
 export type ChannelRules = Message<"latchkey.v1.ChannelRules"> & {
   /**
-   * What can be watched, by name.
+   * Kinds of resources that can be watched, by name.
    *
    * @generated from field: map<string, latchkey.v1.WatchableResource> resources = 1;
    */
   resources: { [key: string]: WatchableResource };
 
   /**
-   * How a channel is stopped.
+   * Request that stops a channel.
    *
    * @generated from field: latchkey.v1.RequestTemplate stop = 2;
    */
   stop?: RequestTemplate | undefined;
 
   /**
-   * How long a channel may live.
+   * Maximum lifetime of a channel.
    *
    * @generated from field: google.protobuf.Duration max_lifetime = 3;
    */
   maxLifetime?: Duration | undefined;
 
   /**
-   * The longest id.
+   * Maximum length of an ID.
    *
    * @generated from field: int32 max_id_length = 4;
    */
   maxIdLength: number;
 
   /**
-   * Message numbers are without gaps, so that a jump means a loss. Else they merely grow. The numbers and
-   * their channel must then be what makes a message the same message.
+   * True if message numbers have no gaps, so that a gap means a lost message. Otherwise they only increase. The
+   * numbers and the channel must then identify a message.
    *
    * @generated from field: bool sequential_numbers = 5;
    */
   sequentialNumbers: boolean;
 
   /**
-   * The metadata key under which a connection names its channel on the default resource; empty: none.
+   * Metadata key under which a connection names its channel on the default resource. Empty means none.
    *
    * @generated from field: string channel_id_key = 6;
    */
   channelIdKey: string;
 
   /**
-   * The same for the provider's id of what that channel watches.
+   * Metadata key of the provider's ID of that resource. Empty means none.
    *
    * @generated from field: string resource_id_key = 7;
    */
   resourceIdKey: string;
 
   /**
-   * The metadata key of the list of URIs that a connection's channels watch; empty: none.
+   * Metadata key of the list of URIs that the channels of a connection watch. Empty means none.
    *
    * @generated from field: string resource_uris_key = 8;
    */
   resourceUrisKey: string;
 
   /**
-   * What the provider calls it, in an answer of 400, that it knows the id already; empty: it does not say.
+   * Reason in a 400 response that means that the ID is already in use. Empty if the provider does not say.
    *
    * @generated from field: string id_taken_reason = 9;
    */
@@ -2078,41 +2067,41 @@ export const ChannelRulesSchema: GenMessage<ChannelRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 27);
 
 /**
- * WatchableResource is something that can be watched.
+ * WatchableResource is a kind of resource that can be watched.
  *
  * @generated from message latchkey.v1.WatchableResource
  */
 export type WatchableResource = Message<"latchkey.v1.WatchableResource"> & {
   /**
-   * How a channel on it is asked for.
+   * Request that creates a channel.
    *
    * @generated from field: latchkey.v1.RequestTemplate watch = 1;
    */
   watch?: RequestTemplate | undefined;
 
   /**
-   * Dotted path of the provider's id of the watched resource in the answer.
+   * Dotted path in the response of the provider's ID of the watched resource.
    *
    * @generated from field: string resource_id = 2;
    */
   resourceId: string;
 
   /**
-   * Dotted path of the URI that notifications will carry.
+   * Dotted path in the response of the URI that notifications carry.
    *
    * @generated from field: string resource_uri = 3;
    */
   resourceUri: string;
 
   /**
-   * Dotted path of when the channel expires.
+   * Dotted path in the response of the channel's expiry.
    *
    * @generated from field: string expiration = 4;
    */
   expiration: string;
 
   /**
-   * The resource watched when none is named, such as `primary`.
+   * Resource to watch if none is named, such as `primary`.
    *
    * @generated from field: string default_resource = 5;
    */
@@ -2127,31 +2116,31 @@ export const WatchableResourceSchema: GenMessage<WatchableResource> = /*@__PURE_
   messageDesc(file_latchkey_v1_provider, 28);
 
 /**
- * RequestTemplate is a request with `${…}` where values go. Values are encoded for their place: in a
- * path a segment is percent-encoded, in a body text is escaped as JSON has it. Requests that are asked
- * about a connection may hold `${connectionConfig.NAME}`, and are not made when it has no such value.
- * Those for channels may hold `${id}`, `${address}`, `${token}`, `${expiration}` (milliseconds since 1970)
- * and `${resource}`, what is watched, when one is made; `${id}` and `${resourceId}` when one is stopped.
+ * RequestTemplate is a request with placeholders `${…}`. Values are encoded for their place: percent-encoded in a
+ * path segment, escaped as JSON text in a body. Requests about a connection may contain
+ * `${connectionConfig.NAME}`, and are not sent if the value is missing. Requests that create a channel may contain
+ * `${id}`, `${address}`, `${token}`, `${expiration}` (milliseconds since 1970) and `${resource}` (the watched
+ * resource); requests that stop one, `${id}` and `${resourceId}`.
  *
  * @generated from message latchkey.v1.RequestTemplate
  */
 export type RequestTemplate = Message<"latchkey.v1.RequestTemplate"> & {
   /**
-   * The method.
+   * HTTP method.
    *
    * @generated from field: string method = 1;
    */
   method: string;
 
   /**
-   * The path and query.
+   * Path and query.
    *
    * @generated from field: string path = 2;
    */
   path: string;
 
   /**
-   * The JSON body.
+   * JSON body.
    *
    * @generated from field: string body = 3;
    */
@@ -2166,37 +2155,37 @@ export const RequestTemplateSchema: GenMessage<RequestTemplate> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 29);
 
 /**
- * DescribeRule asks the provider once a connection exists, and again when it is re-authorised, and files
- * what it says in place of what was there. After an import it is asked in the background, and no value that the
- * importer named is replaced. Rules with the same request are answered by one. An answer
- * without the value, or none at all, is no harm to the connection.
+ * DescribeRule asks the provider for a detail of a new or reauthorized connection and stores it, replacing an
+ * existing value. After an import the request runs in the background, and values that the import contained are
+ * kept. Rules with the same request share one response. A missing value or failed request does no harm to the
+ * connection.
  *
  * @generated from message latchkey.v1.DescribeRule
  */
 export type DescribeRule = Message<"latchkey.v1.DescribeRule"> & {
   /**
-   * The request, as through the proxy: to the provider's hosts, with the connection's credentials.
+   * The request, sent as through the proxy: to the provider's hosts, with the connection's credentials.
    *
    * @generated from field: latchkey.v1.RequestTemplate request = 1;
    */
   request?: RequestTemplate | undefined;
 
   /**
-   * Dotted path of the value in the answer.
+   * Dotted path of the value in the response.
    *
    * @generated from field: string value = 2;
    */
   value: string;
 
   /**
-   * Of the connection: `metadata.NAME` or `connection_config.NAME`.
+   * Field to store the value in: `metadata.NAME` or `connection_config.NAME`.
    *
    * @generated from field: string field = 3;
    */
   field: string;
 
   /**
-   * How the value is changed first.
+   * Change of the value before it is stored.
    *
    * @generated from field: latchkey.v1.LookupRule.Transform transform = 4;
    */
@@ -2211,28 +2200,29 @@ export const DescribeRuleSchema: GenMessage<DescribeRule> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 30);
 
 /**
- * Probe is a small request whose answer proves credentials good or bad.
+ * Probe is a small request that tells whether credentials are valid.
  *
  * @generated from message latchkey.v1.Probe
  */
 export type Probe = Message<"latchkey.v1.Probe"> & {
   /**
-   * The request, as through the proxy: to the provider's hosts, with the connection's credentials.
+   * The request, sent as through the proxy: to the provider's hosts, with the connection's credentials.
    *
    * @generated from field: latchkey.v1.RequestTemplate request = 1;
    */
   request?: RequestTemplate | undefined;
 
   /**
-   * Statuses that prove them bad; none: 401 and 403. Any other status but 2xx proves nothing.
+   * Statuses that mean that credentials are invalid. Empty means 401 and 403. Any other status except 2xx proves
+   * nothing.
    *
    * @generated from field: repeated int32 refused_statuses = 2;
    */
   refusedStatuses: number[];
 
   /**
-   * Dotted path of a field without which, or with false or null or nothing in it, an answer of 2xx proves
-   * them bad, too; empty: the status says all. Slack answers 200 with `ok` false.
+   * Dotted path of a field in a 2xx response that must be present and neither false, null nor empty; otherwise the
+   * credentials are invalid. Empty means that the status decides. Slack responds 200 with `ok: false`.
    *
    * @generated from field: string accepted = 3;
    */
@@ -2253,7 +2243,7 @@ export const ProbeSchema: GenMessage<Probe> = /*@__PURE__*/
  */
 export type ListProvidersRequest = Message<"latchkey.v1.ListProvidersRequest"> & {
   /**
-   * Only those whose name or display name contains this, case ignored.
+   * Only providers whose name or display name contains this text, ignoring case.
    *
    * @generated from field: string search = 1;
    */
@@ -2337,7 +2327,7 @@ export const GetProviderRequestSchema: GenMessage<GetProviderRequest> = /*@__PUR
  */
 export type GetProviderResponse = Message<"latchkey.v1.GetProviderResponse"> & {
   /**
-   * The provider.
+   * Name of the provider.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2358,7 +2348,7 @@ export const GetProviderResponseSchema: GenMessage<GetProviderResponse> = /*@__P
  */
 export type CreateProviderRequest = Message<"latchkey.v1.CreateProviderRequest"> & {
   /**
-   * Its description.
+   * The description.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2400,7 +2390,7 @@ export const CreateProviderResponseSchema: GenMessage<CreateProviderResponse> = 
  */
 export type UpdateProviderRequest = Message<"latchkey.v1.UpdateProviderRequest"> & {
   /**
-   * The whole description; `name` says which one.
+   * The whole new description. `name` names the provider.
    *
    * @generated from field: latchkey.v1.Provider provider = 1;
    */
@@ -2471,7 +2461,7 @@ export const DeleteProviderRequestSchema: GenMessage<DeleteProviderRequest> = /*
   messageDesc(file_latchkey_v1_provider, 40);
 
 /**
- * DeleteProviderResponse says that the provider is gone.
+ * DeleteProviderResponse has no fields.
  *
  * @generated from message latchkey.v1.DeleteProviderResponse
  */
@@ -2486,14 +2476,13 @@ export const DeleteProviderResponseSchema: GenMessage<DeleteProviderResponse> = 
   messageDesc(file_latchkey_v1_provider, 41);
 
 /**
- * ProviderService shows what latchkey knows of third-party providers, and takes descriptions of
- * others by the same schema.
+ * ProviderService shows the catalogue of providers and manages custom ones, which have the same schema.
  *
  * @generated from service latchkey.v1.ProviderService
  */
 export const ProviderService: GenService<{
   /**
-   * ListProviders returns the catalogue and the custom providers, by name.
+   * ListProviders returns the providers of the catalogue and the custom ones, ordered by name.
    *
    * @generated from rpc latchkey.v1.ProviderService.ListProviders
    */
@@ -2503,7 +2492,7 @@ export const ProviderService: GenService<{
     output: typeof ListProvidersResponseSchema;
   },
   /**
-   * GetProvider returns one provider.
+   * GetProvider returns a provider.
    *
    * @generated from rpc latchkey.v1.ProviderService.GetProvider
    */
@@ -2513,7 +2502,7 @@ export const ProviderService: GenService<{
     output: typeof GetProviderResponseSchema;
   },
   /**
-   * CreateProvider adds a custom provider, for all environments.
+   * CreateProvider creates a custom provider, for all environments.
    *
    * @generated from rpc latchkey.v1.ProviderService.CreateProvider
    */
@@ -2523,7 +2512,7 @@ export const ProviderService: GenService<{
     output: typeof CreateProviderResponseSchema;
   },
   /**
-   * UpdateProvider replaces a custom provider's description.
+   * UpdateProvider replaces the description of a custom provider.
    *
    * @generated from rpc latchkey.v1.ProviderService.UpdateProvider
    */
@@ -2533,7 +2522,7 @@ export const ProviderService: GenService<{
     output: typeof UpdateProviderResponseSchema;
   },
   /**
-   * DeleteProvider deletes a custom provider that no integration uses.
+   * DeleteProvider deletes a custom provider. No integration may use it.
    *
    * @generated from rpc latchkey.v1.ProviderService.DeleteProvider
    */
