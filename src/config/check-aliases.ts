@@ -39,7 +39,7 @@ interface ConnectionCheck {
   readonly log: Pick<Log, "warn">;
 }
 
-/** Warns of aliases whose connections do not exist: a connection may be made later, so that this is no mistake. */
+/** Warns of aliases whose connections do not exist. This is not a mistake, because they may be created later. */
 export async function warnOfMissingConnections(
   aliases: readonly AliasConfig[],
   { connections, log }: ConnectionCheck,

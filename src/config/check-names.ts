@@ -10,9 +10,9 @@ export interface UndeclaredAlias {
   readonly environment: string;
   readonly integration: string;
   readonly connection: string;
-  /** What is wrong where the store has none either. */
+  /** The message if the store does not have it either. */
   readonly mistake: string;
-  /** The file declares others of its kind: then what is missing is a mistake, and otherwise it may come later. */
+  /** True if the file declares others of its kind: then it is a mistake. Otherwise it may be created later. */
   readonly isCertain: boolean;
 }
 
@@ -22,7 +22,7 @@ interface Named {
   readonly refuse: Refuse;
 }
 
-/** Refuses names that are there twice and names of what is not declared. */
+/** Refuses duplicate names, and names of undeclared objects. */
 export function checkNames({ file, locate, refuse }: Named): void {
   const { environments = [], integrations = [], providers = [], aliases = [] } = file;
   const twice = (of: readonly { readonly what: string; readonly id: string; readonly path: Path }[]) => {
@@ -57,7 +57,7 @@ export function checkNames({ file, locate, refuse }: Named): void {
   }
 }
 
-/** The aliases of what the file does not declare. */
+/** Returns the aliases whose targets the file does not declare. */
 export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): UndeclaredAlias[] {
   const { environments = [], integrations = [], aliases = [] } = file;
   const names = environmentNames(file);
@@ -76,7 +76,7 @@ export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): Unde
   });
 }
 
-/** A file that declares no environment is about `dev`, which latchkey makes then. */
+/** A file without environments configures `dev`, which Latchkey then creates. */
 const environmentNames = ({ environments = [] }: ConfigFile): string[] =>
   environments.length === 0 ? [defaultEnvironment] : environments.map(({ name }) => name);
 

@@ -2,10 +2,10 @@ import type * as v from "valibot";
 import { suggestion } from "../base/similar.ts";
 import { fileSchema } from "./file.ts";
 
-/** Says what a value of the file must be. Never quotes the value: it may be a secret in the wrong place. */
+/** Describes what a value of the file must be. Never quotes the value, which may be a misplaced secret. */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never") {
-    return `is not a key of latchkey's configuration${suggestion(keyOf(issue), knownKeys(issue))}`;
+    return `is not a key of Latchkey's configuration${suggestion(keyOf(issue), knownKeys(issue))}`;
   }
   if (issue.type === "strict_object" && issue.received === "undefined") return "is required";
   if (!issue.message.startsWith("Invalid")) return issue.message;
@@ -49,7 +49,7 @@ interface Schema {
   readonly pipe?: readonly Schema[];
 }
 
-/** The keys that are known in the map that holds the unknown one. */
+/** Returns the known keys of the map with the unknown key. */
 function knownKeys({ path }: v.BaseIssue<unknown>): string[] {
   let schema: Schema | undefined = unwrap(fileSchema as Schema);
   for (const { key } of path?.slice(0, -1) ?? []) {
@@ -79,7 +79,7 @@ export function listsInPlaceOfMaps(
   );
 }
 
-/** The schema inside `optional` and the like. */
+/** Returns the schema inside wrappers such as `optional`. */
 function unwrap(schema: Schema | undefined): Schema | undefined {
   if (schema?.entries !== undefined || schema?.item !== undefined) return schema;
   return schema?.wrapped === undefined ? schema : unwrap(schema.wrapped);

@@ -4,19 +4,19 @@ import { signingSecretMistake } from "../core/notifications/webhook-signature.ts
 import type { Refuse } from "./values.ts";
 
 interface WrittenSetting<T> {
-  /** As the message calls it. */
+  /** Name of the setting in messages. */
   readonly name: string;
   readonly value: T;
   readonly refuse: Refuse;
 }
 
-/** Where forwards go. It is the operator's own: any host, and in the open if it says so. */
+/** Checks a forward URL. It belongs to the operator: any host is allowed, and `http`. */
 export function forwardUrlOf({ name, value, refuse }: WrittenSetting<string | undefined>): string | undefined {
   for (const { message } of checkWebhookUrl(value ?? "", [])) refuse(`${name} ${message}`);
   return value;
 }
 
-/** What signs them. */
+/** Checks a secret that signs forwards. */
 export function forwardSecretOf({ name, value, refuse }: WrittenSetting<string | undefined>): string | undefined {
   const mistake = value === undefined ? undefined : signingSecretMistake(value);
   if (mistake !== undefined) refuse(`${name} ${mistake}`);
@@ -29,7 +29,7 @@ interface DoubleDeclaration {
   readonly refuse: Refuse;
 }
 
-/** A variable and the file may not both say it of the default environment: nobody could tell which was meant. */
+/** Refuses a setting of the default environment that both a variable and the file set: neither can take precedence. */
 export function refuseForwardTwice({
   declared: { environments, signingSecrets },
   env,

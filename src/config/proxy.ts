@@ -5,18 +5,18 @@ import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
-/** What may be changed of the proxy while it runs. */
+/** Settings of the proxy that can change without a restart. */
 export interface ProxyLimits {
-  /** Requests and tunnels under way, to all hosts together. */
+  /** Maximum number of pending requests and tunnels, to all hosts together. */
   readonly requests: number;
   readonly overload: OverloadRule;
-  /** Undefined: callers may go as often as they like. */
+  /** Undefined: no rate limits. */
   readonly rates: Rates | undefined;
 }
 
 export const defaultProxyLimits: ProxyLimits = {
   requests: 10_000,
-  // Half of what a kubelet waits for a probe: shed before we are restarted for being slow.
+  // Half of a kubelet's probe timeout: shed load before a slow process is restarted.
   overload: { delayMs: 500, forMs: 2_000 },
   rates: undefined,
 };
@@ -53,7 +53,7 @@ function ratesOf({ integrations = [], per_key, ...rest }: FileRates, refuse: Ref
   if (own.size < integrations.length) refuse("proxy.rates.integrations: an integration is there twice");
   const perKey = rateOf(per_key);
   const all = [{ perKey }, general, ...own.values()];
-  // Nothing is asked of a request when there is nothing to ask.
+  // Without rules, requests are not checked at all.
   if (all.every((rates) => Object.values(rates).every((rate) => rate === undefined))) return undefined;
   return { perKey, ...general, integrations: own };
 }

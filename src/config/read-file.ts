@@ -6,7 +6,7 @@ import type { FileReader } from "./secrets.ts";
 import { describeUnreadable } from "./unreadable.ts";
 import type { Refuse } from "./values.ts";
 
-/** `latchkey.yaml:7:5`: where something stands in the file, or what is nearest around it. */
+/** Returns the place of a value in the file, or of its nearest parent: `latchkey.yaml:7:5`. */
 export interface Locate {
   (path: readonly (string | number)[]): string;
   line(path: readonly (string | number)[]): number;
@@ -17,10 +17,10 @@ export interface ReadFile {
   readonly locate: Locate;
 }
 
-/** For a configuration without a file, which has no places. */
+/** A configuration without a file, which has no places. */
 export const emptyFile: ReadFile = { file: {}, locate: Object.assign(() => "", { line: () => 0 }) };
 
-/** The configuration file, or an empty one after everything that is wrong with it was said. */
+/** Reads the configuration file. After reporting all mistakes, returns an empty file, or the valid parts. */
 export function readConfigFile({ path, files, refuse }: { path: string; files: FileReader; refuse: Refuse }): ReadFile {
   const lines = new LineCounter();
   let text: string;
@@ -60,14 +60,14 @@ export function readConfigFile({ path, files, refuse }: { path: string; files: F
     const at = (issue.path ?? []).map(({ key }) => key as string | number);
     refuse(`${locate(at)}: ${v.getDotPath(issue) ?? "the file"}: ${describeIssue(issue)}`);
   }
-  // What is wrong is left out, so that the rest is judged as well: the file is refused whatever comes of it.
+  // Leave the invalid values out and check the rest as well. The file is refused anyway.
   const rest = structuredClone(written);
   if (!result.issues.every((issue) => leftOut(rest, issue))) return { ...emptyFile, locate };
   const again = v.safeParse(fileSchema, rest);
   return { file: again.success ? again.output : {}, locate };
 }
 
-/** The parser's words name neither the key that is there twice nor what to do about two documents. */
+/** Improves messages of the parser, which names neither a duplicate key nor the remedy for two documents. */
 function describeYamlError({ code, message, pos }: YAMLError, text: string): string {
   const [name] = /^[\w.-]+/.exec(text.slice(pos[0])) ?? [];
   if (code === "DUPLICATE_KEY" && name !== undefined) return `the key "${name}" is there twice`;
@@ -75,7 +75,7 @@ function describeYamlError({ code, message, pos }: YAMLError, text: string): str
   return message;
 }
 
-/** Takes the value that an issue is about out of the object that holds it; false: it is in none. */
+/** Removes the invalid value from its object; returns false if it is not in an object. */
 function leftOut(written: unknown, { path }: Pick<v.BaseIssue<unknown>, "path">): boolean {
   const keys = (path ?? []).map(({ key }) => String(key));
   const last = keys.pop();
@@ -101,7 +101,7 @@ function createLocate({ path, document, lines }: Located): Locate {
   function offsetOf(at: readonly (string | number)[]): number {
     for (let length = at.length; length > 0; length -= 1) {
       const [parent, last] = [at.slice(0, length - 1), at[length - 1]];
-      // A mistake in a key is shown at the key, one in an item at the item.
+      // A mistake in a value is shown at its key, one in a list item at the item.
       const pair = pairIn(parent.length === 0 ? document.contents : document.getIn(parent, true), last);
       const node = pair ?? document.getIn(at.slice(0, length), true);
       const start = rangeOf(node)?.[0];
@@ -117,7 +117,7 @@ function createLocate({ path, document, lines }: Located): Locate {
   return Object.assign(locate, { line: (at: readonly (string | number)[]) => positionOf(at).line });
 }
 
-/** The key of a map that has this name. */
+/** Returns the node of the key with this name. */
 function pairIn(map: unknown, name: string | number | undefined): unknown {
   const { items } = Object(map) as { readonly items?: readonly unknown[] };
   const pair = items?.find((one) => Object((Object(one) as { key?: unknown }).key).value === name);

@@ -4,9 +4,9 @@ import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
 export interface RetentionConfig extends LogRetention {
-  /** Of notifications and their forwards, once they wait for nothing. */
+  /** Time to keep webhooks and their forwards after the delivery has ended. */
   readonly deliveriesMs: number;
-  /** Of records that are deleted, and of those that no run has had to do with. */
+  /** Time to keep deleted records, and records that no run has touched. */
   readonly recordsMs: number;
 }
 

@@ -4,14 +4,14 @@ import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
-/** How much scripts may use, each run and all of them together. */
+/** Limits of scripts: for each run and for all together. */
 export interface ScriptsConfig {
   /** Worker threads. */
   readonly threads: number;
-  /** Of what is due, under way at once. */
+  /** Maximum number of scheduled runs at once. */
   readonly runs: number;
   readonly runsPerIntegration: number;
-  /** Of each run. */
+  /** Limits of each run. */
   readonly limits: ScriptLimits;
 }
 

@@ -1,12 +1,12 @@
 import { describeUnreadable } from "./unreadable.ts";
 
-/** Reads files for the configuration; a test gives its own. */
+/** Reads the files of the configuration. Tests replace it. */
 export interface FileReader {
   /** Throws when the file cannot be read. */
   read(path: string): { readonly text: string; readonly mode: number };
 }
 
-/** Where secrets come from. What goes wrong is said by name, and never with a value. */
+/** Reads secrets from variables and files. Messages name the source, never the value. */
 export interface SecretSource {
   fromFile(path: string): SecretOutcome;
   fromVariable(name: string): SecretOutcome;
@@ -19,7 +19,7 @@ interface SecretSourceOptions {
   readonly files: FileReader;
 }
 
-/** Whoever is neither the owner nor of the group. */
+/** Permission bits of users who are neither the owner nor in the group. */
 const others = 0o007;
 
 export const createSecretSource = ({ env, files }: SecretSourceOptions): SecretSource => ({
@@ -29,7 +29,7 @@ export const createSecretSource = ({ env, files }: SecretSourceOptions): SecretS
       if ((mode & others) !== 0) {
         return { mistake: `${path} is open to everybody (mode ${(mode & 0o777).toString(8)}); make it 600` };
       }
-      // Editors and `echo` end a file with a newline, which is no part of a secret.
+      // Editors and `echo` end a file with a newline, which is not part of the secret.
       const value = text.replace(/\r?\n$/, "");
       return value === "" ? { mistake: `${path} is empty` } : { value };
     } catch (error) {

@@ -7,18 +7,18 @@ import { describeUnreadable } from "./unreadable.ts";
 import { choice, type Refuse } from "./values.ts";
 import type { VariableName } from "./variables.ts";
 
-/** A variable of OpenTelemetry's: other programs of the pod may share it, so it counts only where spans are wanted. */
+/** A variable of OpenTelemetry. Other programs in the pod may use it too, so it is read only if tracing is on. */
 export type TracingVariable = Extract<VariableName, `OTEL_${string}`>;
 
 interface TracingSource {
-  /** A variable, or the one for traces alone that goes before it. */
+  /** Returns a variable, or the variable for traces only, which takes precedence. */
   readonly text: (name: TracingVariable) => { readonly name: string; readonly value: string | undefined };
   readonly files: FileReader;
   readonly refuse: Refuse;
   readonly warn: Refuse;
 }
 
-/** Undefined: no spans. */
+/** Returns undefined if tracing is off. */
 export function tracingOf(source: TracingSource): TracingConfig | undefined {
   const { refuse } = source;
   const value = (name: TracingVariable) => source.text(name).value;
@@ -29,7 +29,7 @@ export function tracingOf(source: TracingSource): TracingConfig | undefined {
   if (choose("OTEL_TRACES_EXPORTER", ["otlp", "none"]) === "none") return undefined;
 
   if (choose("OTEL_EXPORTER_OTLP_PROTOCOL", ["http/json", "http/protobuf"]) === "http/protobuf") {
-    source.warn("spans are sent as http/json: OTLP has it taken where http/protobuf is, at the same address");
+    source.warn("spans are sent as http/json instead of http/protobuf: OTLP collectors accept both at the same URL");
   }
   const maxWaiting = countOf(source, { name: "OTEL_BSP_MAX_QUEUE_SIZE", fallback: 2_048, max: 100_000 });
   const maxBatch = countOf(source, { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", fallback: 512, max: 10_000 });
@@ -45,7 +45,7 @@ export function tracingOf(source: TracingSource): TracingConfig | undefined {
     resource: {
       "service.name": "latchkey",
       "service.version": version,
-      // Of this process: replicas are told apart by it.
+      // Unique for each process, to tell replicas apart.
       "service.instance.id": randomUUID(),
       ...Object.fromEntries(pairsOf(source, "OTEL_RESOURCE_ATTRIBUTES", /^[\x21-\x7e]+$/)),
       ...nameOf(value("OTEL_SERVICE_NAME")),
@@ -55,19 +55,19 @@ export function tracingOf(source: TracingSource): TracingConfig | undefined {
 
 const nameOf = (name: string | undefined) => (name === undefined ? {} : { "service.name": name });
 
-/** The specification's own when only the exporter is named. */
+/** The specification's default, for when only the exporter is set. */
 const defaultEndpoint = "http://localhost:4318";
 const tracesPath = "v1/traces";
 
 function endpointOf({ text, refuse }: TracingSource): string {
   const { name, value = defaultEndpoint } = text("OTEL_EXPORTER_OTLP_ENDPOINT");
   const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
-  // Not quoted: it may hold a password.
+  // The message does not quote the value, which may contain a password.
   if (url === undefined || url.username + url.password + url.hash !== "") {
     refuse(`${name} must be http://host:port or https://host, without a user`);
     return defaultEndpoint;
   }
-  // The one for traces alone is taken as it is.
+  // The variable for traces only is a complete URL.
   if (name === "OTEL_EXPORTER_OTLP_ENDPOINT") url.pathname = `${url.pathname.replace(/\/+$/, "")}/${tracesPath}`;
   return url.href;
 }
@@ -99,7 +99,7 @@ function samplerOf({ text, refuse }: TracingSource): SamplerConfig {
   const name = choice({ name: variable, text: value ?? samplerNames[0], of: samplerNames, refuse });
   const { name: argument, value: written = "1" } = text("OTEL_TRACES_SAMPLER_ARG");
   const ratio = Number(written);
-  // Of a sampler that takes none it is no mistake: it is ignored.
+  // Other samplers ignore the argument.
   if (name.endsWith("ratio") && !(ratio >= 0 && ratio <= 1)) refuse(`${argument} must be a number from 0 to 1`);
   return { name, ratio };
 }
@@ -118,7 +118,7 @@ function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }
   return count;
 }
 
-/** `key=value,key=value`, values percent-encoded, as W3C Baggage writes them. No value is ever quoted: most are keys. */
+/** `key=value,key=value`, values percent-encoded, as W3C Baggage writes them. Values are never quoted in messages: most are keys. */
 function pairsOf({ text, refuse }: TracingSource, asked: TracingVariable, keys: RegExp): [string, string][] {
   const { name, value = "" } = text(asked);
   return value.split(",").flatMap((part, i): [string, string][] => {

@@ -3,7 +3,7 @@ import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../s
 import { millisecondsIn } from "./duration.ts";
 import type { VariableName } from "./variables.ts";
 
-/** How the value of one variable is read. What is wrong with it is said by name, and never with a secret. */
+/** Reports a mistake. Messages name the setting, never a secret. */
 export type Refuse = (message: string) => void;
 
 export interface SealKeyConfig {
@@ -35,12 +35,12 @@ export function publicUrlOf({
 
 export function storeOf({ text, refuse }: { text: string; refuse: Refuse }): StoreLocation {
   const location = parseStoreLocation(text);
-  // Not quoted: it may hold a password.
+  // The message does not quote the value, which may contain a password.
   if (location === undefined) refuse(`LATCHKEY_STORE must be ${storeLocationForms}`);
   return location ?? { kind: "level", folder: "" };
 }
 
-/** `host:port`, or `http://host:port`; a name or an address, and always a port. */
+/** Reads `host:port` or `http://host:port` entries: a name or an address, always with a port. */
 export function allowPrivateOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): string[] {
   const entries = (text ?? "").split(",").flatMap((part) => part.trim() || []);
   for (const entry of entries) {
@@ -131,7 +131,7 @@ export function choice<T extends string>(asked: ChoiceRule<T> & { text: string }
   return chosen;
 }
 
-/** Origins of the application's pages; undefined: nothing is said of them. */
+/** Reads the origins of the application's pages; undefined if none are set. */
 export function originsOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): string[] | undefined {
   if (text === undefined) return undefined;
   const origins = text.split(",").map((one) => one.trim());

@@ -16,7 +16,7 @@ const serviceForm =
 /** `tcp://10.0.0.1:3003`: only Kubernetes writes a port so. */
 const linkForm = /^(?:tcp|udp|sctp):\/\/\S+$/;
 
-/** Refuses variables that latchkey does not know; those of Kubernetes' Services are ignored with one warning. */
+/** Refuses unknown variables. Those that Kubernetes sets for Services are ignored with one warning. */
 export function checkVariableNames(env: Readonly<Record<string, string | undefined>>, { refuse, warn }: Told): void {
   const known = new Set<string>([
     ...variables.flatMap((row) => ("secret" in row ? [row.name, `${row.name}_FILE`] : [row.name])),
@@ -32,6 +32,6 @@ export function checkVariableNames(env: Readonly<Record<string, string | undefin
   if (ofServices.length === 0) return;
   const others = ofServices.length > 3 ? ` and ${ofServices.length - 3} more` : "";
   warn(
-    `ignored variables that Kubernetes sets for a Service: ${ofServices.slice(0, 3).join(", ")}${others}; enableServiceLinks: false in the pod's spec keeps them away`,
+    `ignored variables that Kubernetes sets for a Service: ${ofServices.slice(0, 3).join(", ")}${others}; set enableServiceLinks: false in the pod's spec to avoid them`,
   );
 }

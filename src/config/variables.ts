@@ -1,19 +1,23 @@
 /**
- * Every environment variable, in the order in which help lists them. `_FILE` beside a secret takes it from a
- * mounted file instead. What begins with OTEL_ is OpenTelemetry's, named and read as its specification says.
+ * All environment variables, in the order of the help. With the suffix `_FILE`, a secret is read from a file. Names and
+ * meanings of OTEL_ variables come from the specification of OpenTelemetry.
  */
 export const variables = [
   {
     name: "LATCHKEY_DATA_LISTEN",
     default: "127.0.0.1:3003",
-    meaning: "data door: `host:port`, `:0` for any port, or `unix:/path`",
+    meaning: "address of the data door: `host:port`, `:0` for any port, or `unix:/path`",
   },
   {
     name: "LATCHKEY_PUBLIC_LISTEN",
     default: "off",
-    meaning: "public door: only what browsers and providers must reach",
+    meaning: "address of the public door, which serves only browsers and providers",
   },
-  { name: "LATCHKEY_CONTROL_LISTEN", default: "127.0.0.1:3004", meaning: "control plane: gRPC, gRPC-Web and Connect" },
+  {
+    name: "LATCHKEY_CONTROL_LISTEN",
+    default: "127.0.0.1:3004",
+    meaning: "address of the control plane: gRPC, gRPC-Web and Connect",
+  },
   { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "probes and metrics" },
   { name: "LATCHKEY_PUBLIC_URL", default: "the data door's address", meaning: "base of redirect and webhook URLs" },
   {
@@ -26,30 +30,30 @@ export const variables = [
     name: "LATCHKEY_SEAL_KEYS",
     default: "required",
     secret: true,
-    meaning: "`id:base64` of 32 bytes, comma-separated; the first seals, all open",
+    meaning: "keys that encrypt the store: `id:base64` of 32 bytes, comma-separated; the first encrypts, all decrypt",
   },
   {
     name: "LATCHKEY_SECRET_KEY",
-    default: "made, in a file beside the store",
+    default: "generated, in a file in the store's folder",
     secret: true,
-    meaning: "the key of the environment `dev`",
+    meaning: "API key of the environment `dev`",
   },
   {
     name: "LATCHKEY_ADMIN_KEY",
-    default: "made, in a file beside the store",
+    default: "generated, in a file in the store's folder",
     secret: true,
-    meaning: "the key of the control plane",
+    meaning: "API key of the control plane",
   },
   {
     name: "LATCHKEY_FORWARD_URL",
     default: "none",
-    meaning: "where webhooks of the environment `dev` are forwarded; any address, `http` too: it is your own",
+    meaning: "URL that receives the webhooks of the environment `dev`; may be private and `http`",
   },
   {
     name: "LATCHKEY_FORWARD_SECRET",
-    default: "made, and shown by `environments secrets --reveal`",
+    default: "generated; shown by `environments secrets --reveal`",
     secret: true,
-    meaning: "what signs them: `whsec_` and base64 of 24 to 64 bytes",
+    meaning: "secret that signs these webhooks: `whsec_` and base64 of 24 to 64 bytes",
   },
   {
     name: "LATCHKEY_ALLOWED_ORIGINS",
@@ -68,35 +72,35 @@ export const variables = [
   },
   {
     name: "LATCHKEY_ALLOWED_HOSTS",
-    default: "what is listened on, `localhost`, the public URL's host",
-    meaning: "names that a `Host` header may have, comma-separated",
+    default: "the listeners' hosts, `localhost`, the public URL's host",
+    meaning: "accepted `Host` headers, comma-separated",
   },
   {
     name: "LATCHKEY_ALLOW_PRIVATE",
     default: "none",
-    meaning:
-      "providers on private addresses, comma-separated: `host:port`, or `http://host:port` for one spoken to without TLS",
+    meaning: "providers with private addresses, comma-separated: `host:port`, or `http://host:port` without TLS",
   },
   {
     name: "LATCHKEY_PROVIDER_CA",
     default: "none",
-    meaning: "PEM file of authorities that providers' certificates may come from, beside the usual ones",
+    meaning: "PEM file of additional certificate authorities for providers",
   },
   {
     name: "LATCHKEY_FAST_LANE",
     default: "on",
-    meaning: "`off`: every request to a provider and every webhook is read by `node:http`, also the ordinary ones",
+    meaning: "`off`: all proxy requests and webhooks use `node:http`",
   },
-  { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take, all in all" },
+  { name: "LATCHKEY_GRACE", default: "25s", meaning: "maximum duration of a graceful stop" },
   {
     name: "LATCHKEY_STREAM_GRACE",
     default: "10s",
-    meaning: "how long of it WebSockets and event streams may go on, which have no end of their own",
+    meaning: "part of the grace period in which WebSockets and event streams may continue",
   },
   {
     name: "LATCHKEY_DRAIN_DELAY",
     default: "0s",
-    meaning: "how long of it everything is still served, unready: until whoever balances the load has noticed",
+    meaning:
+      "part of the grace period in which Latchkey is not ready but still serves, until the load balancer notices",
   },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },
   { name: "LATCHKEY_LOG_FORMAT", default: "`pretty` on a terminal, else `json`", meaning: "`json` or `pretty`" },
@@ -104,13 +108,13 @@ export const variables = [
     name: "OTEL_EXPORTER_OTLP_ENDPOINT",
     default: "off",
     twin: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    meaning: "collector of spans, `http://host:4318`, to which `/v1/traces` is added; its twin is taken as it is",
+    meaning: "URL of the trace collector, `http://host:4318`; `/v1/traces` is appended, except to the traces variable",
   },
   {
     name: "OTEL_EXPORTER_OTLP_HEADERS",
     default: "none",
     twin: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    meaning: "sent to it: `name=value`, comma-separated, percent-encoded",
+    meaning: "headers for the collector: `name=value`, comma-separated, percent-encoded",
   },
   {
     name: "OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -122,35 +126,39 @@ export const variables = [
     name: "OTEL_EXPORTER_OTLP_TIMEOUT",
     default: "10000",
     twin: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-    meaning: "milliseconds that it may take for a batch",
+    meaning: "timeout of an export in milliseconds",
   },
   {
     name: "OTEL_EXPORTER_OTLP_CERTIFICATE",
-    default: "the usual authorities",
+    default: "the system's authorities",
     twin: "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-    meaning: "PEM file of authorities that its certificate may come from",
+    meaning: "PEM file of certificate authorities for the collector",
   },
-  { name: "OTEL_SERVICE_NAME", default: "latchkey", meaning: "who made the spans" },
+  { name: "OTEL_SERVICE_NAME", default: "latchkey", meaning: "service name in spans" },
   {
     name: "OTEL_RESOURCE_ATTRIBUTES",
     default: "none",
-    meaning: "more about it: `name=value`, comma-separated, percent-encoded",
+    meaning: "resource attributes of spans: `name=value`, comma-separated, percent-encoded",
   },
   {
     name: "OTEL_TRACES_SAMPLER",
     default: "parentbased_always_on",
     meaning: "`always_on`, `always_off` or `traceidratio`, each also as `parentbased_…`",
   },
-  { name: "OTEL_TRACES_SAMPLER_ARG", default: "1", meaning: "the share of traces that `traceidratio` keeps" },
+  { name: "OTEL_TRACES_SAMPLER_ARG", default: "1", meaning: "share of traces that `traceidratio` keeps, from 0 to 1" },
   {
     name: "OTEL_TRACES_EXPORTER",
     default: "otlp",
-    meaning: "`otlp`, which alone means a collector at `http://localhost:4318`, or `none`",
+    meaning: "`otlp` (by default to `http://localhost:4318`) or `none`",
   },
-  { name: "OTEL_BSP_SCHEDULE_DELAY", default: "5000", meaning: "milliseconds that a span waits for others" },
-  { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default: "512", meaning: "spans that are sent together" },
-  { name: "OTEL_BSP_MAX_QUEUE_SIZE", default: "2048", meaning: "spans that wait; what comes beyond is dropped" },
-  { name: "OTEL_SDK_DISABLED", default: "false", meaning: "`true`: no spans, whatever else is set" },
+  { name: "OTEL_BSP_SCHEDULE_DELAY", default: "5000", meaning: "maximum delay of an export in milliseconds" },
+  { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default: "512", meaning: "maximum number of spans in an export" },
+  {
+    name: "OTEL_BSP_MAX_QUEUE_SIZE",
+    default: "2048",
+    meaning: "maximum number of queued spans; further ones are dropped",
+  },
+  { name: "OTEL_SDK_DISABLED", default: "false", meaning: "`true` turns tracing off" },
 ] as const satisfies readonly EnvironmentVariable[];
 
 interface EnvironmentVariable {
@@ -158,16 +166,16 @@ interface EnvironmentVariable {
   readonly default: string;
   readonly meaning: string;
   readonly secret?: true;
-  /** Of OpenTelemetry's: the same for traces alone, which goes before it. */
+  /** OpenTelemetry's variable for traces only, which takes precedence. */
   readonly twin?: `OTEL_EXPORTER_OTLP_TRACES_${string}`;
 }
 
 export type VariableName = (typeof variables)[number]["name"];
 
-/** What the command line reads for itself; not the sidecar's. */
+/** Variables of the command line, which `serve` ignores. */
 export const clientVariables: readonly string[] = ["LATCHKEY_CONTROL", "LATCHKEY_KEY", "LATCHKEY_ENVIRONMENT"];
 
-/** For `latchkey serve --help`. */
+/** Returns the part of `latchkey serve --help` that lists the variables. */
 export const variablesHelp = (): string =>
   variables
     .map((row) => {

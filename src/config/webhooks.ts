@@ -2,13 +2,13 @@ import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
-/** What may be changed of the forwarding of webhooks while it runs. */
+/** Settings of webhook forwarding that can change without a restart. */
 export interface WebhookConfig {
-  /** The most forwards that may wait: beyond it a provider is told to come again. */
+  /** Maximum number of pending forwards. Above it, webhooks are refused, so that the provider retries. */
   readonly maxWaiting: number;
-  /** Deliveries under way to one destination. */
+  /** Maximum number of concurrent deliveries to one destination. */
   readonly perDestination: number;
-  /** Of one attempt, to the end of its answer. */
+  /** Time limit of one attempt, including the response. */
   readonly timeoutMs: number;
 }
 

@@ -66,7 +66,7 @@ it.each([
   [
     "a mistyped key",
     `${prod}integrations:\n  - { enviroment: prod, key: cal, provider: calendar }\n`,
-    'latchkey.yaml:4:7: integrations.0.enviroment: is not a key of latchkey\'s configuration. Did you mean "environment"?',
+    'latchkey.yaml:4:7: integrations.0.enviroment: is not a key of Latchkey\'s configuration. Did you mean "environment"?',
   ],
   [
     "a key that is missing",
