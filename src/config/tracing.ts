@@ -110,8 +110,8 @@ interface NumberVariable {
   readonly max: number;
 }
 
-function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }: NumberVariable): number {
-  const { name, value } = text(asked);
+function countOf({ text, refuse }: TracingSource, { name: variable, fallback, max }: NumberVariable): number {
+  const { name, value } = text(variable);
   if (value === undefined) return fallback;
   const count = /^[0-9]{1,9}$/.test(value) ? Number(value) : 0;
   if (count < 1 || count > max) refuse(`${name} must be a whole number from 1 to ${max}`);
@@ -119,8 +119,8 @@ function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }
 }
 
 /** `key=value,key=value`, values percent-encoded, as W3C Baggage writes them. Values are never quoted in messages: most are keys. */
-function pairsOf({ text, refuse }: TracingSource, asked: TracingVariable, keys: RegExp): [string, string][] {
-  const { name, value = "" } = text(asked);
+function pairsOf({ text, refuse }: TracingSource, variable: TracingVariable, keys: RegExp): [string, string][] {
+  const { name, value = "" } = text(variable);
   return value.split(",").flatMap((part, i): [string, string][] => {
     if (part.trim() === "") return [];
     const at = part.indexOf("=");

@@ -124,9 +124,9 @@ export function optionalChoice<T extends string>({
   return chosen;
 }
 
-export function choice<T extends string>(asked: ChoiceRule<T> & { text: string }): T {
-  const [first] = asked.of;
-  const chosen = optionalChoice(asked) ?? first;
+export function choice<T extends string>(rule: ChoiceRule<T> & { text: string }): T {
+  const [first] = rule.of;
+  const chosen = optionalChoice(rule) ?? first;
   if (chosen === undefined) throw new Error("a choice has options");
   return chosen;
 }

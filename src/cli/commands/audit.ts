@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { AuditEventSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act } from "../session.ts";
-import { moment } from "../terminal/moment.ts";
+import { formatTime } from "../terminal/format.ts";
 import { listCommand } from "./command-kinds.ts";
 
 interface AuditListOptions {
@@ -27,7 +27,7 @@ export function addAudit(program: Command, act: Act): void {
       client(LogService).listAuditEvents({ environment, actor, action, target, ...page }),
     items: ({ events }) => events,
     columns: [
-      { title: "WHEN", text: ({ at }) => moment(at) },
+      { title: "WHEN", text: ({ at }) => formatTime(at) },
       { title: "WHO", text: ({ actor }) => actor },
       { title: "WHAT", text: ({ action }) => action },
       { title: "ENVIRONMENT", text: ({ environment }) => environment },

@@ -13,12 +13,12 @@ import {
 } from "../../gen/latchkey/v1/channel_pb.ts";
 import { WatchMarker_Kind } from "../../gen/latchkey/v1/watch_pb.ts";
 import type { Act } from "../session.ts";
-import { moment } from "../terminal/moment.ts";
+import { escapeControl, escapeControlInLines } from "../terminal/escape-control.ts";
+import { formatTime } from "../terminal/format.ts";
 import { durationMs, revision } from "../terminal/option-values.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import { visible, visibleLines } from "../terminal/visible.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { type ConnectionName, connectionName, nameOf, refOf } from "./connections/names.ts";
 
@@ -76,9 +76,9 @@ function addList(group: Command, act: Act): void {
       { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
       { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
       { title: "STATE", text: stateText, tone: stateTone },
-      { title: "RENEWED", text: (channel) => (isCurrent(channel) ? moment(channel.renewAt) : "") },
-      { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
-      { title: "LAST HEARD", text: ({ lastNotifiedAt }) => moment(lastNotifiedAt) },
+      { title: "RENEWED", text: (channel) => (isCurrent(channel) ? formatTime(channel.renewAt) : "") },
+      { title: "EXPIRES", text: ({ expiresAt }) => formatTime(expiresAt) },
+      { title: "LAST HEARD", text: ({ lastNotifiedAt }) => formatTime(lastNotifiedAt) },
     ],
   });
 }
@@ -152,7 +152,7 @@ function addWatch(group: Command, act: Act): void {
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = step.event.value?.revision ?? seen;
             const text = output.json
-              ? visibleLines(toJsonString(WatchChannelsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(toJsonString(WatchChannelsResponseSchema, step, { useProtoFieldName: true }))
               : described(step, output.paint);
             if (text !== "") await write(terminal.stdout, `${text}\n`);
           }
@@ -169,11 +169,11 @@ function addWatch(group: Command, act: Act): void {
 function described({ event }: WatchChannelsResponse, paint: Paint): string {
   if (event.case === "put") {
     const { id, connection, revision: at } = event.value;
-    const state = paint(stateTone(event.value), visible(stateText(event.value)));
-    return `${at}  put      ${visible(id)}  ${visible(nameOf(connection))}  ${state}`;
+    const state = paint(stateTone(event.value), escapeControl(stateText(event.value)));
+    return `${at}  put      ${escapeControl(id)}  ${escapeControl(nameOf(connection))}  ${state}`;
   }
   if (event.case === "deleted")
-    return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(event.value.id)}`;
+    return `${event.value.revision}  ${paint("bad", "deleted")}  ${escapeControl(event.value.id)}`;
   if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_BEGIN) return paint("dim", "snapshot:");
   if (event.value?.kind === WatchMarker_Kind.SNAPSHOT_END) return paint("dim", "end of the snapshot; changes follow");
   return "";

@@ -8,7 +8,7 @@ import {
   SigningSecretSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
-import { moment } from "../terminal/moment.ts";
+import { formatTime } from "../terminal/format.ts";
 import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
@@ -41,7 +41,7 @@ function addList(group: Command, act: Act): void {
       { title: "NAME", text: ({ name }) => name },
       { title: "FORWARD URL", text: ({ forwardUrl }) => forwardUrl },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
-      { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
+      { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
     ],
   });
 }
@@ -133,8 +133,8 @@ function addSecrets(group: Command, act: Act): void {
           pages: pages(),
           columns: [
             { title: "ID", text: ({ id }) => id },
-            { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
-            { title: "SIGNS UNTIL", text: ({ retiresAt }) => moment(retiresAt) },
+            { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
+            { title: "SIGNS UNTIL", text: ({ retiresAt }) => formatTime(retiresAt) },
             ...(reveal ? [{ title: "SECRET", text: ({ secret }: SigningSecret) => secret }] : []),
           ],
         });

@@ -8,7 +8,7 @@ import {
   RevokeKeyResponseSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
-import { moment } from "../terminal/moment.ts";
+import { formatTime } from "../terminal/format.ts";
 import { durationMs, instant } from "../terminal/option-values.ts";
 import { listCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { scopeName, scopes } from "./scope-names.ts";
@@ -32,8 +32,8 @@ export function addKeys(program: Command, act: Act): void {
       { title: "ID", text: ({ id }) => id },
       { title: "ENVIRONMENT", text: ({ environment }) => environment },
       { title: "SCOPES", text: (key) => key.scopes.map(scopeName).join(",") },
-      { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
-      { title: "LAST USED", text: ({ lastUsedAt }) => moment(lastUsedAt) },
+      { title: "EXPIRES", text: ({ expiresAt }) => formatTime(expiresAt) },
+      { title: "LAST USED", text: ({ lastUsedAt }) => formatTime(lastUsedAt) },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
     ],
   });

@@ -1,8 +1,8 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { LogLine } from "../../gen/latchkey/v1/log_pb.ts";
+import { escapeControl } from "../terminal/escape-control.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
-import { visible } from "../terminal/visible.ts";
 
 const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", warn: "warning", error: "bad" };
 
@@ -10,21 +10,21 @@ const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", war
 const scriptSays = "the script says";
 
 /** Formats a log line: time, level, message, and the fields below. */
-export function told(line: LogLine, paint: Paint): string[] {
+export function formatLogLine(line: LogLine, paint: Paint): string[] {
   const { at, level, message, fields = {} } = line;
   const time = at === undefined ? "" : timestampDate(at).toISOString().slice(11, 23);
   const { detail, ...others } = fields;
   // Output of a script is shown as the line itself.
   if (message === scriptSays && typeof others["message"] === "string")
-    return told({ ...line, message: others["message"], fields: {} }, paint);
+    return formatLogLine({ ...line, message: others["message"], fields: {} }, paint);
   const beside = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
-  const first = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", visible(level.padEnd(5)))}  ${visible(message)}`;
+  const first = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", escapeControl(level.padEnd(5)))}  ${escapeControl(message)}`;
   const indent = " ".repeat(21);
   return [
     first,
-    ...(beside.length === 0 ? [] : [`${indent}${paint("dim", visible(beside.join("  ")))}`]),
+    ...(beside.length === 0 ? [] : [`${indent}${paint("dim", escapeControl(beside.join("  ")))}`]),
     // Long text gets lines of its own.
-    ...(typeof detail === "string" ? wrapped(visible(detail)).map((part) => `${indent}${part}`) : []),
+    ...(typeof detail === "string" ? wrapped(escapeControl(detail)).map((part) => `${indent}${part}`) : []),
   ];
 }
 

@@ -3,14 +3,14 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
-import { moment } from "../terminal/moment.ts";
+import { escapeControl } from "../terminal/escape-control.ts";
+import { formatTime } from "../terminal/format.ts";
 import type { Output } from "../terminal/output.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import { visible } from "../terminal/visible.ts";
 import { type Extent, printList, withExtent } from "./command-kinds.ts";
 import { type ConnectionName, connectionName } from "./connections/names.ts";
-import { told } from "./log-lines.ts";
+import { formatLogLine } from "./log-lines.ts";
 
 const defaultLimit = 50;
 const followEveryMs = 1_000;
@@ -81,7 +81,7 @@ const listLogs = (session: CommandSession, given: LogListOptions): Promise<void>
       },
       columns: [
         { title: "LOG", text: ({ id }) => id },
-        { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
+        { title: "WHEN", text: ({ createdAt }) => formatTime(createdAt) },
         { title: "OPERATION", text: ({ operation }) => operation },
         { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
         { title: "CONNECTION", text: subjectOf },
@@ -134,9 +134,9 @@ function story(log: Log, paint: Paint): string {
   const about = `${log.operation}${subject === "" ? "" : ` of ${subject}`} in ${log.environment}`;
   const began = log.createdAt === undefined ? "" : timestampDate(log.createdAt).toISOString().slice(0, 10);
   return [
-    `${paint("bold", visible(about))}  ${paint(outcomeTone(log), outcomeOf(log))}`,
-    paint("dim", `log ${visible(log.id)}, ${began}`),
+    `${paint("bold", escapeControl(about))}  ${paint(outcomeTone(log), outcomeOf(log))}`,
+    paint("dim", `log ${escapeControl(log.id)}, ${began}`),
     ...(log.truncated ? [paint("dim", "some lines were left out: the log is too large")] : []),
-    ...log.lines.flatMap((line) => told(line, paint)),
+    ...log.lines.flatMap((line) => formatLogLine(line, paint)),
   ].join("\n");
 }

@@ -7,7 +7,7 @@ import { addReseal, addScrub } from "../offline/upkeep.ts";
 import { verifyCommand } from "../offline/verify.ts";
 import { addOwnCommand } from "../process/own-command.ts";
 import type { Act } from "../session.ts";
-import { amount, counted } from "../terminal/amounts.ts";
+import { formatCount, formatNumber } from "../terminal/format.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 
 interface StoreCommandContext {
@@ -48,12 +48,12 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
           columns: [
             { title: "KEY", text: ({ id }) => id },
             { title: "CONFIGURED", text: ({ configured }) => (configured ? "yes" : "no") },
-            { title: "DATA KEYS", text: ({ dataKeys }) => amount(dataKeys) },
+            { title: "DATA KEYS", text: ({ dataKeys }) => formatNumber(dataKeys) },
             ...(count
               ? [
                   {
                     title: "VALUES",
-                    text: ({ sealedValues = 0n }: (typeof keys)[number]) => amount(Number(sealedValues)),
+                    text: ({ sealedValues = 0n }: (typeof keys)[number]) => formatNumber(Number(sealedValues)),
                   },
                 ]
               : []),
@@ -62,7 +62,7 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
               text: ({ id, dataKeys, needed }) => {
                 if (!needed) return "yes";
                 if (id === first?.id) return "no: encrypts new values";
-                return `no: encrypts ${counted(dataKeys, "data key")}; run \`latchkey store reseal\``;
+                return `no: encrypts ${formatCount(dataKeys, "data key")}; run \`latchkey store reseal\``;
               },
               tone: ({ needed }) => (needed ? "plain" : "good"),
             },

@@ -1,7 +1,7 @@
 import type { Backend } from "../../store/contract.ts";
 import type { OwnCommand } from "../process/own-command.ts";
-import { amount } from "../terminal/amounts.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
+import { formatNumber } from "../terminal/format.ts";
 import { createPhases, type Phases } from "../terminal/phases.ts";
 import { type Terminal, write } from "../terminal/terminal.ts";
 import { copyInto } from "./copy.ts";
@@ -40,7 +40,7 @@ export const moveCommand = (terminal: Terminal): OwnCommand => ({
     const count = await withStore(from, { create: false }, (source) => move({ from, to, source, terminal, phases }));
     await write(
       terminal.stdout,
-      `moved ${amount(count)} entries from ${from.name} to ${to.name}; set LATCHKEY_STORE to the new location\n`,
+      `moved ${formatNumber(count)} entries from ${from.name} to ${to.name}; set LATCHKEY_STORE to the new location\n`,
     );
     return exitCodes.ok;
   },

@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { OwnCommand } from "../process/own-command.ts";
-import { amount } from "../terminal/amounts.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
+import { formatNumber } from "../terminal/format.ts";
 import { createPhases } from "../terminal/phases.ts";
 import { type Terminal, write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
@@ -49,7 +49,7 @@ export const restoreCommand = (terminal: Terminal): OwnCommand => ({
     const keys = keyIds.map((id) => `"${id}"`).join(", ");
     await write(
       terminal.stdout,
-      `restored ${amount(Number(count))} entries at revision ${revision} to ${to.name}; required seal keys: ${keys}\n`,
+      `restored ${formatNumber(Number(count))} entries at revision ${revision} to ${to.name}; required seal keys: ${keys}\n`,
     );
     return exitCodes.ok;
   },

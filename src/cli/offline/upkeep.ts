@@ -7,8 +7,8 @@ import {
   StoreService,
 } from "../../gen/latchkey/v1/store_pb.ts";
 import type { Act } from "../session.ts";
-import { counted } from "../terminal/amounts.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
+import { formatCount } from "../terminal/format.ts";
 import { progressOn } from "../terminal/progress.ts";
 
 interface UpkeepCommandOptions {
@@ -34,7 +34,7 @@ export function addScrub(group: Command, act: Act): void {
           progress.end();
         }
         if (!last?.done) throw new Error("the answer ended before everything was read");
-        const read = counted(Number(last.checked), "value");
+        const read = formatCount(Number(last.checked), "value");
         const isSound = last.damaged === 0n;
         const verdict = isSound
           ? `read ${read}; no damage found`
@@ -67,7 +67,7 @@ export function addReseal(group: Command, act: Act): void {
           progress.end();
         }
         if (last === undefined) throw new Error("the answer says nothing");
-        const sentence = `resealed ${counted(Number(last.done), "value")}; \`latchkey store keys\` lists the keys that are still needed`;
+        const sentence = `resealed ${formatCount(Number(last.done), "value")}; \`latchkey store keys\` lists the keys that are still needed`;
         await output.done(ResealResponseSchema, last, sentence);
       }),
     );

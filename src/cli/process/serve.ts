@@ -34,7 +34,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     [config, made] = withKeyFiles(parseConfig({ env, files }));
   } catch (error) {
     if (!(error instanceof ConfigMistakes)) throw error;
-    return sayMistakes(error, process);
+    return reportMistakes(error, process);
   }
   const metrics = createMetrics();
   const log = createLog({
@@ -53,13 +53,13 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
 
   // Registered before anything starts: an unhandled signal would end the process at once.
   const signals = listenForSignals(process);
-  const told = signals.untilStarted();
+  const stopped = signals.abortSignal();
   let sidecar: Sidecar;
   try {
-    sidecar = await startSidecar(config, world, { signal: told });
+    sidecar = await startSidecar(config, world, { signal: stopped });
   } catch (error) {
-    if (told.aborted) return 0;
-    if (error instanceof ConfigMistakes) return sayMistakes(error, process);
+    if (stopped.aborted) return 0;
+    if (error instanceof ConfigMistakes) return reportMistakes(error, process);
     return explain(error, { log, config });
   }
   const { configFile } = config;
@@ -117,23 +117,23 @@ function listenForSignals(process: Process) {
   process.onSignal((signal) => handler(signal));
   return {
     /** Aborts if a stop signal arrives before there is anything to stop. */
-    untilStarted(): AbortSignal {
-      const told = new AbortController();
+    abortSignal(): AbortSignal {
+      const stopped = new AbortController();
       const keep = handler;
       handler = (signal) => {
-        if (signal !== "SIGHUP") told.abort();
+        if (signal !== "SIGHUP") stopped.abort();
         keep(signal);
       };
-      return told.signal;
+      return stopped.signal;
     },
-    handle(heed: (signal: Signal) => void): void {
-      handler = heed;
-      for (const signal of early.splice(0)) heed(signal);
+    handle(next: (signal: Signal) => void): void {
+      handler = next;
+      for (const signal of early.splice(0)) next(signal);
     },
   };
 }
 
-function sayMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "stderr">): number {
+function reportMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "stderr">): number {
   stderr.write(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
   return configExitCode;
 }

@@ -3,9 +3,9 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { ScriptErrorSchema } from "../../gen/latchkey/v1/sync_pb.ts";
+import { escapeControl } from "./escape-control.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { UsageMistake } from "./usage-mistake.ts";
-import { visible } from "./visible.ts";
 import { type WrongDoor, wordsForWrongDoor } from "./wrong-address.ts";
 
 /** Why a command failed, for people. */
@@ -83,7 +83,7 @@ export function failureText({ message, code, violations, notes }: Omit<Failure, 
     ...violations.map(({ path, message: wrong }) => `  ${path === "" ? "" : `${path}: `}${wrong}`),
     ...notes.map((note) => `  ${note}`),
   ];
-  return lines.map((line) => `${visible(line)}\n`).join("");
+  return lines.map((line) => `${escapeControl(line)}\n`).join("");
 }
 
 /** Puts the code after the first sentence, before the list of existing names. */

@@ -1,9 +1,9 @@
 import { type DescMessage, type MessageShape, toJson, toJsonString } from "@bufbuild/protobuf";
 import { stringify } from "yaml";
+import { escapeControl, escapeControlInLines } from "./escape-control.ts";
 import type { Paint } from "./paint.ts";
 import { type Column, createTable } from "./table.ts";
 import { type Terminal, write } from "./terminal.ts";
-import { visible, visibleLines } from "./visible.ts";
 
 /** Output of a command: tables and `key: value` for people; with `--json`, protobuf's JSON with proto field names. */
 export interface Output {
@@ -39,14 +39,14 @@ export function createOutput(
 ): Output {
   const { stdout, stderr } = terminal;
   // Escaping control characters does not change the meaning of JSON.
-  const writeJson = (text: string) => write(stdout, `${visibleLines(text)}\n`);
+  const writeJson = (text: string) => write(stdout, `${escapeControlInLines(text)}\n`);
 
   const one = async <S extends DescMessage>(schema: S, message: MessageShape<S>) => {
     if (json) return writeJson(toJsonString(schema, message, jsonOptions));
     // YAML is plain `key: value` for simple objects, and valid input for `providers update`.
-    return write(stdout, visibleLines(stringify(toJson(schema, message, jsonOptions), { lineWidth: 0 })));
+    return write(stdout, escapeControlInLines(stringify(toJson(schema, message, jsonOptions), { lineWidth: 0 })));
   };
-  const note = (text: string) => write(stderr, `${visible(text)}\n`);
+  const note = (text: string) => write(stderr, `${escapeControl(text)}\n`);
 
   return {
     json,
@@ -65,7 +65,7 @@ export function createOutput(
     },
     async done(schema, message, sentence) {
       if (json) return writeJson(toJsonString(schema, message, jsonOptions));
-      return write(stdout, `${visible(sentence)}\n`);
+      return write(stdout, `${escapeControl(sentence)}\n`);
     },
     document: (value) => writeJson(json ? JSON.stringify(value) : JSON.stringify(value, null, 2)),
     line: (text) => write(stdout, `${text}\n`),

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { amount, span } from "./amounts.ts";
+import { formatMs, formatNumber } from "./format.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** Progress of a long command. */
@@ -73,10 +73,10 @@ export function progressLine(progress: Progress, elapsedMs: number, { bar }: { r
   const rate = elapsedMs === 0 ? 0 : (items * 1_000) / elapsedMs;
   const parts = [
     share === undefined ? undefined : `${Math.floor(share * 100)} %`.padStart(bar ? 5 : 0),
-    `${amount(items)} items`,
-    `${amount(rate)}/s`,
-    failed === undefined ? undefined : `${amount(failed)} failed`,
-    share === undefined || share === 0 ? undefined : `${span((elapsedMs / share) * (1 - share))} left`,
+    `${formatNumber(items)} items`,
+    `${formatNumber(rate)}/s`,
+    failed === undefined ? undefined : `${formatNumber(failed)} failed`,
+    share === undefined || share === 0 ? undefined : `${formatMs((elapsedMs / share) * (1 - share))} left`,
   ];
   const text = parts.filter((part) => part !== undefined).join("  ");
   if (!bar || share === undefined) return text;

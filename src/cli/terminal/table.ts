@@ -1,5 +1,5 @@
+import { escapeControl } from "./escape-control.ts";
 import type { Paint, Tone } from "./paint.ts";
-import { visible } from "./visible.ts";
 
 /** A table column: its title, and the text of each row. */
 export interface Column<Row> {
@@ -49,7 +49,7 @@ interface Cell {
 }
 
 function cellOf<Row>({ text, tone }: Column<Row>, row: Row): Cell {
-  const shown = visible(text(row));
+  const shown = escapeControl(text(row));
   return shown === "" ? { text: "-", tone: "dim" } : { text: shown, tone: tone?.(row) ?? "plain" };
 }
 

@@ -57,19 +57,19 @@ function causesOf(error: Error): readonly NodeJS.ErrnoException[] {
 /** Sends no key, and uses only the status of the response. */
 function statusAt(url: URL, path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
-    const { request } = url.protocol === "https:" ? https : http;
+    const { request: send } = url.protocol === "https:" ? https : http;
     const options = {
       agent: false,
       timeout: withinMs,
       ...(url.protocol === "https:" && { rejectUnauthorized: false }),
     };
-    const asked = request(new URL(path, url), options, (answer) => {
+    const request = send(new URL(path, url), options, (answer) => {
       answer.resume();
       resolve(answer.statusCode);
     });
-    asked.on("timeout", () => asked.destroy());
-    asked.on("error", () => resolve(undefined)).end();
-    asked.on("close", () => resolve(undefined));
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve(undefined)).end();
+    request.on("close", () => resolve(undefined));
   });
 }
 

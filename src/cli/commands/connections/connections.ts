@@ -10,9 +10,9 @@ import {
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
+import { formatTime } from "../../terminal/format.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
-import { moment } from "../../terminal/moment.ts";
 import { listed, paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { listCommand, type RevisionOption } from "../command-kinds.ts";
@@ -76,7 +76,7 @@ function addList(group: Command, act: Act): void {
       { title: "PROVIDER", text: ({ provider }) => provider },
       { title: "STATE", text: stateText, tone: stateTone },
       { title: "TAGS", text: tagsText },
-      { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
+      { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
     ],
   });
 }
@@ -186,11 +186,11 @@ async function deleteMany(session: CommandSession, names: readonly ConnectionNam
     for (const result of results) {
       const { ref, problem } = result;
       if (problem !== undefined) failed += 1;
-      const fate =
+      const sentence =
         problem === undefined
           ? `deleted connection ${nameOf(ref)}`
           : `kept ${nameOf(ref)}: ${problem.message} (${problem.code})`;
-      await output.done(DeleteResultSchema, result, fate);
+      await output.done(DeleteResultSchema, result, sentence);
     }
   }
   return failed === 0 ? exitCodes.ok : exitCodes.partial;

@@ -4,9 +4,9 @@ import type { Readable } from "node:stream";
 import type { Command } from "commander";
 import { ConnectionService } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { counted } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { describeFailure, failureText, isRefusal } from "../../terminal/failure.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { unreadable } from "../../terminal/input.ts";
 import { type NdjsonLine, readNdjson } from "../../terminal/ndjson.ts";
 import { count } from "../../terminal/option-values.ts";
@@ -146,8 +146,8 @@ async function tellBroken(
   const wrongDoor = interrupted ? undefined : await findWrongDoor(cause, address);
   const failure = describeFailure(cause, { address, interrupted, wrongDoor });
   const { created, replaced, failed, line } = counts;
-  const certain = `${counted(created + replaced, "connection")} imported, ${counted(failed, "line")} failed`;
-  const doubtful = unsettled === undefined || unsettled.sent === 0 ? undefined : counted(unsettled.sent, "line");
+  const certain = `${formatCount(created + replaced, "connection")} imported, ${formatCount(failed, "line")} failed`;
+  const doubtful = unsettled === undefined || unsettled.sent === 0 ? undefined : formatCount(unsettled.sent, "line");
   const nameless = unsettled?.nameless ?? 0;
   const notes = [
     line === 0 ? "no line is confirmed" : `lines up to ${line} are confirmed: ${certain}`,
@@ -156,7 +156,7 @@ async function tellBroken(
       : [`${doubtful} after it went out without an answer, and may or may not be imported`]),
     nameless === 0
       ? `running the file again is safe${line === 0 ? "" : `; --from-line ${line + 1} goes on where this ended`}`
-      : `${counted(nameless, "line")} of them name no connection_id: imported again, they may become connections a second time`,
+      : `${formatCount(nameless, "line")} of them name no connection_id: imported again, they may become connections a second time`,
   ];
   const message = `the import broke off: ${failure.message}`;
   await write(terminal.stderr, failureText({ ...failure, message, notes: [...failure.notes, ...notes] }));

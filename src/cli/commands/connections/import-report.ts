@@ -1,6 +1,6 @@
 import { appendFileSync } from "node:fs";
-import { amount, counted, span } from "../../terminal/amounts.ts";
-import { visible } from "../../terminal/visible.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { formatCount, formatMs, formatNumber } from "../../terminal/format.ts";
 import type { LineFailure, LineOutcome } from "./import-stream.ts";
 
 /** Counts the results of a file's lines, and reports failures. */
@@ -38,7 +38,8 @@ export function createImportReport({ say, errorsFile }: ReportOptions): ImportRe
   const fail = (line: number, failure: LineFailure) => {
     counts.failed += 1;
     if (errorsFile !== undefined) appendFileSync(errorsFile, `${JSON.stringify(failureRecord(line, failure))}\n`);
-    if (counts.failed <= maxShownFailures) say(visible(`line ${line}: ${failureText(failure)} (${failure.code})`));
+    if (counts.failed <= maxShownFailures)
+      say(escapeControl(`line ${line}: ${failureText(failure)} (${failure.code})`));
     if (counts.failed === maxShownFailures + 1) {
       say(`further failures are counted${errorsFile === undefined ? "; --errors FILE writes all of them" : ""}`);
     }
@@ -47,14 +48,14 @@ export function createImportReport({ say, errorsFile }: ReportOptions): ImportRe
   return {
     counts,
     ignored,
-    settle({ line, end, fate, ignored: fields }) {
+    settle({ line, end, outcome, ignored: fields }) {
       counts.line = line;
       counts.bytes = end;
       for (const field of fields) {
         if (ignored.has(field) || ignored.size < maxIgnoredFields) ignored.set(field, (ignored.get(field) ?? 0) + 1);
       }
-      if (typeof fate === "string") counts[fate] += 1;
-      else fail(line, fate);
+      if (typeof outcome === "string") counts[outcome] += 1;
+      else fail(line, outcome);
     },
   };
 }
@@ -79,16 +80,16 @@ export const settledOf = ({ created, replaced, failed }: ImportCounts): number =
 export function summaryLine(counts: ImportCounts, elapsedMs: number): string {
   const { created, replaced, failed } = counts;
   const parts = [
-    `${amount(created)} new`,
-    ...(replaced === 0 ? [] : [`${amount(replaced)} replaced`]),
-    ...(failed === 0 ? [] : [`${amount(failed)} failed`]),
+    `${formatNumber(created)} new`,
+    ...(replaced === 0 ? [] : [`${formatNumber(replaced)} replaced`]),
+    ...(failed === 0 ? [] : [`${formatNumber(failed)} failed`]),
   ];
-  const imported = failed === 0 ? "" : `${amount(created + replaced)} of `;
-  return `imported ${imported}${counted(settledOf(counts), "connection")} (${parts.join(", ")}) in ${span(elapsedMs)}`;
+  const imported = failed === 0 ? "" : `${formatNumber(created + replaced)} of `;
+  return `imported ${imported}${formatCount(settledOf(counts), "connection")} (${parts.join(", ")}) in ${formatMs(elapsedMs)}`;
 }
 
 export function ignoredLine(ignored: ReadonlyMap<string, number>): string {
-  const fields = [...ignored].map(([field, lines]) => `${visible(field)} (${counted(lines, "line")})`);
+  const fields = [...ignored].map(([field, lines]) => `${escapeControl(field)} (${formatCount(lines, "line")})`);
   const shown = fields.slice(0, 10).join(", ");
   return `ignored, as they are not known: ${shown}${fields.length > 10 ? ` and ${fields.length - 10} more` : ""}`;
 }

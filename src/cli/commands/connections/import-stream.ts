@@ -11,7 +11,7 @@ import type { NdjsonLine } from "../../terminal/ndjson.ts";
 export interface LineOutcome {
   readonly line: number;
   readonly end: number;
-  readonly fate: "created" | "replaced" | LineFailure;
+  readonly outcome: "created" | "replaced" | LineFailure;
   /** Unknown fields of the line. */
   readonly ignored: readonly string[];
 }
@@ -79,7 +79,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
   const settleFailed = () => {
     for (let head = waiting[0]; head?.failure !== undefined; head = waiting[0]) {
       waiting.shift();
-      settle({ ...head, fate: head.failure });
+      settle({ ...head, outcome: head.failure });
     }
   };
 
@@ -107,7 +107,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
         throw new Error("the answers do not fit what was sent");
       }
       answered += 1n;
-      settle({ ...entry, fate: result.problem ?? (result.created ? "created" : "replaced") });
+      settle({ ...entry, outcome: result.problem ?? (result.created ? "created" : "replaced") });
       settleFailed();
       room.ring();
     }

@@ -7,10 +7,10 @@ import {
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { WatchMarker_Kind } from "../../../gen/latchkey/v1/watch_pb.ts";
 import type { Act } from "../../session.ts";
+import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
 import { revision } from "../../terminal/option-values.ts";
 import type { Paint } from "../../terminal/paint.ts";
 import { write } from "../../terminal/terminal.ts";
-import { visible, visibleLines } from "../../terminal/visible.ts";
 import { nameOf } from "./names.ts";
 import { stateText, stateTone } from "./states.ts";
 
@@ -40,7 +40,7 @@ export function addWatch(connections: Command, act: Act): void {
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = revisionOf(step) ?? seen;
             const text = output.json
-              ? visibleLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
               : describe(step, output.paint);
             await write(terminal.stdout, `${text}\n`);
           }
@@ -66,9 +66,9 @@ const markers: Readonly<Record<number, string>> = {
 function describe({ event }: WatchConnectionsResponse, paint: Paint): string {
   if (event.case === "put") {
     const { ref, revision: at } = event.value;
-    return `${at}  put      ${visible(nameOf(ref))}  ${paint(stateTone(event.value), visible(stateText(event.value)))}`;
+    return `${at}  put      ${escapeControl(nameOf(ref))}  ${paint(stateTone(event.value), escapeControl(stateText(event.value)))}`;
   }
   if (event.case === "deleted")
-    return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(nameOf(event.value.ref))}`;
+    return `${event.value.revision}  ${paint("bad", "deleted")}  ${escapeControl(nameOf(event.value.ref))}`;
   return paint("dim", `${event.value?.revision ?? ""}  ${markers[event.value?.kind ?? 0] ?? ""}`.trim());
 }

@@ -46,14 +46,14 @@ interface ActionRunRequest {
 /** Prints the output unchanged, so that it can be piped. */
 export async function runAction(
   session: CommandSession,
-  place: ConnectionName,
-  asked: ActionRunRequest,
+  connection: ConnectionName,
+  request: ActionRunRequest,
 ): Promise<number> {
   const { client, output, timeoutMs = runTimeoutMs } = session;
-  const { action, input, isAsync } = asked;
-  const request = { connection: refOf(session, place), name: action, ...(input && { input }), async: isAsync };
+  const { action, input, isAsync } = request;
+  const call = { connection: refOf(session, connection), name: action, ...(input && { input }), async: isAsync };
   try {
-    const { run } = await client(SyncService).runAction(request, { timeoutMs });
+    const { run } = await client(SyncService).runAction(call, { timeoutMs });
     if (run === undefined) return exitCodes.failed;
     if (isAsync) {
       await output.done(RunSchema, run, `queued: ${run.id}`);

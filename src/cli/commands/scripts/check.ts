@@ -4,14 +4,14 @@ import { createLog } from "../../../base/log.ts";
 import type { ScriptMistake } from "../../../core/scripts/script.ts";
 import { isOwnPath } from "../../../data-plane/server/own-paths.ts";
 import type { OwnCommand } from "../../process/own-command.ts";
-import { counted } from "../../terminal/amounts.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { createOutput } from "../../terminal/output.ts";
 import { createPaint } from "../../terminal/paint.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { write } from "../../terminal/terminal.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { visible } from "../../terminal/visible.ts";
 
 /** Same default as `dev`. */
 const usualFolder = "./scripts";
@@ -31,9 +31,10 @@ export const checkCommand = (terminal: Terminal): OwnCommand => ({
     const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
     for (const mistake of mistakes) {
       if (json === true) await output.document(mistake);
-      else await output.line(`${output.paint("bad", visible(placeOf(mistake)))}: ${visible(mistake.message)}`);
+      else
+        await output.line(`${output.paint("bad", escapeControl(placeOf(mistake)))}: ${escapeControl(mistake.message)}`);
     }
-    const all = counted(good + broken, "script");
+    const all = formatCount(good + broken, "script");
     if (broken > 0) await output.note(`${broken} of ${all} ${broken === 1 ? "is" : "are"} broken`);
     else if (good > 0) await output.note(`${all}, no mistakes`);
     else await output.note(`no scripts in ${folder}; expected <integration>/{syncs,actions,events}/<name>.ts`);

@@ -8,10 +8,10 @@ import {
   TestScriptResponseSchema,
 } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { counted } from "../../terminal/amounts.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { visible } from "../../terminal/visible.ts";
 import { type ConnectionName, connectionName, refOf } from "../connections/names.ts";
 import { inputHelp, readValue, runAction } from "./action-runs.ts";
 import { runStory } from "./run-states.ts";
@@ -47,21 +47,21 @@ Exit code: 0 if the script succeeded, 1 if it failed.`;
 
 async function run(
   session: CommandSession,
-  place: ConnectionName,
+  target: ConnectionName,
   name: string,
   given: DryRunOptions,
 ): Promise<number> {
-  if (given.dryRun === true) return dryRun(session, place, name, given);
+  if (given.dryRun === true) return dryRun(session, target, name, given);
   if (given.webhook === true) throw new UsageMistake("--webhook requires --dry-run");
-  const kind = await kindOf(session, place, name, given);
+  const kind = await kindOf(session, target, name, given);
   if (kind === Script_Kind.EVENT)
     throw new UsageMistake(`${name} is an event script, which only Latchkey runs; use --dry-run to try it`);
   if (kind === Script_Kind.ACTION) {
     const input = await readValue(given.input, session.terminal);
-    return runAction(session, place, { action: name, input, isAsync: false });
+    return runAction(session, target, { action: name, input, isAsync: false });
   }
   if (given.input !== undefined) throw new UsageMistake("a sync takes no --input");
-  const { runIds } = await trigger(session, place, { names: [name], mode: "incremental" });
+  const { runIds } = await trigger(session, target, { names: [name], mode: "incremental" });
   const [id] = runIds;
   if (id === undefined) throw new Error(`nothing runs ${name}`);
   return tellRun(session, await runOver(session, id));
@@ -69,7 +69,7 @@ async function run(
 
 async function dryRun(
   session: CommandSession,
-  place: ConnectionName,
+  target: ConnectionName,
   name: string,
   given: DryRunOptions,
 ): Promise<number> {
@@ -78,7 +78,7 @@ async function dryRun(
   const input = await readValue(given.input, session.terminal);
   const answer = await client(SyncService).testScript(
     {
-      connection: refOf(session, place),
+      connection: refOf(session, target),
       name,
       kind: kind === undefined ? Script_Kind.UNSPECIFIED : kinds[kind],
       ...(input && { input }),
@@ -97,7 +97,7 @@ async function dryRun(
 /** Shows a sync's starting checkpoint, and what it would have written, record by record. */
 function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointCleared }: TestScriptResponse): string {
   const records = recordChanges.flatMap(({ model, action, count, records: shown }) => [
-    `would ${action} ${counted(Number(count), "record")} of ${model}:`,
+    `would ${action} ${formatCount(Number(count), "record")} of ${model}:`,
     ...shown.map((record) => `  ${JSON.stringify(record)}`),
     ...(Number(count) > shown.length ? [`  and ${Number(count) - shown.length} more`] : []),
   ]);
@@ -108,23 +108,23 @@ function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointClea
         ? ["would clear the checkpoint"]
         : []
       : [`would save the checkpoint ${JSON.stringify(savedCheckpoint)}`];
-  return ["", began, ...records, ...left].map(visible).join("\n");
+  return ["", began, ...records, ...left].map(escapeControl).join("\n");
 }
 
 /** Returns the kind of the script of that name; if there are several, the user must choose. */
 async function kindOf(
   session: CommandSession,
-  place: ConnectionName,
+  target: ConnectionName,
   name: string,
   { kind }: DryRunOptions,
 ): Promise<Script_Kind> {
   if (kind !== undefined) return kinds[kind];
-  const { scripts } = await session.client(SyncService).listScripts({ integration: place.integration });
+  const { scripts } = await session.client(SyncService).listScripts({ integration: target.integration });
   const found = scripts.filter((script) => script.name === name);
   const [only, ...others] = found;
   if (only === undefined)
     throw new Error(
-      `${place.integration} has no script ${name}; use \`scripts list ${place.integration}\` to list its scripts`,
+      `${target.integration} has no script ${name}; use \`scripts list ${target.integration}\` to list its scripts`,
     );
   if (others.length === 0) return only.kind;
   throw new UsageMistake(

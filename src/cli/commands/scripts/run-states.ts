@@ -4,12 +4,11 @@ import { InvalidArgumentError } from "commander";
 import { kindName, stateName } from "../../../core/scripts/run-ending.ts";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type RecordCounts, type Run, Run_State, Run_StateSchema } from "../../../gen/latchkey/v1/sync_pb.ts";
-import { counted, took } from "../../terminal/amounts.ts";
-import { moment } from "../../terminal/moment.ts";
+import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
+import { formatCount, formatDuration, formatTime } from "../../terminal/format.ts";
 import type { Paint, Tone } from "../../terminal/paint.ts";
-import { visible, visibleLines } from "../../terminal/visible.ts";
 import { nameOf } from "../connections/names.ts";
-import { told } from "../log-lines.ts";
+import { formatLogLine } from "../log-lines.ts";
 
 const states: ReadonlyMap<string, Run_State> = new Map(
   Run_StateSchema.values.flatMap(({ number }) =>
@@ -51,25 +50,27 @@ export function runStory(run: Run, lines: readonly LogLine[], paint: Paint): str
   const { id, script, kind, connection, cause, version, dueAt, startedAt, duration, counts, problem, output } = run;
   const about = `${kindName(kind)} ${script} of ${nameOf(connection)}`;
   const times = [
-    ["due", moment(dueAt)],
-    ["began", moment(startedAt)],
-    ["took", took(duration)],
+    ["due", formatTime(dueAt)],
+    ["began", formatTime(startedAt)],
+    ["took", formatDuration(duration)],
     ["version", version],
   ].flatMap(([what, text]) => (text === "" ? [] : [`${what} ${text}`]));
   return [
-    `${paint("bold", visible(`run ${id}`))}  ${visible(about)}  ${paint(runStateTone(run), visible(runStateText(run)))}`,
-    paint("dim", visible([`by ${cause}`, ...times].join(", "))),
-    ...Object.entries(counts).map(([model, of]) => visible(`${model}: ${changed(of)}`)),
-    ...(problem === undefined ? [] : [paint("bad", visibleLines(problem.message)), ...stackOf(lines).map(indented)]),
-    ...(output === undefined ? [] : ["", visibleLines(toJsonString(ValueSchema, output, { prettySpaces: 2 }))]),
-    ...(lines.length === 0 ? [] : ["", ...lines.flatMap((line) => told(line, paint))]),
+    `${paint("bold", escapeControl(`run ${id}`))}  ${escapeControl(about)}  ${paint(runStateTone(run), escapeControl(runStateText(run)))}`,
+    paint("dim", escapeControl([`by ${cause}`, ...times].join(", "))),
+    ...Object.entries(counts).map(([model, of]) => escapeControl(`${model}: ${changed(of)}`)),
+    ...(problem === undefined
+      ? []
+      : [paint("bad", escapeControlInLines(problem.message)), ...stackOf(lines).map(indented)]),
+    ...(output === undefined ? [] : ["", escapeControlInLines(toJsonString(ValueSchema, output, { prettySpaces: 2 }))]),
+    ...(lines.length === 0 ? [] : ["", ...lines.flatMap((line) => formatLogLine(line, paint))]),
   ].join("\n");
 }
 
 const changed = ({ added, updated, deleted }: RecordCounts): string =>
-  `${counted(Number(added), "record")} added, ${updated} updated, ${deleted} deleted`;
+  `${formatCount(Number(added), "record")} added, ${updated} updated, ${deleted} deleted`;
 
-const indented = (line: string): string => `  at ${visible(line)}`;
+const indented = (line: string): string => `  at ${escapeControl(line)}`;
 
 /** Returns the lines of the customer's own files, innermost first, from the last line of a run's log. */
 export function stackOf(lines: readonly LogLine[]): readonly string[] {

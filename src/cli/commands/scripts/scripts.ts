@@ -3,9 +3,9 @@ import { kindName } from "../../../core/scripts/run-ending.ts";
 import { type Script, ScriptSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { addOwnCommand } from "../../process/own-command.ts";
 import type { Act } from "../../session.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { visible } from "../../terminal/visible.ts";
 import { checkCommand } from "./check.ts";
 import { addTrial } from "./dry-run.ts";
 
@@ -47,7 +47,7 @@ function addList(group: Command, act: Act): void {
         });
         if (output.json) return;
         for (const { path, message } of scripts.flatMap(({ problem }) => problem?.violations ?? []))
-          await output.line(`${output.paint("bad", visible(path))}: ${visible(message)}`);
+          await output.line(`${output.paint("bad", escapeControl(path))}: ${escapeControl(message)}`);
       }),
     );
 }

@@ -2,7 +2,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, Option } from "commander";
 import { type Record, RecordSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { moment } from "../../terminal/moment.ts";
+import { formatTime } from "../../terminal/format.ts";
 import { count, listed, past } from "../../terminal/option-values.ts";
 import { createOutput } from "../../terminal/output.ts";
 import { pagesOf } from "../../terminal/paging.ts";
@@ -72,8 +72,8 @@ async function list(
       limit: all ? undefined : (limit ?? defaultLimit),
       onMore: () => (more = true),
       fetch: async ({ pageSize, pageToken }) => {
-        const asked = { ...request, pageSize, pageToken: pageToken || cursor };
-        const { records, nextPageToken } = await client(SyncService).listRecords(asked);
+        const pageRequest = { ...request, pageSize, pageToken: pageToken || cursor };
+        const { records, nextPageToken } = await client(SyncService).listRecords(pageRequest);
         last = records.at(-1)?.cursor ?? last;
         return { items: records, nextPageToken };
       },
@@ -81,8 +81,8 @@ async function list(
     columns: [
       { title: "ID", text: ({ id: of }) => of },
       { title: "LAST", text: ({ lastAction }) => lastAction.toLowerCase(), tone: actionTone },
-      { title: "FIRST SEEN", text: ({ firstSeenAt }) => moment(firstSeenAt) },
-      { title: "CHANGED", text: ({ lastModifiedAt }) => moment(lastModifiedAt) },
+      { title: "FIRST SEEN", text: ({ firstSeenAt }) => formatTime(firstSeenAt) },
+      { title: "CHANGED", text: ({ lastModifiedAt }) => formatTime(lastModifiedAt) },
       { title: "DATA", text: dataText },
     ],
   });
@@ -92,4 +92,4 @@ async function list(
 const actionTone = ({ lastAction }: Record): Tone => (lastAction === "DELETED" ? "dim" : "plain");
 
 const dataText = ({ data, prunedAt }: Record): string =>
-  prunedAt === undefined ? gist(Buffer.from(JSON.stringify(data ?? {}))) : `emptied ${moment(prunedAt)}`;
+  prunedAt === undefined ? gist(Buffer.from(JSON.stringify(data ?? {}))) : `emptied ${formatTime(prunedAt)}`;

@@ -4,8 +4,7 @@ import { kindName, stateName } from "../../../core/scripts/run-ending.ts";
 import { LogLineSchema } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act } from "../../session.ts";
-import { took } from "../../terminal/amounts.ts";
-import { moment } from "../../terminal/moment.ts";
+import { formatDuration, formatTime } from "../../terminal/format.ts";
 import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, nameOf, placeName } from "../connections/names.ts";
 import { countsText, runStates, runStatesNamed, runStateText, runStateTone, runStory } from "./run-states.ts";
@@ -36,12 +35,12 @@ export function addRuns(group: Command, act: Act): void {
     items: ({ runs }) => runs,
     columns: [
       { title: "RUN", text: ({ id }) => id },
-      { title: "WHEN", text: ({ startedAt, dueAt }) => moment(startedAt ?? dueAt) },
+      { title: "WHEN", text: ({ startedAt, dueAt }) => formatTime(startedAt ?? dueAt) },
       { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
       { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
       { title: "BY", text: ({ cause }) => cause },
       { title: "STATE", text: runStateText, tone: runStateTone },
-      { title: "TOOK", text: ({ duration }) => took(duration) },
+      { title: "TOOK", text: ({ duration }) => formatDuration(duration) },
       { title: "RECORDS", text: countsText },
     ],
   });

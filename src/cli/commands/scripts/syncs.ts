@@ -12,9 +12,8 @@ import {
   TriggerSyncResponseSchema,
 } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { amount, took } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
-import { moment } from "../../terminal/moment.ts";
+import { formatDuration, formatNumber, formatTime } from "../../terminal/format.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import { listCommand, type RevisionOption, withExpectedRevision } from "../command-kinds.ts";
 import { type ConnectionName, connectionName, nameOf, placeName, refOf } from "../connections/names.ts";
@@ -71,8 +70,8 @@ function addList(group: Command, act: Act): void {
       { title: "SYNC", text: syncText },
       { title: "STATE", text: stateText, tone: stateTone },
       { title: "FREQUENCY", text: ({ frequency }) => frequency },
-      { title: "NEXT RUN", text: ({ nextRunAt }) => moment(nextRunAt) },
-      { title: "LAST RUN", text: ({ lastRunAt }) => moment(lastRunAt) },
+      { title: "NEXT RUN", text: ({ nextRunAt }) => formatTime(nextRunAt) },
+      { title: "LAST RUN", text: ({ lastRunAt }) => formatTime(lastRunAt) },
       { title: "RECORDS", text: recordsText },
     ],
   });
@@ -82,12 +81,12 @@ function addShow(group: Command, act: Act): void {
   named(group.command("show"))
     .summary("show a sync with its state, checkpoint and latest run")
     .action(
-      act(async (session, place: ConnectionName, sync: SyncName) => {
+      act(async (session, target: ConnectionName, sync: SyncName) => {
         const { client, output, environment } = session;
-        const request = { environment, integration: place.integration, connectionId: place.id };
+        const request = { environment, integration: target.integration, connectionId: target.id };
         const { syncs } = await client(SyncService).listSyncs({ ...request, names: [fullName(sync)] });
         const found = syncs.find(({ ref }) => ref?.name === sync.name && variantOf(ref) === variantOf(sync));
-        if (found === undefined) throw new Error(`${place.integration}/${place.id} has no sync ${fullName(sync)}`);
+        if (found === undefined) throw new Error(`${target.integration}/${target.id} has no sync ${fullName(sync)}`);
         await output.one(SyncSchema, found);
       }),
     );
@@ -106,9 +105,9 @@ function addTrigger(group: Command, act: Act): void {
     .option("--wait", "wait for the runs to end; exit code 1 if all failed, 3 if some did")
     .summary("run syncs now")
     .action(
-      act(async (session, place: ConnectionName, names: string[], { mode, wait }: TriggerOptions) => {
+      act(async (session, target: ConnectionName, names: string[], { mode, wait }: TriggerOptions) => {
         const { output } = session;
-        const answer = await trigger(session, place, { names, mode });
+        const answer = await trigger(session, target, { names, mode });
         if (wait === true) return waitFor(session, answer.runIds);
         const ids = answer.runIds.join(", ");
         const sentence = ids === "" ? "nothing to run: no connection or no sync matches" : `queued: ${ids}`;
@@ -122,13 +121,13 @@ function addTrigger(group: Command, act: Act): void {
 /** Requests runs, and returns their IDs. */
 export const trigger = (
   { client, environment }: CommandSession,
-  place: ConnectionName,
+  target: ConnectionName,
   { names, mode }: { readonly names: readonly string[]; readonly mode: keyof typeof modes },
 ) =>
   client(SyncService).triggerSync({
     environment,
-    integration: place.integration,
-    connectionId: place.id,
+    integration: target.integration,
+    connectionId: target.id,
     names: [...names],
     mode: modes[mode],
   });
@@ -154,7 +153,7 @@ async function waitFor(session: CommandSession, ids: readonly string[]): Promise
       { title: "SYNC", text: ({ script }) => script },
       { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
       { title: "STATE", text: runStateText, tone: runStateTone },
-      { title: "TOOK", text: ({ duration }) => took(duration) },
+      { title: "TOOK", text: ({ duration }) => formatDuration(duration) },
       { title: "RECORDS", text: countsText },
     ],
   });
@@ -168,9 +167,9 @@ function addSwitch(group: Command, act: Act, verb: "start" | "pause"): void {
   withExpectedRevision(named(group.command(verb)))
     .summary(does[verb])
     .action(
-      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: RevisionOption) => {
+      act(async (session, target: ConnectionName, name: SyncName, { expectedRevision = 0n }: RevisionOption) => {
         const client = session.client(SyncService);
-        const request = { ref: refOfSync(session, place, name), expectedRevision };
+        const request = { ref: refOfSync(session, target, name), expectedRevision };
         const { sync } = await (verb === "start" ? client.startSync(request) : client.pauseSync(request));
         if (sync !== undefined) await session.output.done(SyncSchema, sync, sentenceOf(sync));
       }),
@@ -189,12 +188,12 @@ function addFrequency(group: Command, act: Act): void {
       act(
         async (
           session,
-          place: ConnectionName,
+          target: ConnectionName,
           name: SyncName,
           frequency: string,
           { expectedRevision = 0n }: RevisionOption,
         ) => {
-          const request = { ref: refOfSync(session, place, name), frequency, expectedRevision };
+          const request = { ref: refOfSync(session, target, name), frequency, expectedRevision };
           const { sync } = await session.client(SyncService).setSyncFrequency(request);
           if (sync !== undefined) await session.output.done(SyncSchema, sync, sentenceOf(sync));
         },
@@ -222,8 +221,8 @@ function frequencyOf(text: string): string {
   return text;
 }
 
-const refOfSync = (session: CommandSession, place: ConnectionName, { name, variant }: SyncName) => ({
-  connection: refOf(session, place),
+const refOfSync = (session: CommandSession, target: ConnectionName, { name, variant }: SyncName) => ({
+  connection: refOf(session, target),
   name,
   variant,
 });
@@ -257,11 +256,11 @@ function stateTone({ state }: Sync): Tone {
 
 const recordsText = ({ recordCounts }: Sync): string =>
   Object.entries(recordCounts)
-    .map(([model, of]) => `${model} ${amount(Number(of))}`)
+    .map(([model, of]) => `${model} ${formatNumber(Number(of))}`)
     .join(", ");
 
 function sentenceOf(sync: Sync): string {
-  const next = moment(sync.nextRunAt);
+  const next = formatTime(sync.nextRunAt);
   const about = `${syncText(sync)} of ${nameOf(sync.ref?.connection)} is ${stateText(sync)}, ${sync.frequency}`;
   return next === "" ? about : `${about}, next at ${next}`;
 }

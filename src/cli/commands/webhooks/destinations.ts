@@ -7,8 +7,7 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { amount, counted, span } from "../../terminal/amounts.ts";
-import { moment } from "../../terminal/moment.ts";
+import { formatCount, formatMs, formatNumber, formatTime } from "../../terminal/format.ts";
 
 /** Adds `webhooks destinations` and `webhooks resume`, for the application's URLs. */
 export function addDestinations(group: Command, act: Act): void {
@@ -27,9 +26,9 @@ export function addDestinations(group: Command, act: Act): void {
           columns: [
             { title: "DESTINATION", text: ({ url }) => url },
             { title: "STATE", text: stateOf, tone: ({ paused }) => (paused ? "bad" : "good") },
-            { title: "WAITING", text: ({ pending }) => amount(Number(pending)) },
+            { title: "WAITING", text: ({ pending }) => formatNumber(Number(pending)) },
             { title: "OLDEST", text: oldestOf },
-            { title: "LAST DELIVERED", text: ({ lastDeliveredAt }) => moment(lastDeliveredAt) },
+            { title: "LAST DELIVERED", text: ({ lastDeliveredAt }) => formatTime(lastDeliveredAt) },
           ],
         });
       }),
@@ -43,7 +42,7 @@ export function addDestinations(group: Command, act: Act): void {
       act(async ({ client, output, environment }, url: string) => {
         const answer = await client(WebhookService).resumeDestination({ environment, url });
         const waiting = Number(answer.destination?.pending ?? 0n);
-        const sentence = `resumed ${url}; ${counted(waiting, "forward")} pending`;
+        const sentence = `resumed ${url}; ${formatCount(waiting, "forward")} pending`;
         await output.done(ResumeDestinationResponseSchema, answer, sentence);
       }),
     );
@@ -52,4 +51,4 @@ export function addDestinations(group: Command, act: Act): void {
 const stateOf = ({ paused, pausedReason }: Destination): string => (paused ? `paused: ${pausedReason}` : "open");
 
 const oldestOf = ({ pending, oldest }: Destination): string =>
-  pending === 0n || oldest === undefined ? "" : span(msOf(oldest));
+  pending === 0n || oldest === undefined ? "" : formatMs(msOf(oldest));

@@ -8,13 +8,12 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { took } from "../../terminal/amounts.ts";
-import { moment } from "../../terminal/moment.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { formatDuration, formatTime } from "../../terminal/format.ts";
 import { past } from "../../terminal/option-values.ts";
 import type { Paint, Tone } from "../../terminal/paint.ts";
 import { createTable } from "../../terminal/table.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { visible } from "../../terminal/visible.ts";
 import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, connectionName } from "../connections/names.ts";
 import { forwardStates, forwardStatesNamed, forwardStateText, forwardStateTone } from "./forward-states.ts";
@@ -43,12 +42,12 @@ export function addForwards(group: Command, act: Act): void {
     items: ({ forwards }) => forwards,
     columns: [
       { title: "FORWARD", text: ({ id }) => id },
-      { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
+      { title: "WHEN", text: ({ createdAt }) => formatTime(createdAt) },
       { title: "TYPE", text: ({ type }) => type },
       { title: "CONNECTION", text: subjectOf },
       { title: "STATE", text: forwardStateText, tone: forwardStateTone },
       { title: "ATTEMPTS", text: ({ attemptCount }) => String(attemptCount) },
-      { title: "NEXT", text: ({ nextAttemptAt }) => moment(nextAttemptAt) },
+      { title: "NEXT", text: ({ nextAttemptAt }) => formatTime(nextAttemptAt) },
       { title: "DESTINATION", text: ({ destination }) => destination },
     ],
   });
@@ -99,12 +98,12 @@ function story(forward: Forward, attempts: readonly Attempt[], paint: Paint): st
   const about = `${type} of ${subjectOf(forward)} in ${environment}`;
   const origin = notificationId === "" ? "an event of Latchkey" : `a copy of notification ${notificationId}`;
   return [
-    `${paint("bold", visible(`forward ${id}`))}  ${visible(about)}  ${paint(forwardStateTone(forward), visible(forwardStateText(forward)))}`,
-    paint("dim", visible(`created ${moment(createdAt)}, ${origin}`)),
+    `${paint("bold", escapeControl(`forward ${id}`))}  ${escapeControl(about)}  ${paint(forwardStateTone(forward), escapeControl(forwardStateText(forward)))}`,
+    paint("dim", escapeControl(`created ${formatTime(createdAt)}, ${origin}`)),
     destination === ""
       ? paint("warning", "no destination: the environment has no forward URL")
-      : `to ${visible(destination)}`,
-    ...(nextAttemptAt === undefined ? [] : [`next attempt at ${moment(nextAttemptAt)}`]),
+      : `to ${escapeControl(destination)}`,
+    ...(nextAttemptAt === undefined ? [] : [`next attempt at ${formatTime(nextAttemptAt)}`]),
     "",
     bodyText(body),
     "",
@@ -120,8 +119,8 @@ const outcomeTone = ({ status }: Attempt): Tone => (status >= 200 && status < 30
 
 const columns = [
   { title: "ATTEMPT", text: ({ number }: Attempt) => String(number) },
-  { title: "WHEN", text: ({ startedAt }: Attempt) => moment(startedAt) },
-  { title: "TOOK", text: ({ duration }: Attempt) => took(duration) },
+  { title: "WHEN", text: ({ startedAt }: Attempt) => formatTime(startedAt) },
+  { title: "TOOK", text: ({ duration }: Attempt) => formatDuration(duration) },
   { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
   { title: "ANSWER", text: ({ answer }: Attempt) => gist(answer) },
 ] as const;

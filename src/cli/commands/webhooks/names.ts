@@ -1,7 +1,7 @@
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Forward, Notification } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import { counted } from "../../terminal/amounts.ts";
-import { visible, visibleLines } from "../../terminal/visible.ts";
+import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
+import { formatCount } from "../../terminal/format.ts";
 
 /** Returns `calendar/ada`, or just the integration if no connection is concerned. */
 export const subjectOf = ({ integration, connectionId }: Forward): string =>
@@ -24,21 +24,23 @@ export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString
 /** Shows a body as text, if it is text. */
 export function bodyText(body: Uint8Array): string {
   const text = textIn(body);
-  return text === undefined ? `${counted(body.length, "byte")}, which are no text; --json has them in base64` : text;
+  return text === undefined
+    ? `${formatCount(body.length, "byte")}, which are no text; --json has them in base64`
+    : text;
 }
 
 /** Shows a body on one line, shortened to fit. */
 export function gist(body: Uint8Array): string {
   const text = textIn(body)?.replace(/\s+/g, " ").trim();
-  if (text === undefined) return counted(body.length, "byte");
-  return visible(text.length > gistLength ? `${text.slice(0, gistLength)}…` : text);
+  if (text === undefined) return formatCount(body.length, "byte");
+  return escapeControl(text.length > gistLength ? `${text.slice(0, gistLength)}…` : text);
 }
 
 const gistLength = 60;
 
 function textIn(body: Uint8Array): string | undefined {
   try {
-    return visibleLines(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    return escapeControlInLines(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     /* Not text, such as a picture. */
     return undefined;

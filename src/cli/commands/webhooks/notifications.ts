@@ -7,12 +7,12 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { moment } from "../../terminal/moment.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { formatTime } from "../../terminal/format.ts";
 import { past } from "../../terminal/option-values.ts";
 import type { Paint } from "../../terminal/paint.ts";
 import { createTable } from "../../terminal/table.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { visible } from "../../terminal/visible.ts";
 import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, connectionName } from "../connections/names.ts";
 import { forwardStateText, forwardStateTone } from "./forward-states.ts";
@@ -45,7 +45,7 @@ export function addNotifications(group: Command, act: Act): void {
     items: ({ notifications }) => notifications,
     columns: [
       { title: "NOTIFICATION", text: ({ id }) => id },
-      { title: "WHEN", text: ({ receivedAt }) => moment(receivedAt) },
+      { title: "WHEN", text: ({ receivedAt }) => formatTime(receivedAt) },
       { title: "INTEGRATION", text: ({ integration }) => integration },
       { title: "MESSAGE", text: messageOf },
       { title: "RULE", text: ({ matchedRule }) => (matchedRule < 0 ? "" : String(matchedRule)) },
@@ -90,11 +90,11 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
   const { id, integration, environment, headers, body, receivedAt } = notification;
   const message = messageOf(notification);
   return [
-    `${paint("bold", visible(`notification ${id}`))}  ${visible(`of ${integration} in ${environment}`)}`,
-    paint("dim", visible(`received ${moment(receivedAt)}${message === "" ? "" : `, message ${message}`}`)),
+    `${paint("bold", escapeControl(`notification ${id}`))}  ${escapeControl(`of ${integration} in ${environment}`)}`,
+    paint("dim", escapeControl(`received ${formatTime(receivedAt)}${message === "" ? "" : `, message ${message}`}`)),
     matchOf(notification, paint),
     "",
-    ...headers.map(({ name, value }) => `${paint("dim", `${visible(name)}:`)} ${visible(textOf(value))}`),
+    ...headers.map(({ name, value }) => `${paint("dim", `${escapeControl(name)}:`)} ${escapeControl(textOf(value))}`),
     ...(body.length === 0 ? [] : ["", bodyText(body)]),
     "",
     forwards.length === 0
@@ -106,7 +106,7 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
 const matchOf = (notification: Notification, paint: Paint): string =>
   notification.matches.length === 0
     ? paint("warning", "matches no connection")
-    : `matches ${visible(connectionsOf(notification))} by rule ${notification.matchedRule}`;
+    : `matches ${escapeControl(connectionsOf(notification))} by rule ${notification.matchedRule}`;
 
 const columns = [
   { title: "FORWARD", text: ({ id }: Forward) => id },

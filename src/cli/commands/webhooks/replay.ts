@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import { ReplayForwardsResponseSchema, WebhookService } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { counted } from "../../terminal/amounts.ts";
 import { confirmed } from "../../terminal/confirm.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { pagesOf } from "../../terminal/paging.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { visible } from "../../terminal/visible.ts";
 import { type ForwardsFilter, forwardFilterOf, withForwardFilter } from "./forwards.ts";
 
 const maxIds = 1_000;
@@ -56,7 +56,7 @@ async function replayFound(session: CommandSession, given: ForwardsFilter, isSur
     const found = await countOf(session, filter);
     if (found === 0) await output.note("no forwards");
     if (found === 0) return exitCodes.ok;
-    if (!(await confirmed(terminal, `Send ${counted(found, "forward")} again?`))) {
+    if (!(await confirmed(terminal, `Send ${formatCount(found, "forward")} again?`))) {
       await output.note("Nothing was sent.");
       return exitCodes.failed;
     }
@@ -85,11 +85,11 @@ const clientOf = ({ client }: CommandSession) => client(WebhookService);
 
 async function tell({ output }: CommandSession, answer: ReplayPage): Promise<number> {
   const refused = Object.entries(answer.refused);
-  const sentence = `replayed ${counted(Number(answer.replayed), "forward")}`;
+  const sentence = `replayed ${formatCount(Number(answer.replayed), "forward")}`;
   await output.done(ReplayForwardsResponseSchema, answer, sentence);
   if (!output.json) {
     for (const [id, { message, code }] of refused)
-      await output.line(visible(`not replayed: ${id}: ${message} (${code})`));
+      await output.line(escapeControl(`not replayed: ${id}: ${message} (${code})`));
   }
   return refused.length === 0 ? exitCodes.ok : exitCodes.partial;
 }

@@ -7,11 +7,11 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { moment } from "../../terminal/moment.ts";
+import { escapeControlInLines } from "../../terminal/escape-control.ts";
+import { formatTime } from "../../terminal/format.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import { type Column, createTable } from "../../terminal/table.ts";
 import { write } from "../../terminal/terminal.ts";
-import { visibleLines } from "../../terminal/visible.ts";
 import { forwardStateText, forwardStateTone } from "./forward-states.ts";
 import { connectionsOf, messageOf, subjectOf } from "./names.ts";
 
@@ -29,7 +29,7 @@ export function addTail(group: Command, act: Act): void {
         try {
           for await (const step of client(WebhookService).watchNotifications(request)) {
             const text = output.json
-              ? visibleLines(toJsonString(WatchNotificationsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(toJsonString(WatchNotificationsResponseSchema, step, { useProtoFieldName: true }))
               : table.draw([step.event]).trimEnd();
             await write(terminal.stdout, `${text}\n`);
           }
@@ -55,7 +55,7 @@ const wordOf = ({ type }: Forward): string => (type === "forward" ? "goes" : typ
 
 function whenOf({ case: kind, value }: TailEvent): string {
   if (kind === undefined) return "";
-  return moment(kind === "forward" ? value.updatedAt : value.receivedAt);
+  return formatTime(kind === "forward" ? value.updatedAt : value.receivedAt);
 }
 
 function ofWhat({ case: kind, value }: TailEvent): string {

@@ -6,10 +6,10 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
-import { counted } from "../../terminal/amounts.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { readInputBytes } from "../../terminal/input.ts";
 import type { Paint } from "../../terminal/paint.ts";
-import { visible } from "../../terminal/visible.ts";
 import { connectionsOf } from "./names.ts";
 
 type HeaderLine = readonly [name: string, value: string];
@@ -77,11 +77,11 @@ function explanation(integration: string, answer: ExplainWebhookResponse, paint:
   const found =
     matches.length === 0
       ? "no rule matches a connection: it would be forwarded once, without a connection"
-      : `rule ${matchedRule}, ${field}, matches ${counted(matches.length, "connection")}:`;
-  const refusal = problem && paint("bad", visible(`it would be refused: ${problem.message} (${problem.code})`));
+      : `rule ${matchedRule}, ${field}, matches ${formatCount(matches.length, "connection")}:`;
+  const refusal = problem && paint("bad", escapeControl(`it would be refused: ${problem.message} (${problem.code})`));
   return [
     ...(refusal === undefined ? [] : [refusal]),
-    paint(matches.length === 0 ? "warning" : "plain", visible(found)),
-    ...matches.map(({ id }) => `  ${visible(`${integration}/${id}`)}`),
+    paint(matches.length === 0 ? "warning" : "plain", escapeControl(found)),
+    ...matches.map(({ id }) => `  ${escapeControl(`${integration}/${id}`)}`),
   ].join("\n");
 }

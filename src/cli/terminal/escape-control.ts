@@ -7,7 +7,7 @@ const unsafeButNewline = new RegExp(unsafe.source.replace("\\0-\\x1f", "\\0-\\x0
 const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
 /** Escapes characters that a terminal would interpret, for one line of foreign text. */
-export const visible = (text: string): string => text.replace(unsafe, escaped);
+export const escapeControl = (text: string): string => text.replace(unsafe, escaped);
 
 /** Does the same for text of several lines. In JSON, the escapes keep their meaning. */
-export const visibleLines = (text: string): string => text.replace(unsafeButNewline, escaped);
+export const escapeControlInLines = (text: string): string => text.replace(unsafeButNewline, escaped);

@@ -1,0 +1,32 @@
+import { type Duration, durationMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+
+/** Formats a number for people: `1,000,000`. */
+export const formatNumber = (count: number): string => count.toLocaleString("en-US", { maximumFractionDigits: 0 });
+
+/** Formats a duration: `0.4 s`, `41 s`, `2 min 5 s`, `1 h 3 min`. */
+export function formatMs(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** Formats a count with its noun: `1 connection`, `2 connections`. */
+export const formatCount = (count: number, noun: string): string =>
+  `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Formats a mostly short duration: `12 ms`, `1.2 s`; empty if unknown. */
+export function formatDuration(duration: Duration | undefined): string {
+  if (duration === undefined) return "";
+  const ms = durationMs(duration);
+  return ms < 1_000 ? `${formatNumber(ms)} ms` : formatMs(ms);
+}
+
+/** Formats a time for a table, to the second: `2026-08-01T12:00:00Z`; empty if there is none. */
+export const formatTime = (at: Timestamp | undefined): string =>
+  at === undefined
+    ? ""
+    : timestampDate(at)
+        .toISOString()
+        .replace(/\.\d+Z$/, "Z");
