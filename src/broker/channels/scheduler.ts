@@ -9,9 +9,9 @@ import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
+import type { ChannelScans } from "./channel-scans.ts";
 import { createConnectionScan } from "./connection-scan.ts";
 import { createDueChannels } from "./due-channels.ts";
-import type { ChannelScans } from "./health.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { createWriteBehind } from "../../base/write-behind.ts";
-import { createDeliveryRunner } from "./attempts/attempt-runner.ts";
+import { createDeliveryRunner } from "./attempts/delivery-runner.ts";
 import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
 import { createDeliveryLease } from "./delivery-lease.ts";
 import { createDestinationQueues } from "./queues/delivery-queues.ts";
