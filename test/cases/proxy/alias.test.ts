@@ -33,7 +33,7 @@ async function startAliased(answer: Answering = ok, { more = "", provider = {}, 
 const bearer = { authorization: `Bearer ${secretKey}` };
 const errorOf = (answer: string) => /^latchkey-error: (.*)\r$/im.exec(answer)?.[1];
 
-it("sends whatever comes to its listener to the connection's provider, with the path as it is", async () => {
+it("forwards everything on its listener to the connection's provider, with the path unchanged", async () => {
   const { own, origin } = await startAliased();
   for (const target of ["/", "/v1/charges?limit=3&x=%41", "/proxy/drive", "/connections", "/health", "//a/b?"]) {
     const answer = await fetch(`${own}${target}`, { headers: bearer });
@@ -76,7 +76,7 @@ it.each([
   expect(origin.received()).not.toContain(value);
 });
 
-it("takes the first key there is, and none of the others goes on", async () => {
+it("accepts the first key, and forwards none of the others", async () => {
   const { say, origin } = await startAliased();
   const lines = [`latchkey-key: ${secretKey}`, "Proxy-Authorization: Bearer other", "Authorization: Bearer third"];
   expect(statusOf(await say("GET /v1 HTTP/1.1", "Host: localhost", ...lines))).toBe(200);
@@ -110,7 +110,7 @@ it("still asks for a key, for the scope and for the environment", async () => {
   expect(origin.connections).toHaveLength(0);
 });
 
-it("takes no other connection, whatever the headers say", async () => {
+it("uses no other connection, whatever the headers say", async () => {
   const { own, origin } = await startAliased();
   const headers = { ...bearer, "provider-config-key": "elsewhere", "connection-id": "bob" };
   expect((await fetch(`${own}/v1`, { headers })).status).toBe(200);
@@ -118,7 +118,7 @@ it("takes no other connection, whatever the headers say", async () => {
   expect(origin.received()).toContain(apiKey);
 });
 
-it("asks of its own listener what every door asks", async () => {
+it("applies the rules of every listener to its own", async () => {
   const { say, origin } = await startAliased();
   const key = `Authorization: Bearer ${secretKey}`;
   const cases = [
@@ -139,7 +139,7 @@ it("asks of its own listener what every door asks", async () => {
   expect(statusOf(await say("GET /v1 HTTP/1.1", "Host: here-ada.localhost:9", key))).toBe(200);
 });
 
-it("goes by its name on the data door, where names resolve so", async () => {
+it("is reachable by its name on the data listener, where names resolve", async () => {
   const { data, origin, raw } = await startAliased(ok, {
     more: ", { name: by-name, environment: dev, integration: here, connection: ada }",
   });
@@ -216,7 +216,7 @@ it("may listen on a Unix socket", async () => {
   expect(origin.received()).toContain(apiKey);
 });
 
-it("says that its connection is not there, and finds it once it is", async () => {
+it("reports that its connection does not exist, and finds it once it does", async () => {
   const { sidecar, rest } = await startAliased(ok, {
     more: ", { name: later, environment: dev, integration: here, connection: eve, listen: '127.0.0.1:0' }",
   });
@@ -238,7 +238,7 @@ it("stops with the sidecar", async () => {
   await expect(fetch(`${own}/v1`, { headers: bearer })).rejects.toThrow();
 });
 
-it("refuses aliases that contradict each other or a door", () => {
+it("refuses aliases that conflict with each other or with a listener", () => {
   const mistakesIn = (file: string, env = {}) => {
     const variables = { ...testVariables("/x"), LATCHKEY_CONFIG: "/config", ...env };
     try {

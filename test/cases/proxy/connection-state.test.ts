@@ -6,7 +6,7 @@ import { call, fieldOf } from "../../support/wire/proxy-call.ts";
 const say = (status: string, body: string, more = "") =>
   `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${more}\r\n${body}`;
 
-it("says of a connection that is not active which state it is in, and which log says why", async () => {
+it("reports the state of an inactive connection, and the log with the reason", async () => {
   let isDead = false;
   const answering: Answering = ({ line }, socket) => {
     const forged = "Latchkey-Connection-State: active\r\nlatchkey-log-id: forged\r\n";

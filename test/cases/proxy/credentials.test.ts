@@ -103,7 +103,7 @@ const valuesOf = ({ fields }: RecordedRequest, name: string) =>
   fields.filter(([one]) => one === name).map(([, value]) => value);
 
 for (const [what, { auth, credentials, integration = {}, header, query }] of Object.entries(kinds)) {
-  it(`P05, P07, P08: a provider that takes ${what} gets it once, and nothing of the caller's`, async () => {
+  it(`P05, P07, P08: a provider that requires ${what} gets it once, and nothing of the caller's`, async () => {
     const provider = await startProvider();
     const running = await startProxied(provider.port, { provider: { auth }, credentials, integration });
     const at = (path: string) => `${running.data}/proxy${path}`;
@@ -224,7 +224,7 @@ it("P38: signs a form with its body, up to a bound, and anything else without", 
   expect(provider.received().length).toBe(before);
 });
 
-it("P33: says which connection it lacks, or why it cannot be used, and that it was not the provider who said so", async () => {
+it("P33: names the missing connection or why it cannot be used, and that latchkey answered", async () => {
   const provider = await startProvider();
   const running = await startProxied(provider.port, {
     provider: { auth: { case: "oauth2", value: urls } },
@@ -257,7 +257,7 @@ it("P33: says which connection it lacks, or why it cannot be used, and that it w
   expect(await ask("ada")).toEqual([200, undefined]);
 });
 
-it("uses new credentials from the moment they are imported, and those of nobody else", async () => {
+it("uses new credentials as soon as they are imported, and no others", async () => {
   const provider = await startProvider();
   const running = await startProxied(provider.port, { credentials: { type: "API_KEY", apiKey: "the-first-key" } });
   const importing = (connection_id: string, apiKey: string) =>

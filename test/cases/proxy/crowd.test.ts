@@ -53,53 +53,56 @@ const expectedOf = (kind: string, said: string): readonly [number, string] => {
   return [200, kind === "large" ? said.padEnd(200_000, "-") : said];
 };
 
-it.each([1, 2, 3])("gives each of a crowd its own answer, whatever providers and callers do (%i)", async (seed) => {
-  const random = seeded(seed);
-  const { port } = (await startAnswering()).address() as AddressInfo;
-  const { data, proxyHeaders } = await startProxied(port);
-  const agent = new Agent({ keepAlive: true, maxSockets: 200 });
-  onTestFinished(() => agent.destroy());
+it.each([1, 2, 3])(
+  "gives each of many connections its own response, whatever providers and callers do (%i)",
+  async (seed) => {
+    const random = seeded(seed);
+    const { port } = (await startAnswering()).address() as AddressInfo;
+    const { data, proxyHeaders } = await startProxied(port);
+    const agent = new Agent({ keepAlive: true, maxSockets: 200 });
+    onTestFinished(() => agent.destroy());
 
-  function ask(id: string): Promise<void> {
-    const kind = kinds[below(random, kinds.length)] ?? "";
-    const isGet = below(random, 3) > 0;
-    const body = isGet ? "" : id.repeat(below(random, 4) === 0 ? 20_000 : 3);
-    const leavesAfter = below(random, 12) === 0 ? below(random, 4) : undefined;
-    return new Promise((resolve, reject) => {
-      const asked = request(
-        `${data}/proxy/${kind}/${id}`,
-        // A request body of unknown length takes the general path.
-        { agent, method: isGet ? "GET" : "POST", headers: { ...proxyHeaders, ...(isGet ? {} : lengthOf(body)) } },
-        (answer) => {
-          let text = "";
-          answer.setEncoding("latin1").on("data", (piece) => {
-            text += piece;
-          });
-          answer.on("end", () => {
-            const { statusCode } = answer;
-            if (kind === "gone") expect([kind, id, statusCode]).toEqual([kind, id, 502]);
-            else expect([kind, id, statusCode, text]).toEqual([kind, id, ...expectedOf(kind, `${id} ${body}`)]);
-            resolve();
-          });
-          answer.on("error", () =>
-            leavesAfter === undefined ? reject(new Error(`${kind} ${id} was cut`)) : resolve(),
-          );
-        },
-      );
-      asked.on("error", (error) => (leavesAfter === undefined ? reject(error) : resolve()));
-      asked.on("close", resolve);
-      asked.end(body);
-      if (leavesAfter !== undefined) setTimeout(() => asked.destroy(), leavesAfter);
-    });
-  }
+    function ask(id: string): Promise<void> {
+      const kind = kinds[below(random, kinds.length)] ?? "";
+      const isGet = below(random, 3) > 0;
+      const body = isGet ? "" : id.repeat(below(random, 4) === 0 ? 20_000 : 3);
+      const leavesAfter = below(random, 12) === 0 ? below(random, 4) : undefined;
+      return new Promise((resolve, reject) => {
+        const asked = request(
+          `${data}/proxy/${kind}/${id}`,
+          // A request body of unknown length takes the general path.
+          { agent, method: isGet ? "GET" : "POST", headers: { ...proxyHeaders, ...(isGet ? {} : lengthOf(body)) } },
+          (answer) => {
+            let text = "";
+            answer.setEncoding("latin1").on("data", (piece) => {
+              text += piece;
+            });
+            answer.on("end", () => {
+              const { statusCode } = answer;
+              if (kind === "gone") expect([kind, id, statusCode]).toEqual([kind, id, 502]);
+              else expect([kind, id, statusCode, text]).toEqual([kind, id, ...expectedOf(kind, `${id} ${body}`)]);
+              resolve();
+            });
+            answer.on("error", () =>
+              leavesAfter === undefined ? reject(new Error(`${kind} ${id} was cut`)) : resolve(),
+            );
+          },
+        );
+        asked.on("error", (error) => (leavesAfter === undefined ? reject(error) : resolve()));
+        asked.on("close", resolve);
+        asked.end(body);
+        if (leavesAfter !== undefined) setTimeout(() => asked.destroy(), leavesAfter);
+      });
+    }
 
-  const lengthOf = (body: string) => (below(random, 4) === 0 ? {} : { "content-length": body.length });
-  for (let round = 0; round < 25; round += 1) {
-    await Promise.all(Array.from({ length: 100 }, (_, i) => ask(`r${round}-${i}`)));
-  }
-});
+    const lengthOf = (body: string) => (below(random, 4) === 0 ? {} : { "content-length": body.length });
+    for (let round = 0; round < 25; round += 1) {
+      await Promise.all(Array.from({ length: 100 }, (_, i) => ask(`r${round}-${i}`)));
+    }
+  },
+);
 
-it("answers who asks for more before the first is answered, in order, and who says that it is the last", async () => {
+it("answers pipelined requests in order, and the last one before a close", async () => {
   const { port } = (await startAnswering()).address() as AddressInfo;
   const { data, proxyLines } = await startProxied(port);
   const door = new URL(data);
@@ -130,7 +133,7 @@ it("answers who asks for more before the first is answered, in order, and who sa
   for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 60 }, (_, i) => ask(i)));
 });
 
-it("sends what must not be repeated over no connection whose end came in the same turn", async () => {
+it("sends non-repeatable requests over no connection that ended in the same tick", async () => {
   const provider = await startProvider();
   const { data, proxyLines } = await startProxied(provider.port);
   const door = new URL(data);

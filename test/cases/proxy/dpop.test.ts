@@ -95,7 +95,7 @@ function nonceProvider(nonces: readonly string[]) {
 }
 
 describe("a token that is bound to a key", () => {
-  it("goes with a proof of its own for each request", async () => {
+  it("is sent a new proof with each request", async () => {
     const { provider, ask, requests } = await boundTo(ok);
     const before = Math.floor(Date.now() / 1_000);
     for (const path of ["/a/b%20c?q=1", "/a/b%20c?q=1"]) expect((await ask(path)).status).toBe(200);
@@ -118,7 +118,7 @@ describe("a token that is bound to a key", () => {
     }
   });
 
-  it("goes alone: nothing that the caller says in its place", async () => {
+  it("is sent the proof only, and nothing of the caller's in its place", async () => {
     const { provider, running, ask, requests } = await boundTo(ok);
     const forged = { DPoP: "forged-1", "nango-proxy-dpop": "forged-2", "Nango-Proxy-Authorization": "DPoP forged-3" };
     await ask("/", { headers: { ...forged, "proxy-authorization": `Bearer ${secretKey}` } });
@@ -142,7 +142,7 @@ describe("a token that is bound to a key", () => {
     expect(body).not.toContain(token);
   });
 
-  it("is not imported with a key that is none", async () => {
+  it("is not imported with an invalid key", async () => {
     const refused = await boundTo(ok, { dpopKey: "no key" }).catch((error: unknown) => error);
     if (!(refused instanceof ConnectError)) throw new Error("what cannot be proven was imported");
     expect([refused.code, refused.message]).toEqual([Code.InvalidArgument, expect.not.stringContaining("no key")]);
@@ -170,7 +170,7 @@ describe("a token that is bound to a key", () => {
 });
 
 describe("a provider that wants a nonce", () => {
-  it("gets it after it has asked once, and from then on at once", async () => {
+  it("gets its nonce after its first challenge, and from then on at once", async () => {
     const { answer, next } = nonceProvider(["one", "two"]);
     const { running, ask, requests } = await boundTo(answer);
     expect((await ask("/first")).status).toBe(200);
@@ -193,7 +193,7 @@ describe("a provider that wants a nonce", () => {
     expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "after-0", "after-1"]);
   });
 
-  it("is asked once more and never again, and what it says then is the answer", async () => {
+  it("is sent one more request and no third; its second answer is final", async () => {
     let count = 0;
     const { ask, requests } = await boundTo((_request, socket) => {
       count += 1;
@@ -204,7 +204,7 @@ describe("a provider that wants a nonce", () => {
     expect(requests().map(({ line }) => line)).toEqual(["GET / HTTP/1.1", "GET / HTTP/1.1"]);
   });
 
-  it("is not sent again what may do something: the caller sees why, and its next request is good", async () => {
+  it("is not sent an unsafe request again: the caller sees why, and its next request works", async () => {
     const { answer } = nonceProvider(["one"]);
     const { ask, requests } = await boundTo(answer);
     const first = await ask("/up", { method: "POST", body: "x" });
@@ -224,7 +224,7 @@ describe("a provider that wants a nonce", () => {
     expect(requests()).toHaveLength(2);
   });
 
-  it("is told apart from one that does not take the token, and gives a nonce all the same", async () => {
+  it("is distinguished from one that rejects the token and sends a nonce too", async () => {
     const refusing: Answering = (request, socket, count) => {
       const refusal = 'WWW-Authenticate: DPoP error="invalid_token"\r\nDPoP-Nonce: later\r\n';
       const tokens = '{"access_token":"their-next-token","token_type":"DPoP","expires_in":3600}';
@@ -256,7 +256,7 @@ describe("a provider that wants a nonce", () => {
     expect(requests().map((request) => claimsOf(request)["nonce"])).toEqual([undefined, "one", "one"]);
   });
 
-  it("is heard by a WebSocket, for the next", async () => {
+  it("gives a nonce to a WebSocket, for the next", async () => {
     const { answer } = nonceProvider(["one"]);
     const { running, requests } = await boundTo(answer);
     for (let i = 0; i < 2; i += 1) await running.raw(socketRequest(running.proxyLines));
@@ -271,7 +271,7 @@ describe("a provider that wants a nonce", () => {
     expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one", undefined, "one"]);
   });
 
-  it("is believed no nonce that is none", async () => {
+  it("cannot set an invalid nonce", async () => {
     const { ask, requests } = await boundTo((_request, socket) => socket.write(wantsNonce('a"b')));
     expect((await ask("/up", { method: "POST" })).status).toBe(401);
     await ask("/up", { method: "POST" });
@@ -354,7 +354,7 @@ describe("a token of the application's own that is bound to a key", () => {
     expect([keys.length, (await held(id)).dpopKey]).toEqual([1, expect.stringContaining("BEGIN PRIVATE KEY")]);
   });
 
-  it("shows nobody its key but who may read credentials, and asks for all of them", async () => {
+  it("shows its key only to readers of credentials that request it", async () => {
     const { running, ask, later, held, ref } = await machine();
     expect((await ask()).status).toBe(200);
     later();
@@ -373,8 +373,8 @@ describe("a token of the application's own that is bound to a key", () => {
   });
 });
 
-describe.skipIf(lacks("openssl"))("with a server that somebody else wrote", () => {
-  it.each([false, true])("is let in, whether that wants a nonce: %s", async (isWanted) => {
+describe.skipIf(lacks("openssl"))("with an independent server", () => {
+  it.each([false, true])("is accepted, whether it requires a nonce: %s", async (isWanted) => {
     const ca = createAuthority(await temporaryFolder(), "authority");
     const own = ca.issue("here", { names: "IP:127.0.0.1" });
     const lines: string[] = [];

@@ -182,7 +182,7 @@ const imported = ({ rest }: TestSidecar, id: string, shop: string) =>
     },
   });
 
-it("P20: what stands for a part of a host is refused at entry where the provider says what it may look like", async () => {
+it("P20: refuses a value for a part of a host on input, if the provider defines its form", async () => {
   const { running } = await templated("[a-z0-9][a-z0-9\\-]{0,61}[a-z0-9]");
   for (const [i, shop] of escapes.entries()) {
     expect((await imported(running, `c${i}`, shop)).status, JSON.stringify(shop)).toBe(400);
@@ -190,7 +190,7 @@ it("P20: what stands for a part of a host is refused at entry where the provider
   expect((await imported(running, "good", "acme")).status).toBe(201);
 });
 
-it("P20: and at use where it says too little, before anything is looked up or dialled", async () => {
+it("P20: and at use if it does not, before any lookup or connection", async () => {
   const { running, resolved } = await templated("[^]*");
   const headers = (id: string) => ({ "provider-config-key": "shops", "connection-id": id });
   for (const [i, shop] of escapes.entries()) {
@@ -205,7 +205,7 @@ it("P20: and at use where it says too little, before anything is looked up or di
   expect(resolved).toEqual(["acme.example.test"]);
 });
 
-it("P22: hands redirects to the caller, with the body sent once, and keeps those of the provider's own on this door", async () => {
+it("P22: passes redirects to the caller, sends the body once, and rewrites those within the provider to this listener", async () => {
   const provider = await startProvider((request, socket) => {
     const [, path = ""] = request.line.split(" ");
     const [, status = "", to = ""] = /^\/v1\/(\d+)\?(.*)$/.exec(path) ?? [];
@@ -257,7 +257,7 @@ it("P22: hands redirects to the caller, with the body sent once, and keeps those
   }
 });
 
-it("P22: of a provider that spans hosts, a redirect leads to no other of them than it says", async () => {
+it("P22: with a provider of several hosts, a redirect leads only to the hosts that it names", async () => {
   const moving = await startProvider((request, socket) => {
     const to = decodeURIComponent(/\?([^ ]*)/.exec(request.line)?.[1] ?? "");
     socket.write(`HTTP/1.1 302 Found\r\nLocation: ${to}\r\nContent-Length: 0\r\n\r\n`);
@@ -288,7 +288,7 @@ const withLimits = (proxy: Readonly<Record<string, number>>) => ({
 /** Starts with its own limits: `startProxied` uses the environment for the provider. */
 const proxiedWith = (port: number, proxy: Readonly<Record<string, number>>) => startProxied(port, withLimits(proxy));
 
-it("P25: gives up a provider that accepts and says nothing, says it in drops, or stops in the middle", async () => {
+it("P25: times out on a provider that is silent, drips, or stops in the middle", async () => {
   const says: Record<string, Answering> = {
     "/silent": () => {},
     "/drops": (_, socket) => {
@@ -327,7 +327,7 @@ it("P25: gives up a provider that accepts and says nothing, says it in drops, or
   expect(steady).toMatchObject({ status: 200, body: "hello", outcome: "ended" });
 });
 
-it("P26: says in which way a provider cannot be reached", async () => {
+it("P26: reports how a provider is unreachable", async () => {
   const port = await portOf();
   // Accepts connections, and never starts TLS.
   const mute = await startProvider(() => {});
@@ -404,7 +404,7 @@ it("a provider that is stuck takes no more than its share, and starves no other"
   expect(stuck.connections.length).toBe(2);
 });
 
-it("who waits too long for a stuck provider is told so, and a place that gets free goes to the next one", async () => {
+it("a caller that waits too long for a stuck provider gets an error, and a free slot goes to the next", async () => {
   const provider = await startProvider(() => {});
   const running = await proxiedWith(provider.port, { requests_per_host: 1, waiting_per_host: 8, connect_ms: 400 });
   const stuck = call(`${running.data}/proxy/stuck`, { headers: running.proxyHeaders }).catch(() => "cut");

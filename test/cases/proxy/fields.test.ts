@@ -43,7 +43,7 @@ it("P30 leaves Set-Cookie out, unless the integration keeps it: then each as it 
   expect(valuesOf(await ask(), "set-cookie")).toEqual([]);
 });
 
-it("is told by the configuration file which integrations keep Set-Cookie", async () => {
+it("keeps Set-Cookie for the integrations that the configuration file names", async () => {
   const provider = await startProvider(setting);
   const file = `
 environments: [{ name: prod, keys: [{ id: app, key: { env: APP_KEY } }] }]

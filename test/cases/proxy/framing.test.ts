@@ -28,7 +28,7 @@ const named = [
   "content-length\r\nConnection: x-hop",
 ];
 
-it("frames each answer, whatever fields the provider names in Connection", async () => {
+it("frames each response correctly, whatever fields the provider names in Connection", async () => {
   const saying: Answering = ({ line }, socket) => {
     const [method = "", target = ""] = line.split(" ");
     const { pathname, searchParams } = new URL(target, "http://x");
@@ -66,7 +66,7 @@ it("frames each answer, whatever fields the provider names in Connection", async
   }
 });
 
-it("sends a whole request on, whatever fields the caller names in Connection", async () => {
+it("sends complete requests, whatever fields the caller names in Connection", async () => {
   const provider = await startProvider();
   const running = await startProxied(provider.port);
   for (const connection of [

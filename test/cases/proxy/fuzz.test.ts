@@ -370,7 +370,7 @@ async function startSide(lane: "on" | "off", wrong: string[], suspectsOf: (key: 
 }
 
 it(
-  "P10 reads whatever it is sent as a strict reader does, or not at all; on the fast lane no more than on the other",
+  "P10 reads any input as a strict reader does, or not at all; the fast path reads no more than the general one",
   async () => {
     process.stdout.write(`fuzz: LATCHKEY_FUZZ_SEED=${seed} LATCHKEY_FUZZ_COUNT=${count}\n`);
     const wrong: string[] = [];

@@ -43,7 +43,7 @@ async function attacked(answer?: Answering) {
   return { ...running, running, provider, away, quiet };
 }
 
-it("G13 sends a peer away from the data door that opens streams and resets them at once, 5,000 times", async () => {
+it("G13 closes a connection to the data listener that opens and resets streams, 5,000 times", async () => {
   const { running, data, away, quiet, provider } = await attacked();
   const peer = await openFrames(data);
   const payload = headOf(running);
@@ -61,7 +61,7 @@ it("G13 sends a peer away from the data door that opens streams and resets them 
   expect(provider.connections.length).toBeLessThan(2_000);
 });
 
-it("G14 sends a peer away from the data door whose head never ends (CONTINUATION)", async () => {
+it("G14 closes a connection to the data listener whose header block never ends (CONTINUATION)", async () => {
   const { running, data, away } = await attacked();
   for (const payload of [literal("x", "y".repeat(100)), Buffer.alloc(0)]) {
     const peer = await openFrames(data);
@@ -75,33 +75,30 @@ it("G14 sends a peer away from the data door whose head never ends (CONTINUATION
 it.each([
   ["PING", "ping", Buffer.alloc(8)],
   ["SETTINGS", "settings", Buffer.alloc(0)],
-] as const)(
-  "G14 sends a peer away from the data door that sends %s frames for their own sake",
-  async (_name, type, payload) => {
-    const { data, away } = await attacked();
-    const unread = await openFrames(data);
-    await away(unread, () => {
-      for (let i = 0; i < 20_000; i += 1) unread.send(frame(type, { payload }));
-    });
-    const patient = await openFrames(data);
-    await patient.until(() => patient.count("settings") > 1);
-    const answered = patient.count(type);
-    await away(patient, async () => {
-      for (let i = 0; i < 40; i += 1) {
-        for (let j = 0; j < 50; j += 1) patient.send(frame(type, { payload }));
-        // Each one is answered before the next are sent, so that none ever queues.
-        await patient.until(() => patient.count(type) >= answered + 50 * (i + 1));
-      }
-    });
-    expect(patient.goaway()).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
-  },
-);
+] as const)("G14 closes a connection to the data listener that floods %s frames", async (_name, type, payload) => {
+  const { data, away } = await attacked();
+  const unread = await openFrames(data);
+  await away(unread, () => {
+    for (let i = 0; i < 20_000; i += 1) unread.send(frame(type, { payload }));
+  });
+  const patient = await openFrames(data);
+  await patient.until(() => patient.count("settings") > 1);
+  const answered = patient.count(type);
+  await away(patient, async () => {
+    for (let i = 0; i < 40; i += 1) {
+      for (let j = 0; j < 50; j += 1) patient.send(frame(type, { payload }));
+      // Each one is answered before the next are sent, so that none ever queues.
+      await patient.until(() => patient.count(type) >= answered + 50 * (i + 1));
+    }
+  });
+  expect(patient.goaway()).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
+});
 
 it.each([
   ["small answers", "hello"],
   ["large answers", "x".repeat(2_000_000)],
 ])(
-  "G14 does not wait for ever at the data door for a peer with a window of nothing, and %s",
+  "G14 closes a connection to the data listener that keeps its window at zero, and %s",
   { timeout: 20_000 },
   async (_what, body) => {
     const { running, data, quiet } = await attacked((_, socket) => {
@@ -119,7 +116,7 @@ it.each([
   },
 );
 
-it("G14 lets a session measure its way through the data door while it is sent an answer", async () => {
+it("G14 allows bandwidth estimation on the data listener during a response", async () => {
   const provider = await startHttp2Provider((stream) => {
     stream.respond({ ":status": 200 });
     stream.end(Buffer.alloc(16_000_000));

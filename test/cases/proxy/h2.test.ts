@@ -33,7 +33,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     return { ...running, provider, session, say };
   }
 
-  it("sends requests on, by the same rules as those of HTTP/1.1", async () => {
+  it("forwards requests by the rules of HTTP/1.1", async () => {
     const { say, provider } = await connected();
     const answer = await say("/proxy/a%2Fb?x=%41&y", {
       headers: { "nango-proxy-x-own": "1", cookie: "a=b", "x-forwarded-for": "10.0.0.1", accept: "text/plain" },
@@ -52,7 +52,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     ]);
   });
 
-  it("sends bodies with the length they have, or in chunks where they say none", async () => {
+  it("sends bodies with their length, or chunked without one", async () => {
     const { say, provider } = await connected();
     const body = "b".repeat(300_000);
     const said = await say("/proxy/up", { body, headers: { "content-length": String(body.length) } });
@@ -103,7 +103,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect([odd.status, odd.headers["latchkey-error"]]).toEqual([502, "provider_malformed"]);
   });
 
-  it("passes trailers of a request on in chunks, and refuses what would lose them", async () => {
+  it("forwards request trailers in chunks, and refuses requests that would lose them", async () => {
     const { say, provider } = await connected();
     const trailers = { "x-sum": "42", "latchkey-own": "1" };
     expect((await say("/proxy/up", { body: "hi", trailers })).status).toBe(200);
@@ -112,7 +112,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect([refused.status, refused.headers["latchkey-error"]]).toEqual([502, "http2_required"]);
   });
 
-  it("tells a caller that waits for it to go on, and refuses what cannot be expected", async () => {
+  it("answers 100-continue, and refuses other expectations", async () => {
     const { session, proxyHeaders, say } = await connected();
     const headers = { ...proxyHeaders, ":path": "/proxy/up", ":method": "POST", expect: "100-continue" };
     const stream = session.request(headers);
@@ -123,7 +123,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect([odd.status, odd.headers["latchkey-error"]]).toEqual([400, "invalid_headers"]);
   });
 
-  it("never lets an answer that was cut look like a whole one", async () => {
+  it("never makes a truncated response look complete", async () => {
     const { say, metric } = await connected((_, socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
       setTimeout(() => socket.destroy(), 50);
@@ -145,7 +145,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect(await metric('latchkey_proxy_cut_total{by="caller"}')).toBe(1);
   });
 
-  it("answers refusals at once, and goes on with the other streams of the session", async () => {
+  it("sends refusals at once, and continues the other streams of the session", async () => {
     const { session, say, proxyHeaders } = await connected();
     const body = Buffer.alloc(mib);
     const refused = session.request({
@@ -165,7 +165,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect(session.closed).toBe(false);
   });
 
-  it("has the door's own routes as well", async () => {
+  it("serves latchkey's own routes as well", async () => {
     const { session, proxyHeaders } = await connected();
     const { authorization } = proxyHeaders;
     const listed = await streamed(session, "/connections", { headers: { authorization } });
@@ -184,7 +184,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect((await streamed(session, "/connections")).status).toBe(401);
   });
 
-  it("does nothing with a body that was given up", async () => {
+  it("drops an aborted body", async () => {
     const { session, proxyHeaders, rest } = await connected();
     const body = JSON.stringify({
       provider_config_key: "here",
@@ -243,7 +243,7 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
 });
 
 describe("a provider that speaks HTTP/2", () => {
-  it("gets the requests of callers over HTTP/1.1 when it takes nothing else, with their bodies", async () => {
+  it("gets the requests of HTTP/1.1 callers when it speaks only HTTP/2, with their bodies", async () => {
     const provider = await startHttp2Provider();
     const { data, proxyHeaders: headers } = await startProxied(provider.port, byPriorKnowledge(provider.port));
     const got = await call(`${data}/proxy/x?y=1`, { headers });
@@ -285,7 +285,7 @@ describe("a provider that speaks HTTP/2", () => {
     expect(provider.sessions.length).toBeLessThanOrEqual(8);
   });
 
-  it("is told when a caller cancels, and passes its own resets on", async () => {
+  it("receives cancellations of callers, and its own resets are forwarded", async () => {
     const codes: number[] = [];
     const provider = await startHttp2Provider((stream, head) => {
       stream.on("close", () => codes.push(stream.rstCode ?? 0));
@@ -308,7 +308,7 @@ describe("a provider that speaks HTTP/2", () => {
     expect(provider.sessions).toHaveLength(1);
   });
 
-  it("never takes an upload that was given up for a whole one", async () => {
+  it("never treats an aborted upload as complete", async () => {
     const ends: string[] = [];
     let begun = 0;
     const provider = await startHttp2Provider((stream) => {
@@ -404,7 +404,7 @@ describe("a provider that speaks HTTP/2", () => {
     expect((await answer).body).toBe(String(64 * mib));
   }, 60_000);
 
-  it("is opened a new session after it said goodbye, and one that lay idle for too long", async () => {
+  it("gets a new session after GOAWAY, and after long idleness", async () => {
     const provider = await startHttp2Provider();
     const { data, proxyHeaders: headers } = await startProxied(provider.port, byPriorKnowledge(provider.port));
     expect((await call(`${data}/proxy/1`, { headers })).status).toBe(200);
@@ -444,7 +444,7 @@ describe("a provider whose frames a test writes", () => {
     expect(bodies.map(({ payload }) => payload.toString())).toEqual(method === "POST" ? ["hello", "hello"] : []);
   });
 
-  it("has nothing sent a third time", async () => {
+  it("is sent no request a third time", async () => {
     const provider = await startFramesProvider(({ type, stream }, socket) => {
       if (type === "headers") socket.write(frame("reset", { stream, payload: uint32(NGHTTP2_REFUSED_STREAM) }));
     });
@@ -457,7 +457,7 @@ describe("a provider whose frames a test writes", () => {
   it.each([
     ["says nothing is wrong", 0],
     ["says why", NGHTTP2_ENHANCE_YOUR_CALM],
-  ])("has what came after its goodbye sent to another session, when that %s", async (_what, code) => {
+  ])("has requests after its GOAWAY repeated on another session, when it %s", async (_what, code) => {
     const provider = await startFramesProvider(({ type, stream, flags: set }, socket, connection) => {
       const isAll = (set & flags.endStream) !== 0 && (type === "headers" || type === "data");
       if (!isAll) return;
@@ -487,14 +487,14 @@ describe("a provider whose frames a test writes", () => {
     expect(heads).toBe(2);
   });
 
-  it("is not waited for when it speaks no HTTP/2 at all", async () => {
+  it("is not waited for when it does not speak HTTP/2", async () => {
     const provider = await startProvider();
     const { data, proxyHeaders: headers } = await startProxied(provider.port, byPriorKnowledge(provider.port));
     const answer = await call(`${data}/proxy/x`, { headers });
     expect([answer.status, faultOf(answer)]).toEqual([502, "http2_required"]);
   });
 
-  it("is let go when it does not answer any more", { timeout: 40_000 }, async () => {
+  it("is closed when it no longer answers PING", { timeout: 40_000 }, async () => {
     const provider = await startFramesProvider(() => {});
     const { data, proxyHeaders: headers } = await startProxied(provider.port, byPriorKnowledge(provider.port));
     const answer = await call(`${data}/proxy/x`, { headers });
@@ -550,7 +550,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
     ]);
   });
 
-  it("turns away what is too much over HTTP/1.1 as well, when that is what is spoken", async () => {
+  it("limits concurrent requests over HTTP/1.1 too, when that is negotiated", async () => {
     const { tls, options } = await withAuthority();
     const provider = await startProvider((request, socket, count) => void setTimeout(ok, 300, request, socket, count), {
       ...tls,
@@ -570,7 +570,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 503]));
   });
 
-  it("goes over to HTTP/2 for callers over HTTP/1.1 when the provider takes nothing else", async () => {
+  it("is used over HTTP/2 for HTTP/1.1 callers when it speaks nothing else", async () => {
     const { tls, options } = await withAuthority();
     const provider = await startHttp2Provider(echo, { tls });
     const { data, proxyHeaders: headers } = await startProxied(provider.port, options);
@@ -594,7 +594,7 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
     expect(provider.sessions).toHaveLength(0);
   });
 
-  it("is negotiated at the door too, and HTTP/1.1 as before", async () => {
+  it("is negotiated on the listener too, beside HTTP/1.1", async () => {
     const { authority } = await withAuthority();
     const own = authority.issue("door", { names: "DNS:localhost" });
     // Only for the clients of this test; latchkey's requests to providers ignore the variable.

@@ -26,7 +26,7 @@ async function openLine({ data }: ProxiedSidecar) {
 
 const here = ["Provider-Config-Key: here", "Connection-Id: ada"];
 
-it("looks at the key of every request, also of one whose like was let in on the same connection", async () => {
+it("checks the key of every request, even after an identical one on the same connection", async () => {
   const provider = await startProvider();
   let now = Date.now();
   const running = await startProxied(provider.port, { now: () => now });

@@ -48,8 +48,8 @@ async function startBoth(answering: Answering = scripted, env: Readonly<Record<s
 
 const get = (path: string, more = "") => `GET /proxy${path} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`;
 
-describe("what a caller sees", () => {
-  it("is to the byte the same on both lanes, whatever the provider does", async () => {
+describe("the caller's response", () => {
+  it("is equal to the byte on both paths, whatever the provider does", async () => {
     const { fast, general, handedOver } = await startBoth();
     const asked = Object.keys(answers).flatMap((path) => [
       get(path, fast.proxyLines),
@@ -81,7 +81,7 @@ describe("what a caller sees", () => {
     }
   });
 
-  it("is the same where it is refused, and the connection goes on", async () => {
+  it("is equal for refusals, and the connection continues", async () => {
     const { fast, general, provider, handedOver } = await startBoth();
     const { proxyLines: lines } = fast;
     const refused = [
@@ -109,7 +109,7 @@ describe("what a caller sees", () => {
   });
 });
 
-it("hands over what is odd with all that comes behind it, and keeps the order", async () => {
+it("hands over unusual requests with everything behind them, in order", async () => {
   const slow: Answering = (request, socket, n) =>
     void setTimeout(ok, request.line.includes("first") ? 100 : 0, request, socket, n);
   const { fast, handedOver } = await startBoth(slow);
@@ -125,7 +125,7 @@ it("hands over what is odd with all that comes behind it, and keeps the order", 
   expect(await handedOver()).toBe(1);
 });
 
-it("reads heads and bodies in whatever pieces they come", async () => {
+it("reads heads and bodies in any pieces", async () => {
   const { fast } = await startBoth(ok);
   const bytes = get("/x", `${fast.proxyLines}Content-Length: 10\r\n`).replace("GET", "PUT").concat("0123456789");
   const wire = await openWire(fast.data);
@@ -143,7 +143,7 @@ it("reads heads and bodies in whatever pieces they come", async () => {
   wire.socket.destroy();
 });
 
-it("ends a connection of the general lane after many requests, with an answer that says so", async () => {
+it("closes a connection of the general path after many requests, with an announcement", async () => {
   const { fast } = await startBoth();
   const wire = await openWire(fast.data);
   const odd = `${get("/length", `${fast.proxyLines}TE: trailers\r\n`)}`;
@@ -156,7 +156,7 @@ it("ends a connection of the general lane after many requests, with an answer th
   expect(text.lastIndexOf("Connection: close")).toBeGreaterThan(text.lastIndexOf("HTTP/1.1 200"));
 });
 
-it("leaves a request in peace whose caller asks for more before it is answered, and lets go when the caller leaves", async () => {
+it("keeps a request whose caller pipelines another, and drops it when the caller leaves", async () => {
   const { fast, provider } = await startBoth(() => {});
   const wire = await openWire(fast.data);
   // As many bytes as are read in advance: the rest stays unread.
@@ -167,7 +167,7 @@ it("leaves a request in peace whose caller asks for more before it is answered, 
   await expect.poll(() => provider.connections.every(({ socket }) => socket.destroyed)).toBe(true);
 });
 
-it("answers 408 to who has half a head for ten seconds, and lets go of who is silent; as the general lane does", async () => {
+it("answers 408 to half a head after ten seconds, and closes silent connections, as the general path does", async () => {
   const { fast, general } = await startBoth();
   const silent = async (address: string, bytes: string) => {
     const wire = await openWire(address);
@@ -183,7 +183,7 @@ it("answers 408 to who has half a head for ten seconds, and lets go of who is si
   expect(ours?.[1]).toMatch(/^HTTP\/1\.1 408 /);
 }, 20_000);
 
-it("ends what is idle when it is told to stop, and says so to what is under way", async () => {
+it("closes idle connections on stop, and announces it on active ones", async () => {
   const { fast, provider } = await startBoth((request, socket, n) => {
     if (!request.line.includes("/late")) ok(request, socket, n);
   });
@@ -201,7 +201,7 @@ it("ends what is idle when it is told to stop, and says so to what is under way"
   await stopped;
 });
 
-it("says while it leaves that each answer is the last one, and has streams of events cut when their time is over", async () => {
+it("announces the last response of each connection, and cuts event streams when their time is over", async () => {
   const held: (() => void)[] = [];
   const slow: Answering = (request, socket, n) => {
     if (request.line.includes("/late")) held.push(() => ok(request, socket, n));
@@ -247,7 +247,7 @@ it("says while it leaves that each answer is the last one, and has streams of ev
   await Promise.all([stopped, leave(general)]);
 });
 
-it("takes the beginning of HTTP/2 for what it is only where nothing came before it", async () => {
+it("recognizes HTTP/2 only at the start of a connection", async () => {
   const { fast, handedOver } = await startBoth();
   const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   const [first, second] = await Promise.all([openWire(fast.data), openWire(fast.data)]);
@@ -260,7 +260,7 @@ it("takes the beginning of HTTP/2 for what it is only where nothing came before 
   expect(await handedOver()).toBe(2);
 });
 
-it("goes by the general lane altogether when it is switched off", async () => {
+it("takes the general path alone when the fast path is off", async () => {
   const { general } = await startBoth();
   expect(await general.raw(get("/length", general.proxyLines))).toMatch(/hello$/);
   expect(await general.metric("latchkey_proxy_handed_over_total")).toBe(0);

@@ -64,7 +64,7 @@ async function times(count: number, ask: () => Promise<Called>) {
 const limited = "too_many_requests";
 
 describe("rates", () => {
-  it("holds a connection to its rate, says when to come again, and leaves others alone", async () => {
+  it("limits a connection's rate, sends Retry-After, and does not affect others", async () => {
     const { running, ask, provider } = await configured(
       "{ rates: { per_connection: { requests: 2, per: 1h, burst: 3 } } }",
     );
@@ -87,7 +87,7 @@ describe("rates", () => {
     await expect.poll(() => running.metric('latchkey_rate_buckets{limit="per_connection"}')).toBe(3);
   });
 
-  it("lets the next one pass when it said it would", async () => {
+  it("accepts the next request at the announced time", async () => {
     const { ask } = await configured("{ rates: { per_connection: { requests: 1, per: 1s } } }");
     expect(outcome(await ask())).toBe(200);
     const refused = await ask();
@@ -96,7 +96,7 @@ describe("rates", () => {
     expect(await times(2, ask)).toEqual([200, limited]);
   });
 
-  it("tells a provider's 429 from ours", async () => {
+  it("distinguishes a provider's 429 from latchkey's", async () => {
     const provider = await startProvider((_, socket) => {
       socket.write(
         "HTTP/1.1 429 Slow Down\r\nRetry-After: 7\r\nlatchkey-error: too_many_requests\r\nContent-Length: 0\r\n\r\n",
@@ -122,7 +122,7 @@ describe("rates", () => {
     expect(await running.metric('latchkey_proxy_limited_total{limit="per_key"}')).toBe(1);
   });
 
-  it("gives one integration rates of its own", async () => {
+  it("gives one integration its own rates", async () => {
     const { ask } = await configured(
       "{ rates: { per_connection: { requests: 1, per: 1h }, integrations: [{ environment: dev, key: there, per_connection: { requests: 2, per: 1h } }] } }",
     );
@@ -130,7 +130,7 @@ describe("rates", () => {
     expect(await times(3, () => ask("there/ada"))).toEqual([200, 200, limited]);
   });
 
-  it("holds WebSockets to the same, and goes on reading where a refused body ends", async () => {
+  it("limits WebSockets too, and continues after a refused body", async () => {
     const { running, ask } = await configured("{ rates: { per_key: { requests: 1, per: 1h } } }");
     expect(outcome(await ask())).toBe(200);
     const upgrade = await running.raw(
@@ -142,7 +142,7 @@ describe("rates", () => {
     expect(answers.match(/HTTP\/1\.1 429 /g)).toHaveLength(2);
   });
 
-  it("keeps buckets over a change of the file, and applies what it says from then on", async () => {
+  it("keeps buckets over a change of the file, and applies its new rates", async () => {
     const once = "rates: { per_connection: { requests: 1, per: 1h } }";
     const { running, ask, change } = await configured(`{ ${once} }`);
     expect(await times(2, ask)).toEqual([200, limited]);
@@ -160,7 +160,7 @@ describe("rates", () => {
     expect(await times(20, ask)).toEqual(Array(20).fill(200));
   });
 
-  it("counts nothing for whom it does not know", async () => {
+  it("counts nothing for unknown callers", async () => {
     const { running, ask } = await configured("{ rates: { per_key: { requests: 2, per: 1h } } }");
     expect(await times(5, () => ask("here/ada", { authorization: "Bearer lk_unknown" }))).toEqual(
       Array(5).fill("unknown_key"),
@@ -245,7 +245,7 @@ describe("the number of requests under way", () => {
     expect((await after).status).toBe(200);
   });
 
-  it("gives a place back when the caller leaves, and when nothing came of the request", async () => {
+  it("frees a slot when the caller leaves, and when the request fails", async () => {
     const provider = await startHesitant();
     const running = await startProxied(provider.port, {
       files: { "/latchkey.yaml": "proxy: { requests: 1 }" },
@@ -285,7 +285,7 @@ function blocking(forMs: number): () => void {
 }
 
 describe("a process that cannot keep up", () => {
-  it("turns new requests away, goes on with those under way, and takes requests again when it can", async () => {
+  it("refuses new requests, completes those in progress, and accepts requests again when it can", async () => {
     const provider = await startHesitant();
     const running = await startProxied(provider.port, {
       files: { "/latchkey.yaml": "proxy: { overload: { delay: 250ms, for: 1s } }" },

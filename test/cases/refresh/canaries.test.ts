@@ -33,7 +33,7 @@ async function filesUnder(folder: string): Promise<ReadonlyMap<string, string>> 
   return new Map(await Promise.all(files.map(async (path) => [path, await readFile(path, "latin1")] as const)));
 }
 
-it("K03 L12 repeats no secret, whatever a token endpoint says that was given it", { timeout: 120_000 }, async () => {
+it("K03 L12 repeats no secret, whatever a token endpoint answers", { timeout: 120_000 }, async () => {
   const sandbox = await started();
   const folder = await temporaryFolder();
   const running = await startTestSidecar({

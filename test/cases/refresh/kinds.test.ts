@@ -42,7 +42,7 @@ describe("client credentials", () => {
     return { ...renewing, clock, get, change, lastToken };
   }
 
-  it("are renewed when their token has run out, and once for all who ask", async () => {
+  it("are refreshed when their token has expired, and once for all callers", async () => {
     const { get, renewals, clock, lastToken } = await startMachine();
     const all = await Promise.all(Array.from({ length: 50 }, get));
     expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
@@ -99,7 +99,7 @@ describe("client credentials", () => {
   });
 });
 
-it("O26 says that an app in testing is why its grant died after seven days, where an operator looks", async () => {
+it("O26 explains to the operator that a grant died after seven days because the app is in testing", async () => {
   let now = Date.now();
   const { sidecar, connectAda, get, show, renewals } = await startRenewing({
     now: () => now,
@@ -141,63 +141,59 @@ describe("O11 a provider whose token lives", () => {
     ["for a time nobody tells", { omit: ["expires_in"] }, undefined],
   ] as const;
 
-  it.each(rows)(
-    "%s is asked once by all who wait, and is believed when it refuses",
-    async (_, tokenAnswer, livesMs) => {
-      let now = Date.now();
-      const { sandbox, sidecar, connectAda, get, renewals } = await startRenewing({
-        now: () => now,
-        sandbox: { now: () => now, behaviour: { tokenAnswer: structuredClone(tokenAnswer) as object } },
-      });
-      await connectAda();
-      for (let i = 0; i < 4; i += 1) {
-        const all = await Promise.all(Array.from({ length: 50 }, () => get()));
-        expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
-      }
-      // A token that is expired on arrival is used by its waiting callers, and by no later ones. Fifty callers that
-      // arrive at slightly different times may need a second token.
-      expect(renewals()).toBeGreaterThanOrEqual(livesMs === 0 ? 4 : 1);
-      expect(renewals()).toBeLessThanOrEqual(livesMs === 0 ? 8 : 1);
-      const first = renewals();
-      const { credentials } = await sidecar.client(ConnectionService).getConnection({
-        ref: { environment: "dev", integration: provider, id: "ada" },
-        includeCredentials: true,
-      });
-      const expiresAt = credentials?.kind.case === "oauth2" ? credentials.kind.value.expiresAt : undefined;
-      if (livesMs === undefined) expect(expiresAt).toBeUndefined();
-      else
-        expect(Math.abs((expiresAt === undefined ? 0 : timestampMs(expiresAt)) - now - livesMs)).toBeLessThan(4 * day);
+  it.each(rows)("%s is requested once for all callers, and its refusal is final", async (_, tokenAnswer, livesMs) => {
+    let now = Date.now();
+    const { sandbox, sidecar, connectAda, get, renewals } = await startRenewing({
+      now: () => now,
+      sandbox: { now: () => now, behaviour: { tokenAnswer: structuredClone(tokenAnswer) as object } },
+    });
+    await connectAda();
+    for (let i = 0; i < 4; i += 1) {
+      const all = await Promise.all(Array.from({ length: 50 }, () => get()));
+      expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
+    }
+    // A token that is expired on arrival is used by its waiting callers, and by no later ones. Fifty callers that
+    // arrive at slightly different times may need a second token.
+    expect(renewals()).toBeGreaterThanOrEqual(livesMs === 0 ? 4 : 1);
+    expect(renewals()).toBeLessThanOrEqual(livesMs === 0 ? 8 : 1);
+    const first = renewals();
+    const { credentials } = await sidecar.client(ConnectionService).getConnection({
+      ref: { environment: "dev", integration: provider, id: "ada" },
+      includeCredentials: true,
+    });
+    const expiresAt = credentials?.kind.case === "oauth2" ? credentials.kind.value.expiresAt : undefined;
+    if (livesMs === undefined) expect(expiresAt).toBeUndefined();
+    else expect(Math.abs((expiresAt === undefined ? 0 : timestampMs(expiresAt)) - now - livesMs)).toBeLessThan(4 * day);
 
-      // Showing the credentials refreshed those that had expired.
-      const shown = renewals();
-      expect(shown).toBe(livesMs === 0 ? first + 1 : 1);
-      now += 31_000;
-      expect((await get()).status).toBe(200);
-      expect(renewals()).toBe(livesMs === 0 ? shown + 1 : 1);
-      now += 31_000;
-      sandbox.behave({ answers: { files: [{ kind: "error", status: 401, error: "invalid_token", times: 1 }] } });
-      expect((await get()).status).toBe(200);
-      const asked = renewals();
-      expect(asked).toBe(livesMs === 0 ? shown + 3 : 2);
-      // If the provider rejects every token, the caller gets its response: a token that should be valid is replaced
-      // twice a minute at most.
-      sandbox.behave({ answers: { files: [{ kind: "error", status: 401, error: "invalid_token" }] } });
-      const since = performance.now();
-      for (let i = 0; i < 3; i += 1) expect((await get()).status).toBe(401);
-      const most = livesMs === 0 ? Math.ceil((performance.now() - since) / 1_000) + 1 : 0;
-      expect(renewals() - asked).toBeLessThanOrEqual(most);
-    },
-  );
+    // Showing the credentials refreshed those that had expired.
+    const shown = renewals();
+    expect(shown).toBe(livesMs === 0 ? first + 1 : 1);
+    now += 31_000;
+    expect((await get()).status).toBe(200);
+    expect(renewals()).toBe(livesMs === 0 ? shown + 1 : 1);
+    now += 31_000;
+    sandbox.behave({ answers: { files: [{ kind: "error", status: 401, error: "invalid_token", times: 1 }] } });
+    expect((await get()).status).toBe(200);
+    const asked = renewals();
+    expect(asked).toBe(livesMs === 0 ? shown + 3 : 2);
+    // If the provider rejects every token, the caller gets its response: a token that should be valid is replaced
+    // twice a minute at most.
+    sandbox.behave({ answers: { files: [{ kind: "error", status: 401, error: "invalid_token" }] } });
+    const since = performance.now();
+    for (let i = 0; i < 3; i += 1) expect((await get()).status).toBe(401);
+    const most = livesMs === 0 ? Math.ceil((performance.now() - since) / 1_000) + 1 : 0;
+    expect(renewals() - asked).toBeLessThanOrEqual(most);
+  });
 });
 
-describe.skipIf(lacks("postgres"))("connections that nobody uses", () => {
+describe.skipIf(lacks("postgres"))("unused connections", () => {
   let server: Postgres;
   beforeAll(async () => {
     server = await startPostgres();
   });
   afterAll(() => server.stop());
 
-  it("are renewed when half of their idle life is over: once, by one of the replicas, a stretch at a time", async () => {
+  it("are refreshed after half of their idle lifetime: once, by one replica, a batch at a time", async () => {
     let now = Date.now();
     const { sandbox, sidecar, beside, connectAda, renewals } = await startRenewing({
       now: () => now,

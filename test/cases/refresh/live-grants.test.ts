@@ -52,7 +52,7 @@ const authorise = async (all: Connecting) => all.browser().go(departure(all, awa
 const grantLogs = async (all: Connecting) =>
   (await all.sidecar.client(LogService).listLogs({ environment: "dev", operation: "auth.grants" })).logs;
 
-it("says so when a new connection uses up nearly all that an account may have", async () => {
+it("warns when a new connection uses up nearly all grants of an account", async () => {
   const all = await limitedTo(10);
   for (let i = 0; i < 8; i += 1) await importOf(all, `ada-${i}`);
   // Connections of another account count separately.
@@ -71,7 +71,7 @@ it("says so when a new connection uses up nearly all that an account may have", 
   expect(JSON.parse(line ?? "{}")).toMatchObject({ integration: limited, live: 10, log_id: log?.id });
 });
 
-it("says it of a device as well, and no more once others are gone", async () => {
+it("warns for a device too, and stops once others are gone", async () => {
   const all = await limitedTo(3);
   for (let i = 0; i < 2; i += 1) await importOf(all, `ada-${i}`);
   const sessions = all.sidecar.client(ConnectSessionService);
@@ -93,7 +93,7 @@ it("says it of a device as well, and no more once others are gone", async () => 
   expect(await all.sidecar.metric(nearlyUsedUp)).toBe(1);
 });
 
-it("does not count what must be authorised again", async () => {
+it("does not count connections that must be authorized again", async () => {
   const all = await limitedTo(3);
   await importOf(all, "ada-0");
   await importOf(all, "dead", { expiresInS: -60 });

@@ -36,7 +36,7 @@ async function startHeld() {
   return { ...renewing, before, calling, staysRenewable };
 }
 
-describe("while the provider is asked for a token", () => {
+describe("during a token request", () => {
   it("metadata, tags and configuration change, and no change is lost", async () => {
     const { sidecar, calling, show, before, staysRenewable, renewals } = await startHeld();
     const patches = Array.from({ length: 40 }, (_, i) =>
@@ -79,7 +79,7 @@ describe("while the provider is asked for a token", () => {
     await staysRenewable();
   });
 
-  it("the end user authorises anew: those credentials stay", async () => {
+  it("the end user authorizes again: those credentials stay", async () => {
     const { sandbox, sidecar, calling, show, get, renewals } = await startHeld();
     const { access_token, refresh_token } = sandbox.grant();
     const credentials = { type: "OAUTH2", access_token, refresh_token };
@@ -93,7 +93,7 @@ describe("while the provider is asked for a token", () => {
     expect(renewals()).toBe(1);
   });
 
-  it("others are imported that have run out as well: they are renewed before anybody uses them", async () => {
+  it("new expired credentials are imported: they are refreshed before use", async () => {
     const { sandbox, sidecar, calling, call, show, renewals } = await startHeld();
     const { access_token, refresh_token } = sandbox.grant();
     const expires_at = new Date(Date.now() - 10_000).toISOString();
@@ -110,7 +110,7 @@ describe("while the provider is asked for a token", () => {
     expect(sandbox.seen().tallies.supersededReused).toBe(0);
   });
 
-  it("everything is sealed anew, and the rotated token is kept all the same", async () => {
+  it("everything is re-encrypted, and the rotated token is kept", async () => {
     const { sidecar, calling, before, show, staysRenewable, renewals } = await startHeld();
     const steps: bigint[] = [];
     for await (const { done } of sidecar.client(StoreService).reseal({})) steps.push(done);
@@ -148,7 +148,7 @@ describe("while the provider is asked for a token", () => {
     expect(keys.filter(isOfAda)).toEqual([]);
   });
 
-  it("the connection is deleted and made again with other credentials: the answer is nothing to it", async () => {
+  it("the connection is deleted and created again with other credentials: the answer is discarded", async () => {
     const { sandbox, sidecar, calling, show, get } = await startHeld();
     const ref = { environment: "dev", integration: provider, id: "ada" };
     await sidecar.client(ConnectionService).deleteConnection({ ref });
@@ -163,7 +163,7 @@ describe("while the provider is asked for a token", () => {
 });
 
 describe("an endpoint that was down for all", () => {
-  it("is tried by whoever is due, and nobody who is not keeps the others from it", async () => {
+  it("is retried by callers that are due, and the others do not block them", async () => {
     let now = Date.now();
     const { sandbox, sidecar, connectAda, renewals } = await startRenewing({
       now: () => now,

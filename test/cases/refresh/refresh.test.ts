@@ -7,7 +7,7 @@ import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
 
 const faultOf = (response: Response) => response.headers.get("latchkey-error");
 
-describe("renewal", () => {
+describe("a refresh", () => {
   it("comes before the first use of credentials that have run out, and is written down before that use", async () => {
     const { sandbox, connectAda, get, show, renewals } = await startRenewing();
     const { access_token, refresh_token } = await connectAda();
@@ -24,7 +24,7 @@ describe("renewal", () => {
     expect(renewals()).toBe(1);
   });
 
-  it("outlives a restart: what was rotated is what is used next", async () => {
+  it("survives a restart: the rotated token is used next", async () => {
     const first = await startRenewing();
     await first.connectAda();
     expect((await first.get()).status).toBe(200);
@@ -60,7 +60,7 @@ describe("renewal", () => {
     expect(await renewWith("drive openid")).toEqual({ granted: ["drive", "openid"], missing: [] });
   });
 
-  it("is asked for over the control plane as well", async () => {
+  it("is started by the control plane too", async () => {
     const { connectAda, sidecar, show, renewals } = await startRenewing();
     const { access_token } = await connectAda({ expiresInS: 3_600 });
     const ref = { environment: "dev", integration: provider, id: "ada" };
@@ -70,7 +70,7 @@ describe("renewal", () => {
     expect(renewals()).toBe(1);
   });
 
-  it("begins before the end, beside the use of what is still good", async () => {
+  it("starts before the expiry, while the token is still in use", async () => {
     let now = Date.now();
     const { connectAda, get, renewals } = await startRenewing({ now: () => now });
     await connectAda({ expiresInS: 3_600 });
@@ -111,7 +111,7 @@ describe("renewal", () => {
   });
 });
 
-describe("a provider that refuses what is not expired", () => {
+describe("a provider that rejects a token before its expiry", () => {
   it("gets the request again with other credentials, where asking twice does no harm", async () => {
     const { sandbox, sidecar, connectAda, get, renewals } = await startRenewing({
       sandbox: {
@@ -127,7 +127,7 @@ describe("a provider that refuses what is not expired", () => {
     expect(await sidecar.metric("latchkey_proxy_open")).toBe(0);
   });
 
-  it("is believed when it refuses the new ones as well: its own answer goes on, once", async () => {
+  it("is believed when it rejects the new token too: its response is passed on, once", async () => {
     const { connectAda, get, renewals } = await startRenewing({
       sandbox: { behaviour: { answers: { files: [{ kind: "error", status: 401, error: "invalid_token" }] } } },
     });
@@ -142,7 +142,7 @@ describe("a provider that refuses what is not expired", () => {
     expect(renewals()).toBe(1);
   });
 
-  it("is told nothing twice that could do something: the answer goes on, and the next one has other credentials", async () => {
+  it("is not sent an unsafe request twice: its response is passed on, and the next request has new credentials", async () => {
     const { sandbox, connectAda, call, get, renewals } = await startRenewing({
       sandbox: {
         behaviour: { answers: { files: [{ kind: "error", status: 401, error: "invalid_token", times: 1 }] } },
@@ -175,7 +175,7 @@ describe("a provider that refuses what is not expired", () => {
 });
 
 describe("a provider that gives no token", () => {
-  it("O12 has said invalid_grant: nobody asks again, and the connection says why", async () => {
+  it("O12 sends invalid_grant: no further refresh, and the connection gives the reason", async () => {
     const { sandbox, sidecar, connectAda, get, show, renewals } = await startRenewing();
     await connectAda();
     sandbox.revoke({ user: "ada@example.com" });
@@ -202,7 +202,7 @@ describe("a provider that gives no token", () => {
     expect((await show()).errors).toEqual([]);
   });
 
-  it("O13 refuses the client: the integration is at fault, and no connection dies of it", async () => {
+  it("O13 refuses the client: the integration is at fault, and no connection fails for it", async () => {
     const { sandbox, sidecar, connectAda, renewals } = await startRenewing({
       sandbox: {
         behaviour: { answers: { token: [{ kind: "error", status: 401, error: "invalid_client" }] } },
@@ -244,27 +244,24 @@ describe("a provider that gives no token", () => {
     ["500", { kind: "error", status: 500, error: "server_error" }],
     ["a reset before it read", { kind: "reset-before-reading" }],
     ["a reset after it read", { kind: "reset-after-reading" }],
-  ] as const)(
-    "O14 %s: calls go on with what is still good, and are told when to come again with what is not",
-    async (_, misstep) => {
-      let now = Date.now();
-      const { connectAda, get, show, sandbox } = await startRenewing({
-        now: () => now,
-        sandbox: { now: () => now, behaviour: { answers: { token: [misstep] } } },
-      });
-      await connectAda({ expiresInS: 3_600 });
-      now += 3_550_000;
-      for (const _again of [1, 2, 3]) expect((await get()).status).toBe(200);
-      now += 60_000;
-      const refused = await get();
-      expect([refused.status, faultOf(refused)]).toEqual([503, "refresh_unavailable"]);
-      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-      expect((await show("&credentials=false")).errors).toEqual([]);
-      sandbox.behave({ answers: { token: [] } });
-      now += 7_200_000;
-      expect((await get()).status).toBe(200);
-    },
-  );
+  ] as const)("O14 %s: calls continue with valid tokens, and otherwise get Retry-After", async (_, misstep) => {
+    let now = Date.now();
+    const { connectAda, get, show, sandbox } = await startRenewing({
+      now: () => now,
+      sandbox: { now: () => now, behaviour: { answers: { token: [misstep] } } },
+    });
+    await connectAda({ expiresInS: 3_600 });
+    now += 3_550_000;
+    for (const _again of [1, 2, 3]) expect((await get()).status).toBe(200);
+    now += 60_000;
+    const refused = await get();
+    expect([refused.status, faultOf(refused)]).toEqual([503, "refresh_unavailable"]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect((await show("&credentials=false")).errors).toEqual([]);
+    sandbox.behave({ answers: { token: [] } });
+    now += 7_200_000;
+    expect((await get()).status).toBe(200);
+  });
 
   it.each([
     [10, 200, ""],
@@ -310,7 +307,7 @@ describe("a provider that gives no token", () => {
     expect(renewals()).toBeLessThanOrEqual(40);
   });
 
-  it("O17 takes 45 seconds over it: the lease is renewed, and one is asked for", { timeout: 90_000 }, async () => {
+  it("O17 takes 45 seconds: the lease is renewed, and one request is sent", { timeout: 90_000 }, async () => {
     const { connectAda, get, renewals } = await startRenewing({
       sandbox: { behaviour: { answers: { token: [{ kind: "ordinary", holdMs: 45_000, times: 1 }] } } },
     });

@@ -23,8 +23,8 @@ async function callFor(ms: number, { callers, get }: { readonly callers: number;
   return counted;
 }
 
-describe("a provider whose tokens live one second, and whose API refuses those that are over", () => {
-  it("is called by ten callers for four seconds: each call is answered, by one renewal a second", async () => {
+describe("a provider whose tokens live one second, and whose API rejects expired ones", () => {
+  it("is called by ten callers for four seconds: each call succeeds, with one refresh a second", async () => {
     const all = await startRenewing({ sandbox: { behaviour: { accessTokenLifetimeS: 1 } } });
     await all.connectAda();
     const before = performance.now();
@@ -55,7 +55,7 @@ describe("a token that has run out when it arrives", () => {
   const lives = [0, -1, 0.4, "0.9", "-3600"];
 
   it.each(lives)(
-    "by an expires_in of %j is used by those that waited for it, and by no later call",
+    "with an expires_in of %j is used by its waiting callers, and by no later call",
     async (expires_in) => {
       const all = await startRenewing({ sandbox: { behaviour: { tokenAnswer: { fields: { expires_in } } } } });
       await all.connectAda();
@@ -68,7 +68,7 @@ describe("a token that has run out when it arrives", () => {
     },
   );
 
-  it("is asked for once by a thousand callers at once, and once a second by those that come on and on", async () => {
+  it("is refreshed once for a thousand concurrent callers, and once a second for later ones", async () => {
     const all = await startRenewing({ sandbox: { behaviour: { tokenAnswer: { fields: { expires_in: 0 } } } } });
     await all.connectAda();
     const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": provider, "connection-id": "ada" };
@@ -109,8 +109,8 @@ describe("a token that has run out when it arrives", () => {
   });
 });
 
-describe("a renewal that a caller asks for", () => {
-  it("is one each time, also a moment after another: once a second, and one for all who ask at once", async () => {
+describe("a refresh that a caller requests", () => {
+  it("runs each time, also right after another: once a second, and once for concurrent callers", async () => {
     const all = await startRenewing();
     const { access_token } = await all.connectAda({ expiresInS: 3_600 });
     const tokens = [access_token];
@@ -136,7 +136,7 @@ describe("a renewal that a caller asks for", () => {
     expect(all.renewals()).toBe(2);
   });
 
-  it("fails where renewal fails: no old token comes with a 200", async () => {
+  it("fails if the refresh fails: no old token comes with a 200", async () => {
     const all = await startRenewing({
       sandbox: { behaviour: { answers: { token: [{ kind: "error", status: 503, error: "server_error" }] } } },
     });
