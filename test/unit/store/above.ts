@@ -12,7 +12,7 @@ interface SharedGround extends Ground {
   openAnother(first: Backend): Promise<Backend>;
 }
 
-/** What is written once above the contract must hold on every backend. */
+/** Everything built once above the contract must hold on every backend. */
 export function carries(name: string, prepare: () => Promise<SharedGround>): void {
   describe(`above the ${name} store`, () => {
     let ground: SharedGround;
@@ -39,7 +39,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       });
       for (let i = 0; i < 20; i += 1) {
         await one.commit([{ key: `k${i}`, value: bytes("1") }]);
-        // What it commits itself meanwhile is told in its place.
+        // Its own commits in the meantime appear in their order.
         const own = i % 2 === 0 ? other.commit([{ key: `own${i}`, value: bytes("1") }]) : undefined;
         await other.caughtUp();
         expect(told).toContain(`k${i}`);
@@ -102,12 +102,12 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(await createLeases(one).take("x", 10_000)).toBeUndefined();
       await other.commit([{ key: "in time", value: bytes("1") }], next === undefined ? [] : [next.fence]);
       expect(await other.getMany(["late", "in time"])).toMatchObject([undefined, { key: "in time" }]);
-      // Nobody wanted the other one: what is finished late is still finished by the only one who had it.
+      // Nobody else took that lease: work that finishes late is still committed by its only holder.
       await expect(one.commit([{ key: "y", value: bytes("1") }], [untouched.fence])).resolves.toBeGreaterThan(0);
     });
 
     it("a lease that is renewed goes on, and its fence with it", async () => {
-      // So long that a slow machine does not let it run out in between.
+      // Long enough that a slow machine does not let it expire in between.
       const lease = await createLeases(one).take("x", 1_200);
       for (let i = 0; i < 5; i += 1) {
         await sleep(300);
@@ -126,7 +126,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
           value: bytes("1"),
         })),
       );
-    /** It is not there to be done any more, and what came of it is there: both under the lease, or neither. */
+    /** Deletes the task and stores its result: both under the lease, or neither. */
     const finish = (store: Store, key: string, lease: Lease) =>
       store.commit(
         [

@@ -6,7 +6,7 @@ import { type Change, StaleWrite, StoreUnavailable } from "../../../src/store/co
 const put = (key: string, bytes = 1): Change => ({ key, value: new Uint8Array(bytes) });
 const metrics = createMetrics();
 
-/** A write that ends when a test says so. */
+/** A write that ends when the test releases it. */
 function stalling() {
   const groups: (readonly CommitRequest[])[] = [];
   const ends: ((outcomes: readonly CommitOutcome[] | Error) => void)[] = [];

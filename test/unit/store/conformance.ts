@@ -32,7 +32,7 @@ const watcher = (onCommit: (commit: Commit) => void): Watcher => ({
 });
 const everything = { from: "\x01", to: "\u{10ffff}", limit: 1_000_000 };
 
-/** What every backend owes. */
+/** The contract of every backend. */
 export function conforms(name: string, prepare: () => Promise<Ground>): void {
   describe(`the ${name} store`, () => {
     let ground: Ground;
@@ -159,7 +159,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
     });
 
     it("lists keys in the order of their UTF-8 bytes", async () => {
-      // As UTF-16 the last two would change places.
+      // In UTF-16 order the last two would change places.
       const keys = ["a", "a\0", "a\0b", "ab", "z", "é", "\u{ffee}", "\u{1f511}"];
       await store.commit(keys.toReversed().map((key) => put(key, "")));
       expect((await store.list(everything)).map(({ key }) => key)).toEqual(keys);
@@ -363,7 +363,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
         const changes = Array.from({ length: 1 + pick(3) }, (): Change => {
           const key = `k${pick(12)}`;
           const value = pick(4) === 0 ? undefined : bytes(`v${step}`);
-          // Mostly what is there; sometimes what was.
+          // Mostly the current revision; sometimes an old one.
           const expect = pick(3) === 0 ? undefined : (model.get(key)?.revision ?? 0) + (pick(8) === 0 ? 1 : 0);
           return expect === undefined ? { key, value } : { key, value, expect };
         });

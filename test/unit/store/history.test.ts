@@ -65,7 +65,7 @@ it("keeps the bytes of commits, and none of the commits", async () => {
     history.add(added);
     return new WeakRef(added);
   });
-  // A weak reference holds what it names until the turn in which it was made has ended.
+  // A weak reference keeps its target alive until the tick in which it was created has ended.
   await setImmediate();
   collect();
   expect(refs.filter((ref) => ref.deref() !== undefined)).toHaveLength(0);
@@ -91,7 +91,7 @@ it("tells of what was committed word for word, and leaves what it told as it was
         { key: "a\0Käse\0𝄞", value: Uint8Array.of(0, 255) },
       ],
     },
-    // Larger than what is let go of at once.
+    // Larger than what is dropped at once.
     { revision: 3, changes: [{ key: "large", value: new Uint8Array(1_500).fill(7) }] },
     { revision: 2 ** 40, changes: [{ key: "late", value: Uint8Array.of(1) }] },
   ];

@@ -45,7 +45,7 @@ async function storeWith({ tables }: { readonly tables: boolean }): Promise<stri
   let store = await open(folder);
   await fill(store, 0, written / 2);
   if (tables) {
-    // To open it again is to write its log into a table.
+    // Opening it again writes its log into a table.
     await store.close();
     store = await open(folder);
   }
@@ -72,7 +72,7 @@ function flip(path: string, at: number): void {
   writeFileSync(path, bytes);
 }
 
-/** Everything is there, or somebody was told that it is not. */
+/** Either everything is there, or the loss is reported. */
 async function outcome(folder: string): Promise<"refused" | "damaged" | "whole" | "LOST"> {
   let store: Backend;
   try {
@@ -109,7 +109,7 @@ describe("S05 a damaged byte", () => {
     const folder = await storeWith({ tables: true });
     const path = largest(folder, /\.ldb$/);
     const sound = readFileSync(path);
-    // Everywhere but in the padding of the footer, which nobody reads.
+    // Everywhere but in the padding of the footer, which is never read.
     const places = [
       0,
       1,
@@ -163,10 +163,10 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
     return written;
   }
 
-  // It names a log to come: what lies in those before it would be gone.
+  // It names a future log: the content of earlier logs would be lost.
   const edit = (bytes: number) => Buffer.concat([Buffer.from([2, 0x8f, 0x4e]), Buffer.alloc(bytes, 0x55)]);
 
-  /** As it is on the disk when so much of an edit was written and the file was made longer before. */
+  /** The state on disk after a part of an edit was written to a preallocated file. */
   function tear(folder: string, written: Buffer, cut: number): void {
     appendFileSync(manifestOf(folder), Buffer.concat([written.subarray(0, cut), Buffer.alloc(written.length - cut)]));
   }
@@ -203,7 +203,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
     }
   });
 
-  /** Edits by which a table comes, how far its level was compacted is noted, and it goes again. */
+  /** Edits that add a table, record the compaction of its level, and remove it again. */
   const key = (bytes: number) =>
     Buffer.concat([
       Buffer.from([(bytes & 127) | 128, ((bytes >> 7) & 127) | 128, bytes >> 14]),
@@ -234,7 +234,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
     ["a table", /\.ldb$/],
   ])("is believed to have been whole when %s of before it is gone, and nothing is touched", async (_, pattern) => {
     const folder = await storeWith({ tables: true });
-    // What the edit could have brought: LevelDB deletes what no edit names.
+    // The table that the edit would have added: LevelDB deletes tables that no edit names.
     copyFileSync(largest(folder, /\.ldb$/), join(folder, "000099.ldb"));
     rmSync(largest(folder, pattern));
     tear(folder, piece(1, edit(60)), 40);
@@ -364,7 +364,7 @@ describe("S03 one folder, however it is written", () => {
       relative(process.cwd(), folder),
     ];
     for (const spelling of spellings) await expect(open(spelling)).rejects.toThrow(/in use|already/);
-    // The failed attempts took nothing from the one who has it.
+    // The failed attempts did not affect the process that has it open.
     await store.commit([{ key: "k", value: new Uint8Array() }]);
     await store.close();
     const again = await open(join(parent, "link"));
@@ -407,7 +407,7 @@ describe("S10 a format", () => {
 
   it("of before there were checksums is brought up to date, also when that was cut short", async () => {
     const folder = await olderStore(2_500);
-    // As a kill in the middle leaves it: some values are new, the head is old.
+    // The state after a kill in the middle: some values are new, the head is old.
     const half = `${folder}-half`;
     const upgraded = `${folder}-upgraded`;
     await cp(folder, upgraded, { recursive: true });

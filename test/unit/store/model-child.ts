@@ -1,4 +1,4 @@
-/** The process that has the store of a model run: does what it is asked, and can be killed at any moment. */
+/** The process with the store of a model run: it executes requests, and can be killed at any moment. */
 import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import {
@@ -19,7 +19,7 @@ const snapshots = new Map<number, Snapshot>();
 let opened: Backend | undefined;
 let outbox: Told[] = [];
 
-/** Together with what else happens in this turn, in order: a message each would cost more than the store. */
+/** Sends all events of a tick in one message, in order: single messages would cost more than the store. */
 function tell(one: Told): void {
   outbox.push(one);
   if (outbox.length > 1) return;
@@ -104,5 +104,5 @@ function chainOf(error: unknown): string {
 process.on("message", ({ asks }: Batch) => {
   for (const { id, ask } of asks) void settle(id, ask);
 });
-// Whoever asks is gone.
+// The requesting process is gone.
 process.on("disconnect", () => process.exit(0));

@@ -7,13 +7,13 @@ const child = fileURLToPath(new URL("model-child.ts", import.meta.url));
 
 /** The process that has the store. */
 export interface Host {
-  /** All at once. Undefined: it died before it could say. */
+  /** Sends all requests at once. Undefined: the process died before its answer. */
   ask(asks: readonly Ask[]): Promise<readonly (Answer | undefined)[]>;
   /** Resolves once it is dead. */
   kill(): Promise<void>;
 }
 
-/** Called in the order in which things happened, before what was asked for later is answered. */
+/** Called in the order of events, before later requests are answered. */
 export interface HostListener {
   onAnswer(ask: Ask, answer: Answer): void;
   onCommit(watch: number, commit: Commit): void;
@@ -75,7 +75,7 @@ export function startHost(listener: HostListener): Host {
       const answers = batch.asks.map(
         ({ id, ask }) => new Promise<Answer | undefined>((resolve, reject) => asked.set(id, { ask, resolve, reject })),
       );
-      // What it cannot be told any more it does not answer: its end says so.
+      // A request that cannot be sent is not answered: the end of the process follows.
       process.send(batch, () => {});
       return Promise.all(answers);
     },

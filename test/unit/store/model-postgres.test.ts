@@ -1,4 +1,4 @@
-/** As model.test.ts, of a server that loses its power now and then, with those who use it or without. */
+/** Like model.test.ts, with a server that loses its power now and then, with or without its clients. */
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { lacks } from "../../support/sidecar/needs.ts";

@@ -1,8 +1,8 @@
 import type { Change, Commit, Condition, Entry } from "../../../src/store/contract.ts";
 
-/** What the model asks of the process that has the store. All of a batch is asked for at once. */
+/** The model's requests to the process with the store. A batch is sent at once. */
 export type Ask =
-  /** As LATCHKEY_STORE writes it. */
+  /** In the form of LATCHKEY_STORE. */
   | { readonly ask: "open"; readonly store: string }
   | { readonly ask: "commit"; readonly changes: readonly Change[]; readonly conditions: readonly Condition[] }
   | { readonly ask: "get"; readonly key: string }
@@ -14,11 +14,11 @@ export type Ask =
       readonly limit: number;
       readonly reverse: boolean;
     }
-  /** What it sees is told as it sees it, under this name. */
+  /** Its events are reported as they arrive, under this number. */
   | { readonly ask: "watch"; readonly watch: number; readonly from: number }
   | { readonly ask: "unwatch"; readonly watch: number }
   | { readonly ask: "snapshot"; readonly snapshot: number }
-  /** Reads all of it, and lets go of it. */
+  /** Reads the whole snapshot, and releases it. */
   | { readonly ask: "readSnapshot"; readonly snapshot: number }
   | { readonly ask: "scrub" };
 
@@ -27,7 +27,7 @@ export type Answer =
   | { readonly is: "entries"; readonly entries: readonly (Entry | undefined)[] }
   | { readonly is: "stale"; readonly key: string; readonly current: number }
   | { readonly is: "historyLost"; readonly oldest: number }
-  /** Whether it happened is unknown. */
+  /** It is unknown whether it happened. */
   | { readonly is: "unavailable"; readonly why: string }
   | { readonly is: "done" };
 
@@ -35,7 +35,7 @@ export interface Batch {
   readonly asks: readonly { readonly id: number; readonly ask: Ask }[];
 }
 
-/** In the order in which things happened. */
+/** In the order of events. */
 export type Told =
   | { readonly id: number; readonly answer: Answer }
   | { readonly id: number; readonly defect: string }

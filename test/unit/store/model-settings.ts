@@ -3,11 +3,11 @@ const variable = (name: string): number | undefined => {
   return text === undefined || text === "" ? undefined : Number(text);
 };
 
-/** Another one each time, or that of an earlier run to see it again. */
+/** A new seed for each run, or that of an earlier run to repeat it. */
 export const modelSeed = (): number => variable("LATCHKEY_MODEL_SEED") ?? Date.now() % 2 ** 31;
 
-/** How much is asked for. */
+/** The number of requests. */
 export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 100_000;
 
-/** A machine may be ten times slower than those that 100,000 steps were tried on, at a minute each. */
+/** Ten times the duration on the reference machine, where 100,000 steps took a minute. */
 export const modelTimeoutMs = (): number => 60_000 + modelSteps() * 6;

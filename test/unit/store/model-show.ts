@@ -5,7 +5,7 @@ import { areSame } from "./model-state.ts";
 export const show = (what: unknown): string =>
   JSON.stringify(what, (_key, value: unknown) => {
     if (typeof value === "string") return brief(value);
-    // A Buffer has become what it says of itself by now.
+    // A Buffer arrives in its JSON form.
     const bytes = value instanceof Uint8Array ? value : (value as { readonly data?: Uint8Array } | null)?.data;
     return bytes === undefined ? value : brief(Buffer.from(bytes).toString("latin1"));
   });

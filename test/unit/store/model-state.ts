@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Change, Commit, Condition, Entry } from "../../../src/store/contract.ts";
 
-/** What a store should hold at one revision: a plain map. */
+/** The expected content of a store at one revision: a plain map. */
 export interface State {
   readonly revision: number;
   readonly entries: ReadonlyMap<string, Entry>;
@@ -14,7 +14,7 @@ export interface Wanted {
   readonly conditions: readonly Condition[];
 }
 
-/** The next state. The one before is as it was. */
+/** The next state. The previous one is not changed. */
 export function apply({ revision: last, entries: before }: State, changes: Commit["changes"]): State {
   const revision = last + 1;
   const entries = new Map(before);
@@ -25,7 +25,7 @@ export function apply({ revision: last, entries: before }: State, changes: Commi
   return { revision, entries };
 }
 
-/** What a commit expects in vain: of a key, or that a range is empty. */
+/** The expectations of a commit that do not hold: of a key, or that a range is empty. */
 export function heldAgainst({ entries }: State, { changes, conditions }: Wanted): readonly Held[] {
   const expected = [...changes, ...conditions.filter((condition) => "key" in condition)].flatMap(({ key, expect }) => {
     const current = entries.get(key)?.revision ?? 0;
@@ -38,7 +38,7 @@ export function heldAgainst({ entries }: State, { changes, conditions }: Wanted)
 
 export interface Held {
   readonly key: string;
-  /** Undefined: it lies in a range, and what revision is named of it is left open. */
+  /** Undefined for a key in a range, whose reported revision is not checked. */
   readonly current: number | undefined;
 }
 
@@ -59,14 +59,14 @@ export function slice(state: State, { from, to, limit, reverse }: Slice): readon
   return (reverse ? found.toReversed() : found).slice(0, limit);
 }
 
-/** Whether they say the same, whatever kind of bytes they are made of. */
+/** Whether both have the same content, whatever their types of bytes. */
 export const areSame = (a: readonly (Entry | undefined)[], b: readonly (Entry | undefined)[]): boolean =>
   a.length === b.length && a.every((entry, i) => isDeepStrictEqual(plain(entry), plain(b[i])));
 
 const plain = (entry: Entry | undefined) =>
   entry && [entry.key, entry.revision, Buffer.from(entry.value).toString("latin1")];
 
-/** Whether what was told of a commit is what it did; where `partly`, some of it. */
+/** Whether the reported events of a commit are what it did; with `partly`, a part of it. */
 export function isTrueOf(
   told: Commit["changes"],
   { changes }: Commit,
@@ -80,7 +80,7 @@ export function isTrueOf(
 export const sameBytes = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
   a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
 
-/** Only with surrogates is the order of UTF-16 another one than that of UTF-8. */
+/** UTF-16 order differs from UTF-8 order only with surrogates. */
 function compare(a: string, b: string): number {
   if (surrogate.test(a) || surrogate.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));
   return a < b ? -1 : a > b ? 1 : 0;

@@ -3,43 +3,43 @@ import type { Commit } from "../../../src/store/contract.ts";
 import { show, showDifference } from "./model-show.ts";
 import { apply, areSame, inOrder, isTrueOf, type State } from "./model-state.ts";
 
-/** Watches of a model run: what they were told is held against what happened. */
+/** Watches of a model run: their events are compared with what happened. */
 export interface ModelWatches {
   readonly size: number;
-  /** The one that has watched longest. */
+  /** The oldest watch. */
   readonly oldest: number | undefined;
   begin(watch: number, from: State): void;
-  /** From now on it hears of a commit before whoever asked for it does. */
+  /** From now on the watch sees a commit before its caller gets the answer. */
   begun(watch: number): void;
   end(watch: number): void;
   endAll(): void;
   heard(watch: number, commit: Commit): void;
-  /** The store has forgotten what it would have told next. */
+  /** The store no longer has the next event of this watch. */
   lost(watch: number): void;
   /** A commit resolved. */
   acknowledged(revision: number): void;
-  /** Once it is known what happened: nothing false was told, and nothing out of order or too late. */
+  /** Once the history is known: no event was wrong, out of order or too late. */
   check(): void;
-  /** Waits until a watch has been told of all that happened. */
+  /** Waits until a watch has seen everything. */
   requireTold(watch: number): Promise<void>;
-  /** After a crash that they outlived: those that lost the history are over, the others are told of the rest. */
+  /** After a crash that the watches survived: those without history end, the others see the rest. */
   outlive(): Promise<void>;
 }
 
 interface ModelWatchesOptions {
-  /** What happened, as far as it is known. */
+  /** The known history. */
   readonly history: ReadonlyMap<number, Commit>;
   readonly now: () => State;
-  /** What came after it was committed by the process that watches. */
+  /** The first revision that the watching process committed itself. */
   readonly ownSince: () => number;
   readonly insist: (holds: boolean, sentence: () => string) => asserts holds;
 }
 
 interface Watching {
-  /** What it was told, on top of what it began with. */
+  /** The watch's events, applied to its first state. */
   state: State;
   readonly heard: Commit[];
-  /** Of what it was told last. */
+  /** The revision of the last event. */
   reached: number;
   isBegun: boolean;
   isLost: boolean;
@@ -51,10 +51,10 @@ export function createModelWatches(options: ModelWatchesOptions): ModelWatches {
   const { history, now, ownSince } = options;
   const insist: ModelWatchesOptions["insist"] = options.insist;
   const watches = new Map<number, Watching>();
-  /** Commits that were acknowledged before a watch was told of them. */
+  /** Commits that were acknowledged before a watch saw them. */
   const early = new Set<number>();
 
-  /** All of what this process did, and nothing false of what others did. */
+  /** Requires all commits of this process, and no wrong ones of others. */
   function fold(watch: Watching): void {
     insist(!watch.isLost, () => "a watch lost the history");
     for (const { revision, changes } of watch.heard.splice(0)) {
@@ -102,7 +102,7 @@ export function createModelWatches(options: ModelWatchesOptions): ModelWatches {
     endAll: () => watches.clear(),
     heard(name, commit) {
       const watch = watches.get(name);
-      // One that has ended meanwhile.
+      // The watch has ended in the meantime.
       if (watch === undefined) return;
       watch.heard.push(commit);
       watch.reached = commit.revision;

@@ -5,7 +5,7 @@ import type { State } from "./model-state.ts";
 
 export type CommitAsk = Extract<Ask, { ask: "commit" }>;
 
-/** In UTF-16 some of them would stand in another order, and a NUL ends a string elsewhere. */
+/** Some of them sort differently in UTF-16, and a NUL ends strings elsewhere. */
 const odd = ["a", "a\0", "a\0b", "ab", "\x01", "é", "\u{ffee}", "\u{1f511}", "\u{10ffff}", "k".repeat(600)];
 const keys = [...odd, ...Array.from({ length: 30 }, (_, i) => `connection\0dev\0${i}`)];
 /** Mostly empty, so that conditions on ranges hold as often as not. */
@@ -19,7 +19,7 @@ const witness = "witness/";
 export const witnessOf = ({ changes }: CommitAsk): string =>
   changes.find(({ key }) => key.startsWith(witness))?.key ?? "";
 
-/** Makes up what to ask of a store. */
+/** Generates random requests to a store. */
 export function createModelWorkload(random: () => number) {
   const pick = (n: number) => below(random, n);
   const oneOf = <T>(many: readonly [T, ...T[]] | readonly T[]): T => many[pick(many.length)] as T;
@@ -29,12 +29,12 @@ export function createModelWorkload(random: () => number) {
   function value(): Uint8Array {
     count += 1;
     const length = pick(50) === 0 ? 20_000 : pick(60);
-    // Each other than all before, bytes of every kind among them.
+    // Different from all earlier ones, with bytes of every kind.
     return pick(30) === 0 ? new Uint8Array() : Uint8Array.from(Buffer.concat([Buffer.from(`${count}:`), fill(length)]));
   }
   const fill = (length: number) => Buffer.alloc(length, Uint8Array.of(count & 255, 0, 255, count >> 8));
 
-  /** Mostly what a key is at; sometimes what it was, or that it is not there. */
+  /** Mostly the current revision of a key; sometimes an old one, or absence. */
   function expectation(state: State, of: string): number {
     const current = state.entries.get(of)?.revision ?? 0;
     return pick(6) === 0 ? oneOf([0, current + 1, Math.max(0, current - 1)]) : current;
@@ -77,7 +77,7 @@ export function createModelWorkload(random: () => number) {
       const key = `${witness}${count}`;
       return { ask: "commit", changes: [...changes, { key, value: new Uint8Array() }], conditions: same };
     },
-    /** Witnesses have said what they know. */
+    /** Removes the witness keys, which are no longer needed. */
     sweep: (asks: readonly CommitAsk[]): CommitAsk => ({
       ask: "commit",
       changes: asks.map((ask) => ({ key: witnessOf(ask), value: undefined })),

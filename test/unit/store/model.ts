@@ -8,11 +8,11 @@ import { apply, areSame, type Held, heldAgainst, inOrder, nothing, type State, s
 import { createModelWatches } from "./model-watches.ts";
 import { beyond, type CommitAsk, createModelWorkload, witnessOf } from "./model-workload.ts";
 
-/** Where a store lies, and how the ground under it gives way. */
+/** The location of a store, and the way it fails. */
 export interface ModelGround {
-  /** As LATCHKEY_STORE writes it. Nothing is in it. */
+  /** In the form of LATCHKEY_STORE. The store is empty. */
   readonly store: string;
-  /** Whatever the store leans on fails, at once and without a word, and is back when this resolves. */
+  /** The store's server or disk fails at once and without notice, and is back when this resolves. */
   readonly collapse?: () => Promise<void>;
 }
 
@@ -23,20 +23,20 @@ export interface ModelOptions {
 }
 
 export interface ModelReport {
-  /** What was asked for. */
+  /** The number of requests. */
   readonly steps: number;
   readonly commits: number;
   readonly refused: number;
   readonly crashes: number;
-  /** Commits of which a crash left unknown whether they happened, and those of them that had. */
+  /** Commits with an unknown outcome after a crash, and how many of them had happened. */
   readonly uncertain: number;
   readonly happened: number;
   readonly watches: number;
-  /** Those of them that began in the past. */
+  /** Watches that started at an earlier revision. */
   readonly resumed: number;
 }
 
-/** Asked for at once, at most. */
+/** The largest number of concurrent requests. */
 const maxBatch = 24;
 const stepsBetweenCrashes = 1_500;
 const maxWatches = 5;
@@ -44,16 +44,16 @@ const maxSnapshots = 3;
 const maxRemembered = 8;
 const backWithinMs = 10_000;
 
-/** A commit, and what became of it; undefined: nobody knows. */
+/** A commit and its outcome; undefined if unknown. */
 interface Tried {
   readonly ask: CommitAsk;
   readonly answer: Answer | undefined;
 }
 
 /**
- * Asks a store for whatever comes to mind, many things at once, in a process that is killed now and then, and
- * compares every answer with a plain map. Of what a crash left uncertain the store itself says what happened: each
- * such commit puts a key of its own.
+ * Sends random requests to a store, many at once, in a process that is killed now and then, and compares every answer
+ * with a plain map. The store itself shows the outcome of commits that a crash left uncertain: each of them puts a key
+ * of its own.
  */
 export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<ModelReport> {
   const random = seeded(seed);
@@ -62,11 +62,11 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
   const report = { steps: 0, commits: 0, refused: 0, crashes: 0, uncertain: 0, happened: 0, watches: 0, resumed: 0 };
   let state = nothing;
   const history = new Map<number, Commit>();
-  /** What came after it was committed by the process as it runs now. */
+  /** The first revision that the current process committed. */
   let ownSince = 0;
   const watches = createModelWatches({ history, now: () => state, ownSince: () => ownSince, insist });
   const snapshots = new Map<number, State>();
-  /** Where watches may begin. */
+  /** States at which watches may start. */
   let remembered: State[] = [nothing];
   let names = 0;
   const listener = { onAnswer, onCommit: watches.heard, onLost: watches.lost };
@@ -83,7 +83,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     if (ask.ask === "commit" && answer.is === "revision") watches.acknowledged(answer.revision);
   }
 
-  /** Does what the store did. Returns the states it went through, the one from before first. */
+  /** Applies what the store did. Returns the states in between, the first one being the state before. */
   function replay(asks: readonly Ask[], answers: readonly (Answer | undefined)[]): readonly State[] {
     const done = asks.flatMap((ask, i) => {
       const answer = answers[i];
@@ -154,7 +154,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
           if (ask.from < state.revision) report.resumed += 1;
           return;
         }
-        // What others committed, an earlier process among them, may be forgotten; the future is not known yet.
+        // Commits of others, also of an earlier process, may be forgotten; future revisions are unknown.
         insist(answer.is === "historyLost" && (ask.from < ownSince || ask.from > state.revision), say);
         watches.end(ask.watch);
         return;
@@ -212,7 +212,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     const dies = collapse === undefined || pick(2) === 0;
     if (dies) await host.kill();
     await collapse?.();
-    // Held by what is gone.
+    // The ended process held them.
     snapshots.clear();
     const answers = await answering;
     const tried = asks.map((ask, i) => ({ ask, answer: answers[i] }));
@@ -234,7 +234,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     insist(opened?.is === "revision", () => `it could not be opened: ${show(opened)}`);
   }
 
-  /** The same process: its store finds its way back by itself. Returns what was tried until it had. */
+  /** Waits until the same process has reconnected its store. Returns the commits tried until then. */
   async function comeBack(): Promise<readonly Tried[]> {
     const until = performance.now() + backWithinMs;
     const tried: Tried[] = [];
@@ -248,7 +248,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     }
   }
 
-  /** What happened of what was under way, all of each or nothing, and all that was acknowledged. */
+  /** Finds the outcome of unfinished commits, each all or nothing, and requires all acknowledged ones. */
   async function settle(tried: readonly Tried[]): Promise<void> {
     const [found] = await host.ask([{ ask: "list", from: "\x01", to: beyond, limit: 1_000_000, reverse: false }]);
     insist(found?.is === "entries", () => `after a crash: ${show(found)}`);

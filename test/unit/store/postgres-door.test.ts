@@ -79,7 +79,7 @@ describe.skipIf(lacks("postgres") || lacks("openssl"))(
       const said = JSON.stringify([String(error), (error as Error).stack, String((error as Error).cause)]);
       expect(said).toContain("password authentication failed");
       expect(said).not.toContain(wrong);
-      // Nor is the right one shown by what a store says of itself when its server has gone.
+      // A store's errors after the loss of its server do not show the right password either.
       const { store, logged } = await file.open({ schema });
       await file.server.shutDown();
       while (store.status().writable) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -35,7 +35,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     }
   }
 
-  /** Nobody hears a bell until they have noticed, which takes them half a second. */
+  /** Stops NOTIFY until the replicas notice and reconnect, half a second later. */
   const silenceBells = () =>
     file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
 
@@ -78,7 +78,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
               i % 5 === 4 ? remove(shared) : put(shared, `${replica}.${i}`),
             ]);
             revisions.push(revision);
-            // Of its own, each is told all, and before the commit resolves.
+            // A replica sees every own commit, before the commit resolves.
             expect(watched[replica]?.own.get(revision)).toBe(2);
           }
         }),
@@ -128,7 +128,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(performance.now() - startedAt).toBeLessThan(1_000);
   });
 
-  /** Whoever was opened may not listen yet. */
+  /** A replica that was just opened may not listen yet. */
   async function hasEars(schema: string): Promise<void> {
     const [{ store_id: id }] = await file.server.query(`select store_id from ${schema}.head`);
     const listening = `listen latchkey_${id.replaceAll("-", "")}`;
@@ -158,7 +158,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     while (revisions.length < 12) await sleep(5);
     expect(revisions).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
     expect(Math.max(...delays)).toBeLessThan(1_000);
-    // It was the clock and not a bell that told, or this test says nothing.
+    // The poll and not NOTIFY must have reported it, or this test proves nothing.
     expect(Math.max(...delays)).toBeGreaterThan(100);
   });
 
@@ -170,7 +170,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     await commitUnheard(schema, { a: "1", b: "1" });
     await commitUnheard(schema, { b: "2", gone: null });
     await store.commit([put("own", "1"), put("a", "2")]);
-    // What was replaced since may be missing.
+    // Values replaced since then may be missing.
     expect(told).toEqual(["3:b=2", "4:gone=gone", "5:own=1,a=2"]);
   });
 
@@ -303,7 +303,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     while (!(await matches())) await sleep(20);
     expect(reads).toBe(2);
     expect([...memory.keys()].toSorted()).toEqual(["comes", "stays"]);
-    // And from there on it hears of everything again.
+    // From then on it sees everything again.
     await store.commit([remove("comes")]);
     while (!(await matches())) await sleep(20);
     expect(reads).toBe(2);
@@ -356,7 +356,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await store.commit([put("c", "1")])).toBe(2);
   });
 
-  /** As a server does that was put back to an older state and has been written to since. */
+  /** Acts like a server that was restored to an older state and has been written to since. */
   async function rewriteHistory(schema: string, from: number): Promise<void> {
     await file.server.query(
       `delete from ${schema}.entry where revision >= ${from};
@@ -365,7 +365,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     );
   }
 
-  /** A replica that hears of nothing unless it asks, and one that writes past what it has seen. */
+  /** A replica that learns of changes only by polling, and another that writes past its state. */
   async function behind() {
     const schema = file.newSchema();
     const { store, logged } = await file.open({ schema, timing: { pollEveryMs: never, pruneEveryMs: never } });
@@ -422,7 +422,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     );
     const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
     expect(await store.commit([put("b", "1")])).toBe(2);
-    // As an older one commits: by the function of then.
+    // Commits like an older version, by its function.
     await file.server.query(
       `select * from ${schema}.commit_1(1, '{"\\\\x63"}', '{"\\\\x31"}', '{1}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1e300)`,
     );

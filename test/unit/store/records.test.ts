@@ -60,7 +60,7 @@ it("finds records by a secondary key, and no longer once they left it", async ()
   expect(await byTwo()).toEqual(["b"]);
   await store.commit(keys.change({ before: await keys.get("dev", "b"), after: undefined }));
   expect(await byTwo()).toEqual([]);
-  // Nothing is left behind in the index.
+  // The index has no entry left.
   expect(await store.list({ ...under("key.scope"), limit: 10 })).toHaveLength(1);
 });
 

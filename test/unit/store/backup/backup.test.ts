@@ -41,7 +41,7 @@ async function read(...chunks: readonly Uint8Array[]): Promise<Entry[]> {
   return found.map(({ key, value, revision }) => ({ key, value: Uint8Array.from(value), revision }));
 }
 
-/** What is wrong with it; undefined for a backup that is whole. */
+/** The mistake in a backup; undefined for a complete one. */
 async function wrongWith(...chunks: readonly Uint8Array[]): Promise<string | undefined> {
   try {
     await verifyBackup(each(...chunks));
@@ -161,7 +161,7 @@ it("holds little of what goes through it, whatever the size of the store", async
     for await (const piece of writeBackup({ revision: 9, pages, close: async () => {} }, about)) {
       if (piece.case === "chunk") yield piece.value;
     }
-    // A weak reference holds what it names until the turn in which it was made has ended.
+    // A weak reference keeps its target alive until the tick in which it was created has ended.
     await setImmediate();
     collect();
     held.push(...[written, seen].map((refs) => refs.filter((ref) => ref.deref() !== undefined).length));

@@ -20,7 +20,7 @@ async function prepare() {
 }
 
 conforms("level", prepare);
-// One process has it for itself: the second replica is the first.
+// Only one process can open it: the second replica is the first.
 carries("level", async () => ({ ...(await prepare()), openAnother: async (first) => first }));
 
 it("makes its folder for its owner alone, and refuses one that is open to others", async () => {

@@ -37,7 +37,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
   it("lists more than it reads at once, in order, both ways, and no more than asked for", async () => {
     const { store } = await file.open({ schema: file.newSchema() });
     const keys = Array.from({ length: 5_000 }, (_, i) => `k${String(i).padStart(4, "0")}`);
-    // Every tenth is large: what is read at once is bounded by bytes as well.
+    // Every tenth is large: reads are limited by bytes too.
     await store.commit(keys.map((key, i) => put(key, "v".repeat(i % 10 === 0 ? 20_000 : 10))));
     const keysOf = async (range: object) =>
       (await store.list({ from: "k0001", to: "k4999", limit: Number.MAX_SAFE_INTEGER, ...range })).map(
@@ -57,7 +57,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     const busyFor = (ms: number) => {
       for (const until = performance.now() + ms; performance.now() < until; );
     };
-    // With connections still to be made, and with those that are there.
+    // With new connections, and with open ones.
     for (let round = 0; round < 3; round += 1) {
       const asked: Promise<unknown>[] = [store.clock(), store.commit([put("b", `${round}`)])];
       for (let i = 0; i < 50; i += 1) asked.push(store.get("a"), store.list(everything));
@@ -154,7 +154,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     const { server } = file;
     const wire = await openWire(server.port);
     onTestFinished(() => wire.close());
-    // Somebody else is making it, for as long as this takes.
+    // Another process is creating it during this transaction.
     await server.query("create table holder ()");
     const holding = server.query(
       `begin; select pg_advisory_xact_lock(hashtextextended('latchkey ${schema}', 0)); lock holder; select pg_sleep(1)`,
@@ -283,7 +283,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
   });
 });
 
-/** Asked again and again; whoever waits too long is ended by the test's own limit. */
+/** Polls; the test's own timeout ends a wait that is too long. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
 }

@@ -54,7 +54,7 @@ describe("reads of single keys", () => {
     const found = await Promise.all(keys.map((key) => reads([key])));
     expect(found.map(([entry]) => entry?.key)).toEqual(keys);
     expect(Math.max(...made)).toBeLessThanOrEqual(64);
-    // Whoever asks for more at once has it at once.
+    // A larger read is sent at once.
     expect(await reads(keys)).toHaveLength(1_000);
     expect(made.at(-1)).toBe(1_000);
   });

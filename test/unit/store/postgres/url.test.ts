@@ -66,7 +66,7 @@ describe("the address of a PostgreSQL store", () => {
     expect(withAuthority?.rejectUnauthorized).toBe(true);
     expect(withAuthority?.ca?.toString()).toBe("a certificate");
     expect(withAuthority?.checkServerIdentity).toBeDefined();
-    // Whoever names an authority wants to be sure, on this machine as well.
+    // A named authority requires verification, on this machine too.
     expect(parsePostgresUrl(`postgres://ada@localhost/broker?sslrootcert=${file}`).tls?.ca).toBeDefined();
   });
 

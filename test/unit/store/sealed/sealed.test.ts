@@ -110,7 +110,7 @@ it("goes on opening what was sealed before a new key came first", async () => {
   expect(text((await rotated.get("k"))?.value)).toBe("a refresh token");
   await rotated.commit([secret("l")]);
   const { frames } = rotated;
-  // What is sealed from now on no longer depends on the old key's data key.
+  // New values no longer depend on the old key's data key.
   expect(frames.epochOf((await backend.get("l"))?.value ?? new Uint8Array())).toBe(2);
   expect(frames.epochOf((await backend.get("k"))?.value ?? new Uint8Array())).toBe(1);
 });
@@ -146,7 +146,7 @@ it("takes the data keys of a replica that began between two looks of ours", asyn
     async list(range) {
       looks += 1;
       const found = await backend.list(range);
-      // Nothing was there at the first look; then somebody else begins, and writes.
+      // The store was empty at the first look; then another process starts and writes.
       if (looks === 1) await (await open(backend, keys)).commit([secret("k")]);
       return found;
     },
@@ -174,13 +174,13 @@ it("seals everything anew under the first key, while others write, and then need
   let turn = 0;
   for await (const { done, total } of reseal({ backend, ...store })) {
     seen.push(`${done}/${total}`);
-    // One who has not heard of it writes as well, before and behind where it has come.
+    // A process that has not noticed writes too, before and behind the current position.
     await before.commit([secret("k0001", bytes(`written in turn ${turn}`)), secret("k1199", bytes("late"))]);
     turn += 1;
   }
   expect(seen[0]).toBe("0/1200");
   expect(seen.length).toBeGreaterThan(2);
-  // What is not secret keeps its revision: those who read it before can still write it.
+  // Values that are not secret keep their revision, so that earlier readers can still write them.
   expect((await store.get("plain"))?.revision).toBe(revision);
 
   const after = await open(backend, [fresh]);
@@ -236,7 +236,9 @@ it("asks a key service to wrap and unwrap data keys, and for nothing else", asyn
   expect(asked.toSorted()).toEqual(["unwrap", "unwrap", "wrap", "wrap"]);
 });
 
-/** A store as it was before values were authenticated: data keys bound to less, secrets sealed, all else as it is. */
+/**
+ * A store from before values were authenticated: data keys bound to less, secrets encrypted, the rest in plain text.
+ */
 async function firstFormat(backend: Backend, { id, bytes: sealBytes }: { id: string; bytes: Buffer }): Promise<void> {
   const box = (secretBytes: Buffer, value: Uint8Array, about: Buffer) => {
     const nonce = randomBytes(12);
@@ -280,7 +282,7 @@ it("S10 authenticates a store of before values were, once, and takes that up whe
     expect(text((await store.get(`connection\0${at}`))?.value)).toBe(`plain ${at}`);
   }
   expect((await store.get("connection.tag\0x"))?.value).toHaveLength(0);
-  // From then on a value without a code is a forgery, whoever restarts it.
+  // From then on a value without a code counts as forged, also after a restart.
   await backend.commit([{ key: "connection\x005", value: bytes("forged") }]);
   const again = await open(backend, keys);
   await expect(again.get("connection\x005")).rejects.toBeInstanceOf(StoreDamaged);
