@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { depthOf } from "../../../core/connection-rules.ts";
 import { type Script, ToolFailure } from "../../../core/scripts/script.ts";
-import type { SyncTools } from "../toolbox/script-tools.ts";
+import type { SyncTools } from "../toolbox/tool.ts";
 
 /** A dry run of a sync, which collects writes instead of saving them. */
 export interface DryRun {

@@ -8,7 +8,7 @@ import { transact } from "../../../store/records.ts";
 import type { SyncRecords } from "../../records/sync-records.ts";
 import { syncOfRun } from "../stored-sync.ts";
 import type { SyncCollections } from "../sync-collections.ts";
-import type { SyncTools } from "../toolbox/script-tools.ts";
+import type { SyncTools } from "../toolbox/tool.ts";
 import { type RunRecords, recordsOfRun } from "./run-records.ts";
 import type { StartedRun } from "./run-start.ts";
 

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { ToolFailure } from "../../../core/scripts/script.ts";
+import { invalidArgument, isObject } from "./tool-arguments.ts";
 
 /** A parsed request of a script. */
 export interface ScriptRequest {
@@ -18,14 +18,13 @@ export interface ScriptRequest {
 
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 const maxRetries = 10;
-const mistaken = (message: string) => new ToolFailure("invalid_request", message);
 
 /** Parses the peer's request configuration, with the peer's names. Throws `ToolFailure`. */
 export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
-  if (!isObject(given)) throw mistaken("a request is described by an object: { endpoint: '/path' }");
+  if (!isObject(given)) throw invalidArgument("a request is described by an object: { endpoint: '/path' }");
   const { data } = given;
   const method = (textOf(given["method"], "method") ?? "GET").toUpperCase();
-  if (!methods.has(method)) throw mistaken(`method: ${JSON.stringify(method)} does not go to a provider`);
+  if (!methods.has(method)) throw invalidArgument(`method: ${JSON.stringify(method)} does not go to a provider`);
   const { path, baseUrl } = placeOf(given);
   const headers = headersOf(given["headers"]);
   const isNamed = (name: string) => headers.some(([one]) => one.toLowerCase() === name);
@@ -48,12 +47,9 @@ export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
   };
 }
 
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 function textOf(value: JsonValue | undefined, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "string") throw mistaken(`${name}: must be text`);
+  if (typeof value !== "string") throw invalidArgument(`${name}: must be text`);
   return value;
 }
 
@@ -65,7 +61,8 @@ function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
   readonly path: string;
   readonly baseUrl: string | undefined;
 } {
-  if (typeof endpoint !== "string" || endpoint === "") throw mistaken("endpoint: must be a path of the provider's");
+  if (typeof endpoint !== "string" || endpoint === "")
+    throw invalidArgument("endpoint: must be a path of the provider's");
   const own = textOf(baseUrlOverride, "baseUrlOverride") || undefined;
   const [, origin, rest = ""] = /^(https?:\/\/[^/?#]+)(.*)$/is.exec(endpoint) ?? [];
   if (origin === undefined) return { path: endpoint.startsWith("/") ? endpoint : `/${endpoint}`, baseUrl: own };
@@ -74,16 +71,16 @@ function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
 
 function headersOf(given: JsonValue | undefined): [string, string][] {
   if (given === undefined || given === null) return [];
-  if (!isObject(given)) throw mistaken("headers: must be an object");
+  if (!isObject(given)) throw invalidArgument("headers: must be an object");
   return Object.entries(given).flatMap(([name, value]): [string, string][] => {
     if (value === null) return [];
     if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") {
-      throw mistaken(`headers.${name}: must be text`);
+      throw invalidArgument(`headers.${name}: must be text`);
     }
     const text = String(value);
     // RFC 9110, sections 5.5 and 5.6.2: name and value must stay within their line.
     const isSendable = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
-    if (!isSendable) throw mistaken(`headers.${name}: cannot be sent`);
+    if (!isSendable) throw invalidArgument(`headers.${name}: cannot be sent`);
     return [[name, text]];
   });
 }
@@ -126,26 +123,26 @@ function withParams(path: string, params: JsonValue | undefined): string {
             .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
             .join("&")
         : undefined;
-  if (query === undefined) throw mistaken("params: must be an object or text");
+  if (query === undefined) throw invalidArgument("params: must be an object or text");
   return query === "" ? path : `${path}${path.includes("?") ? "&" : "?"}${query}`;
 }
 
 function retriesOf(given: JsonValue | undefined): number {
   if (given === undefined || given === null) return 0;
   if (typeof given === "number" && Number.isInteger(given) && given >= 0 && given <= maxRetries) return given;
-  throw mistaken(`retries: must be a number from 0 to ${maxRetries}`);
+  throw invalidArgument(`retries: must be a number from 0 to ${maxRetries}`);
 }
 
 function retryOnOf(given: JsonValue | undefined): number[] {
   if (given === undefined || given === null) return [];
   const isStatus = (one: JsonValue): one is number => typeof one === "number" && one >= 100 && one < 600;
   if (Array.isArray(given) && given.every(isStatus)) return given;
-  throw mistaken("retryOn: must be a list of statuses");
+  throw invalidArgument("retryOn: must be a list of statuses");
 }
 
 function responseTypeOf(given: JsonValue | undefined): ScriptRequest["responseType"] {
   if (given === undefined || given === null || given === "json") return "json";
   if (given === "text") return given;
   if (given === "arraybuffer" || given === "stream" || given === "blob") return "bytes";
-  throw mistaken("responseType: must be json, text, arraybuffer, stream or blob");
+  throw invalidArgument("responseType: must be json, text, arraybuffer, stream or blob");
 }
