@@ -9,7 +9,8 @@ import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts"
 import { type Actions, createActions } from "./actions.ts";
 import { createRunExecution } from "./runs/run-execution.ts";
 import { createRunNow, type RunNow } from "./runs/run-now.ts";
-import { openRunScheduler, type RunLimits, type RunScheduler, usualRunLimits } from "./runs/run-scheduler.ts";
+import { openRunScheduler, type RunScheduler, usualRunLimits } from "./runs/run-scheduler.ts";
+import type { RunLimits } from "./runs/running-runs.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";

@@ -13,9 +13,9 @@ import { runsDue, type SyncCollections, timeOfDueKey } from "../sync-collections
  */
 export interface RunQueue {
   /** Adds a newly queued run by its key in `run.queued`. */
-  heard(key: string): void;
+  add(key: string): void;
   /** Updates the known runs from the store. */
-  look(nowMs: number): Promise<void>;
+  refresh(nowMs: number): Promise<void>;
   /** Removes and returns the next run that may start; the longest due comes first. */
   take(mayBegin: (waiting: QueuedRun) => boolean): QueuedRun | undefined;
   /** Returns how long the first run has been due. */
@@ -46,7 +46,7 @@ interface QueueOptions {
 
 const pageSize = 200;
 /** Limits the queued runs that one read examines to find some that can start. */
-const lookedThrough = 2_000;
+const maxExamined = 2_000;
 /** Interval between full reads: runs become due over time, and reports of runs may have been missed. */
 const readEveryMs = 1_000;
 /** Interval between reads while more runs wait than one read examines. */
@@ -66,14 +66,14 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     return found.flatMap((one, i) => (one === undefined ? [] : waitingOf(one, keys[i] ?? "")));
   }
 
-  async function readAnew(nowMs: number): Promise<void> {
+  async function readAll(nowMs: number): Promise<void> {
     readAt = performance.now();
     fresh = [];
     let { from, to } = runsDue(nowMs);
     const known = new Map(row.map((one) => [one.key, one]));
     const all: QueuedRun[] = [];
     let left: Gap | undefined;
-    for (let seen = 0; seen < lookedThrough; seen += pageSize) {
+    for (let seen = 0; seen < maxExamined; seen += pageSize) {
       const keys = (await store.list({ from, to, limit: pageSize })).map(({ key }) => key);
       const news = keys.filter((key) => !known.has(key));
       for (const one of news.length === 0 ? [] : await waitingAt(news)) known.set(one.key, one);
@@ -98,14 +98,14 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   const isBehind = ({ key, lane }: QueuedRun) => gap !== undefined && key >= gap.from && gap.lanes.has(lane);
 
   return {
-    heard(key) {
-      if (fresh.length < lookedThrough) fresh.push(key);
+    add(key) {
+      if (fresh.length < maxExamined) fresh.push(key);
       // Too many to list: the next full read finds the rest in the store.
       else readAt = Number.NEGATIVE_INFINITY;
     },
-    async look(nowMs) {
+    async refresh(nowMs) {
       const everyMs = resumeAt === undefined ? readEveryMs : readOnEveryMs;
-      if (performance.now() - readAt >= everyMs) return readAnew(nowMs);
+      if (performance.now() - readAt >= everyMs) return readAll(nowMs);
       if (fresh.length === 0) return;
       // Skip keys after the position where the last read stopped: older runs of their lanes may be in between. A later
       // read finds them.

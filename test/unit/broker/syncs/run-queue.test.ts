@@ -34,12 +34,12 @@ it("finds what may begin behind thousands that may not", async () => {
     await store.commit(Array.from({ length: 500 }, (_, n) => run("busy", `b${i + n}`, 1_000 + i + n)).flat());
   }
   await store.commit(run("other", "o1", 9_000));
-  await queue.look(10_000);
+  await queue.refresh(10_000);
   expect(queue.overdueMs(10_000)).toBe(9_000);
   let found = queue.take(ofOther);
   for (let i = 0; i < 6 && found === undefined; i += 1) {
     await sleep(260);
-    await queue.look(10_000);
+    await queue.refresh(10_000);
     found = queue.take(ofOther);
   }
   expect(found).toMatchObject({ id: "o1", lane: "other o1" });
@@ -48,18 +48,18 @@ it("finds what may begin behind thousands that may not", async () => {
 it("hears of what was put down since, gives the longest due first, and each once", async () => {
   const { store, queue, run } = await openQueue();
   await store.commit(run("busy", "second", 2_000));
-  await queue.look(10_000);
+  await queue.refresh(10_000);
   const changes = [...run("busy", "first", 1_000), ...run("busy", "later", 20_000)];
   await store.commit(changes);
-  for (const { key } of changes.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
-  await queue.look(10_000);
+  for (const { key } of changes.filter((one) => one.key.startsWith("run.queued"))) queue.add(key);
+  await queue.refresh(10_000);
   expect([queue.take(all), queue.take(all), queue.take(all)].map((one) => one?.id)).toEqual([
     "first",
     "second",
     undefined,
   ]);
   queue.forget();
-  await queue.look(30_000);
+  await queue.refresh(30_000);
   expect(queue.take(({ id }) => id === "later")?.id).toBe("later");
 });
 
@@ -69,13 +69,13 @@ it("gives those of a lane in their order, whatever it heard of and however many 
   const { store, queue, run } = await openQueue();
   const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
   await store.commit([...many.flat(), ...run("other", "older", 3_300, "one")]);
-  await queue.look(10_000);
+  await queue.refresh(10_000);
   const newer = run("other", "newer", 9_000, "one");
   await store.commit(newer);
-  for (const { key } of newer.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
+  for (const { key } of newer.filter((one) => one.key.startsWith("run.queued"))) queue.add(key);
   const given: (string | undefined)[] = [];
   for (let i = 0; i < 6; i += 1) {
-    await queue.look(10_000);
+    await queue.refresh(10_000);
     for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
     await sleep(260);
   }
@@ -86,14 +86,14 @@ it("gives none before an older one of its lane that it has read and let go of", 
   const { store, queue, run } = await openQueue();
   const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
   await store.commit([...many.flat(), ...run("other", "older", 1_500, "one"), ...run("other", "newer", 3_300, "one")]);
-  await queue.look(10_000);
+  await queue.refresh(10_000);
   // The queue has passed the older run, which could not start then.
   await sleep(260);
-  await queue.look(10_000);
+  await queue.refresh(10_000);
   const given = [queue.take(ofLane)?.id];
   for (let i = 0; i < 5; i += 1) {
     await sleep(i === 0 ? 1_010 : 260);
-    await queue.look(10_000);
+    await queue.refresh(10_000);
     for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
   }
   expect(given).toEqual([undefined, "older", "newer"]);

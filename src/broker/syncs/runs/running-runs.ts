@@ -1,0 +1,105 @@
+import { createJobPool, type Job } from "../../../base/job-pool.ts";
+import type { World } from "../../../base/world.ts";
+import { runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Run_State } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { HeldLease } from "../../../store/held-lease.ts";
+import type { Lease } from "../../../store/leases.ts";
+import { Interruption, type RunExecution } from "./run-execution.ts";
+import type { QueuedRun } from "./run-queue.ts";
+
+/** The runs of this process, within the limits of concurrent runs. */
+export interface RunningRuns {
+  readonly count: number;
+  has(id: string): boolean;
+  /** Whether the limits allow the run to start. */
+  mayStart(run: QueuedRun): boolean;
+  start(run: QueuedRun, lease: Lease): void;
+  /** Stops a run whose record says so: a caller cancelled it, or another replica ended it as interrupted. */
+  follow(id: string, run: StoredRun | undefined): void;
+  /** Stops all runs, which may write nothing more; they stay `running` in the store. */
+  interruptAll(): void;
+  /** Resolves when every stopped run has ended. */
+  stoppedEnded(): Promise<void>;
+  /** Resolves when one of the runs has ended; at once if none is left. */
+  oneEnded(): Promise<void>;
+  allEnded(): Promise<void>;
+}
+
+export interface RunLimits {
+  readonly atOnce: number;
+  readonly atOncePerIntegration: number;
+}
+
+interface RunningRunsOptions {
+  readonly execution: RunExecution;
+  readonly limits: RunLimits;
+  readonly lease: Pick<HeldLease, "lost" | "forget">;
+  /** The process stops: no run continues. */
+  readonly ended: AbortSignal;
+  /** A run has ended, and another may start. */
+  readonly onEnded: () => void;
+  readonly world: World;
+}
+
+/** Pause of a lane after a run that could not be ended properly. */
+const pauseMs = 5_000;
+
+export function createRunningRuns(options: RunningRunsOptions): RunningRuns {
+  const { execution, limits, lease, ended, onEnded, world } = options;
+  const { metrics, log } = world;
+  /** Controllers that stop the runs, by the id of the run. */
+  const stops = new Map<string, AbortController>();
+  const pool = createJobPool({
+    most: () => limits.atOnce,
+    mostOfGroup: () => limits.atOncePerIntegration,
+    pauseMs,
+    onEnded,
+  });
+
+  async function execute({ environment, id, lane }: QueuedRun, held: Lease): Promise<void> {
+    const stop = new AbortController();
+    stops.set(id, stop);
+    metrics.runsOpen.inc();
+    const signal = AbortSignal.any([stop.signal, ended]);
+    try {
+      await execution.execute({ environment, id }, { fence: held.fence, signal });
+    } catch (err) {
+      if (ended.aborted) return;
+      if (held.isLostBy(err)) return lease.lost(held);
+      pool.pause(lane);
+      // The store still says `running`. Without the lease, its next holder (this replica, perhaps) finds the run.
+      lease.forget();
+      log.error("a run did not end properly; it is restarted", { run: id, err });
+    } finally {
+      stops.delete(id);
+      metrics.runsOpen.dec();
+    }
+  }
+
+  return {
+    get count() {
+      return pool.size;
+    },
+    has: (id) => stops.has(id),
+    mayStart: (run) => !stops.has(run.id) && pool.mayBegin(jobOf(run)),
+    start: (run, held) => pool.begin(jobOf(run), () => execute(run, held)),
+    follow(id, run) {
+      if (run?.cancelling === true) stops.get(id)?.abort();
+      // Another replica has ended the run as interrupted, and may have restarted it.
+      else if (run !== undefined && runOf(run).state === Run_State.INTERRUPTED) {
+        stops.get(id)?.abort(new Interruption());
+      }
+    },
+    interruptAll() {
+      for (const stop of stops.values()) stop.abort(new Interruption());
+    },
+    async stoppedEnded() {
+      while ([...stops.values()].some(({ signal }) => signal.aborted)) await pool.oneEnded();
+    },
+    oneEnded: pool.oneEnded,
+    allEnded: pool.allEnded,
+  };
+}
+
+const jobOf = ({ lane, integration }: QueuedRun): Job => ({ key: lane, group: integration });
