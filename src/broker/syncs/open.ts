@@ -65,7 +65,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const { live, askWith } = credentials;
   const { limits, ...atOnce } = options.limits ?? { ...usualRunLimits, limits: usualScriptLimits };
   const records = createSyncRecords({ store, collections, connections, world });
-  const runs = createRuns({ store, collections, destinations, audit, world });
+  const runs = createRuns({ store, collections, destinations, audit });
   const syncs = createSyncs({
     store,
     collections,

@@ -4,7 +4,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
-import { withOutput } from "../../broker/syncs/runs/runs.ts";
+import { withOutput } from "../../broker/syncs/runs/run-results.ts";
 import type { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { callerOf, connectionRefOf, pageOf } from "../server/context.ts";
 

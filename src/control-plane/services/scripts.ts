@@ -4,7 +4,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { DryRunReport } from "../../broker/syncs/runs/dry-run.ts";
-import { withFailure, withOutput } from "../../broker/syncs/runs/runs.ts";
+import { withFailure, withOutput } from "../../broker/syncs/runs/run-results.ts";
 import type { BrokenScript, Script, ScriptKind } from "../../core/scripts/script.ts";
 import { baseVariant } from "../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";

@@ -22,8 +22,9 @@ import type { Providers } from "../../setup/providers.ts";
 import type { SyncCollections } from "../sync-collections.ts";
 import type { ScriptToolbox } from "../toolbox/script-tools.ts";
 import { createRunEnd } from "./run-end.ts";
+import type { RunAt } from "./run-results.ts";
 import { createRunStart, type StartedRun } from "./run-start.ts";
-import type { RunAt, Runs } from "./runs.ts";
+import type { Runs } from "./runs.ts";
 import { createSyncRuns } from "./sync-run.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 

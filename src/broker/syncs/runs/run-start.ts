@@ -11,7 +11,7 @@ import type { Logs, LogWriter } from "../../audit/logs.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import { syncChangesAfterRun, syncOfRun } from "../stored-sync.ts";
 import type { SyncCollections } from "../sync-collections.ts";
-import type { RunAt } from "./runs.ts";
+import type { RunAt } from "./run-results.ts";
 
 /** Starts a queued run under a fence. Returns undefined if the run must not start; the reason is stored as its result. */
 export type StartRun = (at: RunAt, fence: Condition) => Promise<StartedRun | undefined>;
