@@ -189,13 +189,15 @@ export const placeIn = ({ value }: Entry): RecordPlace => fromBinary(RecordPlace
 /** Returns a new space each time, so leftover data of a former space is never read. */
 export const newSpace = ({ now }: Pick<World, "now">): string => sequentialId(now());
 
-const newModel = (at: Pick<RecordModel, "connectionNumber" | "model" | "variant">, world: World): RecordModel =>
-  create(RecordModelSchema, { ...at, space: newSpace(world) });
+const newModel = (
+  at: Pick<RecordModel, "connectionNumber" | "model" | "variant">,
+  world: Pick<World, "now">,
+): RecordModel => create(RecordModelSchema, { ...at, space: newSpace(world) });
 
 /**
  * Drops everything in one commit; the records are removed later. Sequence numbers continue, and readers' cursors work.
  */
-export const dropped = ({ space, sequence }: RecordModel, world: World) => ({
+export const dropped = ({ space, sequence }: RecordModel, world: Pick<World, "now">) => ({
   model: { space: newSpace(world), count: 0n, prunedTo: sequence },
   changes: [{ key: droppedSpaceKey(space), value: new Uint8Array() }],
 });

@@ -4,7 +4,6 @@ import { DeletedRecordSchema, type RecordModel } from "../../gen/latchkey/stored
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
 import { partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
 import { droppedConnections } from "../connections/connection-collections.ts";
 import {
   deletedRecordsUntil,
@@ -36,100 +35,33 @@ export type RecordSweep = (request: RecordSweepRequest) => Promise<number>;
 
 const pageSize = 500;
 /** Limit for one round, so that other work gets its share of the store. The rest waits for the next round. */
-const mostPerRound = 100_000;
+const maxChangesPerRound = 100_000;
 
-export function createRecordSweep(options: {
+interface RecordSweepOptions {
   readonly store: Store;
   readonly collections: RecordCollections;
-  readonly world: World;
-}): RecordSweep {
-  const { store, collections, world } = options;
-  const { recordModels } = collections;
+  readonly world: Pick<World, "now">;
+}
 
-  /** The changes of one step; the next step reads again. Undefined: nothing to do. */
-  interface Step {
-    readonly changes: readonly Change[];
-    readonly conditions?: readonly Condition[];
-    readonly removed: number;
-  }
+/** The changes of one commit; the next step reads again. */
+interface SweepStep {
+  readonly changes: readonly Change[];
+  readonly conditions?: readonly Condition[];
+  readonly removed: number;
+}
 
-  /** Handles deleted connections: each of their models becomes a dropped space. */
-  async function connectionStep(): Promise<Step | undefined> {
-    const markers = await store.list({ ...droppedConnections, limit: pageSize });
-    if (markers.length === 0) return undefined;
-    const changes: Change[] = [];
-    for (const { key, revision } of markers) {
-      const [, number = ""] = partsOf(key);
-      const models = await recordModels.page({ under: [number], limit: pageSize });
-      changes.push(...models.flatMap((before) => [...recordModels.change({ before, after: undefined }), drop(before)]));
-      if (models.length < pageSize) changes.push({ key, value: undefined, expect: revision });
-      if (changes.length >= pageSize) break;
-    }
-    return { changes, removed: 0 };
-  }
+/** Returns the next step; undefined if nothing is left to do. */
+type NextStep = (options: RecordSweepOptions, request: RecordSweepRequest) => Promise<SweepStep | undefined>;
 
-  const drop = ({ value: { space } }: StoredRecordOf<RecordModel>): Change => ({
-    key: droppedSpaceKey(space),
-    value: new Uint8Array(),
-  });
-
-  async function spaceStep(): Promise<Step | undefined> {
-    const [marker] = await store.list({ ...droppedSpaces, limit: 1 });
-    if (marker === undefined) return undefined;
-    const [, space = ""] = partsOf(marker.key);
-    // Removes records before their places: a reader that finds a place without a record then sees that all are dropped.
-    const records = await store.list({ ...recordsUnder(space), limit: pageSize });
-    const places =
-      records.length < pageSize
-        ? await store.list({ ...recordPlacesUnder(space), limit: pageSize - records.length })
-        : [];
-    const isAll = records.length + places.length < pageSize;
-    const gone = [...records, ...places, ...(isAll ? [marker] : [])];
-    return { changes: gone.map(({ key }) => ({ key, value: undefined })), removed: records.length };
-  }
-
-  /** Removes records that were deleted long ago, of one model at a time. */
-  async function deletedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
-    const found = await store.list({ ...deletedRecordsUntil(nowMs - maxAgeMs), limit: pageSize });
-    const [first] = found;
-    if (first === undefined) return undefined;
-    const { connectionNumber, model, variant } = fromBinary(DeletedRecordSchema, first.value);
-    const space = spaceOf(first);
-    const ofOne = found.filter((entry) => spaceOf(entry) === space);
-    const stored = await recordModels.get(String(connectionNumber), model, variant);
-    const marks: Change[] = ofOne.map(({ key }) => ({ key, value: undefined }));
-    // The records were removed in another way, or will be.
-    if (stored === undefined || stored.value.space !== space) return { changes: marks, removed: 0 };
-    const keys = ofOne.map(({ key }) => recordPlaceKey(space, partsOf(key)[3] ?? ""));
-    const places = await store.getMany(keys);
-    const records = places.flatMap((entry) => {
-      if (entry === undefined) return [];
-      const { sequence, deletedMs } = placeIn(entry);
-      return deletedMs === 0 ? [] : [entry.key, recordKey(space, sequence)];
-    });
-    const changes = [...marks, ...records.map((key) => ({ key, value: undefined }))];
-    return { changes, conditions: [recordModels.unchanged(stored)], removed: records.length / 2 };
-  }
-
-  /** Drops everything in a model that no run has used. */
-  async function untouchedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
-    const found = await store.list({ ...recordModelsUntouchedSince(nowMs - maxAgeMs - touchEveryMs), limit: 1 });
-    const [key] = found.map((entry) => partsOf(entry.key).slice(2));
-    const before = key === undefined ? undefined : await recordModels.get(...key);
-    if (before === undefined) return undefined;
-    const { model, changes } = dropped(before.value, world);
-    // Keeps the model and its sequence number, since readers have cursors.
-    const after: RecordModel = { ...before.value, ...model, touchedMs: 0 };
-    return { changes: [...recordModels.change({ before, after }), ...changes], removed: 0 };
-  }
-
+export function createRecordSweep(options: RecordSweepOptions): RecordSweep {
+  const { store } = options;
   return async (request) => {
     const { lease, signal } = request;
     let removed = 0;
     let written = 0;
-    for (const stepOf of [deletedStep, untouchedStep, connectionStep, spaceStep]) {
-      while (!signal.aborted && written < mostPerRound) {
-        const step = await stepOf(request);
+    for (const nextStep of [deletedStep, untouchedStep, connectionStep, spaceStep]) {
+      while (!signal.aborted && written < maxChangesPerRound) {
+        const step = await nextStep(options, request);
         if (step === undefined) break;
         try {
           await store.commit(step.changes, [lease.fence, ...(step.conditions ?? [])]);
@@ -145,5 +77,74 @@ export function createRecordSweep(options: {
     return removed;
   };
 }
+
+/** Removes records that were deleted long ago, of one model at a time. */
+const deletedStep: NextStep = async ({ store, collections: { recordModels } }, { nowMs, maxAgeMs }) => {
+  const found = await store.list({ ...deletedRecordsUntil(nowMs - maxAgeMs), limit: pageSize });
+  const [first] = found;
+  if (first === undefined) return undefined;
+  const { connectionNumber, model, variant } = fromBinary(DeletedRecordSchema, first.value);
+  const space = spaceOf(first);
+  const ofSpace = found.filter((entry) => spaceOf(entry) === space);
+  const stored = await recordModels.get(String(connectionNumber), model, variant);
+  const marks: Change[] = ofSpace.map(({ key }) => ({ key, value: undefined }));
+  // The records were removed in another way, or will be.
+  if (stored === undefined || stored.value.space !== space) return { changes: marks, removed: 0 };
+  const keys = ofSpace.map(({ key }) => recordPlaceKey(space, partsOf(key)[3] ?? ""));
+  const places = await store.getMany(keys);
+  const records = places.flatMap((entry) => {
+    if (entry === undefined) return [];
+    const { sequence, deletedMs } = placeIn(entry);
+    return deletedMs === 0 ? [] : [entry.key, recordKey(space, sequence)];
+  });
+  const changes = [...marks, ...records.map((key) => ({ key, value: undefined }))];
+  return { changes, conditions: [recordModels.unchanged(stored)], removed: records.length / 2 };
+};
+
+/** Drops everything in a model that no run has used. */
+const untouchedStep: NextStep = async ({ store, collections: { recordModels }, world }, { nowMs, maxAgeMs }) => {
+  const found = await store.list({ ...recordModelsUntouchedSince(nowMs - maxAgeMs - touchEveryMs), limit: 1 });
+  const [key] = found.map((entry) => partsOf(entry.key).slice(2));
+  const before = key === undefined ? undefined : await recordModels.get(...key);
+  if (before === undefined) return undefined;
+  const { model, changes } = dropped(before.value, world);
+  // Keeps the model and its sequence number, since readers have cursors.
+  const after: RecordModel = { ...before.value, ...model, touchedMs: 0 };
+  return { changes: [...recordModels.change({ before, after }), ...changes], removed: 0 };
+};
+
+/** Handles deleted connections: each of their models becomes a dropped space. */
+const connectionStep: NextStep = async ({ store, collections: { recordModels } }) => {
+  const markers = await store.list({ ...droppedConnections, limit: pageSize });
+  if (markers.length === 0) return undefined;
+  const changes: Change[] = [];
+  for (const { key, revision } of markers) {
+    const [, number = ""] = partsOf(key);
+    const models = await recordModels.page({ under: [number], limit: pageSize });
+    for (const before of models) {
+      changes.push(...recordModels.change({ before, after: undefined }));
+      changes.push({ key: droppedSpaceKey(before.value.space), value: new Uint8Array() });
+    }
+    if (models.length < pageSize) changes.push({ key, value: undefined, expect: revision });
+    if (changes.length >= pageSize) break;
+  }
+  return { changes, removed: 0 };
+};
+
+/** Removes the data of dropped spaces, one after another. */
+const spaceStep: NextStep = async ({ store }) => {
+  const [marker] = await store.list({ ...droppedSpaces, limit: 1 });
+  if (marker === undefined) return undefined;
+  const [, space = ""] = partsOf(marker.key);
+  // Removes records before their places: a reader that finds a place without a record then sees that all are dropped.
+  const records = await store.list({ ...recordsUnder(space), limit: pageSize });
+  const places =
+    records.length < pageSize
+      ? await store.list({ ...recordPlacesUnder(space), limit: pageSize - records.length })
+      : [];
+  const isAll = records.length + places.length < pageSize;
+  const removed = [...records, ...places, ...(isAll ? [marker] : [])];
+  return { changes: removed.map(({ key }) => ({ key, value: undefined })), removed: records.length };
+};
 
 const spaceOf = ({ key }: Entry): string => partsOf(key)[2] ?? "";
