@@ -1,13 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Condition } from "../../../store/contract.ts";
-import type {
-  DeleteDetection,
-  RecordsOf,
-  RecordWriteOptions,
-  SaveCounts,
-  SyncRecords,
-} from "../../records/sync-records.ts";
+import type { SaveCounts } from "../../records/record-batches.ts";
+import type { DeleteDetection, RecordsOf, RecordWriteOptions, SyncRecords } from "../../records/sync-records.ts";
 
 /** Writes one run's changes to the records of its own connection. */
 export interface RunRecords {
