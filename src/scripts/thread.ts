@@ -3,8 +3,9 @@ import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
 import { createEngine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
-import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
+import { type MachineRun, openRun } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
+import { maxCallBytes } from "./run-output.ts";
 
 /** Number of cached snapshots, of a few MiB each. */
 const mostPictures = 16;
@@ -152,7 +153,7 @@ async function begin(run: number, version: string, start: string, limits: Script
     }
     runs.set(run, opened);
     const { toolCallsAtOnce, outputBytes, logLines, logLineBytes } = limits;
-    const guest = JSON.stringify({ toolCallsAtOnce, toolBytes, outputBytes, logLines, logLineBytes });
+    const guest = JSON.stringify({ toolCallsAtOnce, toolBytes: maxCallBytes, outputBytes, logLines, logLineBytes });
     opened.begin(`{"limits":${guest},${start.slice(1)}`);
   } catch (error) {
     end({ kind: "failed", run, failure: failureOf(error) });
