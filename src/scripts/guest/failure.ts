@@ -27,14 +27,14 @@ const isActionError = (error: { name?: unknown; type?: unknown }) =>
 
 export function report(thrown: unknown): Report {
   if (typeof thrown !== "object" || thrown === null) {
-    return { code: "script_error", message: said(thrown), stack: "" };
+    return { code: "script_error", message: textOf(thrown), stack: "" };
   }
   const error = thrown as { name?: unknown; type?: unknown; message?: unknown; stack?: unknown; payload?: unknown };
   const stack = typeof error.stack === "string" ? error.stack : "";
   if (error instanceof SchemaError) {
     return { code: error.code, message: error.message, stack, payload: bounded(error.problems, error.message) };
   }
-  const message = said(error.message === undefined || error.message === "" ? error.name : error.message);
+  const message = messageOf(thrown, error);
   if (isActionError(error)) {
     return { code: "action_error", message, stack, payload: bounded(error.payload ?? null, message) };
   }
@@ -46,6 +46,13 @@ export function report(thrown: unknown): Report {
   const upstream = upstreamOf(error);
   const body = upstream?.response === undefined ? {} : { payload: upstream.response.body };
   return { code: "script_error", message: told, stack, ...body, ...(upstream && { upstream }) };
+}
+
+/** Any value can be thrown: one that is no error and has no message is shown as JSON. */
+function messageOf(thrown: object, error: { name?: unknown; type?: unknown; message?: unknown }): string {
+  if (error.message !== undefined && error.message !== "") return textOf(error.message);
+  if (thrown instanceof Error || isActionError(error)) return textOf(error.name);
+  return `the script threw ${textOf(thrown)}`;
 }
 
 /** Returns the provider's response, if the script did not catch the failure of its request. */
@@ -76,12 +83,12 @@ function bounded(payload: unknown, message: string): unknown {
 
 const clipped = (text: string): string => (text.length <= 1_024 ? text : `${text.slice(0, 1_024)}…`);
 
-function said(value: unknown): string {
+function textOf(value: unknown): string {
   if (typeof value === "string") return value;
   try {
-    return typeof value === "object" ? JSON.stringify(value) : String(value);
+    return typeof value === "object" ? clipped(JSON.stringify(value) ?? "undefined") : String(value);
   } catch {
-    // A symbol, or an object that throws when read.
-    return "something was thrown that cannot be put into words";
+    // A cycle or a BigInt, which JSON cannot represent, or an object that throws when read.
+    return "a value that JSON cannot represent";
   }
 }

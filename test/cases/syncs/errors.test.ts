@@ -22,6 +22,8 @@ const scripts = {
   ),
   "actions/words.ts": action("throw new nango.ActionError('only words');"),
   "actions/plain.ts": action("throw new TypeError('it makes no sense');"),
+  "actions/object.ts": action("throw { code: 5, reason: input.text };"),
+  "actions/cycle.ts": action("const one: any = {}; one.self = one; throw one;"),
   "actions/nested.ts": action("return nango.triggerAction(nango.providerConfigKey, 'ada', 'refuse', {});"),
   "actions/missing.ts": action("await nango.get({ endpoint: '/v3/calendars/none/events' });"),
   "actions/caught.ts": action(
@@ -96,6 +98,21 @@ describe("an action that fails", () => {
       payload: { message: "large", truncated: true },
     });
     expect(JSON.stringify(large).length).toBeLessThan(2_000);
+  });
+
+  it("shows a thrown object that has no message as JSON, within bounds", async () => {
+    const { started } = await ready();
+    const of = async (action_name: string, text = "") =>
+      (await started.sidecar.rest("POST", "/action/trigger", { headers, body: { action_name, input: { text } } })).body
+        .error;
+    expect(await of("object", "none left")).toMatchObject({
+      code: "action_script_failure",
+      payload: { name: "Error", message: 'the script threw {"code":5,"reason":"none left"}' },
+    });
+    const large = await of("object", "x".repeat(200_000));
+    expect(large.payload.message).toMatch(/^the script threw \{"code":5,"reason":"x+…$/);
+    expect(JSON.stringify(large).length).toBeLessThan(5_000);
+    expect((await of("cycle")).payload.message).toBe("the script threw a value that JSON cannot represent");
   });
 
   it("has the provider's status and body where that refused, and none where the script judged it", async () => {
