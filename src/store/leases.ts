@@ -41,8 +41,8 @@ export interface Lease {
    * resumes.
    */
   remainingMs(): number;
-  /** Rejects with `LeaseLost`. */
-  renew(): Promise<void>;
+  /** Starts the lease's length again, or another length from now on. Rejects with `LeaseLost`. */
+  renew(lengthMs?: number): Promise<void>;
   /** Changes that release the lease, to include in another commit. */
   releasing(): readonly Change[];
   /** Does nothing if another process holds the lease. */
@@ -87,9 +87,10 @@ export function createLeases(store: Store): Leases {
       if ((await watch?.isDead(running)) !== true) return undefined;
     }
 
-    const term = (at: number) => {
+    const term = (at: number, length = lengthMs) => {
       const session = store.sessions?.current() ?? "";
-      return toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs: at + lengthMs, lengthMs, session }));
+      const untilMs = at + length;
+      return toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs, lengthMs: length, session }));
     };
     const holder = toBinary(LeaseHolderSchema, create(LeaseHolderSchema, { id: randomUUID() }));
     return {
@@ -99,6 +100,7 @@ export function createLeases(store: Store): Leases {
       ],
       taken(revision) {
         let begunAt = foundAt;
+        let length = lengthMs;
         const fence = { key: holderKey, expect: revision };
         const releasing = () => [
           { key: holderKey, value: undefined, expect: revision },
@@ -109,14 +111,15 @@ export function createLeases(store: Store): Leases {
           fence,
           isLostBy: (error) => error instanceof StaleWrite && error.key === holderKey,
           ranOut: held !== undefined,
-          remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
-          async renew() {
+          remainingMs: () => Math.max(0, begunAt + length * (1 - marginShare) - performance.now()),
+          async renew(nextLength = length) {
             const renewedAt = performance.now();
             const at = await store.clock();
-            await store.commit([{ key: termKey, value: term(at) }], [fence]).catch((error: unknown) => {
+            await store.commit([{ key: termKey, value: term(at, nextLength) }], [fence]).catch((error: unknown) => {
               throw error instanceof StaleWrite ? new LeaseLost(name, { cause: error }) : error;
             });
             begunAt = renewedAt;
+            length = nextLength;
           },
           releasing,
           async release() {
