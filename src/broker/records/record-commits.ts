@@ -122,7 +122,7 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
         ]);
         const { number: connectionNumber } = connection.value;
         if (of.connectionNumber !== undefined && of.connectionNumber !== connectionNumber) {
-          throw new Fault("unknown_connection", `the connection "${of.connection.id}" has been deleted and made anew`);
+          throw new Fault("unknown_connection", `the connection "${of.connection.id}" was deleted and created again`);
         }
         const before = expected === undefined ? await recordModels.get(...modelParts(of, connectionNumber)) : early;
         const model = before?.value ?? newModel({ connectionNumber, model: name, variant: variantOf(variant) }, world);
@@ -181,7 +181,8 @@ export function requireNames({ model, variant }: Pick<RecordsOf, "model" | "vari
     const message = nameMistake(name);
     return message === undefined ? [] : [{ path: [field], message }];
   });
-  if (mistakes.length > 0) throw new Fault("invalid_body", "these cannot be the names of records", { mistakes });
+  if (mistakes.length > 0)
+    throw new Fault("invalid_body", "the name of the model or variant is not valid", { mistakes });
 }
 
 export const placeIn = ({ value }: Entry): RecordPlace => fromBinary(RecordPlaceSchema, value);

@@ -67,7 +67,7 @@ export function createActions(options: ActionsOptions): Actions {
       const { value: connection } = await connections.get(asked.ref);
       const script = scriptOf(asked);
       if (underWay >= mostAtOnce) {
-        throw new Fault("overloaded", "too many actions are under way", { retryAfterSeconds: 1 });
+        throw new Fault("overloaded", "too many actions are running", { retryAfterSeconds: 1 });
       }
       underWay += 1;
       const { ref, input } = asked;

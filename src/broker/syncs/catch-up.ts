@@ -28,7 +28,7 @@ export function createCatchUp({ scripts, syncs, logs, world }: CatchUpOptions): 
     missing: readonly string[],
     cause: string,
   ) {
-    const sentence = "what a channel has lost is not caught up with: there is no such sync";
+    const sentence = "cannot catch up after missed notifications: the sync does not exist";
     const writer = logs.begin({ operation: "sync.catch_up", environment, integration, connectionId, secrets: [] });
     for (const key of missing) writer.warn(sentence, { key, code: cause });
     await writer.end({ failed: true }).write();

@@ -83,10 +83,13 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
             live: () => live.get(ref),
           });
           if (outcome.kind === "done") continue;
-          world.log.warn("a script failed before a connection's deletion", { ...at, reason: outcome.failure.code });
+          world.log.warn("a deletion hook failed; deleting the connection anyway", {
+            ...at,
+            reason: outcome.failure.code,
+          });
         } catch (err) {
           // An error in running or storing the hook does not stop the deletion.
-          world.log.warn("a script was not run to its end before a connection's deletion", { ...at, err });
+          world.log.warn("a deletion hook could not be run; deleting the connection anyway", { ...at, err });
         }
       }
     },

@@ -32,12 +32,15 @@ export function createSyncVariants(options: SyncSettingsOptions): SyncVariants {
       const { ref, name, variant } = place;
       const { autoStart } = syncScripts.require(ref.integration, name);
       if (variant === baseVariant || !namePattern.test(variant)) {
-        throw new Fault("invalid_path", "a variant is named by letters, digits and _ . -, and not `base`");
+        throw new Fault(
+          "invalid_path",
+          "`variant` must be 1 to 128 letters, digits, `_`, `.` or `-`, begin with a letter or digit, and not be `base`",
+        );
       }
       const { result, revision } = await transact(store, async () => {
         const connection = await connections.get(ref);
         if ((await findSync(syncs, place)) !== undefined) {
-          throw new Fault("already_exists", `the sync "${name}" has the variant "${variant}" already`);
+          throw new Fault("already_exists", `the sync "${name}" already has the variant "${variant}"`);
         }
         const after = newSync({ ...place, autoStart, nowMs: world.now() });
         return {
@@ -50,7 +53,7 @@ export function createSyncVariants(options: SyncSettingsOptions): SyncVariants {
     },
     async removeVariant(place, actor) {
       if (place.variant === baseVariant) {
-        throw new Fault("invalid_path", "the base of a sync is not deleted: pause it");
+        throw new Fault("invalid_path", "the variant `base` cannot be deleted; pause the sync instead");
       }
       await transact(store, async () => {
         await connections.get(place.ref);

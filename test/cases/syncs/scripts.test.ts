@@ -233,7 +233,7 @@ describe("a sync", () => {
     const states = (await runsOf(started)).map(({ script, state, problem }) => [script, state, problem?.message]);
     expect(states.toSorted()).toEqual([
       ["others", Run_State.SUCCEEDED, undefined],
-      ["things", Run_State.FAILED, expect.stringContaining("32 deep")],
+      ["things", Run_State.FAILED, expect.stringContaining("32 levels deep")],
     ]);
   });
 
@@ -360,7 +360,10 @@ describe("an action", () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => run("ask")));
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200));
     const deep = await run("deep");
-    expect([deep.status, deep.body.error.message]).toEqual([424, expect.stringContaining("asks for no other")]);
+    expect([deep.status, deep.body.error.message]).toEqual([
+      424,
+      expect.stringContaining("cannot trigger another action"),
+    ]);
   });
 
   it("reports what is wrong: with its input, with itself, or that it does not exist", async () => {

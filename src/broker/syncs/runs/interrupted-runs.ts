@@ -33,7 +33,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
     if (result === undefined) return;
     const { script, kind } = runOf(value);
     metrics.runs.inc({ kind: kindName(kind), outcome: "interrupted" });
-    log.warn("a run was interrupted by the end of its process", { script, run: runOf(value).id });
+    log.warn("a run was interrupted because its process ended", { script, run: runOf(value).id });
   }
 
   /** The commit that ends a run and, if it may be restarted, queues it again. */
@@ -81,7 +81,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
           await end(run, lease).catch((err: unknown) => {
             if (lease.isLostBy(err) || err instanceof StoreUnavailable) throw err;
             // A run that cannot be ended must not delay the others.
-            log.error("an interrupted run could not be ended", { run: runOf(run.value).id, err });
+            log.error("could not end an interrupted run; will retry", { run: runOf(run.value).id, err });
           });
         }
         if (page.length < pageSize) return;

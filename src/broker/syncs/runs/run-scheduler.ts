@@ -83,7 +83,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     scan,
     onInterval: due.checkSchedule,
     onFailure(err) {
-      if (!ended.signal.aborted) log.warn("the scan for due runs failed; it is repeated", { err });
+      if (!ended.signal.aborted) log.warn("could not read due runs; will retry", { err });
     },
   });
 

@@ -119,12 +119,12 @@ interface Obstacle {
 const cancelled: Obstacle = {
   state: Run_State.CANCELLED,
   code: "cancelled",
-  message: "the run was cancelled before it began, or what it was about is gone",
+  message: "the run was cancelled before it started, or its connection or sync was deleted",
 };
 const unknownScript: Obstacle = {
   state: Run_State.FAILED,
   code: "unknown_script",
-  message: "there is no such script, or not any more",
+  message: "the script does not exist, or was removed",
 };
 const paused: Obstacle = { state: Run_State.CANCELLED, code: "paused", message: "the sync is paused" };
 

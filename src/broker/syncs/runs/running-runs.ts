@@ -70,7 +70,7 @@ export function createRunningRuns(options: RunningRunsOptions): RunningRuns {
       pool.pause(lane);
       // The store still says `running`. Without the lease, its next holder (this replica, perhaps) finds the run.
       lease.forget();
-      log.error("a run did not end properly; it is restarted", { run: id, err });
+      log.error("could not end a run; restarting it", { run: id, err });
     } finally {
       stops.delete(id);
       metrics.runsOpen.dec();

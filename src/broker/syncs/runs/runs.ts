@@ -61,7 +61,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
   async function find({ environment, id }: RunAt): Promise<StoredRecordOf<StoredRun>> {
     const found = namesNothing(environment, id) ? undefined : await runs.get(environment, id);
     if (found !== undefined && isOfNow(found.value)) return found;
-    throw new Fault("not_found", `there is no run "${id}", or not any more`);
+    throw new Fault("not_found", `the run "${id}" does not exist, or was removed`);
   }
 
   /** Returns the changes that make a sync stop waiting for a cancelled run. */

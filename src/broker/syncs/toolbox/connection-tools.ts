@@ -69,7 +69,7 @@ export function createConnectionTools(options: ConnectionToolsOptions): NamedToo
     async getToken(run) {
       const { credentials, integration } = await run.live();
       if (!integration.credentialsInScripts) {
-        throw new ToolFailure("missing_scope", "scripts of this integration use credentials without seeing them");
+        throw new ToolFailure("missing_scope", "scripts of this integration may use credentials, but not read them");
       }
       run.log.hide(...secretValues(CredentialsSchema, credentials));
       const shown = credentialsJson(credentials);

@@ -17,10 +17,10 @@ export function createRecordTools(): NamedTools {
   const batch =
     (verb: "save" | "update" | "delete"): Tool =>
     async (run, [records, model]) => {
-      const sync = syncOf(run, `batch${verb}`);
+      const sync = syncOf(run, batchTools[verb]);
       const name = textArgument(model, "model");
       if (!Array.isArray(records) || !records.every(isObject)) {
-        throw invalidArgument("the records must be a list of objects");
+        throw invalidArgument("`records` must be a list of objects");
       }
       if (run.isDryRun) {
         await sync[verb](name, records);
@@ -44,11 +44,11 @@ export function createRecordTools(): NamedTools {
     };
 
   return {
-    batchSave: batch("save"),
-    batchUpdate: batch("update"),
-    batchDelete: batch("delete"),
+    [batchTools.save]: batch("save"),
+    [batchTools.update]: batch("update"),
+    [batchTools.delete]: batch("delete"),
     async getRecordsByIds(run, [ids, model]) {
-      if (!Array.isArray(ids)) throw invalidArgument("the ids must be a list");
+      if (!Array.isArray(ids)) throw invalidArgument("`ids` must be a list");
       return syncOf(run, "getRecordsByIds").byIds(textArgument(model, "model"), ids.map(String));
     },
     trackDeletesStart: trackDeletes("start"),
@@ -59,7 +59,9 @@ export function createRecordTools(): NamedTools {
       const sync = syncOf(run, "saveCheckpoint");
       const value = objectArgument(checkpoint, "checkpoint");
       if (depthOf(value) > maxDepth || Buffer.byteLength(JSON.stringify(value)) > maxCheckpointBytes) {
-        throw invalidArgument(`checkpoint: must be at most ${maxDepth} deep and ${maxCheckpointBytes / 1024} KiB`);
+        throw invalidArgument(
+          `\`checkpoint\` must be at most ${maxDepth} levels deep and ${maxCheckpointBytes / 1024} KiB`,
+        );
       }
       await sync.setCheckpoint(value);
       return undefined;
@@ -73,9 +75,10 @@ export function createRecordTools(): NamedTools {
 
 function syncOf({ sync }: ToolsRun, tool: string): SyncTools {
   if (sync !== undefined) return sync;
-  throw new ToolFailure("not_a_sync", `${tool} is there for syncs alone`);
+  throw new ToolFailure("not_a_sync", `nango.${tool} is available in syncs only`);
 }
 
+const batchTools = { save: "batchSave", update: "batchUpdate", delete: "batchDelete" } as const;
 const wouldBe = {
   save: "records would be saved",
   update: "records would be updated",

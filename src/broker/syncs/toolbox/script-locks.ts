@@ -63,7 +63,7 @@ export function createScriptLocks({ leases, world }: LocksOptions): OpenRunLocks
           for (const key of [...held.keys()]) {
             await release(key).catch((err: unknown) => {
               // The lock expires by itself.
-              world.log.warn("a lock of a script was not released at the end of its run", { environment, err });
+              world.log.warn("could not release a lock at the end of a run; it will expire", { environment, err });
             });
           }
         }),

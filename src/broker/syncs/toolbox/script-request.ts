@@ -21,10 +21,11 @@ const maxRetries = 10;
 
 /** Parses the peer's request configuration, with the peer's names. Throws `ToolFailure`. */
 export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
-  if (!isObject(given)) throw invalidArgument("a request is described by an object: { endpoint: '/path' }");
+  if (!isObject(given)) throw invalidArgument("a request must be an object, such as { endpoint: '/path' }");
   const { data } = given;
   const method = (textOf(given["method"], "method") ?? "GET").toUpperCase();
-  if (!methods.has(method)) throw invalidArgument(`method: ${JSON.stringify(method)} does not go to a provider`);
+  if (!methods.has(method))
+    throw invalidArgument(`\`method\` must be ${[...methods].join(", ")}, not ${JSON.stringify(method)}`);
   const { path, baseUrl } = placeOf(given);
   const headers = headersOf(given["headers"]);
   const isNamed = (name: string) => headers.some(([one]) => one.toLowerCase() === name);
@@ -49,7 +50,7 @@ export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
 
 function textOf(value: JsonValue | undefined, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "string") throw invalidArgument(`${name}: must be text`);
+  if (typeof value !== "string") throw invalidArgument(`\`${name}\` must be a string`);
   return value;
 }
 
@@ -62,7 +63,7 @@ function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
   readonly baseUrl: string | undefined;
 } {
   if (typeof endpoint !== "string" || endpoint === "")
-    throw invalidArgument("endpoint: must be a path of the provider's");
+    throw invalidArgument("`endpoint` must be a path or a URL of the provider");
   const own = textOf(baseUrlOverride, "baseUrlOverride") || undefined;
   const [, origin, rest = ""] = /^(https?:\/\/[^/?#]+)(.*)$/is.exec(endpoint) ?? [];
   if (origin === undefined) return { path: endpoint.startsWith("/") ? endpoint : `/${endpoint}`, baseUrl: own };
@@ -71,16 +72,16 @@ function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
 
 function headersOf(given: JsonValue | undefined): [string, string][] {
   if (given === undefined || given === null) return [];
-  if (!isObject(given)) throw invalidArgument("headers: must be an object");
+  if (!isObject(given)) throw invalidArgument("`headers` must be an object");
   return Object.entries(given).flatMap(([name, value]): [string, string][] => {
     if (value === null) return [];
     if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") {
-      throw invalidArgument(`headers.${name}: must be text`);
+      throw invalidArgument(`\`headers.${name}\` must be a string, a number or a boolean`);
     }
     const text = String(value);
     // RFC 9110, sections 5.5 and 5.6.2: name and value must stay within their line.
     const isSendable = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
-    if (!isSendable) throw invalidArgument(`headers.${name}: cannot be sent`);
+    if (!isSendable) throw invalidArgument(`\`headers.${name}\` has characters that a header cannot have`);
     return [[name, text]];
   });
 }
@@ -123,26 +124,26 @@ function withParams(path: string, params: JsonValue | undefined): string {
             .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
             .join("&")
         : undefined;
-  if (query === undefined) throw invalidArgument("params: must be an object or text");
+  if (query === undefined) throw invalidArgument("`params` must be an object or a string");
   return query === "" ? path : `${path}${path.includes("?") ? "&" : "?"}${query}`;
 }
 
 function retriesOf(given: JsonValue | undefined): number {
   if (given === undefined || given === null) return 0;
   if (typeof given === "number" && Number.isInteger(given) && given >= 0 && given <= maxRetries) return given;
-  throw invalidArgument(`retries: must be a number from 0 to ${maxRetries}`);
+  throw invalidArgument(`\`retries\` must be a whole number from 0 to ${maxRetries}`);
 }
 
 function retryOnOf(given: JsonValue | undefined): number[] {
   if (given === undefined || given === null) return [];
   const isStatus = (one: JsonValue): one is number => typeof one === "number" && one >= 100 && one < 600;
   if (Array.isArray(given) && given.every(isStatus)) return given;
-  throw invalidArgument("retryOn: must be a list of statuses");
+  throw invalidArgument("`retryOn` must be a list of status codes");
 }
 
 function responseTypeOf(given: JsonValue | undefined): ScriptRequest["responseType"] {
   if (given === undefined || given === null || given === "json") return "json";
   if (given === "text") return given;
   if (given === "arraybuffer" || given === "stream" || given === "blob") return "bytes";
-  throw invalidArgument("responseType: must be json, text, arraybuffer, stream or blob");
+  throw invalidArgument("`responseType` must be json, text, arraybuffer, stream or blob");
 }

@@ -92,7 +92,7 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
 function outcome(happened: SmallAnswer | RequestFailed, request: ScriptRequest): JsonObject {
   if (happened instanceof RequestFailed) {
     const told = { details: { unanswered: true }, cause: happened };
-    throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, told);
+    throw new ToolFailure(happened.reason, `no response from the provider: ${happened.message}`, told);
   }
   const { status } = happened;
   const response = { status, headers: headersOf(happened), ...dataOf(happened, request) };

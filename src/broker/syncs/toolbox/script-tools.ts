@@ -41,13 +41,13 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
         end: locks.releaseAll,
         async call(name, args) {
           const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
-          if (tool === undefined) throw new ToolFailure("unknown_tool", `there is no nango.${name} here`);
+          if (tool === undefined) throw new ToolFailure("unknown_tool", `nango.${name} does not exist`);
           if (run.signal.aborted) throw new ToolFailure("cancelled", "the run has ended");
           try {
             return await tool(run, args);
           } catch (error) {
             if (!(error instanceof Fault)) throw error;
-            world.log.debug("a script's request was refused", { tool: name, reason: error.code });
+            world.log.debug("refused a script's call", { tool: name, reason: error.code });
             throw new ToolFailure(error.code, messageOf(error), { cause: error });
           }
         },

@@ -8,10 +8,10 @@ export const isObject = (value: JsonValue | undefined): value is JsonObject =>
 
 export function objectArgument(value: JsonValue | undefined, name: string): JsonObject {
   if (isObject(value)) return value;
-  throw invalidArgument(`${name}: must be an object`);
+  throw invalidArgument(`\`${name}\` must be an object`);
 }
 
 export function textArgument(value: JsonValue | undefined, name: string): string {
   if (typeof value === "string" && value !== "") return value;
-  throw invalidArgument(`${name}: must be text`);
+  throw invalidArgument(`\`${name}\` must be a string that is not empty`);
 }

@@ -27,7 +27,8 @@ export function createTriggerTools({ syncs, runAction }: TriggerToolsOptions): N
         return null;
       }
       // Each nested action would wait for a slot while its caller keeps its own.
-      if (isNested === true) throw new ToolFailure("too_deep", "an action that a script asked for asks for no other");
+      if (isNested === true)
+        throw new ToolFailure("too_deep", "an action that a script triggered cannot trigger another action");
       const { outcome } = await runAction({ ref: { ...ref, id }, name, input }, signal);
       if (outcome.kind === "done") return outcome.output ?? null;
       const { code, message, payload } = outcome.failure;
@@ -67,7 +68,7 @@ export function createTriggerTools({ syncs, runAction }: TriggerToolsOptions): N
 
 function requireOwn(ref: ConnectionRef, integration: JsonValue | undefined): void {
   if (textArgument(integration, "providerConfigKey") !== ref.integration) {
-    throw invalidArgument("providerConfigKey: must be the script's own integration");
+    throw invalidArgument("`providerConfigKey` must be the script's own integration");
   }
 }
 
@@ -86,5 +87,5 @@ function modeOf(mode: JsonValue | undefined): Mode {
   if (mode === undefined || mode === null || mode === "incremental") return Mode.INCREMENTAL;
   if (mode === "full_refresh" || mode === true) return Mode.FULL_REFRESH;
   if (mode === "full_refresh_and_clear_cache") return Mode.FULL_REFRESH_AND_CLEAR_CACHE;
-  throw invalidArgument("syncMode: must be incremental, full_refresh or full_refresh_and_clear_cache");
+  throw invalidArgument("`syncMode` must be incremental, full_refresh or full_refresh_and_clear_cache");
 }
