@@ -112,7 +112,7 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
   const bounds = createImportBounds(folder);
   const entry = join(folder, file);
   if (!(await bounds.admits({ specifier: `./${file}`, importer: entry, from: folder, path: entry }))) {
-    return { mistakes: [mistakeOf(file, "it is no file of the folder of scripts")], inputs: [...inputs] };
+    return { mistakes: [mistakeOf(file, "the file is not in the scripts folder")], inputs: [...inputs] };
   }
   const { build } = await esbuild();
   try {
@@ -184,7 +184,7 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
     .map(({ file: at, line, column }) => ({ message: noIntl, file: at, line, column }));
 }
 
-const noIntl = "Intl is not there: scripts have no tables of languages and zones";
+const noIntl = "Intl is not available: scripts have no locale or time zone data";
 
 /** Names that look like packages but are provided by the sandbox. */
 const inside: Readonly<Record<string, string>> = {
@@ -225,7 +225,7 @@ function within({ folder, bounds, inputs, shared }: Within): Plugin {
           return undefined;
         }
         if (found.path.endsWith(".node")) {
-          return { errors: [{ text: `"${asked.path}" is machine code, which cannot run in a script` }] };
+          return { errors: [{ text: `"${asked.path}" cannot be imported: scripts cannot load native modules` }] };
         }
         const file = { specifier: asked.path, importer: asked.importer, from: resolveDir, path: found.path };
         if (isAbsolute(found.path) && !(await bounds.admits(file))) {
@@ -266,7 +266,7 @@ type SharedBundle = (path: string, entry: string) => Promise<Base | undefined>;
 const passed = Symbol("resolved by ourselves");
 
 const outside = (path: string) =>
-  `"${path}" is outside the folder of scripts, and no package that its name leads to from there`;
+  `"${path}" cannot be imported: it is neither in the scripts folder nor in a package installed for it`;
 /** Inputs of the plugin have a namespace prefix. */
 const isFile = (input: string) => !/^(latchkey|base|\(disabled\)):/.test(input);
 const mistakeOf = (file: string, message: string): ScriptMistake => ({
@@ -277,18 +277,19 @@ const mistakeOf = (file: string, message: string): ScriptMistake => ({
 const isPackage = (path: string) => path.split(sep).includes("node_modules");
 
 function refusalOf(path: string): string | undefined {
-  if (/^(https?|data|file):/.test(path)) return `"${path}" cannot be imported: scripts import files and packages`;
+  if (/^(https?|data|file):/.test(path))
+    return `"${path}" cannot be imported: scripts can import files and packages only`;
   if (/^@nangohq(\/|$)|^nango\//.test(path)) {
-    return `"${path}" is not for scripts: import from "latchkey/scripts" or "nango"`;
+    return `"${path}" cannot be imported in a script: import from "latchkey/scripts" or "nango"`;
   }
   if (!isBuiltin(path)) return undefined;
-  return `"${path}" cannot be imported: scripts have no files, no network and no process of their own`;
+  return `"${path}" cannot be imported: scripts have no access to files, network or process`;
 }
 
 function mistakesOf(error: unknown, file: string): readonly ScriptMistake[] {
   const { errors } = error as Partial<BuildFailure>;
   if (errors === undefined) {
-    const message = error instanceof Error ? error.message : "it cannot be read";
+    const message = error instanceof Error ? error.message : "the file cannot be read";
     return [mistakeOf(file, message)];
   }
   return errors.map(({ text, location }) => ({

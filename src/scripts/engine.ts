@@ -263,7 +263,7 @@ function createMachine(
       evaluate(`delete globalThis.${name}`, "host.js");
     },
     enter(op, a, b) {
-      if (isReleased) throw new Error("the machine is gone");
+      if (isReleased) throw new Error("the machine was released");
       if (entry === undefined) throw new Error("the machine has no entry");
       held.forgetRefusal();
       const values = [op, a, b].map(asValue);
@@ -282,7 +282,7 @@ function createMachine(
       return answer;
     },
     settle() {
-      if (isReleased) throw new Error("the machine is gone");
+      if (isReleased) throw new Error("the machine was released");
       const out = Number(module._malloc(4));
       if (out === 0) throw new MachineError("out of memory", "");
       const value = ffi.QTS_ExecutePendingJob(runtime, jobsAtOnce, out as Parameters<Ffi["QTS_ExecutePendingJob"]>[2]);

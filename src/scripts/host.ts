@@ -75,7 +75,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     reload: () =>
       scripts
         .reload()
-        .catch((error: unknown) => world.log.error("the folder of scripts could not be taken up", { err: error })),
+        .catch((error: unknown) => world.log.error("could not load the scripts folder; will retry", { err: error })),
     onIdle: () => void restBundler(),
   });
 
@@ -90,8 +90,8 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     },
     async run(script, job) {
       const ready = scripts.codeOf(script) ?? scripts.find(script);
-      if (ready === undefined) return failedOutcome("host_error", `there is no script ${script.name} any more`);
-      if (isClosed) return failedOutcome("host_error", "the host of scripts is closed");
+      if (ready === undefined) return failedOutcome("host_error", `the script ${script.name} was removed`);
+      if (isClosed) return failedOutcome("host_error", "the process is stopping");
       return queue.run(ready, job);
     },
     async close() {

@@ -47,7 +47,7 @@ export function createLimitWatch({ busyMs, deadlineMs }: Pick<ScriptLimits, "bus
     },
     countCall() {
       hostCalls += 1;
-      if (hostCalls > maxHostCalls) stop("tool_calls", "asks its host for something without end");
+      if (hostCalls > maxHostCalls) stop("tool_calls", "made too many internal calls");
     },
   };
 }

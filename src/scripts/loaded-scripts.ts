@@ -70,9 +70,9 @@ export function createLoadedScripts(options: LoadedScriptsOptions): LoadedScript
     broken = all.flatMap((entry) => (entry.broken === undefined ? [] : [entry.broken]));
     if (isSameOutcome(before, all)) return;
     for (const { file, mistakes } of broken) {
-      for (const mistake of mistakes) world.log.warn("a script is not used as it stands", { script: file, ...mistake });
+      for (const mistake of mistakes) world.log.warn("a script was not loaded", { script: file, ...mistake });
     }
-    world.log.info("scripts taken up", { scripts: good.length, broken: broken.length });
+    world.log.info("scripts loaded", { scripts: good.length, broken: broken.length });
     onChanged();
   }
 
@@ -86,7 +86,7 @@ export function createLoadedScripts(options: LoadedScriptsOptions): LoadedScript
       const files = real === undefined ? undefined : await listScripts(real);
       if (real === undefined || files === undefined) {
         // Missing briefly or for good: the loaded scripts stay.
-        world.log.warn("the folder of scripts cannot be read", { folder });
+        world.log.warn("could not read the scripts folder; keeping the loaded scripts", { folder });
         return;
       }
       const before = entries;

@@ -47,7 +47,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
     untimer: timers.clear,
     end(how, text) {
       if (Buffer.byteLength(text) > limits.outputBytes && how === "done") {
-        watch.stop("output_too_large", `the output is more than ${limits.outputBytes} bytes`);
+        watch.stop("output_too_large", `the output is larger than ${limits.outputBytes} bytes`);
         return undefined;
       }
       output.flush();
@@ -67,7 +67,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
       } catch (error) {
         // Text that the sandbox never writes: the script has changed the sandbox.
         const why = error instanceof Error ? error.message : "";
-        watch.stop("script_error", `the tools of the script were changed: ${why}`);
+        watch.stop("script_error", `the script has changed its built-in functions: ${why}`);
         return undefined;
       }
     },
@@ -142,16 +142,16 @@ function failureIn(text: string, machine: Machine, limits: ScriptLimits): RawFai
 /** Ends a run that waits although no call is pending and no timer is set. */
 function stopStalled(machine: Machine, limits: ScriptLimits, stop: StopRun): void {
   if (machine.lacksMemory()) stop("memory", tooMuch(limits));
-  stop("script_error", "the script waits for something that cannot come: nothing that it has asked for is under way");
+  stop("script_error", "the script waits for a promise that can never settle: no call or timer is pending");
 }
 
 /** Handles an error from a machine: of the script, or of the machine itself. */
 function stopAfter(error: unknown, machine: Machine, limits: ScriptLimits, stop: StopRun): void {
   if (error instanceof MachineError) {
     stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
-  } else if (error instanceof RangeError) stop("script_error", "too many calls within calls");
+  } else if (error instanceof RangeError) stop("script_error", "too many nested calls");
   else if (machine.lacksMemory()) stop("memory", tooMuch(limits));
-  else stop("host_error", `the engine gave up: ${error instanceof Error ? error.message : "for no reason"}`);
+  else stop("host_error", `the script engine failed: ${error instanceof Error ? error.message : "unknown error"}`);
 }
 
-const tooMuch = ({ memoryBytes }: ScriptLimits): string => `needed more than ${memoryBytes} bytes`;
+const tooMuch = ({ memoryBytes }: ScriptLimits): string => `needed more than ${memoryBytes} bytes of memory`;

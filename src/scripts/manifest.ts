@@ -43,10 +43,10 @@ export function readManifest(
   const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
 
   const made = typeOf[String(said["type"])];
-  if (said["type"] === "none") wrong(`there is no default export: one made by ${makerOf[kind]} is expected`);
-  else if (made === undefined) wrong(`the default export must be made by ${makerOf[kind]}`);
+  if (said["type"] === "none") wrong(`the file has no default export: use export default ${makerOf[kind]}({ … })`);
+  else if (made === undefined) wrong(`the default export must be created by ${makerOf[kind]}`);
   else if (made !== kind)
-    wrong(`made by ${makerOf[made]}, but in this folder ${makerOf[kind]} is expected`, makerOf[made]);
+    wrong(`created by ${makerOf[made]}, but files in this folder must use ${makerOf[kind]}`, makerOf[made]);
   if (made !== undefined && said["hasExec"] !== true) wrong("exec must be a function", "exec");
   if (mistakes.length > 0) return { mistakes };
 
@@ -82,19 +82,20 @@ export function readManifest(
 
   function sync(): SyncScript {
     const frequency = said["frequency"];
-    if (typeof frequency !== "string") wrong("frequency must be said: `every hour`", "frequency");
+    if (typeof frequency !== "string") wrong("frequency must be set, for example `every hour`", "frequency");
     else {
       const read = parseFrequency(frequency);
       if (!read.ok) wrong(`frequency "${frequency}" ${read.problem}`, "frequency");
     }
     const syncType = said["syncType"] ?? "full";
-    if (syncType !== "full" && syncType !== "incremental") wrong('syncType is "full" or "incremental"', "syncType");
+    if (syncType !== "full" && syncType !== "incremental")
+      wrong('syncType must be "full" or "incremental"', "syncType");
     const models = said["models"] as Readonly<Record<string, JsonObject>>;
     const subscriptions = said["webhookSubscriptions"] ?? [];
     const areNames = Array.isArray(subscriptions) && subscriptions.every((one) => typeof one === "string");
-    if (!areNames) wrong("webhookSubscriptions is a list of names", "webhookSubscriptions");
+    if (!areNames) wrong("webhookSubscriptions must be a list of names", "webhookSubscriptions");
     else if (subscriptions.length > 0 && said["hasOnWebhook"] !== true) {
-      wrong("webhookSubscriptions is there, but onWebhook is not", "webhookSubscriptions");
+      wrong("webhookSubscriptions needs onWebhook, which is not defined", "webhookSubscriptions");
     }
     return {
       ...common,
@@ -124,15 +125,15 @@ function endpointsOf(said: ManifestFields, wrong: (message: string, word?: strin
   const word = said["endpoints"] === undefined ? "endpoint" : "endpoints";
   const list = said["endpoints"] ?? (said["endpoint"] === undefined ? [] : [said["endpoint"]]);
   if (!Array.isArray(list)) {
-    wrong("endpoints is a list of { method, path }", word);
+    wrong("endpoints must be a list of { method, path }", word);
     return [];
   }
   return list.flatMap((one: unknown) => {
     const { method, path } = (typeof one === "object" && one !== null ? one : {}) as ManifestFields;
     const known = methods.find((name) => name === method);
-    if (known === undefined) wrong(`the method of an endpoint is one of ${methods.join(", ")}`, word);
+    if (known === undefined) wrong(`the method of an endpoint must be one of ${methods.join(", ")}`, word);
     const isPath = typeof path === "string" && /^\/[^\s?#]*$/.test(path);
-    if (!isPath) wrong("the path of an endpoint begins with a slash, and has no question", word);
+    if (!isPath) wrong("the path of an endpoint must begin with a slash, and have no query or spaces", word);
     return known !== undefined && isPath ? [{ method: known, path }] : [];
   });
 }

@@ -36,7 +36,7 @@ export function createRunOutput(limits: ScriptLimits, stop: StopRun, events: Run
 
   function noMoreLines(limit: string): undefined {
     lines = limits.logLines + 1;
-    unsentLines.push({ level: "warn", message: `more than ${limit}: what comes after is left out` });
+    unsentLines.push({ level: "warn", message: `more than ${limit}; further lines are dropped` });
   }
 
   function flushLines(): void {
@@ -51,11 +51,11 @@ export function createRunOutput(limits: ScriptLimits, stop: StopRun, events: Run
     call(about, text) {
       calls += 1;
       pendingCalls += 1;
-      if (calls > limits.toolCalls) stop("tool_calls", `more than ${limits.toolCalls} calls of tools`);
+      if (calls > limits.toolCalls) stop("tool_calls", `made more than ${limits.toolCalls} calls`);
       // The sandbox queues calls itself; exceeding the limit here means bypassing that queue.
       else if (pendingCalls > limits.toolCallsAtOnce) {
-        stop("tool_calls", `more than ${limits.toolCallsAtOnce} calls at once`);
-      } else if (text.length > maxCallBytes) stop("tool_calls", `a call with more than ${maxCallBytes} bytes`);
+        stop("tool_calls", `made more than ${limits.toolCallsAtOnce} calls at once`);
+      } else if (text.length > maxCallBytes) stop("tool_calls", `made a call with more than ${maxCallBytes} bytes`);
       else {
         const at = about.indexOf(":");
         unsentCalls.push({ id: about.slice(0, at), tool: about.slice(at + 1), text });

@@ -21,7 +21,7 @@ export function createRunTimers(stop: StopRun, fire: (id: string) => void): RunT
     },
     set(id, ms) {
       if (timers.size >= maxTimers) {
-        stop("busy", "more than 10,000 timers");
+        stop("busy", "set more than 10,000 timers");
         return undefined;
       }
       const due = () => {

@@ -29,7 +29,7 @@ export function createScriptQueue({ atOnce, runScript, world }: ScriptQueueOptio
     const began = performance.now();
     const outcome = await runScript(ready, { ...job, limits });
     if (throttle.note(version, { outcome, ms: performance.now() - began })) {
-      world.log.warn("a script takes more than it may, and rests between its runs", { integration, script: name });
+      world.log.warn("a script keeps exceeding its limits; throttling its runs", { integration, script: name });
     }
     return outcome;
   }
@@ -48,11 +48,11 @@ export function createScriptQueue({ atOnce, runScript, world }: ScriptQueueOptio
       const isTooLate = await Promise.race([granted.then(() => false), aborted(signal)]);
       const done = isTooLate ? () => void granted.then((back) => back()) : await granted;
       try {
-        if (job.signal.aborted) return failedOutcome("cancelled", "ended before it began");
+        if (job.signal.aborted) return failedOutcome("cancelled", "cancelled before it started");
         const leftMs = Math.ceil(deadlineMs - (performance.now() - since));
         if (isTooLate || leftMs <= 0) {
-          const why = isThrottled ? ": those before it were ended for what they took" : "";
-          return failedOutcome("deadline", `had no turn within ${deadlineMs} ms${why}`);
+          const why = isThrottled ? "; the script is throttled because it exceeded limits" : "";
+          return failedOutcome("deadline", `did not start within ${deadlineMs} ms${why}`);
         }
         return await runAndNote(ready, job, { ...job.limits, deadlineMs: leftMs });
       } finally {

@@ -32,7 +32,7 @@ export function runScript(
       () => end(failedOutcome("deadline", `took longer than ${job.limits.deadlineMs} ms`), true),
       job.limits.deadlineMs + graceMs,
     );
-    const cancel = () => end(failedOutcome("cancelled", "ended from outside"), true);
+    const cancel = () => end(failedOutcome("cancelled", "cancelled while it ran"), true);
     function end(outcome: ScriptOutcome, isOurs: boolean): void {
       if (isOver) return;
       isOver = true;
@@ -78,8 +78,8 @@ export function runScript(
           task.answer(id, JSON.stringify({ ok: false, code, message, details }));
           return;
         }
-        world.log.error("a tool of a script failed", { tool, script: script.name, err: error });
-        end(failedOutcome("host_error", `nango.${tool} failed here`), true);
+        world.log.error("a script's call failed; ending its run", { tool, script: script.name, err: error });
+        end(failedOutcome("host_error", `nango.${tool} failed with an internal error`), true);
       }
     }
   });

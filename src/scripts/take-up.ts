@@ -107,8 +107,8 @@ export async function settleEndpoints(
     const found = endpoints.flatMap((endpoint) => {
       const said = `${endpoint.method} ${endpoint.path}`;
       const other = taken.get(said);
-      if (isOwnPath(endpoint)) return [`the endpoint ${said} is one of latchkey's own`];
-      if (other !== undefined) return [`the endpoint ${said} is that of ${other.file} already`];
+      if (isOwnPath(endpoint)) return [`the endpoint ${said} is reserved by Latchkey`];
+      if (other !== undefined) return [`the endpoint ${said} is already used by ${other.file}`];
       return [];
     });
     if (found.length === 0) {

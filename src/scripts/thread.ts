@@ -66,7 +66,7 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
   } finally {
     leave();
   }
-  if (outside.mustStop()) throw new MachineError(`reading the file took more than ${readingMs} ms`, "");
+  if (outside.mustStop()) throw new MachineError(`loading the file took more than ${readingMs} ms`, "");
   const picture = machine.picture();
   machine.release();
   return picture;

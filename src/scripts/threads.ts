@@ -63,7 +63,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     const thread = startWorkerThread({
       prelude,
       memoryBytes,
-      onEnded: (error) => end(thread, error === undefined ? "ended" : "ended by an error", { error }),
+      onEnded: (error) => end(thread, error === undefined ? "ended" : "ended with an error", { error }),
     });
     threads.push(thread);
     return thread;
@@ -74,11 +74,15 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     const at = threads.indexOf(thread);
     if (at === -1) return;
     threads.splice(at, 1);
-    if (!isClosed) world.log.warn("a thread of scripts ended", { how, runs: thread.runCount, err: error });
+    if (!isClosed) world.log.warn("a script thread ended; its runs failed", { how, runs: thread.runCount, err: error });
     thread.end((run) =>
       run === hung
-        ? { code: "busy", message: "ran without waiting for anything, and could not be interrupted", stack: "" }
-        : { code: "host_error", message: `the thread that it ran in ${how}`, stack: "" },
+        ? {
+            code: "busy",
+            message: "ran too long without waiting for anything, and could not be interrupted",
+            stack: "",
+          }
+        : { code: "host_error", message: `the thread of the script ${how}`, stack: "" },
     );
   }
 
@@ -145,7 +149,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
       isClosed = true;
       clearInterval(watchdog);
       const open = [...threads];
-      for (const thread of open) end(thread, "was ended with the process");
+      for (const thread of open) end(thread, "was stopped with the process");
       await Promise.all(open.map((thread) => thread.terminate()));
     },
   };

@@ -34,7 +34,7 @@ const bodies: Readonly<Record<string, string>> = {
 };
 
 /** Ended by a limit, and not because latchkey failed. */
-const isEnded = /without waiting for anything|out of memory|needed more than|more than \d+ calls|output is more than/;
+const isEnded = /without waiting for anything|out of memory|needed more than|more than \d+ calls|output is larger than/;
 
 const nameOf = (kind: string) => kind.replaceAll(" ", "-");
 const source = (body: string) => `

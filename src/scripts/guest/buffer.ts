@@ -14,7 +14,7 @@ const ways: Readonly<Record<string, readonly [(bytes: Uint8Array) => string, (te
 
 function way(encoding: unknown) {
   const found = ways[String(encoding ?? "utf8").toLowerCase()];
-  if (found === undefined) throw new TypeError(`a Buffer in a script does not know the encoding ${String(encoding)}`);
+  if (found === undefined) throw new TypeError(`the Buffer encoding "${String(encoding)}" is not supported in scripts`);
   return found;
 }
 

@@ -41,8 +41,8 @@ const added: Readonly<Record<string, unknown>> = {
   setInterval,
   clearTimeout: clear,
   clearInterval: clear,
-  fetch: refuse("scripts have no network of their own: use nango.get, nango.post and so on"),
-  require: refuse("scripts cannot require anything while they run: import what they need at the top of the file"),
+  fetch: refuse("scripts have no network access: use nango.get, nango.post and so on"),
+  require: refuse("scripts cannot use require: import modules at the top of the file"),
 };
 
 export function addGlobals(): void {
@@ -70,7 +70,7 @@ function withoutLocales(): void {
       const plain = Reflect.get(place, name) as (...given: unknown[]) => unknown;
       const value = function (this: unknown, ...given: unknown[]) {
         if (given.slice(own).every((one) => one === undefined)) return plain.apply(this, given);
-        throw new Error(`${name} knows no languages or zones here: scripts have no tables of them (there is no Intl)`);
+        throw new Error(`${name} does not support locales or time zones in scripts: Intl is not available`);
       };
       Object.defineProperty(place, name, { value, writable: true, configurable: true, enumerable: false });
     }
@@ -79,14 +79,14 @@ function withoutLocales(): void {
 
 /** Missing globals, and what to use instead. */
 const missed: readonly (readonly [RegExp, string])[] = [
-  [/\bprocess is not defined/, "scripts have no process: nango.getEnvironmentVariables() has the variables"],
+  [/\bprocess is not defined/, "scripts have no process: use nango.getEnvironmentVariables() to read variables"],
   [
     /\b(?:XMLHttpRequest|WebSocket|EventSource|Headers|Request|Response|FormData|Blob) is not defined/,
-    "scripts have no network of their own: use nango.get, nango.post and so on",
+    "scripts have no network access: use nango.get, nango.post and so on",
   ],
-  [/\b(?:__dirname|__filename|module|exports) is not defined/, "scripts have no files"],
-  [/\b(?:Worker|SharedArrayBuffer|Atomics|WebAssembly) is not defined/, "scripts run alone"],
-  [/\bIntl is not defined/, "scripts have no tables of languages and zones"],
+  [/\b(?:__dirname|__filename|module|exports) is not defined/, "scripts have no file access"],
+  [/\b(?:Worker|SharedArrayBuffer|Atomics|WebAssembly) is not defined/, "scripts have no threads or shared memory"],
+  [/\bIntl is not defined/, "scripts have no locale or time zone data"],
 ];
 
 export const hintFor = (message: string): string | undefined => missed.find(([form]) => form.test(message))?.[1];

@@ -92,7 +92,7 @@ function done(output: unknown, { outputBytes }: GuestLimits): void {
 }
 
 const tooLarge = (most: number) =>
-  JSON.stringify({ code: "output_too_large", message: `the output is more than ${most} bytes`, stack: "" });
+  JSON.stringify({ code: "output_too_large", message: `the output is larger than ${most} bytes`, stack: "" });
 
 function failed(thrown: unknown): void {
   let text: string;
@@ -100,7 +100,7 @@ function failed(thrown: unknown): void {
     text = JSON.stringify(report(thrown));
   } catch {
     // An error that throws when read, or whose payload is not JSON.
-    text = JSON.stringify({ code: "script_error", message: "what was thrown cannot be read", stack: "" });
+    text = JSON.stringify({ code: "script_error", message: "the thrown error cannot be read", stack: "" });
   }
   host("end", "failed", text);
 }

@@ -75,7 +75,7 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
     // A script file has no attributes besides its own declarations.
     getFlowAttributes: () => ({}),
     uncontrolledFetch() {
-      throw new Error("scripts have no network of their own: use nango.get, nango.post and so on");
+      throw new Error("scripts have no network access: use nango.get, nango.post and so on");
     },
   };
   return isSync ? { ...action, ...syncTools(facts) } : action;
@@ -96,7 +96,7 @@ function syncTools({ lastSyncDate }: Facts): object {
     },
     async setMergingStrategy({ strategy }: { strategy: string }) {
       if (strategy === "override") return;
-      throw new Error(`the merging strategy "${strategy}" is not supported: what is saved replaces what was there`);
+      throw new Error(`the merging strategy "${strategy}" is not supported: use "override"`);
     },
   };
 }
@@ -144,7 +144,7 @@ const batchLength = 128 * 1_024;
 const batches = (tool: string) => fromHere((records: unknown, model: unknown) => inBatches(tool, records, model));
 
 async function inBatches(tool: string, records: unknown, model: unknown): Promise<boolean> {
-  if (!Array.isArray(records)) throw new TypeError(`nango.${tool} takes a list of records`);
+  if (!Array.isArray(records)) throw new TypeError(`the first argument of nango.${tool} must be a list of records`);
   const name = JSON.stringify(String(model));
   let texts: string[] = [];
   let length = 0;

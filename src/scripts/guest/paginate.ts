@@ -23,8 +23,8 @@ export async function* paginate(
   else if (how.type === "offset") yield* byOffset(how, start, inBody, page);
   else if (how.type === "link") yield* byLink(how, page(start), rest, inBody, start, send);
   else if (how.type === undefined)
-    throw new Error("nango.paginate: neither the provider nor the call says how to page");
-  else throw new Error(`nango.paginate: pages of the type "${how.type}" are not known: cursor, link and offset are`);
+    throw new Error("nango.paginate: `paginate` must be set, because the provider declares no pagination");
+  else throw new Error(`nango.paginate: \`type\` must be cursor, link or offset, not "${how.type}"`);
   return undefined;
 }
 
@@ -74,7 +74,9 @@ async function* byLink(
 ) {
   if (how.link_rel_in_response_header === undefined && how.link_path_in_response_body === undefined) {
     await first;
-    throw new Error("nango.paginate: link_rel_in_response_header or link_path_in_response_body is needed for links");
+    throw new Error(
+      "nango.paginate: `link_rel_in_response_header` or `link_path_in_response_body` must be set for links",
+    );
   }
   let response = await first;
   let before: string | undefined;
@@ -117,7 +119,9 @@ function listOf({ data }: ProxyResponse, { response_path: path }: Partial<Pagina
   if (list === undefined || list === null || list === "") return [];
   if (!Array.isArray(list))
     throw new Error(
-      `nango.paginate: there is no list ${path === undefined ? "in the answer; say where with response_path" : `at "${path}" of the answer`}`,
+      path === undefined
+        ? "nango.paginate: the response is no list; set `response_path` to the list in it"
+        : `nango.paginate: the response has no list at \`response_path\` "${path}"`,
     );
   return list;
 }
@@ -156,6 +160,6 @@ function wanted(
 ): string {
   const value = how[name];
   if (value === undefined || value === "")
-    throw new Error(`nango.paginate: ${name} is needed for pages by ${how.type}`);
+    throw new Error(`nango.paginate: \`${name}\` must be set for type ${how.type}`);
   return value;
 }

@@ -37,7 +37,7 @@ let calls = 0;
 /** Calls the host with arguments as JSON text; calls beyond the concurrency limit are queued. */
 export function callWithText(tool: string, text: string): Promise<unknown> {
   if (text.length > limits.toolBytes) {
-    throw Object.assign(new Error(`nango.${tool} was given more than ${limits.toolBytes} bytes at once`), {
+    throw Object.assign(new Error(`the arguments of nango.${tool} must be at most ${limits.toolBytes} bytes`), {
       code: "too_large",
     });
   }

@@ -6,7 +6,7 @@ import { base64, fromBase64, fromHex, utf8 } from "./text.ts";
 const mostBytes = 65_536;
 
 function bytes(count: number): Uint8Array<ArrayBuffer> {
-  if (count > mostBytes) throw new RangeError(`${mostBytes} random bytes at once are the most`);
+  if (count > mostBytes) throw new RangeError(`at most ${mostBytes} random bytes can be requested at once`);
   return fromHex(host("random", String(count), "") ?? "");
 }
 
@@ -47,7 +47,7 @@ class HostDigest {
   digest(encoding?: string): string | Buffer {
     const about = { algorithm: this.#algorithm, key: this.#key === undefined ? null : base64(this.#key) };
     const made = host("digest", JSON.stringify(about), base64(Buffer.concat(this.#given)));
-    if (made === undefined) throw new Error(`a script cannot make a digest by ${this.#algorithm}`);
+    if (made === undefined) throw new Error(`the digest algorithm "${this.#algorithm}" is not supported`);
     const result = Buffer.from(fromBase64(made));
     return encoding === undefined ? result : result.toString(encoding);
   }

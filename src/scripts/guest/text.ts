@@ -143,7 +143,7 @@ export class TextDecoder {
   constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
     const name = label.toLowerCase();
     if (!["utf-8", "utf8", "latin1", "iso-8859-1", "ascii"].includes(name)) {
-      throw new RangeError(`a TextDecoder in a script knows utf-8 and latin1, not ${label}`);
+      throw new RangeError(`TextDecoder supports utf-8 and latin1 in scripts, not ${label}`);
     }
     this.encoding = name.startsWith("utf") ? "utf-8" : "iso-8859-1";
     this.#isFatal = fatal;
@@ -162,12 +162,12 @@ export class TextDecoder {
 
 /** `btoa` and `atob` as in browsers, including the error for characters beyond 255. */
 export function btoa(text: string): string {
-  if (/[^\0-\xff]/.test(text)) throw new RangeError("btoa takes characters up to U+00FF; encode the text first");
+  if (/[^\0-\xff]/.test(text)) throw new RangeError("btoa accepts characters up to U+00FF; encode the text first");
   return base64(fromLatin1(text));
 }
 
 export function atob(text: string): string {
   const compact = String(text).replaceAll(/[\t\n\f\r ]/g, "");
-  if (!/^[A-Za-z\d+/]*={0,2}$/.test(compact)) throw new RangeError("atob was given what is not base64");
+  if (!/^[A-Za-z\d+/]*={0,2}$/.test(compact)) throw new RangeError("atob: the text is not valid base64");
   return latin1(fromBase64(compact));
 }

@@ -12,8 +12,8 @@ const timers = new Map<number, Timer>();
 let made = 0;
 
 function start(run: unknown, ms: unknown, args: readonly unknown[], isInterval: boolean): number {
-  if (typeof run !== "function") throw new TypeError("a timer is given a function");
-  if (timers.size >= mostTimers) throw new RangeError(`a script has at most ${mostTimers} timers at once`);
+  if (typeof run !== "function") throw new TypeError("the first argument of a timer must be a function");
+  if (timers.size >= mostTimers) throw new RangeError(`a script can have at most ${mostTimers} timers at once`);
   const wait = Math.min(Math.max(Number(ms) || 0, isInterval ? 1 : 0), 2 ** 31 - 1);
   made += 1;
   timers.set(made, { run: () => run(...args), everyMs: isInterval ? wait : undefined });

@@ -118,7 +118,7 @@ it("X02 blames no memory that was refused before for a failure that comes later"
     "try { new ArrayBuffer(500_000_000); } catch {} await nango.get({ endpoint: '/' }); await new Promise(() => {});",
     { tool: () => ({ status: 200, headers: {}, data: null }) },
   );
-  expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("cannot come") });
+  expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("can never settle") });
 });
 
 it("X02 keeps a million lines to as many as are allowed, and says so", async () => {
@@ -128,7 +128,7 @@ it("X02 keeps a million lines to as many as are allowed, and says so", async () 
   expect(output(ran)).toBe("done");
   expect(ran.lines).toHaveLength(1_001);
   expect(ran.lines.at(999)).toEqual({ level: "info", message: "line 999" });
-  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("left out") });
+  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("further lines are dropped") });
 });
 
 it.each([
@@ -140,7 +140,7 @@ it.each([
   expect(output(ran)).toBe("done");
   const said = ran.lines.slice(0, -1);
   expect(said.map(({ message }) => message.length)).toEqual(Array.from({ length: 128 }, () => fitting));
-  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("left out") });
+  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("further lines are dropped") });
 });
 
 it("X02 cuts a line that is too long", async () => {
@@ -223,9 +223,9 @@ it.each(roots)("X03 reaches nothing of the host from %s", async (root) => {
 it.each([
   ["process.exit()", "process.exit();", /process is not defined.*getEnvironmentVariables/],
   ["process.env", "return process.env;", /process is not defined/],
-  ["require that is not seen", "const r = (globalThis as any)['req' + 'uire']; return r('fs');", /cannot require/],
+  ["require that is not seen", "const r = (globalThis as any)['req' + 'uire']; return r('fs');", /cannot use require/],
   ["import of a name that is made", "return await import(String(nango.connectionId));", /./],
-  ["fetch", "return await fetch('http://127.0.0.1/');", /no network of their own: use nango.get/],
+  ["fetch", "return await fetch('http://127.0.0.1/');", /no network access: use nango.get/],
   [
     "constructor.constructor",
     "return nango.get.constructor.constructor('return process')();",
@@ -233,12 +233,8 @@ it.each([
   ],
   ["Atomics.wait", "return Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", /is not defined/],
   ["WebAssembly", "return new WebAssembly.Memory({ initial: 1 });", /WebAssembly is not defined/],
-  ["recursion", "const f = (n: number): number => 1 + f(n + 1); return f(0);", /stack|calls within calls/],
-  [
-    "recursion in JSON",
-    "let o: any = {}; for (let i = 0; i < 1e5; i++) o = { o }; return o;",
-    /stack|calls within calls/,
-  ],
+  ["recursion", "const f = (n: number): number => 1 + f(n + 1); return f(0);", /stack|nested calls/],
+  ["recursion in JSON", "let o: any = {}; for (let i = 0; i < 1e5; i++) o = { o }; return o;", /stack|nested calls/],
   ["a throw of nothing", "throw undefined;", /undefined/],
   ["a throw of a symbol", "throw Symbol('s');", /./],
   ["a rejection", "return Promise.reject(new Error('later'));", /later/],
@@ -267,7 +263,7 @@ it("X03 lets a rejection that nobody hears of do no harm", async () => {
 
 it("X03 ends a script that waits for nothing", async () => {
   const { ran } = await one("await new Promise(() => {});");
-  expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("cannot come") });
+  expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("can never settle") });
 });
 
 it("X03 lets an answer change no prototype", async () => {

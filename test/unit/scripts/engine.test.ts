@@ -75,8 +75,8 @@ it("lets nobody into a machine that is gone", async () => {
   const { restore } = await openPictured();
   const first = await restore();
   first.release();
-  expect(() => first.enter("go", "1", "")).toThrow("gone");
-  expect(() => first.settle()).toThrow("gone");
+  expect(() => first.enter("go", "1", "")).toThrow("released");
+  expect(() => first.settle()).toThrow("released");
   // Given back twice, it would be used by two at once.
   first.release();
   const [third, fourth] = [await restore(), await restore()];

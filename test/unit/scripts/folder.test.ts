@@ -110,7 +110,7 @@ it.each([
     "files of the machine",
     "calendar/actions/it.ts",
     action("", 'import fs from "fs";\nconsole.log(fs);'),
-    /"fs" cannot be imported: scripts have no files, no network and no process/,
+    /"fs" cannot be imported: scripts have no access to files, network or process/,
     2,
     16,
   ],
@@ -128,7 +128,7 @@ it.each([
     "the inside of another tool",
     "calendar/actions/it.ts",
     action("", 'import "nango/lib/x.js";'),
-    /not for scripts/,
+    /cannot be imported in a script/,
     2,
     8,
   ],
@@ -144,7 +144,7 @@ it.each([
     "no default export",
     "calendar/actions/it.ts",
     "export const a = 1;",
-    /there is no default export/,
+    /the file has no default export/,
     undefined,
     undefined,
   ],
@@ -152,7 +152,7 @@ it.each([
     "another thing",
     "calendar/actions/it.ts",
     "const a = 1;\nexport default { a };",
-    /must be made by createAction/,
+    /must be created by createAction/,
     2,
     1,
   ],
@@ -160,7 +160,7 @@ it.each([
     "a sync among the actions",
     "calendar/actions/it.ts",
     sync('frequency: "1d",'),
-    /made by createSync, but in this folder createAction/,
+    /created by createSync, but files in this folder must use createAction/,
     4,
     16,
   ],
@@ -189,12 +189,12 @@ it.each([
     7,
     3,
   ],
-  ["no frequency", "calendar/syncs/it.ts", sync(""), /frequency must be said/, undefined, undefined],
+  ["no frequency", "calendar/syncs/it.ts", sync(""), /frequency must be set/, undefined, undefined],
   [
     "notifications that nobody hears",
     "calendar/syncs/it.ts",
     sync('  frequency: "1d",\n  webhookSubscriptions: ["*"],'),
-    /onWebhook is not/,
+    /webhookSubscriptions needs onWebhook/,
     8,
     3,
   ],
@@ -202,7 +202,7 @@ it.each([
     "an endpoint without a slash",
     "calendar/syncs/it.ts",
     sync('  frequency: "1d",\n  endpoints: [{ method: "GET", path: "x" }],'),
-    /begins with a slash/,
+    /must begin with a slash/,
     8,
     3,
   ],
@@ -242,8 +242,8 @@ it("refuses an endpoint that another has, and one of latchkey's own", async () =
   );
   expect(at.host.all().map(({ name }) => name)).toEqual(["a"]);
   expect(at.host.broken().map(({ file, mistakes }) => [file, mistakes[0]?.message, mistakes[0]?.line])).toEqual([
-    ["calendar/syncs/b.ts", "the endpoint GET /x is that of calendar/syncs/a.ts already", 8],
-    ["calendar/syncs/c.ts", "the endpoint GET /connections is one of latchkey's own", 8],
+    ["calendar/syncs/b.ts", "the endpoint GET /x is already used by calendar/syncs/a.ts", 8],
+    ["calendar/syncs/c.ts", "the endpoint GET /connections is reserved by Latchkey", 8],
   ]);
 });
 
@@ -279,7 +279,7 @@ it("keeps the last good one while a file is broken, and forgets the mistake once
   await at.write("calendar/actions/it.ts", action("return (;"));
   await until(at, () => at.host.broken().length === 1);
   expect(output(await at.run("it"))).toBe(1);
-  expect(at.logged.join("\n")).toMatch(/not used as it stands.*"line":7/);
+  expect(at.logged.join("\n")).toMatch(/a script was not loaded.*"line":7/);
   await at.write("calendar/actions/it.ts", action("return 3;"));
   await until(at, () => at.host.broken().length === 0);
   expect(output(await at.run("it"))).toBe(3);

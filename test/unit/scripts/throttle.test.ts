@@ -30,7 +30,7 @@ async function resting(): Promise<Hosted> {
 
 it("lets a script rest that takes too much run after run, its runs one after another, and no other", async () => {
   const at = await resting();
-  expect(at.logged.join("\n")).toContain('rests between its runs {"integration":"calendar","script":"it"}');
+  expect(at.logged.join("\n")).toContain('throttling its runs {"integration":"calendar","script":"it"}');
   const since = performance.now();
   const both = Promise.all([run(at, { spins: true }), run(at, { spins: true })]);
   expect(output(await at.run("other"))).toBe("other");
@@ -73,7 +73,7 @@ it("says of one that had no turn for it why that was", async () => {
   const late = await at.run("it", { input: { spins: false }, limits: { deadlineMs: 50 } });
   expect(failure(late)).toEqual({
     code: "deadline",
-    message: "had no turn within 50 ms: those before it were ended for what they took",
+    message: "did not start within 50 ms; the script is throttled because it exceeded limits",
     stack: [],
   });
 });

@@ -243,7 +243,11 @@ describe("what a script is given", () => {
         throw new Error("a secret of the store");
       },
     });
-    expect(failure(ran)).toEqual({ code: "host_error", message: "nango.proxy failed here", stack: [] });
+    expect(failure(ran)).toEqual({
+      code: "host_error",
+      message: "nango.proxy failed with an internal error",
+      stack: [],
+    });
   });
 
   it("sends forms and bytes, and brings bytes", async () => {
@@ -415,12 +419,12 @@ describe("pages", () => {
   });
 
   it.each([
-    ['{ endpoint: "/" }', /neither the provider nor the call/],
-    ['{ endpoint: "/", paginate: { type: "cursor" } }', /cursor_name_in_request is needed/],
-    ['{ endpoint: "/", paginate: { type: "offset" } }', /offset_name_in_request is needed/],
-    ['{ endpoint: "/", paginate: { type: "link" } }', /is needed for links/],
-    ['{ endpoint: "/", paginate: { type: "magic" } }', /"magic" are not known/],
-    ['{ endpoint: "/", paginate: { type: "offset", offset_name_in_request: "a" } }', /there is no list/],
+    ['{ endpoint: "/" }', /the provider declares no pagination/],
+    ['{ endpoint: "/", paginate: { type: "cursor" } }', /`cursor_name_in_request` must be set/],
+    ['{ endpoint: "/", paginate: { type: "offset" } }', /`offset_name_in_request` must be set/],
+    ['{ endpoint: "/", paginate: { type: "link" } }', /must be set for links/],
+    ['{ endpoint: "/", paginate: { type: "magic" } }', /must be cursor, link or offset, not "magic"/],
+    ['{ endpoint: "/", paginate: { type: "offset", offset_name_in_request: "a" } }', /the response is no list/],
   ])("says what is missing of %s", async (config, message) => {
     const { ran } = await pages(config, () => answer({ not: "a list" }));
     expect(failure(ran).message).toMatch(message);
