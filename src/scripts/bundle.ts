@@ -33,7 +33,7 @@ interface BundleOf {
 const esbuild = () => import("esbuild");
 
 /** Stops the bundler's child process; the next bundle starts another. */
-export async function restBundler(): Promise<void> {
+export async function stopBundler(): Promise<void> {
   const { stop } = await esbuild();
   await stop();
 }
@@ -87,16 +87,19 @@ export function createBundler(): BundleScript {
   const baseOf = createBases(usualOptions, async (folder, entry) => {
     const bounds = createImportBounds(folder);
     await bounds.addPackage(entry);
-    return within({ folder, bounds, inputs: new Set(), shared: async () => undefined });
+    return importPlugin({ folder, bounds, inputs: new Set(), shared: async () => undefined });
   });
   return async (of) => {
-    const apart = await bundled(of, { baseOf });
+    const apart = await bundleFile(of, { baseOf });
     // A machine has only one base. A script that needs several bundles all of them itself.
-    return apart === "several" ? ((await bundled(of, {})) as BundleResult) : apart;
+    return apart === "several" ? ((await bundleFile(of, {})) as BundleResult) : apart;
   };
 }
 
-async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<BundleResult | "several"> {
+async function bundleFile(
+  { folder, file }: BundleOf,
+  { baseOf }: { baseOf?: BaseOf },
+): Promise<BundleResult | "several"> {
   const inputs = new Set<string>([join(folder, file)]);
   const bases = new Map<string, Base>();
   const entries = new Set<string>();
@@ -125,7 +128,7 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
       sourcemap: "external",
       sourcesContent: false,
       metafile: true,
-      plugins: [within({ folder, bounds, inputs, shared })],
+      plugins: [importPlugin({ folder, bounds, inputs, shared })],
     });
     // The bundler expands import patterns (`import(`./${name}.json`)`) without calling the plugin.
     const stray = Object.keys(metafile.inputs).filter((one) => isFile(one) && !bounds.has(join(folder, one)));
@@ -167,7 +170,9 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
     sourcemap: "external",
     sourcesContent: false,
     define: { ...usualOptions.define, Intl: marked },
-    plugins: [within({ folder, bounds: createImportBounds(folder), inputs: new Set(), shared: async () => undefined })],
+    plugins: [
+      importPlugin({ folder, bounds: createImportBounds(folder), inputs: new Set(), shared: async () => undefined }),
+    ],
   });
   const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
   const placeAt = placesIn(text(".map"));
@@ -187,7 +192,7 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
 const noIntl = "Intl is not available: scripts have no locale or time zone data";
 
 /** Names that look like packages but are provided by the sandbox. */
-const inside: Readonly<Record<string, string>> = {
+const sandboxModules: Readonly<Record<string, string>> = {
   nango: "sdk",
   "latchkey/scripts": "sdk",
   crypto: "crypto",
@@ -196,18 +201,18 @@ const inside: Readonly<Record<string, string>> = {
 };
 
 /** Resolves every import: a sandbox module, a file of the customer, a package, or an error. */
-function within({ folder, bounds, inputs, shared }: Within): Plugin {
+function importPlugin({ folder, bounds, inputs, shared }: ImportPluginOptions): Plugin {
   const pieces = new Map<string, Base>();
   return {
     name: "latchkey",
     setup({ onResolve, onLoad, resolve }) {
       onResolve({ filter: /.*/ }, async (asked): Promise<OnResolveResult | undefined> => {
-        if (asked.kind === "entry-point" || asked.pluginData === passed) return undefined;
-        const own = inside[asked.path.replace(/^node:/, "")];
+        if (asked.kind === "entry-point" || asked.pluginData === resolvedByPlugin) return undefined;
+        const own = sandboxModules[asked.path.replace(/^node:/, "")];
         if (own !== undefined && asked.namespace === "file") return { path: own, namespace: "latchkey" };
         const refusal = refusalOf(asked.path);
         if (refusal !== undefined) return { errors: [{ text: refusal }] };
-        const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
+        const from = { importer: asked.importer, kind: asked.kind, pluginData: resolvedByPlugin } as const;
         let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
         let { resolveDir } = asked;
         // The customer's own zod comes first; otherwise Latchkey's.
@@ -253,7 +258,7 @@ function within({ folder, bounds, inputs, shared }: Within): Plugin {
   };
 }
 
-interface Within {
+interface ImportPluginOptions {
   readonly folder: string;
   readonly bounds: ImportBounds;
   /** Receives every file that was found. */
@@ -263,14 +268,15 @@ interface Within {
 
 type SharedBundle = (path: string, entry: string) => Promise<Base | undefined>;
 
-const passed = Symbol("resolved by ourselves");
+const resolvedByPlugin = Symbol("resolved by ourselves");
 
 const outside = (path: string) =>
   `"${path}" cannot be imported: it is neither in the scripts folder nor in a package installed for it`;
 /** Inputs of the plugin have a namespace prefix. */
 const isFile = (input: string) => !/^(latchkey|base|\(disabled\)):/.test(input);
 const mistakeOf = (file: string, message: string): ScriptMistake => ({
-  ...{ message, file },
+  message,
+  file,
   line: undefined,
   column: undefined,
 });

@@ -92,7 +92,7 @@ type ContextPointer = ReturnType<Ffi["QTS_NewContext"]>;
 type ValuePointer = ReturnType<Ffi["QTS_NewObject"]>;
 
 /** The minimum that the module declares. */
-const leastPages = 256;
+const minPages = 256;
 /** Enough for a thousand nested calls; the module's stack has no guard of its own. */
 const stackBytes = 256 * 1_024;
 /** Promise jobs run between two checks of the clock. */
@@ -116,19 +116,19 @@ export async function createEngine(): Promise<Engine> {
         done(new WebAssembly.Instance(compiled, imports));
         return {};
       },
-      // Suppresses what the module would print when it aborts.
+      // Suppresses what the module would print when it aborts. A spread, since the types lack both names.
       ...{ print: () => undefined, printErr: () => undefined },
     });
     return { module, held, ffi: new Ffi(module), outside };
   };
 
   // Memory that every instance initializes: it must be overwritten even where a snapshot has zeros.
-  const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
+  const fresh = await boot(minPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
   const written = new Set(usedSpans(fresh.held.memory.buffer));
 
   return {
     async blank(limits, outside) {
-      const parts = await boot(leastPages, limits, outside);
+      const parts = await boot(minPages, limits, outside);
       const runtime = parts.ffi.QTS_NewRuntime();
       parts.ffi.QTS_RuntimeSetMaxStackSize(runtime, stackBytes);
       // Zero means none of the engine's optional features: the plain language.
@@ -189,7 +189,7 @@ function createMachine(
     },
     shouldInterrupt: () => (outside.mustStop() ? 1 : 0),
     freeHostRef: () => undefined,
-    // There are no modules to load: the bundle is complete, and every `import()` fails.
+    // Modules are never loaded: the bundle is complete, and every `import()` fails.
     loadModuleSource: () => 0 as ReturnType<Module["callbacks"]["loadModuleSource"]> & 0,
     normalizeModule: () => 0 as ReturnType<Module["callbacks"]["normalizeModule"]> & 0,
   };

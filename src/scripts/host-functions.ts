@@ -5,7 +5,7 @@ type HostFunction = (a: string, b: string) => string | undefined;
 
 const maxRandomBytes = 65_536;
 
-/** What the engine lacks and the sandbox asks its host for: random bytes, URLs and digests. */
+/** Functions that the engine lacks, and the sandbox calls on its host: random bytes, URLs and digests. */
 export const hostFunctions: Readonly<Record<string, HostFunction>> = {
   random: (count) => randomBytes(Math.min(Number(count) || 0, maxRandomBytes)).toString("hex"),
   url: (text) => urlParts(JSON.parse(text) as readonly (string | null | undefined)[]),

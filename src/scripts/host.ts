@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import type { World } from "../base/world.ts";
 import { type ScriptEndpoint, type ScriptHost, usualScriptLimits } from "../core/scripts/script.ts";
-import { createBundler, readPrelude, restBundler } from "./bundle.ts";
+import { createBundler, readPrelude, stopBundler } from "./bundle.ts";
 import { createLoadedScripts } from "./loaded-scripts.ts";
 import { openReloadLoop } from "./reload-loop.ts";
 import { createScriptQueue } from "./script-queue.ts";
 import { failedOutcome, runScript } from "./script-run.ts";
 import { createThreads } from "./threads.ts";
-import { createToolRows } from "./tool-rows.ts";
+import { createToolQueues } from "./tool-queues.ts";
 
 export interface ScriptHostOptions {
   /** Holds `<integration>/{syncs,actions,events}/<name>.ts`. */
@@ -45,10 +45,10 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const folder = resolve(options.folder);
   const prelude = await readPrelude();
   const threads = createThreads({ prelude, count, memoryBytes, world });
-  const toolRows = createToolRows();
+  const toolQueues = createToolQueues();
   const queue = createScriptQueue({
     atOnce: runsAtOnce,
-    runScript: (ready, job) => runScript({ threads, toolRows, world }, ready, job),
+    runScript: (ready, job) => runScript({ threads, toolQueues, world }, ready, job),
     world,
   });
   const listeners = new Set<() => void>();
@@ -76,7 +76,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       scripts
         .reload()
         .catch((error: unknown) => world.log.error("could not load the scripts folder; will retry", { err: error })),
-    onIdle: () => void restBundler(),
+    onIdle: () => void stopBundler(),
   });
 
   return {
@@ -96,12 +96,12 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     },
     async close() {
       isClosed = true;
-      toolRows.close();
+      toolQueues.close();
       listeners.clear();
       scripts.close();
       await reloading.close();
       await threads.close();
-      await restBundler();
+      await stopBundler();
     },
   };
 }

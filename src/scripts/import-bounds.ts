@@ -15,7 +15,7 @@ export interface ImportBounds {
 }
 
 export interface ImportedFile {
-  /** As written: `./a`, `zod/mini`, `#b`. */
+  /** The import as written: `./a`, `zod/mini`, `#b`. */
   readonly specifier: string;
   readonly importer: string;
   /** The folder where the lookup starts. */

@@ -4,7 +4,7 @@ import type { World } from "../base/world.ts";
 import type { BrokenScript, Script, ScriptAt, ScriptEndpoint } from "../core/scripts/script.ts";
 import type { BundleScript } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf } from "./folder.ts";
-import { type FolderEntry, type ReadyScript, settleEndpoints, takeUp } from "./take-up.ts";
+import { type FolderEntry, loadScript, type ReadyScript, settleEndpoints } from "./load-script.ts";
 import type { Threads } from "./threads.ts";
 
 /** The scripts of the folder, as they were last loaded. */
@@ -51,7 +51,7 @@ export function createLoadedScripts(options: LoadedScriptsOptions): LoadedScript
     if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) return before;
     const done = await limiter("load");
     try {
-      return await takeUp(file, before, { folder: real, prelude, threads, bundleScript });
+      return await loadScript(file, before, { folder: real, prelude, threads, bundleScript });
     } finally {
       done();
     }

@@ -22,7 +22,7 @@ export interface ManifestMistake {
 type ManifestFields = Readonly<Record<string, unknown>>;
 
 const typeOf: Readonly<Record<string, Script["kind"]>> = { sync: "sync", action: "action", onEvent: "event" };
-const makerOf: Readonly<Record<Script["kind"], string>> = {
+const creatorOf: Readonly<Record<Script["kind"], string>> = {
   sync: "createSync",
   action: "createAction",
   event: "createOnEvent",
@@ -36,29 +36,33 @@ interface Known {
 
 export function readManifest(
   { integration, kind, name }: ScriptFile,
-  said: ManifestFields,
+  declared: ManifestFields,
   known: Known,
 ): ManifestResult {
   const mistakes: ManifestMistake[] = [];
-  const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
+  const addMistake = (message: string, word?: string): void => void mistakes.push({ message, word });
 
-  const made = typeOf[String(said["type"])];
-  if (said["type"] === "none") wrong(`the file has no default export: use export default ${makerOf[kind]}({ … })`);
-  else if (made === undefined) wrong(`the default export must be created by ${makerOf[kind]}`);
-  else if (made !== kind)
-    wrong(`created by ${makerOf[made]}, but files in this folder must use ${makerOf[kind]}`, makerOf[made]);
-  if (made !== undefined && said["hasExec"] !== true) wrong("exec must be a function", "exec");
+  const declaredKind = typeOf[String(declared["type"])];
+  if (declared["type"] === "none")
+    addMistake(`the file has no default export: use export default ${creatorOf[kind]}({ … })`);
+  else if (declaredKind === undefined) addMistake(`the default export must be created by ${creatorOf[kind]}`);
+  else if (declaredKind !== kind)
+    addMistake(
+      `created by ${creatorOf[declaredKind]}, but files in this folder must use ${creatorOf[kind]}`,
+      creatorOf[declaredKind],
+    );
+  if (declaredKind !== undefined && declared["hasExec"] !== true) addMistake("exec must be a function", "exec");
   if (mistakes.length > 0) return { mistakes };
 
   const common = {
     integration,
     name,
     ...known,
-    scopes: texts(said["scopes"]),
-    description: typeof said["description"] === "string" ? said["description"] : "",
-    metadata: schema(said["metadata"]),
+    scopes: texts(declared["scopes"]),
+    description: typeof declared["description"] === "string" ? declared["description"] : "",
+    metadata: schema(declared["metadata"]),
   };
-  const endpoints = endpointsOf(said, wrong);
+  const endpoints = endpointsOf(declared, addMistake);
   const script = ofKind();
   return mistakes.length > 0 ? { mistakes } : { script };
 
@@ -68,47 +72,47 @@ export function readManifest(
       const action: ActionScript = {
         ...common,
         kind,
-        input: schema(said["input"]),
-        output: schema(said["output"]),
+        input: schema(declared["input"]),
+        output: schema(declared["output"]),
         endpoints,
       };
       return action;
     }
-    const event = lifecycleEvents.find((one) => one === said["event"]);
-    if (event === undefined) wrong(`event must be one of ${lifecycleEvents.join(", ")}`, "event");
+    const event = lifecycleEvents.find((one) => one === declared["event"]);
+    if (event === undefined) addMistake(`event must be one of ${lifecycleEvents.join(", ")}`, "event");
     const script: EventScript = { ...common, kind, event: event ?? "post-connection-creation" };
     return script;
   }
 
   function sync(): SyncScript {
-    const frequency = said["frequency"];
-    if (typeof frequency !== "string") wrong("frequency must be set, for example `every hour`", "frequency");
+    const frequency = declared["frequency"];
+    if (typeof frequency !== "string") addMistake("frequency must be set, for example `every hour`", "frequency");
     else {
       const read = parseFrequency(frequency);
-      if (!read.ok) wrong(`frequency "${frequency}" ${read.problem}`, "frequency");
+      if (!read.ok) addMistake(`frequency "${frequency}" ${read.problem}`, "frequency");
     }
-    const syncType = said["syncType"] ?? "full";
+    const syncType = declared["syncType"] ?? "full";
     if (syncType !== "full" && syncType !== "incremental")
-      wrong('syncType must be "full" or "incremental"', "syncType");
-    const models = said["models"] as Readonly<Record<string, JsonObject>>;
-    const subscriptions = said["webhookSubscriptions"] ?? [];
+      addMistake('syncType must be "full" or "incremental"', "syncType");
+    const models = declared["models"] as Readonly<Record<string, JsonObject>>;
+    const subscriptions = declared["webhookSubscriptions"] ?? [];
     const areNames = Array.isArray(subscriptions) && subscriptions.every((one) => typeof one === "string");
-    if (!areNames) wrong("webhookSubscriptions must be a list of names", "webhookSubscriptions");
-    else if (subscriptions.length > 0 && said["hasOnWebhook"] !== true) {
-      wrong("webhookSubscriptions needs onWebhook, which is not defined", "webhookSubscriptions");
+    if (!areNames) addMistake("webhookSubscriptions must be a list of names", "webhookSubscriptions");
+    else if (subscriptions.length > 0 && declared["hasOnWebhook"] !== true) {
+      addMistake("webhookSubscriptions needs onWebhook, which is not defined", "webhookSubscriptions");
     }
     return {
       ...common,
       kind: "sync",
       frequency: String(frequency),
       syncType: syncType === "incremental" ? "incremental" : "full",
-      autoStart: said["autoStart"] !== false,
-      trackDeletes: said["trackDeletes"] === true,
+      autoStart: declared["autoStart"] !== false,
+      trackDeletes: declared["trackDeletes"] === true,
       models,
       endpoints,
       webhookSubscriptions: areNames ? (subscriptions as readonly string[]) : [],
-      hasOnWebhook: said["hasOnWebhook"] === true,
-      hasCheckpoint: said["hasCheckpoint"] === true,
+      hasOnWebhook: declared["hasOnWebhook"] === true,
+      hasCheckpoint: declared["hasCheckpoint"] === true,
     };
   }
 }
@@ -121,19 +125,22 @@ const schema = (value: unknown): JsonObject | undefined =>
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
-function endpointsOf(said: ManifestFields, wrong: (message: string, word?: string) => void): readonly ScriptEndpoint[] {
-  const word = said["endpoints"] === undefined ? "endpoint" : "endpoints";
-  const list = said["endpoints"] ?? (said["endpoint"] === undefined ? [] : [said["endpoint"]]);
+function endpointsOf(
+  declared: ManifestFields,
+  addMistake: (message: string, word?: string) => void,
+): readonly ScriptEndpoint[] {
+  const word = declared["endpoints"] === undefined ? "endpoint" : "endpoints";
+  const list = declared["endpoints"] ?? (declared["endpoint"] === undefined ? [] : [declared["endpoint"]]);
   if (!Array.isArray(list)) {
-    wrong("endpoints must be a list of { method, path }", word);
+    addMistake("endpoints must be a list of { method, path }", word);
     return [];
   }
   return list.flatMap((one: unknown) => {
     const { method, path } = (typeof one === "object" && one !== null ? one : {}) as ManifestFields;
     const known = methods.find((name) => name === method);
-    if (known === undefined) wrong(`the method of an endpoint must be one of ${methods.join(", ")}`, word);
+    if (known === undefined) addMistake(`the method of an endpoint must be one of ${methods.join(", ")}`, word);
     const isPath = typeof path === "string" && /^\/[^\s?#]*$/.test(path);
-    if (!isPath) wrong("the path of an endpoint must begin with a slash, and have no query or spaces", word);
+    if (!isPath) addMistake("the path of an endpoint must begin with a slash, and have no query or spaces", word);
     return known !== undefined && isPath ? [{ method: known, path }] : [];
   });
 }

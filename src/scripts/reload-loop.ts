@@ -14,7 +14,7 @@ interface ReloadLoopOptions {
   readonly quietMs: number;
   /** Must not reject. */
   readonly reload: () => Promise<void>;
-  /** Nothing was reloaded for a while. */
+  /** Called after a while without a reload. */
   readonly onIdle: () => void;
 }
 

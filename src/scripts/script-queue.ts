@@ -1,8 +1,8 @@
 import { createLimiter } from "../base/limiter.ts";
 import type { World } from "../base/world.ts";
 import type { ScriptJob, ScriptLimits, ScriptOutcome } from "../core/scripts/script.ts";
+import type { ReadyScript } from "./load-script.ts";
 import { failedOutcome } from "./script-run.ts";
-import type { ReadyScript } from "./take-up.ts";
 import { createScriptThrottle } from "./throttle.ts";
 
 /** Runs scripts, a limited number at a time in each queue; scripts that exceed limits are throttled. */
@@ -43,7 +43,7 @@ export function createScriptQueue({ atOnce, runScript, world }: ScriptQueueOptio
       const signal = AbortSignal.any([job.signal, AbortSignal.timeout(Math.ceil(deadlineMs))]);
       const isThrottled = throttle.has(version);
       const isNested = job.row === "nested";
-      const release = isThrottled ? await throttle.over(version, { signal, isNested }) : undefined;
+      const release = isThrottled ? await throttle.waitForSlot(version, { signal, isNested }) : undefined;
       const granted = limiter(job.row);
       const isTooLate = await Promise.race([granted.then(() => false), aborted(signal)]);
       const done = isTooLate ? () => void granted.then((back) => back()) : await granted;

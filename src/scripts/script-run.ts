@@ -1,15 +1,15 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { type ScriptFailure, type ScriptJob, type ScriptOutcome, ToolFailure } from "../core/scripts/script.ts";
+import type { ReadyScript } from "./load-script.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
-import type { ReadyScript } from "./take-up.ts";
 import type { Threads, ThreadTask } from "./threads.ts";
-import type { ToolRows } from "./tool-rows.ts";
+import type { ToolQueues } from "./tool-queues.ts";
 
 interface ScriptRunOptions {
   readonly threads: Pick<Threads, "run">;
-  readonly toolRows: Pick<ToolRows, "open">;
+  readonly toolQueues: Pick<ToolQueues, "open">;
   readonly world: Pick<World, "log">;
 }
 
@@ -18,7 +18,7 @@ const graceMs = 500;
 
 /** Runs a script on a thread, and answers its calls with the tools of the job. Never rejects. */
 export function runScript(
-  { threads, toolRows, world }: ScriptRunOptions,
+  { threads, toolQueues, world }: ScriptRunOptions,
   { script, bundle }: ReadyScript,
   job: ScriptJob,
 ): Promise<ScriptOutcome> {
@@ -26,7 +26,7 @@ export function runScript(
   const input = job.input === undefined ? {} : { input: job.input };
   return new Promise((resolve) => {
     let isOver = false;
-    const calls = toolRows.open();
+    const calls = toolQueues.open();
     // A thread that no longer reads messages, such as one in an endless loop, is ended from here.
     const late = setTimeout(
       () => end(failedOutcome("deadline", `took longer than ${job.limits.deadlineMs} ms`), true),
@@ -44,7 +44,7 @@ export function runScript(
     }
     /** The run ended by itself. Calls that it made without waiting are still executed. */
     function ended(outcome: ScriptOutcome): void {
-      calls.beginAll();
+      calls.startAll();
       end(outcome, false);
     }
     const task: ThreadTask = threads.run({

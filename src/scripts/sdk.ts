@@ -1,6 +1,6 @@
 /**
  * The types and functions that your script imports from `latchkey/scripts` (or from `nango`, which is the same).
- * Nothing here runs: a script only describes itself, and the host that runs it provides the tools.
+ * None of this code runs: a script only describes itself, and the host that runs it provides the tools.
  */
 
 /** A zod schema, of any version that implements Standard Schema. */

@@ -36,9 +36,9 @@ export interface MemorySize {
 
 export const pageBytes = 65_536;
 /** Number of memories kept; the used part of each stays allocated: a few MiB. */
-const mostSpare = 4;
+const maxSpare = 4;
 /** A grown memory may stay allocated as a whole. Scripts that need so much run one after another. */
-const mostGrown = 1;
+const maxGrown = 1;
 /** Unused memories are freed after this time. */
 const restMs = 30_000;
 
@@ -74,12 +74,12 @@ export function createSpareMemories(): SpareMemories {
     // A memory that has grown cannot shrink.
     const pages = memory.buffer.byteLength / pageBytes;
     const hasGrown = pages > atFirst;
-    if (hasGrown && spare.filter((one) => one.hasGrown).length >= mostGrown) return true;
+    if (hasGrown && spare.filter((one) => one.hasGrown).length >= maxGrown) return true;
     const used = wipe(memory.buffer);
     const rest = setTimeout(() => drop(kept), restMs).unref();
     const kept: Spare = { memory, pages, mostPages, hasGrown, rest };
     spare = [kept, ...spare];
-    for (const oldest of spare.slice(mostSpare)) drop(oldest);
+    for (const oldest of spare.slice(maxSpare)) drop(oldest);
     return used > atFirst;
   }
 

@@ -7,7 +7,7 @@ export interface SourcePosition {
   readonly column: number;
 }
 
-const mostPlaces = 20;
+const maxPlaces = 20;
 
 /** Maps an engine stack to positions in the customer's own files, innermost first. */
 export function placesOf(stack: string, map: string): readonly SourcePosition[] {
@@ -15,9 +15,9 @@ export function placesOf(stack: string, map: string): readonly SourcePosition[] 
   if (frames.length === 0) return [];
   const placeAt = placesIn(map);
   return frames
-    .slice(0, mostPlaces * 5)
+    .slice(0, maxPlaces * 5)
     .flatMap(([, line, column]) => placeAt(Number(line), Number(column ?? 1)) ?? [])
-    .slice(0, mostPlaces);
+    .slice(0, maxPlaces);
 }
 
 /**

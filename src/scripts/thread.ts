@@ -8,28 +8,28 @@ import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts
 import { maxCallBytes } from "./run-output.ts";
 
 /** Number of cached snapshots, of a few MiB each. */
-const mostPictures = 16;
+const maxPictures = 16;
 /**
  * Gives scripts a third of the CPU share of others when cores are scarce; a higher value would starve scripts beside a
  * busy service.
  */
 const niceness = 5;
 /** Time limit for loading a file. */
-const readingMs = 5_000;
+const loadingMs = 5_000;
 
 const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
 const { prelude, memoryBytes, watch } = workerData as ThreadData;
 /** Memory limit while a file is loaded: that of a run. */
-const roomToRead = { memoryBytes, isPictured: true } as const;
+const loadingLimits = { memoryBytes, isPictured: true } as const;
 const inside = new BigInt64Array(watch);
-standBack();
-const say = (message: FromThread): void => port.postMessage(message);
+lowerPriority();
+const send = (message: FromThread): void => port.postMessage(message);
 
 const engine = await createEngine();
 /** Snapshot of a machine without any customer code. */
-const bare = await pictureOf(async (outside) => {
-  const machine = await engine.blank(roomToRead, outside);
+const emptyMachine = await pictureOf(async (outside) => {
+  const machine = await engine.blank(loadingLimits, outside);
   machine.evaluate(prelude, "latchkey.js");
   machine.takeEntry("__enter");
   return machine;
@@ -45,7 +45,7 @@ const runs = new Map<number, MachineRun | "dropped" | "opening">();
  * Lowers the thread's priority: when all cores are busy, the proxy comes before scripts. On Linux, priorities are per
  * thread, and 0 is the caller; elsewhere this would affect the whole process.
  */
-function standBack(): void {
+function lowerPriority(): void {
   if (process.platform === "linux") setPriority(0, niceness);
 }
 
@@ -55,7 +55,7 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
   const outside: MachineHost = {
     // Host calls are ignored while a file is loaded; log lines at its top level are lost.
     called: () => undefined,
-    mustStop: () => performance.now() - began > readingMs,
+    mustStop: () => performance.now() - began > loadingMs,
   };
   const machine = await read(outside);
   enter(run);
@@ -66,7 +66,7 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
   } finally {
     leave();
   }
-  if (outside.mustStop()) throw new MachineError(`loading the file took more than ${readingMs} ms`, "");
+  if (outside.mustStop()) throw new MachineError(`loading the file took more than ${loadingMs} ms`, "");
   const picture = machine.picture();
   machine.release();
   return picture;
@@ -76,9 +76,9 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
 async function pictureAfter(run: number, version: string, file: string): Promise<Picture> {
   const found = codes.get(version);
   if (found === undefined) throw new Error("a version that was not loaded");
-  const below = found.base === undefined ? bare : await baseFor(run, found.base);
+  const below = found.base === undefined ? emptyMachine : await baseFor(run, found.base);
   return pictureOf(async (outside) => {
-    const machine = await engine.restore(below, roomToRead, outside);
+    const machine = await engine.restore(below, loadingLimits, outside);
     enter(run);
     try {
       machine.evaluate(found.code, file);
@@ -106,7 +106,7 @@ async function pictureFor(run: number, version: string): Promise<Picture> {
   const made = await pictureAfter(run, version, "script.js");
   pictures.set(version, made);
   for (const oldest of pictures.keys()) {
-    if (pictures.size <= mostPictures) break;
+    if (pictures.size <= maxPictures) break;
     pictures.delete(oldest);
   }
   return made;
@@ -130,7 +130,7 @@ async function begin(run: number, version: string, start: string, limits: Script
   runs.set(run, "opening");
   const end = (message: FromThread): void => {
     runs.delete(run);
-    say(message);
+    send(message);
   };
   try {
     const opened = await openRun({
@@ -140,8 +140,8 @@ async function begin(run: number, version: string, start: string, limits: Script
       events: {
         entered: () => enter(run),
         left: leave,
-        calls: (calls) => say({ kind: "calls", run, calls }),
-        lines: (lines) => say({ kind: "lines", run, lines }),
+        calls: (calls) => send({ kind: "calls", run, calls }),
+        lines: (lines) => send({ kind: "lines", run, lines }),
         done: (text) => end({ kind: "done", run, text }),
         failed: (failure) => end({ kind: "failed", run, failure }),
       },
@@ -164,16 +164,16 @@ async function describe(run: number, version: string): Promise<void> {
   try {
     const picture = await pictureFor(run, version);
     const began = performance.now();
-    const machine = await engine.restore(picture, roomToRead, {
+    const machine = await engine.restore(picture, loadingLimits, {
       called: () => undefined,
-      mustStop: () => performance.now() - began > readingMs,
+      mustStop: () => performance.now() - began > loadingMs,
     });
     enter(run);
     const text = machine.enter("describe", "", "");
     machine.release();
-    say({ kind: "described", run, text });
+    send({ kind: "described", run, text });
   } catch (error) {
-    say({ kind: "failed", run, failure: failureOf(error) });
+    send({ kind: "failed", run, failure: failureOf(error) });
   } finally {
     leave();
   }
@@ -206,4 +206,4 @@ port.on("message", (message: ToThread) => {
     } else runs.set(message.run, "dropped");
   }
 });
-say({ kind: "ready" });
+send({ kind: "ready" });

@@ -10,10 +10,10 @@ import type { ScriptFailure, ScriptOutcome } from "../core/scripts/script.ts";
 export interface ScriptThrottle {
   readonly has: (version: string) => boolean;
   /**
-   * For a throttled script: resolves when its next run may start, or its caller has left, with a function that frees
+   * Waits for the slot of a throttled script: resolves when its next run may start, or its caller has left, with a function that frees
    * the slot. A nested run skips the queue, since its parent may hold the slot.
    */
-  over(version: string, asked: ThrottleRequest): Promise<() => void>;
+  waitForSlot(version: string, asked: ThrottleRequest): Promise<() => void>;
   /** Returns true if this run starts the throttling. */
   note(version: string, ran: FinishedRun): boolean;
   /** Forgets a version that was replaced. */
@@ -37,9 +37,9 @@ interface Excess {
 }
 
 /** A single excess may be due to the input. */
-const fromTimes = 2;
-const timesAsLong = 10;
-const mostMs = 5_000;
+const minTimes = 2;
+const delayFactor = 10;
+const maxDelayMs = 5_000;
 const excesses: ReadonlySet<ScriptFailure["code"]> = new Set(["busy", "memory", "tool_calls", "output_too_large"]);
 /** These failures do not indicate a fault of the script. */
 const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadline", "host_error"]);
@@ -47,13 +47,13 @@ const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadl
 export function createScriptThrottle(): ScriptThrottle {
   const known = new Map<string, Excess>();
   const turn = createLimiter(1);
-  const has = (version: string) => (known.get(version)?.times ?? 0) >= fromTimes;
+  const has = (version: string) => (known.get(version)?.times ?? 0) >= minTimes;
 
   return {
     has,
-    async over(version, { signal, isNested }) {
+    async waitForSlot(version, { signal, isNested }) {
       const granted = isNested ? Promise.resolve(nothing) : turn(version);
-      const stays = await Promise.race([granted, left(signal)]);
+      const stays = await Promise.race([granted, whenLeft(signal)]);
       if (stays === undefined) return () => void granted.then((back) => back());
       const leftMs = (known.get(version)?.until ?? 0) - performance.now();
       // A caller that leaves ends the wait at once.
@@ -68,8 +68,8 @@ export function createScriptThrottle(): ScriptThrottle {
         return false;
       }
       const times = (known.get(version)?.times ?? 0) + 1;
-      known.set(version, { times, until: performance.now() + Math.min(mostMs, timesAsLong * ms) });
-      return times === fromTimes;
+      known.set(version, { times, until: performance.now() + Math.min(maxDelayMs, delayFactor * ms) });
+      return times === minTimes;
     },
     forget: (version) => void known.delete(version),
   };
@@ -77,7 +77,7 @@ export function createScriptThrottle(): ScriptThrottle {
 
 const nothing = () => {};
 
-const left = (signal: AbortSignal): Promise<undefined> =>
+const whenLeft = (signal: AbortSignal): Promise<undefined> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
     else whenAborted(signal, () => resolve(undefined));

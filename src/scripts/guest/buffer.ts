@@ -1,7 +1,7 @@
 import { base64, base64url, fromBase64, fromHex, fromLatin1, fromUtf8, hex, latin1, utf8 } from "./text.ts";
 
 /** Encoders and decoders by Node's names for encodings. */
-const ways: Readonly<Record<string, readonly [(bytes: Uint8Array) => string, (text: string) => Uint8Array]>> = {
+const codecs: Readonly<Record<string, readonly [(bytes: Uint8Array) => string, (text: string) => Uint8Array]>> = {
   utf8: [fromUtf8, utf8],
   "utf-8": [fromUtf8, utf8],
   base64: [base64, fromBase64],
@@ -12,8 +12,8 @@ const ways: Readonly<Record<string, readonly [(bytes: Uint8Array) => string, (te
   ascii: [latin1, fromLatin1],
 };
 
-function way(encoding: unknown) {
-  const found = ways[String(encoding ?? "utf8").toLowerCase()];
+function codecFor(encoding: unknown) {
+  const found = codecs[String(encoding ?? "utf8").toLowerCase()];
   if (found === undefined) throw new TypeError(`the Buffer encoding "${String(encoding)}" is not supported in scripts`);
   return found;
 }
@@ -22,7 +22,7 @@ function way(encoding: unknown) {
 export class Buffer extends Uint8Array<ArrayBuffer> {
   // biome-ignore lint/suspicious/noExplicitAny: Uint8Array.from has another shape, and so had Node's.
   static override from(given: any, encoding?: any): Buffer {
-    if (typeof given === "string") return Buffer.#of(way(encoding)[1](given));
+    if (typeof given === "string") return Buffer.#of(codecFor(encoding)[1](given));
     if (given instanceof ArrayBuffer) return new Buffer(given);
     if (ArrayBuffer.isView(given)) return Buffer.#of(new Uint8Array(given.buffer, given.byteOffset, given.byteLength));
     const { type, data } = (given ?? {}) as { type?: unknown; data?: unknown };
@@ -44,7 +44,7 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
   }
 
   static byteLength(given: string | ArrayBufferView | ArrayBuffer, encoding?: string): number {
-    return typeof given === "string" ? way(encoding)[1](given).length : given.byteLength;
+    return typeof given === "string" ? codecFor(encoding)[1](given).length : given.byteLength;
   }
 
   static concat(list: readonly Uint8Array[]): Buffer {
@@ -58,7 +58,7 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
   }
 
   override toString(encoding?: unknown): string {
-    return way(encoding)[0](this);
+    return codecFor(encoding)[0](this);
   }
 
   toJSON(): { type: "Buffer"; data: number[] } {

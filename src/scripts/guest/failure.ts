@@ -20,7 +20,7 @@ interface UpstreamReport {
 const maxPayload = 64 * 1024;
 const maxBody = 16 * 1024;
 /** Response headers that a caller can act on. */
-const toldHeaders = ["content-type", "retry-after", "www-authenticate", "x-request-id", "request-id"];
+const shownHeaders = ["content-type", "retry-after", "www-authenticate", "x-request-id", "request-id"];
 
 const isActionError = (error: { name?: unknown; type?: unknown }) =>
   error.type === "action_script_runtime_error" || error.name === "ActionError";
@@ -65,7 +65,7 @@ function upstreamOf(error: object): UpstreamReport | undefined {
     | undefined;
   if (response === undefined) return undefined;
   const { status, headers, data, dataBase64 } = response;
-  const told = Object.fromEntries(Object.entries(headers).filter(([name]) => toldHeaders.includes(name)));
+  const told = Object.fromEntries(Object.entries(headers).filter(([name]) => shownHeaders.includes(name)));
   return { response: { status, headers: told, body: boundedBody(data ?? dataBase64 ?? "") } };
 }
 

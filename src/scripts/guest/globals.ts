@@ -78,7 +78,7 @@ function withoutLocales(): void {
 }
 
 /** Missing globals, and what to use instead. */
-const missed: readonly (readonly [RegExp, string])[] = [
+const replacements: readonly (readonly [RegExp, string])[] = [
   [/\bprocess is not defined/, "scripts have no process: use nango.getEnvironmentVariables() to read variables"],
   [
     /\b(?:XMLHttpRequest|WebSocket|EventSource|Headers|Request|Response|FormData|Blob) is not defined/,
@@ -89,4 +89,4 @@ const missed: readonly (readonly [RegExp, string])[] = [
   [/\bIntl is not defined/, "scripts have no locale or time zone data"],
 ];
 
-export const hintFor = (message: string): string | undefined => missed.find(([form]) => form.test(message))?.[1];
+export const hintFor = (message: string): string | undefined => replacements.find(([form]) => form.test(message))?.[1];

@@ -10,7 +10,7 @@ import { addGlobals } from "./globals.ts";
 import { createNango, type Facts } from "./nango.ts";
 import { answer, type GuestLimits, host, setLimits } from "./port.ts";
 import { nodeCrypto, seedMathRandom } from "./random.ts";
-import { isNothing, judge, SchemaError } from "./schemas.ts";
+import { isNothing, SchemaError, validate } from "./schemas.ts";
 import { fire } from "./timers.ts";
 import { URL, URLSearchParams } from "./url.ts";
 
@@ -72,11 +72,11 @@ async function run(entry: "exec" | "onWebhook", input: unknown, facts: Facts): P
   const nango = createNango(facts, script.metadata, script.type === "sync");
   if (entry === "onWebhook") return await script.onWebhook?.(nango, input);
   if (script.type !== "action") return await script.exec(nango);
-  const given = await judge(input, script.input);
+  const given = await validate(input, script.input);
   if (!given.ok) throw new SchemaError("invalid_input", "input", given.problems);
   const output = await script.exec(nango, given.data);
   if (isNothing(script.output)) return output;
-  const made = await judge(output, script.output);
+  const made = await validate(output, script.output);
   if (!made.ok) throw new SchemaError("invalid_output", "output", made.problems);
   return output;
 }

@@ -4,7 +4,7 @@ import { log, logWithOptions } from "./log.ts";
 import { paginate } from "./paginate.ts";
 import { fromHere, here, placed } from "./place.ts";
 import { call, callWithText } from "./port.ts";
-import { judge, SchemaError } from "./schemas.ts";
+import { SchemaError, validate } from "./schemas.ts";
 import { base64 } from "./text.ts";
 import { URLSearchParams } from "./url.ts";
 
@@ -45,7 +45,7 @@ const plainOfSyncs = [
 ] as const;
 const methods = ["get", "post", "put", "patch", "delete"] as const;
 
-const askers = (names: readonly string[]) =>
+const forwarders = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, (...args: unknown[]) => call(name, ...args)]));
 
 /** Creates the object that a script gets: each method is a call to the host. */
@@ -58,7 +58,7 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
     variant: facts.variant,
     activityLogId: facts.runId,
     ActionError,
-    ...askers(plain),
+    ...forwarders(plain),
     proxy,
     ...Object.fromEntries(
       methods.map((method) => [method, (config: ProxyConfiguration) => proxy({ ...config, method: upper(method) })]),
@@ -67,7 +67,7 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
     log: async (...said: unknown[]) => logWithOptions(said),
     getMetadata: fromHere(async () => {
       const held = await call("getMetadata");
-      const judged = await judge(held, metadata);
+      const judged = await validate(held, metadata);
       if (!judged.ok) throw new SchemaError("invalid_input", "metadata", judged.problems);
       return held;
     }),
@@ -84,7 +84,7 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
 function syncTools({ lastSyncDate }: Facts): object {
   return {
     lastSyncDate: lastSyncDate === undefined ? undefined : new Date(lastSyncDate),
-    ...askers(plainOfSyncs),
+    ...forwarders(plainOfSyncs),
     batchSave: batches("batchSave"),
     batchUpdate: batches("batchUpdate"),
     batchDelete: batches("batchDelete"),
@@ -165,7 +165,7 @@ async function inBatches(tool: string, records: unknown, model: unknown): Promis
 }
 
 async function zodValidateInput({ zodSchema, input }: { zodSchema: unknown; input: unknown }) {
-  const judged = await judge(input, zodSchema);
+  const judged = await validate(input, zodSchema);
   if (judged.ok) return { success: true, data: judged.data };
   for (const { path, message } of judged.problems) log("error", [`Invalid input: ${message} at path ${path}`]);
   throw new ActionError({ message: "Invalid input", errors: judged.problems });

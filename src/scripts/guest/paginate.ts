@@ -31,8 +31,8 @@ export async function* paginate(
 type FetchPage = (fields: PageFields) => Promise<ProxyResponse>;
 
 async function* byCursor(how: Partial<Pagination>, start: PageFields, inBody: boolean, page: FetchPage) {
-  const name = wanted(how, "cursor_name_in_request");
-  const path = wanted(how, "cursor_path_in_response");
+  const name = required(how, "cursor_name_in_request");
+  const path = required(how, "cursor_path_in_response");
   const fields = start;
   for (;;) {
     const response = await page(fields);
@@ -49,7 +49,7 @@ async function* byCursor(how: Partial<Pagination>, start: PageFields, inBody: bo
 }
 
 async function* byOffset(how: Partial<Pagination>, start: PageFields, inBody: boolean, page: FetchPage) {
-  const name = wanted(how, "offset_name_in_request");
+  const name = required(how, "offset_name_in_request");
   const fields = start;
   let offset = Number(how.offset_start_value ?? 0);
   for (;;) {
@@ -135,7 +135,7 @@ function at(data: unknown, path: string): unknown {
   return own(data, path) ?? keysOf(path).reduce(own, data);
 }
 
-/** In a body, `page.cursor` is a nested field. */
+/** Sets a field; in a body, `page.cursor` is a nested field. */
 function put(fields: PageFields, path: string, value: unknown, inBody: boolean): void {
   const keys = inBody ? keysOf(path) : [path];
   const last = keys.pop() ?? path;
@@ -154,7 +154,7 @@ function fieldsOf(given: unknown): PageFields {
   return { ...(given as PageFields | undefined) };
 }
 
-function wanted(
+function required(
   how: Partial<Pagination>,
   name: "cursor_name_in_request" | "cursor_path_in_response" | "offset_name_in_request",
 ): string {

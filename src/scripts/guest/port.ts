@@ -30,8 +30,8 @@ interface PendingCall {
 }
 
 const waiting = new Map<string, PendingCall>();
-const row: (() => void)[] = [];
-let underWay = 0;
+const queue: (() => void)[] = [];
+let pending = 0;
 let calls = 0;
 
 /** Calls the host with arguments as JSON text; calls beyond the concurrency limit are queued. */
@@ -44,14 +44,14 @@ export function callWithText(tool: string, text: string): Promise<unknown> {
   const at = new Error().stack;
   return new Promise((resolve, reject) => {
     function send(): void {
-      underWay += 1;
+      pending += 1;
       calls += 1;
       const id = String(calls);
       waiting.set(id, { resolve, reject, at });
       host("call", `${id}:${tool}`, text);
     }
-    if (underWay < limits.toolCallsAtOnce) send();
-    else row.push(send);
+    if (pending < limits.toolCallsAtOnce) send();
+    else queue.push(send);
   });
 }
 
@@ -63,8 +63,8 @@ export function answer(id: string, text: string): void {
   const one = waiting.get(id);
   if (one === undefined) return;
   waiting.delete(id);
-  underWay -= 1;
-  row.shift()?.();
+  pending -= 1;
+  queue.shift()?.();
   const { ok, value, code, message, details } = JSON.parse(text) as Record<string, unknown>;
   if (ok === true) one.resolve(value);
   else one.reject(failure(String(code), String(message), details, one.at));

@@ -3,10 +3,10 @@ import { host } from "./port.ts";
 import { base64, fromBase64, fromHex, utf8 } from "./text.ts";
 
 /** The limit of browsers. */
-const mostBytes = 65_536;
+const maxBytes = 65_536;
 
 function bytes(count: number): Uint8Array<ArrayBuffer> {
-  if (count > mostBytes) throw new RangeError(`at most ${mostBytes} random bytes can be requested at once`);
+  if (count > maxBytes) throw new RangeError(`at most ${maxBytes} random bytes can be requested at once`);
   return fromHex(host("random", String(count), "") ?? "");
 }
 

@@ -47,7 +47,7 @@ export type ValidationResult =
   | { readonly ok: true; readonly data: unknown }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-export async function judge(value: unknown, against: unknown): Promise<ValidationResult> {
+export async function validate(value: unknown, against: unknown): Promise<ValidationResult> {
   const schema = asSchema(against);
   if (typeof schema?.safeParseAsync !== "function") return { ok: true, data: value };
   // JSON has null where the schema expects undefined.

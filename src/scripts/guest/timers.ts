@@ -1,7 +1,7 @@
 import { host } from "./port.ts";
 
 /** Maximum number of active timers; more are a bug in the script. */
-const mostTimers = 1_000;
+const maxTimers = 1_000;
 
 interface Timer {
   readonly run: () => void;
@@ -13,7 +13,7 @@ let made = 0;
 
 function start(run: unknown, ms: unknown, args: readonly unknown[], isInterval: boolean): number {
   if (typeof run !== "function") throw new TypeError("the first argument of a timer must be a function");
-  if (timers.size >= mostTimers) throw new RangeError(`a script can have at most ${mostTimers} timers at once`);
+  if (timers.size >= maxTimers) throw new RangeError(`a script can have at most ${maxTimers} timers at once`);
   const wait = Math.min(Math.max(Number(ms) || 0, isInterval ? 1 : 0), 2 ** 31 - 1);
   made += 1;
   timers.set(made, { run: () => run(...args), everyMs: isInterval ? wait : undefined });

@@ -128,7 +128,10 @@ it("X02 keeps a million lines to as many as are allowed, and says so", async () 
   expect(output(ran)).toBe("done");
   expect(ran.lines).toHaveLength(1_001);
   expect(ran.lines.at(999)).toEqual({ level: "info", message: "line 999" });
-  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("further lines are dropped") });
+  expect(ran.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: expect.stringContaining("further lines are dropped"),
+  });
 });
 
 it.each([
@@ -140,7 +143,10 @@ it.each([
   expect(output(ran)).toBe("done");
   const said = ran.lines.slice(0, -1);
   expect(said.map(({ message }) => message.length)).toEqual(Array.from({ length: 128 }, () => fitting));
-  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("further lines are dropped") });
+  expect(ran.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: expect.stringContaining("further lines are dropped"),
+  });
 });
 
 it("X02 cuts a line that is too long", async () => {

@@ -37,7 +37,7 @@ export interface FolderReading {
 }
 
 /** Loads a file; on mistakes, reports them and keeps the previous version. */
-export async function takeUp(
+export async function loadScript(
   file: ScriptFile,
   before: FolderEntry | undefined,
   grounds: FolderReading,

@@ -1,9 +1,9 @@
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createToolRows, type ToolRow } from "../../../src/scripts/tool-rows.ts";
+import { createToolQueues, type ToolQueue } from "../../../src/scripts/tool-queues.ts";
 import { action, hosted } from "./hosting.ts";
 
-function add(row: ToolRow, names: readonly string[], begun: string[]): void {
+function add(row: ToolQueue, names: readonly string[], begun: string[]): void {
   for (const name of names) row.add(() => begun.push(name));
 }
 
@@ -12,7 +12,7 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 it("begins a call of each run in its turn, however many one has asked for", async () => {
-  const rows = createToolRows();
+  const rows = createToolQueues();
   const [greedy, modest] = [rows.open(), rows.open()];
   const begun: string[] = [];
   add(greedy, ["g1", "g2", "g3", "g4"], begun);
@@ -26,13 +26,13 @@ it("begins a call of each run in its turn, however many one has asked for", asyn
 });
 
 it("begins a few in a turn of the loop, none that is not wanted, and all at once of a run that ends", async () => {
-  const rows = createToolRows();
+  const rows = createToolQueues();
   const [ended, gone, other] = [rows.open(), rows.open(), rows.open()];
   const begun: string[] = [];
   add(ended, ["a1", "a2"], begun);
   add(gone, ["b1", "b2"], begun);
   add(other, ["c1", "c2", "c3", "c4", "c5"], begun);
-  ended.beginAll();
+  ended.startAll();
   expect(begun).toEqual(["a1", "a2"]);
   gone.clear();
   // The number of ticks depends on the loop: after a pause it may delay the first.
