@@ -7,7 +7,7 @@ import { createCollections } from "../../src/broker/collections.ts";
 import {
   createSyncRecords,
   type RecordFilter,
-  type RecordsOf,
+  type RecordScope,
   type SyncRecords,
 } from "../../src/broker/records/sync-records.ts";
 import { ConnectionRefSchema, ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
@@ -46,7 +46,7 @@ interface Opened {
 }
 
 const ref = create(ConnectionRefSchema, { environment: "dev", integration: "crm", id: "ada" });
-const named = (model: string): RecordsOf => ({ connection: ref, model, variant: "" });
+const named = (model: string): RecordScope => ({ connection: ref, model, variant: "" });
 
 async function open(folder: string): Promise<Opened> {
   const backend = await openBackend({ kind: "level", folder }, world);

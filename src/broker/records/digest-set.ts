@@ -11,35 +11,35 @@ export interface DigestSet {
 
 /** Each part grows by itself, so that at most one part is copied at a time. */
 const parts = 256;
-const firstRows = 4;
+const initialSlots = 4;
 /** Grows from three quarters full to half full: at most 16 bytes a digest, except for the first few. */
-const fullest = 0.75;
+const maxLoad = 0.75;
 const growth = 1.5;
 
 interface DigestSegment {
-  /** Two words a row; both are 0 in a free row. */
+  /** Two words a slot; both are 0 in a free slot. */
   words: Uint32Array;
-  rows: number;
+  slots: number;
   count: number;
 }
 
 export function createDigestSet(): DigestSet {
-  const all: DigestSegment[] = Array.from({ length: parts }, () => ({ words: new Uint32Array(0), rows: 0, count: 0 }));
+  const all: DigestSegment[] = Array.from({ length: parts }, () => ({ words: new Uint32Array(0), slots: 0, count: 0 }));
   let count = 0;
 
   return {
     add(digest) {
       const { part, high, low } = wordsOf(all, digest);
-      if (part.count + 1 > part.rows * fullest) grow(part);
+      if (part.count + 1 > part.slots * maxLoad) grow(part);
       if (!put(part, high, low)) return;
       part.count += 1;
       count += 1;
     },
     has(digest) {
       const { part, high, low } = wordsOf(all, digest);
-      if (part.rows === 0) return false;
-      const row = rowOf(part, high, low);
-      return part.words[row * 2] === high && part.words[row * 2 + 1] === low;
+      if (part.slots === 0) return false;
+      const slot = slotOf(part, high, low);
+      return part.words[slot * 2] === high && part.words[slot * 2 + 1] === low;
     },
     get count() {
       return count;
@@ -55,32 +55,32 @@ function wordsOf(all: readonly DigestSegment[], digest: Uint8Array) {
   const part = all[digest[0] ?? 0];
   if (part === undefined) throw new Error("there is a part for each first byte");
   const high = view.getUint32(0);
-  // Never 0, which marks a free row.
+  // Never 0, which marks a free slot.
   return { part, high, low: view.getUint32(4) || 1 };
 }
 
-/** The digest's own row, or the free row for it. */
-function rowOf({ words, rows }: DigestSegment, high: number, low: number): number {
-  let row = low % rows;
+/** The digest's own slot, or the free slot for it. */
+function slotOf({ words, slots }: DigestSegment, high: number, low: number): number {
+  let slot = low % slots;
   for (;;) {
-    const [first, second] = [words[row * 2], words[row * 2 + 1]];
-    if ((first === high && second === low) || (first === 0 && second === 0)) return row;
-    row = row + 1 === rows ? 0 : row + 1;
+    const [first, second] = [words[slot * 2], words[slot * 2 + 1]];
+    if ((first === high && second === low) || (first === 0 && second === 0)) return slot;
+    slot = slot + 1 === slots ? 0 : slot + 1;
   }
 }
 
 function put(part: DigestSegment, high: number, low: number): boolean {
-  const row = rowOf(part, high, low);
-  if (part.words[row * 2 + 1] !== 0) return false;
-  part.words[row * 2] = high;
-  part.words[row * 2 + 1] = low;
+  const slot = slotOf(part, high, low);
+  if (part.words[slot * 2 + 1] !== 0) return false;
+  part.words[slot * 2] = high;
+  part.words[slot * 2 + 1] = low;
   return true;
 }
 
 function grow(part: DigestSegment): void {
   const { words } = part;
-  part.rows = Math.max(firstRows, Math.ceil(part.rows * growth));
-  part.words = new Uint32Array(part.rows * 2);
+  part.slots = Math.max(initialSlots, Math.ceil(part.slots * growth));
+  part.words = new Uint32Array(part.slots * 2);
   for (let at = 0; at < words.length; at += 2) {
     const low = words[at + 1] ?? 0;
     if (low !== 0) put(part, words[at] ?? 0, low);

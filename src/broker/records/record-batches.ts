@@ -1,8 +1,8 @@
 import type { RecordAction } from "../../core/scripts/record-change.ts";
-import type { RecordCommitContext, RecordCommits, RecordsOf, RecordWriteOptions } from "./record-commits.ts";
+import type { RecordCommitContext, RecordCommits, RecordScope, RecordWriteOptions } from "./record-commits.ts";
 import type { RecordMoves } from "./record-decisions.ts";
 
-/** What a batch changed. */
+/** Counts of the records that a batch changed, and left as they were. */
 export interface SaveCounts {
   readonly added: number;
   readonly updated: number;
@@ -12,7 +12,7 @@ export interface SaveCounts {
 
 /** A batch of records, and how to decide what becomes of a slice of it. */
 export interface RecordBatch<T> {
-  readonly of: RecordsOf;
+  readonly of: RecordScope;
   readonly writing: RecordWriteOptions;
   readonly items: readonly T[];
   readonly sizeOf: (item: T) => number;

@@ -28,7 +28,7 @@ import {
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
 /** Identifies the records of one model and variant of a connection. */
-export interface RecordsOf {
+export interface RecordScope {
   readonly connection: ConnectionRef;
   readonly model: string;
   /** Empty: `base`. */
@@ -62,7 +62,7 @@ export interface RecordCommitContext {
   readonly digests: RecordDigests;
   readonly model: RecordModel;
   readonly connectionNumber: number;
-  /** Not before the previous change: sequence numbers and times have the same order. */
+  /** Time of the commit, never before the previous change: sequence numbers and times have the same order. */
   readonly nowMs: number;
   /** Returns the known places of these digests, in the same order. */
   placesOf(digests: readonly Buffer[]): Promise<readonly (RecordPlace | undefined)[]>;
@@ -81,9 +81,9 @@ export interface RecordDecision<T> {
 export interface RecordCommits {
   /** Reads, decides and commits, and repeats after a conflict. Rejects with `StaleWrite` if a condition fails. */
   commit<T>(
-    of: RecordsOf,
+    of: RecordScope,
     writing: RecordWriteOptions,
-    decide: (ground: RecordCommitContext) => Promise<RecordDecision<T>> | RecordDecision<T>,
+    decide: (context: RecordCommitContext) => Promise<RecordDecision<T>> | RecordDecision<T>,
   ): Promise<T>;
 }
 
@@ -127,12 +127,15 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
         const before = expected === undefined ? await recordModels.get(...modelParts(of, connectionNumber)) : early;
         const model = before?.value ?? newModel({ connectionNumber, model: name, variant: variantOf(variant) }, world);
         const nowMs = Math.max(world.now(), model.changedMs);
-        const ground: RecordCommitContext = {
-          ...{ digests, model, connectionNumber, nowMs },
+        const context: RecordCommitContext = {
+          digests,
+          model,
+          connectionNumber,
+          nowMs,
           placesOf: (all) => (before === undefined ? placesOf("", []) : placesOf(model.space, all)),
         };
-        const { result, ...decided } = await decide(ground);
-        const changes = changesFor(before, ground, decided);
+        const { result, ...decided } = await decide(context);
+        const changes = changesFor(before, context, decided);
         if (changes.length === 0) return result;
         try {
           await store.commit(changes, [...conditions, collections.connections.unchanged(connection)]);
@@ -161,7 +164,8 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
     }
     const after: RecordModel = {
       ...model,
-      ...{ sequence, count },
+      sequence,
+      count,
       ...next,
       changedMs: moves.length > 0 ? nowMs : model.changedMs,
       touchedMs: isTouched ? model.touchedMs : nowMs,
@@ -170,13 +174,15 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
   }
 }
 
-const modelParts = ({ model, variant }: RecordsOf, connectionNumber: number): readonly string[] => [
-  ...[String(connectionNumber), model, variantOf(variant)],
+const modelParts = ({ model, variant }: RecordScope, connectionNumber: number): readonly string[] => [
+  String(connectionNumber),
+  model,
+  variantOf(variant),
 ];
 
 export const variantOf = (variant: string): string => (variant === "" ? baseVariant : variant);
 
-export function requireNames({ model, variant }: Pick<RecordsOf, "model" | "variant">): void {
+export function requireNames({ model, variant }: Pick<RecordScope, "model" | "variant">): void {
   const mistakes: Mistake[] = Object.entries({ model, variant: variantOf(variant) }).flatMap(([field, name]) => {
     const message = nameMistake(name);
     return message === undefined ? [] : [{ path: [field], message }];

@@ -9,7 +9,7 @@ import {
   type RecordCommitContext,
   type RecordCommits,
   type RecordDecision,
-  type RecordsOf,
+  type RecordScope,
   type RecordWriteOptions,
 } from "./record-commits.ts";
 import type { RecordDigests } from "./record-digests.ts";
@@ -32,8 +32,8 @@ interface DeleteDetectionOptions {
   readonly digests: RecordDigests;
   readonly commit: RecordCommits["commit"];
   /** Decides the deletion of these records. */
-  readonly deleteAt: (ground: RecordCommitContext, digests: readonly Buffer[]) => Promise<RecordDecision<number>>;
-  readonly of: RecordsOf & { readonly connectionNumber: number };
+  readonly deleteAt: (context: RecordCommitContext, digests: readonly Buffer[]) => Promise<RecordDecision<number>>;
+  readonly of: RecordScope & { readonly connectionNumber: number };
   readonly variant: string;
   /** The model when the run began; undefined: no records existed. */
   readonly began: RecordModel | undefined;
@@ -74,12 +74,12 @@ export function createDeleteDetection(options: DeleteDetectionOptions): DeleteDe
         const page = await store.list({ from, to: range.to, limit: pageSize });
         const unseen = unseenIn(page, began);
         if (unseen.length > 0) {
-          deleted += await commit(of, writing, async (ground) => {
+          deleted += await commit(of, writing, async (context) => {
             // All records were dropped in the meantime: the current ones are newer.
-            if (ground.model.space !== began.space) return { result: 0 };
-            const all = await ground.placesOf(unseen);
+            if (context.model.space !== began.space) return { result: 0 };
+            const all = await context.placesOf(unseen);
             return deleteAt(
-              ground,
+              context,
               unseen.filter((_, i) => (all[i]?.sequence ?? Number.POSITIVE_INFINITY) <= began.sequence),
             );
           });

@@ -54,7 +54,7 @@ interface ListOptions {
 
 const chunkSize = 500;
 /** Limits the records examined by one call, which then returns its results with a cursor to continue. */
-const lookedAtPerCall = 20_000;
+const maxExaminedPerCall = 20_000;
 
 export function createRecordList({ store, digests }: ListOptions) {
   const readFrom = (space: string, sequence: bigint, limit: number): Promise<readonly Entry[]> => {
@@ -126,7 +126,7 @@ export function createRecordList({ store, digests }: ListOptions) {
       const found = (await byIds({ model, ids })).filter(({ sequence }) => sequence > start);
       return found.every(take) ? { records, next: "" } : toBeContinued();
     }
-    for (let unseen = lookedAtPerCall; unseen > 0; ) {
+    for (let unseen = maxExaminedPerCall; unseen > 0; ) {
       // The extra record shows whether there is another page.
       const size = Math.min(chunkSize, actions.length === 0 ? limit + 1 - records.length : chunkSize);
       const chunk = await readFrom(model.space, at, size);

@@ -9,7 +9,7 @@ import type {
   RecordCommitContext,
   RecordCommits,
   RecordDecision,
-  RecordsOf,
+  RecordScope,
   RecordWriteOptions,
 } from "./record-commits.ts";
 
@@ -20,7 +20,7 @@ export interface PruneResult {
 
 /** Empties records up to a sequence number, oldest first, and keeps a trace of each. */
 export interface RecordPruning {
-  readonly of: RecordsOf;
+  readonly of: RecordScope;
   readonly until: bigint;
   readonly limit: number;
   readonly writing: RecordWriteOptions;

@@ -12,7 +12,7 @@ import {
   createRecordCommits,
   dropped,
   type RecordCommitContext,
-  type RecordsOf,
+  type RecordScope,
   type RecordWriteOptions,
   requireNames,
   variantOf,
@@ -36,22 +36,22 @@ import { type PruneResult, pruneRecords } from "./record-pruning.ts";
  */
 export interface SyncRecords {
   /** Saves records; unchanged ones are not written. Large batches take several commits, each atomic. */
-  save(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
+  save(of: RecordScope, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** Merges into existing records; missing and deleted ones are skipped. */
-  update(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
+  update(of: RecordScope, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** Deletes by ID, or by records with an ID. Their last data stays readable until they are removed. */
-  delete(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
+  delete(of: RecordScope, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** Notes that a run has used this model, with or without changes. Records that no run uses are removed eventually. */
-  touch(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
+  touch(of: RecordScope, writing?: RecordWriteOptions): Promise<void>;
   /** Drops all records, as if none had ever existed. */
-  drop(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
+  drop(of: RecordScope, writing?: RecordWriteOptions): Promise<void>;
   /** Starts delete detection for one full run; call before its first record. */
-  detectDeletes(of: RecordsOf, writing?: RecordWriteOptions): Promise<DeleteDetection>;
+  detectDeletes(of: RecordScope, writing?: RecordWriteOptions): Promise<DeleteDetection>;
   /** Returns the data of records by ID as text; deleted and pruned records have none. */
-  getByIds(of: RecordsOf, ids: readonly unknown[]): Promise<ReadonlyMap<string, JsonObject>>;
-  list(of: RecordsOf, filter: RecordFilter): Promise<RecordPage>;
+  getByIds(of: RecordScope, ids: readonly unknown[]): Promise<ReadonlyMap<string, JsonObject>>;
+  list(of: RecordScope, filter: RecordFilter): Promise<RecordPage>;
   /** Empties records up to a cursor, oldest first, and keeps a trace of each. */
-  prune(of: RecordsOf, asked: Prune, writing?: RecordWriteOptions): Promise<PruneResult>;
+  prune(of: RecordScope, asked: Prune, writing?: RecordWriteOptions): Promise<PruneResult>;
   /** Returns the counts by model and variant. */
   counts(connection: ConnectionRef): Promise<readonly ModelCount[]>;
 }
@@ -69,7 +69,7 @@ export interface Prune {
   readonly limit: number;
 }
 
-export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordsOf, RecordWriteOptions };
+export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordScope, RecordWriteOptions };
 
 interface SyncRecordsOptions {
   readonly store: Store;
@@ -89,7 +89,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
   const decisions = createRecordDecisions(store);
   const list = createRecordList({ store, digests: digestsOf });
 
-  async function read(of: RecordsOf): Promise<RecordReading> {
+  async function read(of: RecordScope): Promise<RecordReading> {
     requireNames(of);
     const { connection, model } = of;
     const variant = variantOf(of.variant);

@@ -17,9 +17,9 @@ import type { Runs } from "./runs/runs.ts";
 /** Scripts that run once, on demand. */
 export interface Actions {
   /** Runs an action and waits for its end. An error of the script is not thrown but is part of the outcome. */
-  run(asked: ActionAsked, options?: ActionOptions): Promise<ImmediateRun>;
+  run(asked: ActionRequest, options?: ActionOptions): Promise<ImmediateRun>;
   /** Queues a run of an action and returns the run. */
-  begin(asked: ActionAsked): Promise<Run>;
+  begin(asked: ActionRequest): Promise<Run>;
   /** Returns a run with its output; the output is undefined until there is one. */
   resultOf(at: { readonly environment: string; readonly id: string }): Promise<Run>;
 }
@@ -30,7 +30,7 @@ interface ActionOptions {
   readonly isNested?: boolean;
 }
 
-export interface ActionAsked {
+export interface ActionRequest {
   readonly ref: ConnectionRef;
   readonly name: string;
   readonly input: JsonValue | undefined;
@@ -50,13 +50,13 @@ interface ActionsOptions {
 /** Deadline of an action: a caller waits, over a connection that other parties close after a while. */
 const deadlineMs = 120_000;
 /** Limits the concurrent actions in this process; each holds a request open. */
-const mostAtOnce = 64;
+const maxAtOnce = 64;
 
 export function createActions(options: ActionsOptions): Actions {
   const { store, scripts, runs, runNow, live, connections, destinations, world } = options;
-  let underWay = 0;
+  let running = 0;
 
-  function scriptOf({ ref, name }: ActionAsked): ActionScript {
+  function scriptOf({ ref, name }: ActionRequest): ActionScript {
     const found = scripts.find({ integration: ref.integration, kind: "action", name });
     if (found?.kind === "action") return found;
     throw new Fault("unknown_action", `the integration "${ref.integration}" has no action "${name}"`);
@@ -66,18 +66,24 @@ export function createActions(options: ActionsOptions): Actions {
     async run(asked, { signal, isNested = false } = {}) {
       const { value: connection } = await connections.get(asked.ref);
       const script = scriptOf(asked);
-      if (underWay >= mostAtOnce) {
+      if (running >= maxAtOnce) {
         throw new Fault("overloaded", "too many actions are running", { retryAfterSeconds: 1 });
       }
-      underWay += 1;
+      running += 1;
       const { ref, input } = asked;
       const { provider } = connection;
       return runNow({
-        ...{ script, ref, provider, input, cause: "trigger", deadlineMs, row: isNested ? "nested" : "asked" },
+        script,
+        ref,
+        provider,
+        input,
+        cause: "trigger",
+        deadlineMs,
+        row: isNested ? "nested" : "asked",
         live: () => live.get(ref),
         ...(signal !== undefined && { signal }),
       }).finally(() => {
-        underWay -= 1;
+        running -= 1;
       });
     },
     async begin(asked) {

@@ -23,26 +23,26 @@ const actor = "channels";
 
 export function createCatchUp({ scripts, syncs, logs, world }: CatchUpOptions): CatchUp {
   /** Writes the syncs that do not exist to the connection's log. */
-  async function sayMissing(
+  async function logMissing(
     { environment, integration, id: connectionId }: ConnectionRef,
     missing: readonly string[],
     cause: string,
   ) {
-    const sentence = "cannot catch up after missed notifications: the sync does not exist";
+    const message = "cannot catch up after missed notifications: the sync does not exist";
     const writer = logs.begin({ operation: "sync.catch_up", environment, integration, connectionId, secrets: [] });
-    for (const key of missing) writer.warn(sentence, { key, code: cause });
+    for (const key of missing) writer.warn(message, { key, code: cause });
     await writer.end({ failed: true }).write();
-    world.log.warn(sentence, { environment, integration, connection: connectionId, code: cause });
+    world.log.warn(message, { environment, integration, connection: connectionId, code: cause });
   }
 
   return async (ref, names, cause) => {
     const { environment, integration, id: connectionId } = ref;
-    const isThere = (name: string) => scripts.find({ integration, kind: "sync", name }) !== undefined;
-    const there = names.filter(isThere);
-    const missing = names.filter((name) => !isThere(name));
-    if (missing.length > 0) await sayMissing(ref, missing, cause);
-    if (there.length === 0) return;
+    const exists = (name: string) => scripts.find({ integration, kind: "sync", name }) !== undefined;
+    const existing = names.filter(exists);
+    const missing = names.filter((name) => !exists(name));
+    if (missing.length > 0) await logMissing(ref, missing, cause);
+    if (existing.length === 0) return;
     const mode = Mode.INCREMENTAL;
-    await syncs.trigger({ environment, integration, connectionId, names: there, mode, cause: "catch_up" }, actor);
+    await syncs.trigger({ environment, integration, connectionId, names: existing, mode, cause: "catch_up" }, actor);
   };
 }

@@ -24,20 +24,25 @@ interface NotifiedSyncsOptions {
 export function createNotifiedSyncs({ scripts, runs, destinations, world }: NotifiedSyncsOptions): NotifiedSyncs {
   return ({ id: notificationId, environment, integration, matches }, kinds) => {
     if (matches.length === 0) return [];
-    const hearing = scripts
+    const subscribed = scripts
       .all()
       .filter(
         (script): script is SyncScript =>
-          script.kind === "sync" && script.integration === integration && hears(script, kinds),
+          script.kind === "sync" && script.integration === integration && subscribesTo(script, kinds),
       );
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
-    return hearing.flatMap(({ name }) =>
+    return subscribed.flatMap(({ name }) =>
       matches.flatMap((ref) => {
         const nowMs = world.now();
         const place = { ref, name, variant: baseVariant };
         const run = newRun({
-          ...{ ...place, id: sequentialId(nowMs), kind: Script_Kind.SYNC, cause: "webhook" },
-          ...{ lane: laneOf(place, "onWebhook"), dueMs: nowMs, environmentId },
+          ...place,
+          id: sequentialId(nowMs),
+          kind: Script_Kind.SYNC,
+          cause: "webhook",
+          lane: laneOf(place, "onWebhook"),
+          dueMs: nowMs,
+          environmentId,
         });
         return runs.added({ ...run, notificationId });
       }),
@@ -45,5 +50,5 @@ export function createNotifiedSyncs({ scripts, runs, destinations, world }: Noti
   };
 }
 
-const hears = ({ hasOnWebhook, webhookSubscriptions }: SyncScript, kinds: readonly string[]): boolean =>
+const subscribesTo = ({ hasOnWebhook, webhookSubscriptions }: SyncScript, kinds: readonly string[]): boolean =>
   hasOnWebhook && webhookSubscriptions.some((wanted) => wanted === "*" || kinds.includes(wanted));

@@ -80,9 +80,13 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   });
   const variables = createScriptVariables();
   const toolbox = createScriptToolbox({
-    ...{ connections, integrations, syncs, urls, world },
+    connections,
+    integrations,
+    syncs,
+    urls,
+    world,
     send: createScriptRequests({ live, askWith, world }),
-    runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
+    runAction: (action, signal) => actions.run(action, { signal, isNested: true }),
     variablesOf: variables.of,
     openLocks: createScriptLocks({ leases: createLeases(store), world }),
   });
@@ -90,13 +94,30 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const execution = createRunExecution({
-    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
+    store,
+    collections,
+    scripts,
+    runs,
+    toolbox,
+    records,
+    live,
+    providers,
     payloadOf: bodies.payloadOf,
+    events,
+    logs,
+    limits,
+    world,
   });
   const scheduler = await openRunScheduler({
-    ...{ store, collections, scripts, runs, execution, destinations, world },
+    store,
+    collections,
+    scripts,
+    runs,
+    execution,
+    destinations,
     limits: atOnce,
     leaseMs,
+    world,
   });
   return { records, runs, syncs, variables, runNow, hooks, actions, scheduler };
 }

@@ -61,8 +61,15 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
         const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
         const lane = ["event", ref.environment, ref.integration, ref.id].join("\0");
         const run = newRun({
-          ...{ id: sequentialId(nowMs), ref, name: script.name, variant: baseVariant },
-          ...{ kind: Script_Kind.EVENT, cause: "event", lane, dueMs: nowMs, environmentId },
+          id: sequentialId(nowMs),
+          ref,
+          name: script.name,
+          variant: baseVariant,
+          kind: Script_Kind.EVENT,
+          cause: "event",
+          lane,
+          dueMs: nowMs,
+          environmentId,
         });
         return runs.added({ ...run, event });
       });
@@ -79,7 +86,12 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
         const at = { environment, integration, connection: id, script: script.name };
         try {
           const { outcome } = await runNow({
-            ...{ script, ref, provider: connection.provider, cause: "event", deadlineMs: leftMs, row: "hook" },
+            script,
+            ref,
+            provider: connection.provider,
+            cause: "event",
+            deadlineMs: leftMs,
+            row: "hook",
             live: () => live.get(ref),
           });
           if (outcome.kind === "done") continue;
@@ -98,7 +110,13 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
       if (ref === undefined) throw new Error("a draft has a ref");
       for (const script of hooksOf(ref.integration, "validate-connection")) {
         const { outcome } = await runNow({
-          ...{ script, ref, provider, cause: "event", deadlineMs: validationMs, row: "hook", isDraft: true },
+          script,
+          ref,
+          provider,
+          cause: "event",
+          deadlineMs: validationMs,
+          row: "hook",
+          isDraft: true,
           live: async () => draft,
         });
         if (outcome.kind === "failed") throw new Fault("connection_test_failed", outcome.failure.message);

@@ -19,8 +19,11 @@ export function createSyncCollections(store: Store) {
       name: "sync",
       schema: StoredSyncSchema,
       key: ({ environment, integration, connectionId, name, variant }: StoredSync) => [
-        ...[environment, integration, connectionId],
-        ...[name, variant],
+        environment,
+        integration,
+        connectionId,
+        name,
+        variant,
       ],
       keyParts: 5,
       complete,

@@ -52,7 +52,7 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
         const after = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
         return collections.syncs.change({ before: sync, after });
       }
-      if (sync.value.paused || !isAstray(sync.value, script, nowMs)) return [];
+      if (sync.value.paused || !isMisscheduled(sync.value, script, nowMs)) return [];
       return collections.syncs.change({ before: sync, after: { ...sync.value, dueMs: nowMs } });
     });
   }
@@ -64,10 +64,10 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
     const conditions: Condition[] = [];
     for (const connection of page) {
       const wanted = byIntegration.get(connection.value.ref?.integration ?? "") ?? [];
-      const some = await changesFor(connection.value, wanted);
-      changes.push(...some);
+      const connectionChanges = await changesFor(connection.value, wanted);
+      changes.push(...connectionChanges);
       // A connection that is deleted in the meantime must leave no sync behind.
-      if (some.length > 0) conditions.push(collections.connections.unchanged(connection));
+      if (connectionChanges.length > 0) conditions.push(collections.connections.unchanged(connection));
     }
     if (changes.length === 0) return;
     await store.commit(changes, [...conditions, lease.fence]).catch((error: unknown) => {
@@ -100,6 +100,6 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
  * Detects a wrong due time. A sync without one had no script for a while; one far in the future was scheduled before
  * the clock was set back.
  */
-function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
+function isMisscheduled(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
   return sync.dueMs === 0 || sync.dueMs > nowMs + (intervalOf(sync, script) ?? 0);
 }

@@ -3,7 +3,7 @@ import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { dataIn, type ListedRecord, type RecordsOf } from "../../broker/records/sync-records.ts";
+import { dataIn, type ListedRecord, type RecordScope } from "../../broker/records/sync-records.ts";
 import { depthOf, maxMetadataDepth } from "../../core/connection-rules.ts";
 import { idOf, recordActions } from "../../core/scripts/record-change.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -19,7 +19,7 @@ export const recordMethods = ({
   records,
   environments,
 }: Pick<Broker, "records" | "environments">): Pick<ServiceImpl<typeof SyncService>, "listRecords" | "pruneRecords"> => {
-  async function named(requested: RecordModelName, context: HandlerContext): Promise<RecordsOf> {
+  async function named(requested: RecordModelName, context: HandlerContext): Promise<RecordScope> {
     const { connection, model, variant } = requested;
     if (connection === undefined) throw new Error("a validated request names its connection");
     const environment = await environments.of(callerOf(context), connection.environment);

@@ -6,7 +6,7 @@ import {
   type ListedRecord,
   type RecordFilter,
   type RecordPage,
-  type RecordsOf,
+  type RecordScope,
 } from "../../broker/records/sync-records.ts";
 import { instantOrDateForms, readInstantOrDate } from "../../core/dialect/instant.ts";
 import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
@@ -40,7 +40,7 @@ export function recordRoutes({ records, countIgnored }: Broker): Route[] {
     async answer(request) {
       const connection = refOf(request);
       const { query } = request;
-      const of: RecordsOf = { connection, model: query.text("model") ?? "", variant: query.text("variant") ?? "" };
+      const of: RecordScope = { connection, model: query.text("model") ?? "", variant: query.text("variant") ?? "" };
       const wrong = nameMistake(of.model);
       if (wrong !== undefined) query.refuse("model", wrong);
       const filter = recordFilterIn(query);

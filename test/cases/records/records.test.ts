@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Nango } from "@nangohq/node";
 import { describe, expect, it } from "vitest";
-import type { RecordsOf } from "../../../src/broker/records/sync-records.ts";
+import type { RecordScope } from "../../../src/broker/records/sync-records.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
@@ -13,7 +13,7 @@ import { furnish, keyedConnection, secretKey, startTestSidecar } from "../../sup
 
 const headers = { "connection-id": "ada", "provider-config-key": "keyed" };
 const at = { connectionId: "ada", providerConfigKey: "keyed", model: "Contact" };
-const of: RecordsOf = {
+const of: RecordScope = {
   connection: create(ConnectionRefSchema, { environment: "dev", integration: "keyed", id: "ada" }),
   model: "Contact",
   variant: "",

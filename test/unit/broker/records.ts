@@ -1,9 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { RecordFilter, RecordsOf, SyncRecords } from "../../../src/broker/records/sync-records.ts";
+import type { RecordFilter, RecordScope, SyncRecords } from "../../../src/broker/records/sync-records.ts";
 import { dataIn } from "../../../src/broker/records/sync-records.ts";
 import { refOf } from "./open-broker.ts";
 
-export const contacts = (id = "ada"): RecordsOf => ({ connection: refOf(id), model: "Contact", variant: "" });
+export const contacts = (id = "ada"): RecordScope => ({ connection: refOf(id), model: "Contact", variant: "" });
 
 export const everything: RecordFilter = {
   cursor: "",
@@ -15,7 +15,7 @@ export const everything: RecordFilter = {
 };
 
 /** Records as `id action data`, in list order. */
-export async function shown(records: SyncRecords, of: RecordsOf, filter: Partial<RecordFilter> = {}) {
+export async function shown(records: SyncRecords, of: RecordScope, filter: Partial<RecordFilter> = {}) {
   const { records: page } = await records.list(of, { ...everything, ...filter });
   return page.map(({ record }): readonly [string, string, JsonObject] => [
     record.id,

@@ -25,9 +25,9 @@ import type { Runs } from "./runs.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
 /** Runs a script at once for a waiting caller; stores nothing before the end. */
-export type RunNow = (asked: RunningNow) => Promise<ImmediateRun>;
+export type RunNow = (asked: ImmediateRunRequest) => Promise<ImmediateRun>;
 
-export interface RunningNow {
+export interface ImmediateRunRequest {
   /** An action or a hook; a sync in a dry run. */
   readonly script: Script;
   readonly ref: ConnectionRef;
@@ -130,7 +130,10 @@ export function createRunNow({
         entry,
         input,
         facts: {
-          ...{ environment, integration, connectionId, provider },
+          environment,
+          integration,
+          connectionId,
+          provider,
           variant: baseVariant,
           lastSyncDate,
           runId: id,

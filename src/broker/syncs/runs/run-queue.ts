@@ -46,19 +46,19 @@ interface QueueOptions {
 
 const pageSize = 200;
 /** Limits the queued runs that one read examines to find some that can start. */
-const maxExamined = 2_000;
+const maxExaminedRuns = 2_000;
 /** Interval between full reads: runs become due over time, and reports of runs may have been missed. */
 const readEveryMs = 1_000;
 /** Interval between reads while more runs wait than one read examines. */
 const readOnEveryMs = 250;
 
 export function createRunQueue({ store, collections: { runs } }: QueueOptions): RunQueue {
-  let row: readonly QueuedRun[] = [];
-  let fresh: string[] = [];
+  let known: readonly QueuedRun[] = [];
+  let newKeys: string[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
   /** Position where the last read stopped and the next continues; undefined if that read reached the end. */
   let resumeAt: string | undefined;
-  /** The gap between the beginning of the row and its later part. */
+  /** The gap between the beginning of the known runs and the later ones. */
   let gap: Gap | undefined;
 
   async function waitingAt(keys: readonly string[]): Promise<readonly QueuedRun[]> {
@@ -68,19 +68,19 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
 
   async function readAll(nowMs: number): Promise<void> {
     readAt = performance.now();
-    fresh = [];
+    newKeys = [];
     let { from, to } = runsDue(nowMs);
-    const known = new Map(row.map((one) => [one.key, one]));
+    const byKey = new Map(known.map((run) => [run.key, run]));
     const all: QueuedRun[] = [];
     let left: Gap | undefined;
-    for (let seen = 0; seen < maxExamined; seen += pageSize) {
+    for (let seen = 0; seen < maxExaminedRuns; seen += pageSize) {
       const keys = (await store.list({ from, to, limit: pageSize })).map(({ key }) => key);
-      const news = keys.filter((key) => !known.has(key));
-      for (const one of news.length === 0 ? [] : await waitingAt(news)) known.set(one.key, one);
-      all.push(...keys.flatMap((key) => known.get(key) ?? []));
+      const news = keys.filter((key) => !byKey.has(key));
+      for (const one of news.length === 0 ? [] : await waitingAt(news)) byKey.set(one.key, one);
+      all.push(...keys.flatMap((key) => byKey.get(key) ?? []));
       const last = keys.at(-1);
       if (last === undefined || keys.length < pageSize) {
-        [row, gap, resumeAt] = [all, left, undefined];
+        [known, gap, resumeAt] = [all, left, undefined];
         return;
       }
       from = after(last);
@@ -88,10 +88,10 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
       // them.
       if (seen > 0 || resumeAt === undefined || resumeAt <= last) continue;
       left = { from, lanes: gap?.lanes ?? new Set() };
-      for (const { key, lane } of row) if (key >= from) left.lanes.add(lane);
+      for (const { key, lane } of known) if (key >= from) left.lanes.add(lane);
       from = resumeAt;
     }
-    [row, gap, resumeAt] = [all, left, from];
+    [known, gap, resumeAt] = [all, left, from];
   }
 
   /** Returns whether an older run of the same lane may wait in the gap. */
@@ -99,32 +99,32 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
 
   return {
     add(key) {
-      if (fresh.length < maxExamined) fresh.push(key);
+      if (newKeys.length < maxExaminedRuns) newKeys.push(key);
       // Too many to list: the next full read finds the rest in the store.
       else readAt = Number.NEGATIVE_INFINITY;
     },
     async refresh(nowMs) {
       const everyMs = resumeAt === undefined ? readEveryMs : readOnEveryMs;
       if (performance.now() - readAt >= everyMs) return readAll(nowMs);
-      if (fresh.length === 0) return;
+      if (newKeys.length === 0) return;
       // Skip keys after the position where the last read stopped: older runs of their lanes may be in between. A later
       // read finds them.
       const to = resumeAt ?? runsDue(nowMs).to;
-      const keys = new Set(fresh.filter((key) => key < to));
-      fresh = [];
-      for (const { key } of row) keys.delete(key);
+      const keys = new Set(newKeys.filter((key) => key < to));
+      newKeys = [];
+      for (const { key } of known) keys.delete(key);
       const come = await waitingAt([...keys]);
-      row = [...row, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
+      known = [...known, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
     },
     take(mayBegin) {
-      const found = row.find((one) => !isBehind(one) && mayBegin(one));
-      if (found !== undefined) row = row.filter((one) => one !== found);
+      const found = known.find((one) => !isBehind(one) && mayBegin(one));
+      if (found !== undefined) known = known.filter((one) => one !== found);
       return found;
     },
-    overdueMs: (nowMs) => (row[0] === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(row[0].key))),
+    overdueMs: (nowMs) => (known[0] === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(known[0].key))),
     forget() {
       readAt = Number.NEGATIVE_INFINITY;
-      row = [];
+      known = [];
       gap = undefined;
       resumeAt = undefined;
     },

@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Condition } from "../../../store/contract.ts";
 import type { SaveCounts } from "../../records/record-batches.ts";
-import type { DeleteDetection, RecordsOf, RecordWriteOptions, SyncRecords } from "../../records/sync-records.ts";
+import type { DeleteDetection, RecordScope, RecordWriteOptions, SyncRecords } from "../../records/sync-records.ts";
 
 /** Writes one run's changes to the records of its own connection. */
 export interface RunRecords {
@@ -34,7 +34,7 @@ export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: R
   /** Models that the run has saved to: a save already marks the model. */
   const touched = new Set<string>();
   const writing: RecordWriteOptions = { conditions };
-  const at = (model: string): RecordsOf => ({ connection: ref, model, ...of });
+  const at = (model: string): RecordScope => ({ connection: ref, model, ...of });
 
   return {
     async save(model, all) {

@@ -25,7 +25,7 @@ interface RunSweepOptions {
 
 const pageSize = 200;
 /** Limits the deletions of one round, because other work needs the store too. */
-const mostPerRound = 20_000;
+const maxPerRound = 20_000;
 
 export function createRunSweep({ store, collections, destinations }: RunSweepOptions): RunSweep {
   const { runs } = collections;
@@ -36,7 +36,7 @@ export function createRunSweep({ store, collections, destinations }: RunSweepOpt
     const cutoff = nowMs - maxAgeMs;
     let deleted = 0;
     let after: string | undefined;
-    while (!signal.aborted && deleted < mostPerRound) {
+    while (!signal.aborted && deleted < maxPerRound) {
       const page = await runs.page({ under: [], after, limit: pageSize });
       const last = page.at(-1);
       if (last === undefined) return deleted;

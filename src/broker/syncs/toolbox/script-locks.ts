@@ -71,7 +71,7 @@ export function createScriptLocks({ leases, world }: LocksOptions): OpenRunLocks
   };
 }
 
-/** In one commit: between a release and another take, another run could take the lock. */
+/** Extends a lock in one commit: between a release and another take, another run could take the lock. */
 async function isExtended(lease: Lease, ttlMs: number): Promise<boolean> {
   try {
     await lease.renew(ttlMs);

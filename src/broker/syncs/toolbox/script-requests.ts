@@ -34,8 +34,15 @@ const maxBytes = 16 * 1024 * 1024;
 const firstDelayMs = 500;
 const maxDelayMs = 60_000;
 /** Limits the total time of a request with all its retries. */
-const patienceMs = 300_000;
-const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
+const maxTotalMs = 300_000;
+const networkFailures = new Set([
+  "refused",
+  "unreachable",
+  "unknown_host",
+  "connect_timeout",
+  "answer_timeout",
+  "closed",
+]);
 
 export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
   async function attempt(
@@ -56,19 +63,19 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
   }
 
   function waitMs(
-    happened: SmallAnswer | RequestFailed,
+    result: SmallAnswer | RequestFailed,
     { retryOn }: ScriptRequest,
-    tried: number,
+    attempts: number,
   ): number | undefined {
-    if (happened instanceof RequestFailed) {
-      if (!ofNetwork.has(happened.reason)) return undefined;
+    if (result instanceof RequestFailed) {
+      if (!networkFailures.has(result.reason)) return undefined;
     } else {
-      const { status } = happened;
+      const { status } = result;
       if (status !== 429 && status < 500 && !retryOn.includes(status)) return undefined;
     }
-    const asked =
-      happened instanceof RequestFailed ? undefined : retryAfterMs(happened.header("retry-after"), "", world.now());
-    const delayMs = asked ?? Math.min(maxDelayMs, firstDelayMs * 2 ** tried) * (0.5 + Math.random() / 2);
+    const requestedMs =
+      result instanceof RequestFailed ? undefined : retryAfterMs(result.header("retry-after"), "", world.now());
+    const delayMs = requestedMs ?? Math.min(maxDelayMs, firstDelayMs * 2 ** attempts) * (0.5 + Math.random() / 2);
     return delayMs > maxDelayMs ? undefined : delayMs;
   }
 
@@ -81,7 +88,7 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
       });
       const isGood = !(happened instanceof RequestFailed) && happened.status >= 200 && happened.status < 300;
       const delayMs = isGood || tried >= request.retries ? undefined : waitMs(happened, request, tried);
-      if (delayMs === undefined || performance.now() - since + delayMs > patienceMs) return outcome(happened, request);
+      if (delayMs === undefined || performance.now() - since + delayMs > maxTotalMs) return outcome(happened, request);
       await sleep(delayMs, undefined, { signal: asking.signal }).catch(() => {
         throw new ToolFailure("cancelled", "the run has ended");
       });

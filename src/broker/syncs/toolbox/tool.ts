@@ -19,7 +19,7 @@ export interface ToolsRun {
   readonly ref: ConnectionRef;
   /** Returns the connection to use; a draft for a connection that is about to be created. */
   readonly live: () => Promise<LiveConnection>;
-  /** Is told of the credentials of each request. */
+  /** Called with the credentials of each request. */
   readonly noteSent?: NoteSent | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
