@@ -15,7 +15,6 @@ import type { Providers } from "../../setup/providers.ts";
 import type { TokenEndpoint } from "../../tokens/token-endpoint.ts";
 import type { GrantCount } from "../grant-count.ts";
 import { createAttemptRunner } from "./attempt-runner.ts";
-import type { RefreshCallbacks } from "./refresh-attempt.ts";
 import { createRefreshBreaker } from "./refresh-breaker.ts";
 import { lookAgainMs, patienceMs } from "./refresh-commit.ts";
 import { unavailable } from "./refresh-faults.ts";
@@ -92,7 +91,11 @@ export function createRefresher(options: RefresherOptions): Refresher {
     isClosing: () => isClosing,
   });
 
-  async function refresh(ref: ConnectionRef, request: RefreshRequest, callbacks: RefreshCallbacks): Promise<void> {
+  async function refresh(
+    ref: ConnectionRef,
+    request: RefreshRequest,
+    callbacks: Omit<RunCallbacks, "onSent" | "hasPaused">,
+  ): Promise<void> {
     const pauseMs = await limited(ref, () => runPatiently(ref, request, { ...callbacks, hasPaused: false }));
     if (pauseMs === 0) return;
     // Sleeps without the limiter's slot, which others can use. Only once, since a wall clock may stand still.

@@ -90,7 +90,7 @@ it.each([
 
 it.each([
   ["", /the access token is missing/],
-  ["a\r\nb", /cannot carry/],
+  ["a\r\nb", /must not contain line breaks/],
 ])("refuses the token %j", (accessToken, message) => {
   expect(refusalOf(bound(key, accessToken))).toMatch(message);
 });

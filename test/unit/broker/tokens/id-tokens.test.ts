@@ -230,7 +230,7 @@ it("keeps what a renewal brings, and leaves out of it an id_token that is not to
     expect(got).toMatchObject({ accessToken: "at", refreshToken: "rt", idToken: undefined });
     expect(got.raw).toEqual({ access_token: "at", refresh_token: "rt", token_type: "bearer" });
   }
-  const left = logged.filter((line) => line.includes("left out")).map((line) => JSON.parse(line).code);
+  const left = logged.filter((line) => line.includes("refresh dropped")).map((line) => JSON.parse(line).code);
   expect(left).toEqual(["id_token_issuer", "id_token_signature"]);
 });
 

@@ -118,7 +118,7 @@ it("says of a dead connection in its log what happened, and which causes fit", a
   ]);
   const causes = log.lines.flatMap(({ fields }) => fields?.["cause"] ?? []);
   expect(causes).toContain("too_many_grants");
-  expect(log.lines.map(({ fields }) => fields?.["detail"]).join(" ")).toContain("die 7 days after they were issued");
+  expect(log.lines.map(({ fields }) => fields?.["detail"]).join(" ")).toContain("expire 7 days after they were issued");
   expect(Buffer.from(toBinary(LogSchema, log)).includes("the-refresh-token")).toBe(false);
 });
 
