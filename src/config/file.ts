@@ -3,8 +3,8 @@ import { scopesByName } from "../core/scopes.ts";
 import { durationForm } from "./duration.ts";
 
 /**
- * The configuration file, every block once. Unknown keys are refused by name. Its JSON Schema is generated from
- * here into `file.schema.json`.
+ * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
+ * generated from it.
  */
 const secret = v.pipe(
   v.union(
@@ -14,7 +14,7 @@ const secret = v.pipe(
     ],
     "must be {env: NAME} or {file: path}: a secret does not stand in this file",
   ),
-  v.description("A secret: {env: NAME} or {file: path}."),
+  v.description("A reference to a secret: {env: NAME} or {file: path}."),
 );
 
 const signingSecrets = v.pipe(
@@ -22,7 +22,7 @@ const signingSecrets = v.pipe(
     [secret, v.pipe(v.array(secret), v.minLength(1), v.maxLength(3))],
     "must be {env: NAME} or {file: path}, or a list of up to three: a secret does not stand in this file",
   ),
-  v.description("What signs forwards, whsec_ and base64 of 24 to 64 bytes; of a list each, the newest first."),
+  v.description("Secret that signs forwards: whsec_ and base64 of 24 to 64 bytes. In a list, all sign; newest first."),
 );
 
 const name = v.pipe(
@@ -35,8 +35,8 @@ const url = v.pipe(v.string(), v.url("must be a URL"));
 const syncNames = v.pipe(
   v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(255))),
   v.maxLength(20),
-  v.check((names) => new Set(names).size === names.length, "names a sync twice"),
-  v.description("The syncs to run when a channel lost something, fell silent or ran out unseen."),
+  v.check((names) => new Set(names).size === names.length, "must not name a sync twice"),
+  v.description("Syncs to run when a channel lost notifications, fell silent or expired unnoticed."),
 );
 const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
 
@@ -48,10 +48,10 @@ const duration = v.pipe(v.string(), v.regex(durationForm, "must be a duration su
 const rate = v.pipe(
   v.strictObject({
     requests: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000_000)),
-    per: v.pipe(duration, v.regex(/[1-9]/, "must be longer than nothing")),
+    per: v.pipe(duration, v.regex(/[1-9]/, "must be longer than 0")),
     burst: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000_000))),
   }),
-  v.description("So many requests in so much time; burst, as many unless said, is how many may come at once."),
+  v.description("Rate limit: `requests` per `per`. `burst` is the maximum number at once (default: `requests`)."),
 );
 
 const tls = v.pipe(
@@ -61,7 +61,9 @@ const tls = v.pipe(
     client_ca: v.optional(v.string()),
     client_names: v.optional(v.array(v.string())),
   }),
-  v.description("PEM files of a door. With client_ca a caller must show a certificate; client_names pins its names."),
+  v.description(
+    "PEM files of a door. With client_ca, callers must present a certificate; client_names limits its names.",
+  ),
 );
 
 export const fileSchema = v.strictObject({
@@ -88,7 +90,7 @@ export const fileSchema = v.strictObject({
               v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be letters, digits and _")),
               v.union([v.string(), secret]),
             ),
-            v.description("What the environment's scripts are told: text, or a secret."),
+            v.description("Variables for the environment's scripts: text, or a reference to a secret."),
           ),
         ),
       }),
@@ -149,7 +151,7 @@ export const fileSchema = v.strictObject({
             control: v.optional(among(1, 1_000_000)),
             ops: v.optional(among(1, 1_000_000)),
           }),
-          v.description("Connections that a door has open at once; one more is refused."),
+          v.description("Maximum number of open connections of a door. Further ones are refused."),
         ),
       ),
     }),
@@ -157,21 +159,30 @@ export const fileSchema = v.strictObject({
   scripts: v.optional(
     v.strictObject({
       threads: v.optional(
-        v.pipe(among(1, 64), v.description("Worker threads in which scripts run; the proxy has a thread of its own.")),
+        v.pipe(among(1, 64), v.description("Number of worker threads for scripts. The proxy has its own thread.")),
       ),
-      runs: v.optional(v.pipe(among(1, 1_000), v.description("Runs of what is due that are under way at once."))),
-      runs_per_integration: v.optional(v.pipe(among(1, 1_000), v.description("Of them, those of one integration."))),
-      deadline: v.optional(v.pipe(duration, v.description("Of a run, from its beginning to its end: 1s to 24h."))),
-      busy: v.optional(v.pipe(duration, v.description("How long it may compute without waiting: 100ms to 5m."))),
+      runs: v.optional(v.pipe(among(1, 1_000), v.description("Maximum number of scheduled runs at once."))),
+      runs_per_integration: v.optional(
+        v.pipe(among(1, 1_000), v.description("Maximum number of scheduled runs of one integration at once.")),
+      ),
+      deadline: v.optional(v.pipe(duration, v.description("Time limit of a run: 1s to 24h."))),
+      busy: v.optional(v.pipe(duration, v.description("Maximum time of computing without waiting: 100ms to 5m."))),
       memory_bytes: v.optional(
-        v.pipe(among(33_554_432, 1_073_741_824), v.description("Of a run; as much may be used by each under way.")),
+        v.pipe(among(33_554_432, 1_073_741_824), v.description("Memory limit of each run, in bytes.")),
       ),
       tool_calls: v.optional(
-        v.pipe(among(1, 10_000_000), v.description("Of a run: requests, records saved and so on.")),
+        v.pipe(
+          among(1, 10_000_000),
+          v.description("Maximum number of calls of a run: requests, saved records and so on."),
+        ),
       ),
-      tool_calls_at_once: v.optional(v.pipe(among(1, 1_000), v.description("Under way at once; more wait."))),
-      output_bytes: v.optional(v.pipe(among(1_024, 16_777_216), v.description("Of what an action gives, as JSON."))),
-      log_lines: v.optional(v.pipe(among(0, 100_000), v.description("That a run may say."))),
+      tool_calls_at_once: v.optional(
+        v.pipe(among(1, 1_000), v.description("Maximum number of calls at once. Further ones wait.")),
+      ),
+      output_bytes: v.optional(
+        v.pipe(among(1_024, 16_777_216), v.description("Maximum size of an action's output as JSON, in bytes.")),
+      ),
+      log_lines: v.optional(v.pipe(among(0, 100_000), v.description("Maximum number of log lines of a run."))),
       log_line_bytes: v.optional(among(64, 65_536)),
     }),
   ),
@@ -184,7 +195,7 @@ export const fileSchema = v.strictObject({
           v.minValue(1),
           v.maxValue(10_000_000),
           v.description(
-            "The most forwards that may wait for one address, and a ninth more for all: beyond it providers are told to come again.",
+            "Maximum number of pending forwards for one URL, plus a ninth for all others. Above it, webhooks are refused, so that providers retry.",
           ),
         ),
       ),
@@ -194,25 +205,36 @@ export const fileSchema = v.strictObject({
           v.integer(),
           v.minValue(1),
           v.maxValue(1_000),
-          v.description("Deliveries under way to one destination."),
+          v.description("Maximum number of concurrent deliveries to one destination."),
         ),
       ),
-      timeout: v.optional(v.pipe(duration, v.description("Of one attempt to deliver: 100ms to 5m."))),
+      timeout: v.optional(v.pipe(duration, v.description("Time limit of a delivery attempt: 100ms to 5m."))),
     }),
   ),
   proxy: v.optional(
     v.strictObject({
-      connect_ms: v.optional(v.pipe(milliseconds, v.description("Until a connection to a provider stands."))),
-      answer_ms: v.optional(v.pipe(milliseconds, v.description("From the end of a request to its answer's head."))),
-      idle_ms: v.optional(v.pipe(milliseconds, v.description("Without a byte in either direction."))),
+      connect_ms: v.optional(
+        v.pipe(milliseconds, v.description("Time limit for connecting to a provider, in milliseconds.")),
+      ),
+      answer_ms: v.optional(
+        v.pipe(
+          milliseconds,
+          v.description("Time limit from the end of a request to the head of its response, in milliseconds."),
+        ),
+      ),
+      idle_ms: v.optional(
+        v.pipe(milliseconds, v.description("Time limit without data in either direction, in milliseconds.")),
+      ),
       requests_per_host: v.optional(count),
       waiting_per_host: v.optional(count),
-      requests: v.optional(v.pipe(count, v.description("Requests and tunnels under way, to all hosts together."))),
+      requests: v.optional(
+        v.pipe(count, v.description("Maximum number of pending requests and tunnels, to all hosts together.")),
+      ),
       overload: v.optional(
         v.pipe(
           v.strictObject({ delay: v.optional(duration), for: v.optional(duration) }),
           v.description(
-            "The event loop takes delay to come round, for so long: new requests are refused. A delay of 0s: never.",
+            "Refuses new requests while the event loop has been delayed by `delay` for this long. A delay of 0s turns it off.",
           ),
         ),
       ),
@@ -231,37 +253,35 @@ export const fileSchema = v.strictObject({
                     per_integration: v.optional(rate),
                     per_connection: v.optional(rate),
                   }),
-                  v.description("In place of what holds for all; what is left out is as for all."),
+                  v.description("Overrides of the general limits for an integration."),
                 ),
               ),
             ),
           }),
-          v.description("How often callers may go to providers, in each process."),
+          v.description("Rate limits of callers, in each process."),
         ),
       ),
     }),
   ),
   retention: v.optional(
     v.strictObject({
-      logs: v.optional(v.pipe(duration, v.description("How long a log can be read: an hour to a year."))),
+      logs: v.optional(v.pipe(duration, v.description("Retention of logs: an hour to a year."))),
       log_count: v.optional(
         v.pipe(
           v.number(),
           v.integer(),
           v.minValue(100),
           v.maxValue(1_000_000),
-          v.description("The most logs that an environment keeps: beyond it the oldest go."),
+          v.description("Maximum number of logs of an environment. Above it, the oldest are deleted."),
         ),
       ),
       deliveries: v.optional(
-        v.pipe(duration, v.description("How long a forward can be looked at and replayed: an hour to a year.")),
+        v.pipe(duration, v.description("Retention of forwards, for reading and replays: an hour to a year.")),
       ),
       records: v.optional(
         v.pipe(
           duration,
-          v.description(
-            "How long a deleted record stays listed, and how long records stay that no run has looked at: an hour to a year.",
-          ),
+          v.description("Retention of deleted records, and of records that no run has touched: an hour to a year."),
         ),
       ),
     }),
@@ -276,7 +296,9 @@ export const fileSchema = v.strictObject({
           connection: v.string(),
           listen: v.optional(v.string()),
         }),
-        v.description("An address of its own for one connection: <name>.localhost on the data door, and a listener."),
+        v.description(
+          "An address for one connection: <name>.localhost on the data door, and optionally a listener of its own.",
+        ),
       ),
     ),
   ),

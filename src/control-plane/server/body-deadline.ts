@@ -38,7 +38,9 @@ function within<T>(next: () => Promise<T>, forMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => {
       // Bytes that came while the process stood still are read first.
-      setImmediate(() => reject(connectErrorOf(new Fault("request_timeout", "the body did not come in time"))));
+      setImmediate(() =>
+        reject(connectErrorOf(new Fault("request_timeout", "the request body did not arrive in time"))),
+      );
     }, forMs);
     next()
       .finally(() => clearTimeout(late))

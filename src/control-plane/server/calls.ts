@@ -91,13 +91,16 @@ export function createCalls(options: CallsOptions): Calls {
 }
 
 function mismatch(handler: UniversalHandler | undefined, { method = "", headers }: NodeRequest): Fault | undefined {
-  if (handler === undefined) return new Fault("not_found", "there is no such method");
+  if (handler === undefined) return new Fault("not_found", "no such method");
   if (!handler.allowedMethods.includes(method)) {
     const allow = handler.allowedMethods.join(", ");
     return new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
   }
   if (method === "GET" || handler.supportedContentType(headers["content-type"] ?? "")) return undefined;
-  return new Fault("unsupported_media_type", "the content type is none of gRPC, gRPC-Web or Connect for this method");
+  return new Fault(
+    "unsupported_media_type",
+    "the content type must be one of gRPC, gRPC-Web or Connect that this method supports",
+  );
 }
 
 interface ResponseSending {

@@ -51,7 +51,7 @@ export const requireImplemented =
   (implemented: ReadonlySet<DescMethod>): Gate =>
   ({ method }) => {
     if (!hasOption(method, scope) || implemented.has(method)) return;
-    throw new Fault("not_implemented", `this version does not do ${method.parent.typeName}/${method.name} yet`);
+    throw new Fault("not_implemented", `this version does not implement ${method.parent.typeName}/${method.name}`);
   };
 
 /** Checks the base64 of bytes in a head: headers whose names end in `-bin`, and the message of a Connect GET. */

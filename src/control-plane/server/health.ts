@@ -8,7 +8,7 @@ export function healthService(readiness: Readiness, services: ReadonlySet<string
   const status = () => (readiness.phase() === "ready" ? Status.SERVING : Status.NOT_SERVING);
   return {
     check({ service }) {
-      if (!isKnown(service)) throw new ConnectError("the service is not known", Code.NotFound);
+      if (!isKnown(service)) throw new ConnectError("unknown service", Code.NotFound);
       return { status: status() };
     },
     list: () => ({ statuses: Object.fromEntries(["", ...services].map((name) => [name, { status: status() }])) }),

@@ -81,13 +81,13 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   const http1 = createHttp1Connections({
     maxHeadBytes,
     handle,
-    refuse: (fault, peer) => refuse(fault, { message: "a peer sent what is not HTTP", peer }),
+    refuse: (fault, peer) => refuse(fault, { message: "a client sent invalid HTTP", peer }),
   });
   const sessions = createHttp2Sessions({
     maxHeadBytes,
     maxHeadLines,
     handle,
-    refuse: (fault, peer) => refuse(fault, { message: "a peer broke the rules of HTTP/2", peer }),
+    refuse: (fault, peer) => refuse(fault, { message: "a client violated HTTP/2", peer }),
   });
   const both = createTwoProtocols({
     tls: pair,
@@ -96,7 +96,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     serveHttp1: http1.serve,
     serveHttp2: sessions.serve,
     refuse: (fault, socket) =>
-      refuse(fault, { message: "a peer did not complete the TLS handshake", peer: peerOf(socket) }),
+      refuse(fault, { message: "a client did not complete the TLS handshake", peer: peerOf(socket) }),
   });
   const { server } = both;
   return {
@@ -130,11 +130,11 @@ interface HeadRules {
 
 function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }: HeadRules): void {
   if (rawHeaders.length / 2 > maxHeadLines) {
-    throw new Fault("headers_too_large", `the head must have at most ${maxHeadLines} lines`);
+    throw new Fault("headers_too_large", `the request must have at most ${maxHeadLines} headers`);
   }
   for (const name of singleHeaders) {
     const count = rawHeaders.filter((one, i) => i % 2 === 0 && one.toLowerCase() === name).length;
-    if (count > 1) throw new Fault("duplicate_header", `the header ${name} is there ${count} times`);
+    if (count > 1) throw new Fault("duplicate_header", `the header ${name} must be sent once, not ${count} times`);
   }
   guard.check({
     host: first(headers[":authority"]) ?? headers.host,

@@ -32,7 +32,7 @@ export function reflectionService(roots: readonly DescFile[], services: readonly
         return { case: "allExtensionNumbersResponse" as const, value };
       }
       default:
-        return notFound("the request asks for nothing");
+        return notFound("the request names no symbol, file or extension");
     }
   }
 
@@ -51,7 +51,7 @@ const fileOf = (registry: Registry, symbol: string): DescFile | undefined =>
 
 /** Returns a file with all its imports, the file itself first. */
 function describe(file: DescFile | undefined) {
-  if (file === undefined) return notFound("there is no such symbol or file");
+  if (file === undefined) return notFound("no such symbol or file");
   const fileDescriptorProto = [...withDependencies([file]).values()].map(({ proto }) =>
     toBinary(FileDescriptorProtoSchema, proto),
   );

@@ -76,7 +76,7 @@ export function watchReader(response: NodeResponse, { stallMs }: { readonly stal
     },
     async untilDrained() {
       await waitFor("drain");
-      if (sentAway) return new ConnectError("the answer was not read", Code.ResourceExhausted);
+      if (sentAway) return new ConnectError("the response was not read in time", Code.ResourceExhausted);
       return closed ? new ConnectError("the caller has left", Code.Canceled) : undefined;
     },
     untilClosed: () => waitFor("close"),

@@ -23,7 +23,7 @@ export function createConnectionCalls(
   requireValid: RequireValid,
 ): ConnectionCalls {
   async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
-    if (ref === undefined) throw new Fault("invalid_body", "the item does not name a connection");
+    if (ref === undefined) throw new Fault("invalid_body", "the item must name a connection");
     requireValid(ConnectionRefSchema, ref);
     return { ...ref, environment: await environments.of(caller, ref.environment) };
   }

@@ -77,7 +77,7 @@ function recordOf({ record, cursor }: ListedRecord): Record {
   if (depthOf(data) > maxMetadataDepth) {
     throw new Fault(
       "payload_too_large",
-      `the record ${JSON.stringify(id)} is more than ${maxMetadataDepth} deep, which decoders of protobuf give up at: list it as JSON`,
+      `the record ${JSON.stringify(id)} is more than ${maxMetadataDepth} levels deep, too deep for protobuf decoders: list it over the JSON API`,
     );
   }
   return create(RecordSchema, {

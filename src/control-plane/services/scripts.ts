@@ -37,8 +37,8 @@ export const scriptMethods = (broker: Broker): Pick<ServiceImpl<typeof SyncServi
       throw new Fault("unknown_sync", `the integration "${integration}" has no script "${name}" that can run${said}`);
     }
     if (others.length === 0) return script;
-    throw new Fault("invalid_body", "several scripts have that name", {
-      mistakes: [{ path: ["kind"], message: "must say which is meant" }],
+    throw new Fault("invalid_body", "several scripts have this name", {
+      mistakes: [{ path: ["kind"], message: "must be given, because several scripts have this name" }],
     });
   }
 

@@ -59,7 +59,7 @@ export const webhookService = (broker: Broker): WebhookMethods => {
     },
     async replayForwards({ environment: requested, ids, filter }, context) {
       if ((ids.length === 0) === (filter === undefined)) {
-        throw new Fault("invalid_body", "say which forwards: by ids, or by a filter, and not by both");
+        throw new Fault("invalid_body", "give either `ids` or `filter`, not both");
       }
       if (filter !== undefined) requireIntegration(filter);
       const caller = callerOf(context);

@@ -397,7 +397,7 @@ export function createDoor(options: DoorOptions): Door {
     const { remoteAddress: peer = "unix" } = socket as TLSSocket;
     // A client that closes before the end of its request has canceled; that is no error.
     if (error.code !== "HPE_INVALID_EOF_STATE") {
-      warn("a peer sent what is not HTTP", { door, peer, reason: fault.code });
+      warn("a client sent invalid HTTP", { door, peer, reason: fault.code });
     }
     lines.refuse(socket, fault);
   });
@@ -432,7 +432,7 @@ export function createDoor(options: DoorOptions): Door {
     stallMs,
     onRequest: onAsked,
     fail: (asked, fault) => answers.fault(asked, fault),
-    refuse: (fault, peer) => refuse("a peer broke the rules of HTTP/2", fault, peer),
+    refuse: (fault, peer) => refuse("a client violated HTTP/2", fault, peer),
   });
   const both = createTwoProtocols({
     tls,
@@ -443,7 +443,7 @@ export function createDoor(options: DoorOptions): Door {
     ...(fastLane === undefined || !sharesReads ? {} : { replaceSocket: sharedSocketOf }),
     serveHttp1,
     serveHttp2: streams.serve,
-    refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),
+    refuse: (fault, { remoteAddress }) => refuse("a client did not complete the TLS handshake", fault, remoteAddress),
   });
 
   function refuse(message: string, { code: reason }: Fault, peer = "unix"): void {

@@ -48,7 +48,7 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
     const framing = mistakeInFraming(request);
     if (framing !== undefined) throw new Fault("malformed_request", framing);
     if (rawHeaders.length / 2 > limits.headLines) {
-      throw new Fault("headers_too_large", `the head must have at most ${limits.headLines} lines`);
+      throw new Fault("headers_too_large", `the request must have at most ${limits.headLines} headers`);
     }
     requireSingle(rawHeaders);
     const { host, origin, fetchSite } = originOf(request);
