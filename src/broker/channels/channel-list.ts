@@ -50,11 +50,11 @@ export function createChannelList({ store, collections, destinations }: ChannelL
   }
 
   /** Adds the last notification of each channel, which is stored separately. */
-  async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
+  async function withLastNotified(found: readonly StoredChannel[]): Promise<Channel[]> {
     const keys = found.map((one) => channelHeardKey(resourceOf(one).ref.environment, idOf(one)));
-    const heard = keys.length === 0 ? [] : await store.getMany(keys);
+    const last = keys.length === 0 ? [] : await store.getMany(keys);
     return found.map((one, i) => {
-      const entry = heard[i];
+      const entry = last[i];
       if (entry === undefined) return channelOf(one);
       const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
       return { ...channelOf(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
@@ -64,7 +64,7 @@ export function createChannelList({ store, collections, destinations }: ChannelL
   return {
     find,
     async get(at) {
-      const [channel] = await withHeard([(await find(at)).value]);
+      const [channel] = await withLastNotified([(await find(at)).value]);
       if (channel === undefined) throw new Error("no channel is shown for the one that was found");
       return channel;
     },
@@ -81,7 +81,7 @@ export function createChannelList({ store, collections, destinations }: ChannelL
         isWanted: (stored) => isOfNow(stored) && (states.length === 0 || states.includes(stateOf(stored))),
         isPast: () => false,
       });
-      return { items: await withHeard(items), next };
+      return { items: await withLastNotified(items), next };
     },
   };
 }

@@ -43,7 +43,7 @@ interface ChannelScansOptions {
 const pageSize = 500;
 const mostScanned = 10_000;
 /** When all channels of a provider fall silent at once, the rest of them wait for the next scan. */
-const mostTold = 200;
+const mostHandled = 200;
 
 export function createChannelScans(options: ChannelScansOptions): ChannelScans {
   const { store, collections, slots, providers, catchUp, world } = options;
@@ -78,22 +78,22 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
       return 0;
     }
     await leftovers.disown(present);
-    let told = 0;
+    let handled = 0;
     for (const one of present) {
-      if (signal.aborted || told >= mostTold) break;
+      if (signal.aborted || handled >= mostHandled) break;
       await learnResource(one);
       // A channel that is still being created has no messages to catch up with.
       if (one.stored.catchUp !== "" && !isPending(one.stored)) {
         await reports.startCatchUp(one);
-        told += 1;
+        handled += 1;
       }
     }
     for (const { observation, after, losses } of judgements) {
-      if (signal.aborted || told >= mostTold) break;
+      if (signal.aborted || handled >= mostHandled) break;
       for (const loss of losses) await reports.report(observation.stored, after, loss);
-      told += losses.length;
+      handled += losses.length;
     }
-    return told;
+    return handled;
   }
 
   /** Stores the resource ID of a channel that is to be stopped, once a notification has revealed the ID. */
@@ -105,11 +105,11 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
 
   return {
     async scanNext(scan) {
-      let told = 0;
-      for (let scanned = 0; scanned < mostScanned && told < mostTold; scanned += pageSize) {
+      let handled = 0;
+      for (let scanned = 0; scanned < mostScanned && handled < mostHandled; scanned += pageSize) {
         if (scan.signal.aborted) return;
         const page = await channels.page({ under: [], after: position, limit: pageSize });
-        told += await scanPage(page, scan);
+        handled += await scanPage(page, scan);
         position = page.length < pageSize ? undefined : page.at(-1)?.position;
         if (position === undefined) return;
       }

@@ -32,30 +32,30 @@ const pageSize = 500;
 /** Due channels that one read of the store looks at in search of some that may begin. */
 const mostScanned = 20_000;
 const mostWaiting = 1_000;
-const longestHoldMs = 86_400_000;
+const longestPauseMs = 86_400_000;
 
 export function createDueChannels(options: DueChannelsOptions): DueChannels {
   const { store, collections, calls, pool, mostRunning, readEveryMs, signal, world } = options;
   const { metrics, log } = world;
   /** Integrations whose provider said when to come back, each with that time. */
-  const held = new Map<string, number>();
+  const pausedUntil = new Map<string, number>();
   let readAt = Number.NEGATIVE_INFINITY;
   /** Due channels of the last read of the store that could not begin yet. */
   let waiting: StoredChannel[] = [];
 
-  function isHeld(integration: string): boolean {
-    const until = held.get(integration);
+  function isPaused(integration: string): boolean {
+    const until = pausedUntil.get(integration);
     if (until === undefined) return false;
     // A clock that was set back must not block an integration forever.
-    if (until > world.now() && until <= world.now() + longestHoldMs) return true;
-    held.delete(integration);
+    if (until > world.now() && until <= world.now() + longestPauseMs) return true;
+    pausedUntil.delete(integration);
     return false;
   }
 
   async function tend(channel: StoredChannel, job: Job): Promise<void> {
     try {
       const { retryAfterMs } = await calls.tend(resourceOf(channel), signal);
-      if (retryAfterMs !== undefined) held.set(job.group, world.now() + Math.min(retryAfterMs, longestHoldMs));
+      if (retryAfterMs !== undefined) pausedUntil.set(job.group, world.now() + Math.min(retryAfterMs, longestPauseMs));
     } catch (err) {
       if (signal.aborted) return;
       pool.pause(job.key);
@@ -67,7 +67,7 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
   /** False: the limits do not allow the channel's job now. */
   function beginOne(channel: StoredChannel): boolean {
     const job = jobOf(channel);
-    if (!pool.mayBegin(job) || isHeld(job.group)) return false;
+    if (!pool.mayBegin(job) || isPaused(job.group)) return false;
     pool.begin(job, () => tend(channel, job));
     return true;
   }

@@ -67,14 +67,14 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
 
   /** The rhythms that earlier scans stored; a channel that replaced another inherits the rhythm of that one. */
   async function rhythmsOf(all: readonly ChannelObservation[]): Promise<readonly (ChannelRhythm | undefined)[]> {
-    const heirs = all.filter(({ stored, rhythm }) => rhythm === undefined && channelOf(stored).previousId !== "");
-    const keys = heirs.map(({ stored }) =>
+    const successors = all.filter(({ stored, rhythm }) => rhythm === undefined && channelOf(stored).previousId !== "");
+    const keys = successors.map(({ stored }) =>
       channelRhythmKey(resourceOf(stored).ref.environment, channelOf(stored).previousId),
     );
     const entries = keys.length === 0 ? [] : await store.getMany(keys);
-    const ofHeirs = new Map(heirs.map((heir, i) => [heir, entries[i]]));
+    const entryOf = new Map(successors.map((successor, i) => [successor, entries[i]]));
     return all.map((one) => {
-      const entry = ofHeirs.get(one);
+      const entry = entryOf.get(one);
       return entry === undefined ? one.rhythm : inheritRhythm(fromBinary(ChannelRhythmSchema, entry.value), now());
     });
   }
@@ -108,10 +108,10 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
         const { environment, integration } = resourceOf(stored).ref;
         const key = `${environment}\0${integration}`;
         if (!rules.has(key)) rules.set(key, await rulesOf(environment, integration));
-        const [heard, rhythm] = [entries[2 * i], entries[2 * i + 1]];
+        const [last, rhythm] = [entries[2 * i], entries[2 * i + 1]];
         observations.push({
           stored,
-          last: heard && fromBinary(ChannelHeardSchema, heard.value),
+          last: last && fromBinary(ChannelHeardSchema, last.value),
           rhythm: rhythm && fromBinary(ChannelRhythmSchema, rhythm.value),
           rules: rules.get(key),
         });

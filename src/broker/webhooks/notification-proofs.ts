@@ -30,10 +30,10 @@ export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions)
     const rules = provider.notification?.signature;
     const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
     const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
-    const asked = { rules, reading, method, url, secret, keys, nowMs: world.now() };
+    const request = { rules, reading, method, url, secret, keys, nowMs: world.now() };
     const channel = rules?.scheme === "channel_token" ? channelIn({ provider, integration }, reading) : undefined;
-    if (channel === undefined) return proofOf(asked);
-    return proofOf({ ...asked, expected: tokens.expectedOf(channel) });
+    if (channel === undefined) return proofOf(request);
+    return proofOf({ ...request, expected: tokens.expectedOf(channel) });
   },
 });
 

@@ -28,7 +28,7 @@ export function createSignerKeys({
 }): SignerKeys {
   const known = new LRUCache<string, Promise<readonly SignerKey[]>>({ max: kept, ttl: keptMs });
 
-  async function fetched(url: string): Promise<readonly SignerKey[]> {
+  async function fetchKeys(url: string): Promise<readonly SignerKey[]> {
     try {
       const headers = { accept: "application/json" };
       const { status, body } = await send({ url, method: "GET", headers }, { deadlineMs, maxBytes });
@@ -45,12 +45,12 @@ export function createSignerKeys({
   }
 
   return (url) => {
-    const there = known.get(url);
-    if (there !== undefined) return there;
-    const asked = fetched(url);
-    known.set(url, asked);
-    asked.catch(() => known.set(url, asked, { ttl: failureKeptMs }));
-    return asked;
+    const cached = known.get(url);
+    if (cached !== undefined) return cached;
+    const fetching = fetchKeys(url);
+    known.set(url, fetching);
+    fetching.catch(() => known.set(url, fetching, { ttl: failureKeptMs }));
+    return fetching;
   };
 }
 

@@ -67,8 +67,8 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
 
   async function findIn(environment: Environment, key: string): Promise<WebhookReceiver> {
     const at = `${environment.name}\0${key}`;
-    const there = known.get(at);
-    if (there !== undefined) return there;
+    const cached = known.get(at);
+    if (cached !== undefined) return cached;
     const before = changes;
     const ref = { environment: environment.name, key };
     const [{ value: integration }, secrets] = await Promise.all([integrations.get(ref), integrations.secretsOf(ref)]);

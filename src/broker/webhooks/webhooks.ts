@@ -23,7 +23,7 @@ export interface Webhooks {
    */
   requireReceiver(environmentId: string, integration: string): Promise<void> | undefined;
   /** Throws the fault that the provider gets. */
-  receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
+  receive(receipt: WebhookReceipt): Promise<WebhookAnswer>;
   /** Accepts a notification as if a provider had sent and proven it. */
   accept(receiver: WebhookReceiver, received: ReceivedNotification): Promise<Notification>;
   explain(receiver: WebhookReceiver, received: ReceivedNotification): Promise<ExplainedWebhook>;

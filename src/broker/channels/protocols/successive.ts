@@ -53,19 +53,19 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
 
   async function storeMade(
     { place }: ChannelWatch,
-    asked: StoredChannel,
+    sent: StoredChannel,
     verdict: Extract<WatchVerdict, { kind: "made" }>,
   ): Promise<WatchOutcome> {
     let madeAt = now();
     const changes = await storeOutcome(log, () =>
       slots.move(place, (slot) => {
         madeAt = now();
-        return recordMade(slot, asked, verdict, madeAt);
+        return recordMade(slot, sent, verdict, madeAt);
       }),
     );
     count("made");
     await stopReplaced(place, changes, madeAt.nowMs);
-    return { kind: "made", id: idOf(asked) };
+    return { kind: "made", id: idOf(sent) };
   }
 
   async function storeNotMade(
@@ -92,11 +92,11 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
       let id = isRenewal ? newChannelId() : target;
       for (let tries = 1; ; tries += 1) {
         const token = randomBytes(32).toString("base64url");
-        const asked = await storeIntent(request, { target, id, token }, tries === 1 ? alongside : undefined);
+        const sent = await storeIntent(request, { target, id, token }, tries === 1 ? alongside : undefined);
         // Another process gives the channel up, and may have stopped it before it exists.
-        if (asked === undefined || !maySendWatch(asked, world.now())) return { kind: "overtaken" };
-        const verdict = await requests.watch(request, asked, token);
-        if (verdict.kind === "made") return storeMade(request, asked, verdict);
+        if (sent === undefined || !maySendWatch(sent, world.now())) return { kind: "overtaken" };
+        const verdict = await requests.watch(request, sent, token);
+        if (verdict.kind === "made") return storeMade(request, sent, verdict);
         if (verdict.kind !== "id_taken" || isIdGiven || tries === maxIds) return storeNotMade(request, id, verdict);
         const newId = newChannelId();
         await storeOutcome(log, () => slots.move(place, (slot) => replaceRefusedId(slot, id, newId, now())));

@@ -64,8 +64,8 @@ export function beginWatch(
 }
 
 /** Whether the request may still be sent: after a pause, other processes may have given it up. */
-export const maySendWatch = (asked: StoredChannel, nowMs: number): boolean =>
-  nowMs < asked.dueMs - answerMs / 2 && nowMs >= asked.dueMs - answerMs;
+export const maySendWatch = (channel: StoredChannel, nowMs: number): boolean =>
+  nowMs < channel.dueMs - answerMs / 2 && nowMs >= channel.dueMs - answerMs;
 
 export interface WatchAnswer {
   readonly resourceId: string;
@@ -74,12 +74,12 @@ export interface WatchAnswer {
   readonly expiresAtMs: number | undefined;
 }
 
-/** Stores a created channel. `asked` is the request as sent, in case its record is gone. */
-export function recordMade(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
+/** Stores a created channel. `sent` is the channel as requested, in case its record is gone. */
+export function recordMade(slot: Slot, sent: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
   const { nowMs } = now;
   const { resourceId, resourceUri } = answer;
-  const candidate = findChannel(slot, idOf(asked)) ?? asked;
-  const wanted = asked.askedLifeMs > 0 ? nowMs + asked.askedLifeMs : nowMs + usualLifeMs;
+  const candidate = findChannel(slot, idOf(sent)) ?? sent;
+  const wanted = sent.askedLifeMs > 0 ? nowMs + sent.askedLifeMs : nowMs + usualLifeMs;
   const endMs = answer.expiresAtMs ?? wanted;
   const known = { resourceId, resourceUri, expiresAt: timestampFromMs(endMs) };
   if (!isPending(candidate)) {

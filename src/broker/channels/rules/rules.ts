@@ -34,7 +34,7 @@ export function defaultWatchRule({ channel: rules }: Pick<Provider, "channel">):
   return wantsResource(watch) && resource === "" ? undefined : { rules, kind, watch, resource, isDefault: true };
 }
 
-export function watchRuleFor(provider: Provider, { resourceKind, resource: asked }: Names): WatchRule {
+export function watchRuleFor(provider: Provider, { resourceKind, resource: named }: Names): WatchRule {
   const rules = provider.channel;
   const kinds = Object.keys(rules?.resources ?? {});
   const kind = resourceKind === "" ? (kinds[0] ?? "") : resourceKind;
@@ -46,9 +46,9 @@ export function watchRuleFor(provider: Provider, { resourceKind, resource: asked
         : `must be one of ${kinds.join(", ")}`;
     throw invalid("resource_kind", known);
   }
-  const resource = asked === "" ? watch.defaultResource : asked;
+  const resource = named === "" ? watch.defaultResource : named;
   if (wantsResource(watch) && resource === "") throw invalid("resource", "must name the resource to watch");
-  if (!wantsResource(watch) && asked !== "") throw invalid("resource", `must be empty for ${kind}`);
+  if (!wantsResource(watch) && named !== "") throw invalid("resource", `must be empty for ${kind}`);
   if (!isResource(resource)) {
     throw invalid("resource", `must be an id of at most ${maxResourceLength} characters, without control characters`);
   }

@@ -25,8 +25,8 @@ export function requestStop(slot: Slot, id: string, nowMs: number): ChannelChang
   const found = findChannel(slot, id);
   if (found === undefined || isOver(found)) return noChanges;
   const put: StoredChannel[] = [];
-  const heirs = isCurrent(found) ? slot.filter(isPending) : [];
-  for (const one of [found, ...heirs]) {
+  const successors = isCurrent(found) ? slot.filter(isPending) : [];
+  for (const one of [found, ...successors]) {
     const shownAs = {
       stateReason: "asked",
       resourceId: stopIdOf(slot, one),

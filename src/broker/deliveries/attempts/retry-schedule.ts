@@ -46,13 +46,13 @@ interface FailedAttempt extends SchedulePosition {
  * a second" for a minute has not used all its attempts.
  */
 export function nextAttempt({ step, forMs, nowMs, retryAfterMs, random }: FailedAttempt): NextAttempt | undefined {
-  const asked =
+  const requestedMs =
     retryAfterMs === undefined
       ? undefined
       : nowMs + Math.min(maxRetryAfterMs, Math.max(minRetryAfterMs, Math.round(retryAfterMs)));
-  if (asked !== undefined && step > 0 && asked < forMs) return { step, forMs, dueMs: asked };
+  if (requestedMs !== undefined && step > 0 && requestedMs < forMs) return { step, forMs, dueMs: requestedMs };
   const wait = waits[step];
   if (wait === undefined) return undefined;
   const dueMs = nowMs + Math.round(wait * (1 + jitter * random));
-  return { step: step + 1, forMs: dueMs, dueMs: asked === undefined ? dueMs : asked };
+  return { step: step + 1, forMs: dueMs, dueMs: requestedMs === undefined ? dueMs : requestedMs };
 }
