@@ -26,11 +26,11 @@ import { storeOutcome } from "./store-outcome.ts";
 /** Creates, renews and stops channels at providers, each in the way of its kind. */
 export interface ChannelCalls {
   /** Applies what time has changed (expired, for example), then sends the requests that are due. */
-  tend(place: WatchedResource, signal?: AbortSignal): Promise<TendResult>;
+  tend(watched: WatchedResource, signal?: AbortSignal): Promise<TendResult>;
   /** Creates the wanted channel, or renews the current one. */
-  watch(place: WatchedResource, target: string, options?: ChannelWatchOptions): Promise<WatchOutcome>;
+  watch(watched: WatchedResource, target: string, options?: ChannelWatchOptions): Promise<WatchOutcome>;
   /** Stops the channels that the caller has claimed to stop in this change. */
-  stopClaimed(place: WatchedResource, changes: ChannelChanges | undefined, claim: StopClaim): Promise<void>;
+  stopClaimed(watched: WatchedResource, changes: ChannelChanges | undefined, claim: StopClaim): Promise<void>;
 }
 
 export interface StopClaim {
@@ -59,87 +59,87 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
   const protocols = createChannelProtocols({
     slots,
     send: requests.send,
-    stopReplaced: (place, changes, nowMs) => stopClaimed(place, changes, { nowMs }),
+    stopReplaced: (watched, changes, nowMs) => stopClaimed(watched, changes, { nowMs }),
     world,
   });
   const protocolOf = ({ provider }: LiveConnection) => protocols[channelKindOf(provider)];
 
-  async function notPrepared(place: WatchedResource, target: string, fault: Fault): Promise<WatchOutcome> {
+  async function notPrepared(watched: WatchedResource, target: string, fault: Fault): Promise<WatchOutcome> {
     const kind = fault.status === 400 ? "refused" : "unsent";
     const { code, retryAfterSeconds } = fault;
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1_000;
     const failure = { kind, code, retryAfterMs, newId: newChannelId() } as const;
-    await slots.move(place, (slot) => recordNotMade(slot, target, failure, now()));
+    await slots.move(watched, (slot) => recordNotMade(slot, target, failure, now()));
     metrics.channelWatches.inc({ outcome: "unsent" });
     return { kind, code, fault };
   }
 
   async function watch(
-    place: WatchedResource,
+    watched: WatchedResource,
     target: string,
     options: ChannelWatchOptions = {},
   ): Promise<WatchOutcome> {
     let request: ChannelWatch;
     try {
-      const found = await requests.usable(place, target);
-      const watched = watchRuleFor(found.provider, { resourceKind: place.kind, resource: place.resource });
-      request = { place, target, found, watched, address: await urls.of(found.integration), options };
+      const found = await requests.usable(watched, target);
+      const rule = watchRuleFor(found.provider, { resourceKind: watched.kind, resource: watched.resource });
+      request = { watched, target, found, rule, address: await urls.of(found.integration), options };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      return notPrepared(place, target, error);
+      return notPrepared(watched, target, error);
     }
     return protocolOf(request.found).watch(request);
   }
 
   async function stop(
-    place: WatchedResource,
+    watched: WatchedResource,
     { id, resourceId }: Pick<ChannelStop, "id" | "resourceId">,
     signal?: AbortSignal,
   ): Promise<StopVerdict> {
     let verdict: StopVerdict;
     try {
-      const found = await requests.usable(place, id);
+      const found = await requests.usable(watched, id);
       verdict = await protocolOf(found).stop({ found, id, resourceId, signal });
     } catch (error) {
       verdict = stopNotSent(error);
     }
     const after = (slot: Slot) =>
       verdict.kind === "stopped" ? recordStopped(slot, id, world.now()) : recordNotStopped(slot, id, verdict, now());
-    await storeOutcome(log, () => slots.move(place, after, { leavesMetadata: signal !== undefined }));
+    await storeOutcome(log, () => slots.move(watched, after, { leavesMetadata: signal !== undefined }));
     metrics.channelStops.inc({ outcome: verdict.kind });
     return verdict;
   }
 
   /** Ends channels whose time has passed, whatever else is due. */
-  async function applyTime(place: WatchedResource): Promise<Slot> {
-    await slots.move(place, (slot, connection) => {
+  async function applyTime(watched: WatchedResource): Promise<Slot> {
+    await slots.move(watched, (slot, connection) => {
       const aged = ageSlot(slot, now(), newChannelId);
       return connection === undefined
         ? mergeChanges(aged, recordConnectionGone(applyChanges(slot, aged), world.now()))
         : aged;
     });
-    return slots.read(place);
+    return slots.read(watched);
   }
 
   async function stopClaimed(
-    place: WatchedResource,
+    watched: WatchedResource,
     changes: ChannelChanges | undefined,
     { nowMs, signal }: StopClaim,
   ): Promise<void> {
     if (changes === undefined) return;
-    const tasks = claimedIn(changes, await slots.read(place), nowMs);
-    await Promise.all(tasks.map((task) => stop(place, task, signal)));
+    const tasks = claimedIn(changes, await slots.read(watched), nowMs);
+    await Promise.all(tasks.map((task) => stop(watched, task, signal)));
   }
 
   return {
     watch,
     stopClaimed,
-    async tend(place, signal) {
+    async tend(watched, signal) {
       let retryAfterMs: number | undefined;
-      const slot = await applyTime(place);
+      const slot = await applyTime(watched);
       for (const task of tasksOf(slot, world.now())) {
         if (signal?.aborted === true) break;
-        const outcome = task.ask === "stop" ? await stop(place, task) : await watch(place, task.id);
+        const outcome = task.ask === "stop" ? await stop(watched, task) : await watch(watched, task.id);
         if ("retryAfterMs" in outcome && outcome.retryAfterMs !== undefined) {
           retryAfterMs = Math.max(retryAfterMs ?? 0, outcome.retryAfterMs);
         }

@@ -11,7 +11,7 @@ import type { ChannelSlots } from "./slots.ts";
 /** Requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
 export interface ChannelRequests {
   /** Finds the connection for a request about this channel. Rejects with a `Fault` when none can be sent. */
-  usable(place: WatchedResource, id: string): Promise<LiveConnection>;
+  usable(watched: WatchedResource, id: string): Promise<LiveConnection>;
   readonly send: SendChannelRequest;
 }
 
@@ -25,15 +25,15 @@ interface ChannelRequestsOptions {
 export const authorizationNeeded = "reauthorization_required";
 
 export const createChannelRequests = ({ slots, live, asks }: ChannelRequestsOptions): ChannelRequests => ({
-  async usable(place, id) {
-    const found = await live.get(place.ref);
+  async usable(watched, id) {
+    const found = await live.get(watched.ref);
     const { state, stateReason } = found.connection;
     if (state !== Connection_State.REAUTHORIZATION_REQUIRED) return found;
     // A connection that must be authorized again may still have a valid access token. Once the provider has refused
     // that token for this channel, no further request is sent until there is another.
-    const known = findChannel(await slots.read(place), id);
+    const known = findChannel(await slots.read(watched), id);
     const isRefused = known !== undefined && channelOf(known).stateReason === authorizationNeeded;
-    if (isRefused) throw reauthorize(place.ref, stateReason);
+    if (isRefused) throw reauthorize(watched.ref, stateReason);
     return found;
   },
   async send(found, request) {

@@ -79,21 +79,21 @@ export function createChannels(options: ChannelsOptions): Channels {
         throw new Fault("already_exists", `a channel with the id "${given}" already exists`);
       }
       const id = given === "" ? newChannelId() : given;
-      const place = { ref, kind, resource };
+      const watched = { ref, kind, resource };
       // The channel is not due yet: this request does the work.
       const dueMs = nowMs + takenOverMs;
-      const requested = requestedChannel({ ...place, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
+      const requested = requestedChannel({ ...watched, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });
       await slots.move(
-        place,
+        watched,
         (slot) => {
           const other = slot.find(isWanted);
           if (other === undefined) return { put: [requested], removed: [], notices: [] };
           const message = `channel "${idOf(other)}" already watches this resource`;
           throw new Fault("already_exists", message, { metadata: { channel: idOf(other) } });
         },
-        { isFirst: true, alongside: () => audited(actor, "channel.create", place, id) },
+        { isFirst: true, alongside: () => audited(actor, "channel.create", watched, id) },
       );
-      const outcome = await calls.watch(place, id, { isIdGiven: given !== "" });
+      const outcome = await calls.watch(watched, id, { isIdGiven: given !== "" });
       return get({ environment, id: requireMade(outcome) });
     },
     async renew({ environment, id, expectedRevision }, actor) {
@@ -108,24 +108,24 @@ export function createChannels(options: ChannelsOptions): Channels {
       if (stateOf(found.value) !== State.ACTIVE) {
         throw new Fault("conflict", "only an active channel that is not being renewed can be renewed");
       }
-      const place = resourceOf(found.value);
-      const alongside = () => audited(actor, "channel.renew", place, id);
-      return get({ environment, id: requireMade(await calls.watch(place, id, { alongside })) });
+      const watched = resourceOf(found.value);
+      const alongside = () => audited(actor, "channel.renew", watched, id);
+      return get({ environment, id: requireMade(await calls.watch(watched, id, { alongside })) });
     },
     async stop({ environment, id, expectedRevision }, actor) {
       const found = await find({ environment, id });
-      const place = resourceOf(found.value);
+      const watched = resourceOf(found.value);
       const nowMs = world.now();
       const moved = await slots.move(
-        place,
+        watched,
         (slot) => {
           const now = slot.find((one) => idOf(one) === id);
           if (now !== undefined) requireRevision({ revision: Number(channelOf(now).revision) }, expectedRevision);
           return requestStop(slot, id, nowMs);
         },
-        { alongside: () => audited(actor, "channel.stop", place, id) },
+        { alongside: () => audited(actor, "channel.stop", watched, id) },
       );
-      await calls.stopClaimed(place, moved, { nowMs });
+      await calls.stopClaimed(watched, moved, { nowMs });
       return get({ environment, id });
     },
     stopAllOf: createConnectionStop({ slots, calls, connections, integrations, providers, world }),

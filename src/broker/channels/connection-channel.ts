@@ -22,13 +22,13 @@ interface FiledConnectionEvent {
 /** Changes for storing a connection: with automatic channels, its channel is requested in the same commit. */
 export async function channelChanges(slots: ChannelSlots, filed: FiledConnectionEvent): Promise<Change[]> {
   const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
-  const watched = integration.channels?.automatic === true ? defaultWatchRule(provider) : undefined;
-  if (watched === undefined) return [];
-  const place = { ref, kind: watched.kind, resource: watched.resource };
-  const slot = isNew ? [] : await slots.read(place);
+  const rule = integration.channels?.automatic === true ? defaultWatchRule(provider) : undefined;
+  if (rule === undefined) return [];
+  const watched = { ref, kind: rule.kind, resource: rule.resource };
+  const slot = isNew ? [] : await slots.read(watched);
   if (!slot.some(isWanted)) {
     return slots.added(
-      requestedChannel({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }),
+      requestedChannel({ ...watched, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }),
     );
   }
   const current = currentOf(slot);

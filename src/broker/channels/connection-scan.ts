@@ -49,11 +49,9 @@ export function createConnectionScan({ collections, slots, providers, world }: C
     return rules === undefined ? undefined : metadataChannel(metadata, rules);
   };
 
-  function placeIn({ ref, provider }: Connection): WatchedResource | undefined {
-    const watched = defaultWatchRule(providers.find(provider));
-    return ref === undefined || watched === undefined
-      ? undefined
-      : { ref, kind: watched.kind, resource: watched.resource };
+  function watchedIn({ ref, provider }: Connection): WatchedResource | undefined {
+    const rule = defaultWatchRule(providers.find(provider));
+    return ref === undefined || rule === undefined ? undefined : { ref, kind: rule.kind, resource: rule.resource };
   }
 
   async function nextConnections(): Promise<readonly WatchableConnection[]> {
@@ -80,18 +78,18 @@ export function createConnectionScan({ collections, slots, providers, world }: C
     });
     const known = await channels.getMany(named.map(({ connection, id }) => [connection.ref?.environment ?? "", id]));
     for (const [i, { connection, isAutomatic }] of named.entries()) {
-      const place = known[i] === undefined ? placeIn(connection) : undefined;
-      if (place !== undefined) await adopt(place, isAutomatic);
+      const watched = known[i] === undefined ? watchedIn(connection) : undefined;
+      if (watched !== undefined) await adopt(watched, isAutomatic);
     }
   }
 
-  async function adopt(place: WatchedResource, isAutomatic: boolean): Promise<void> {
+  async function adopt(watched: WatchedResource, isAutomatic: boolean): Promise<void> {
     await slots.move(
-      place,
+      watched,
       (slot, now) => {
         const channel = now === undefined ? undefined : channelIn(now);
         if (channel === undefined) return undefined;
-        const moved = adoptChannel(slot, place, channel, world.now());
+        const moved = adoptChannel(slot, watched, channel, world.now());
         if (!isAutomatic || hasNoChanges(moved)) return moved;
         return mergeChanges(moved, renewOvertaken(applyChanges(slot, moved), world.now()));
       },
@@ -100,16 +98,16 @@ export function createConnectionScan({ collections, slots, providers, world }: C
   }
 
   async function ensureChannel(connection: Connection): Promise<void> {
-    const place = placeIn(connection);
-    if (place === undefined) return;
+    const watched = watchedIn(connection);
+    if (watched === undefined) return;
     const isSettled = (one: StoredChannel) => isWanted(one) || forbidsReplacement(one);
     await slots.move(
-      place,
+      watched,
       (slot, now) => {
         if (now === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
         const requested = requestedChannel({
-          ...place,
+          ...watched,
           id: newChannelId(),
           nowMs,
           askedLifeMs: 0,

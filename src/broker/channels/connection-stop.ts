@@ -34,10 +34,10 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
   function foreignOf({ ref, metadata = {}, provider }: Connection) {
     const description = providers.find(provider);
     const { channel: rules } = description;
-    const watched = defaultWatchRule(description);
+    const rule = defaultWatchRule(description);
     const channel = rules === undefined ? undefined : metadataChannel(metadata, rules);
-    if (ref === undefined || watched === undefined || channel === undefined) return undefined;
-    return { channel, place: { ref, kind: watched.kind, resource: watched.resource } };
+    if (ref === undefined || rule === undefined || channel === undefined) return undefined;
+    return { channel, watched: { ref, kind: rule.kind, resource: rule.resource } };
   }
 
   async function stopAll(ref: ConnectionRef, signal: AbortSignal): Promise<void> {
@@ -45,27 +45,27 @@ export function createConnectionStop(options: ConnectionStopOptions): StopChanne
     const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
     const isAutomatic = integration.channels?.automatic === true;
     const stoppable = (await slots.readAll(ref)).filter((one) => !isOver(one) && (isAutomatic || isManaged(one)));
-    const places = new Map(stoppable.map((one) => [nameOf(resourceOf(one)), resourceOf(one)]));
+    const resources = new Map(stoppable.map((one) => [nameOf(resourceOf(one)), resourceOf(one)]));
     // A channel that only the metadata names, if the integration manages channels automatically.
     const foreign = isAutomatic ? foreignOf(connection) : undefined;
-    if (foreign !== undefined) places.set(nameOf(foreign.place), foreign.place);
+    if (foreign !== undefined) resources.set(nameOf(foreign.watched), foreign.watched);
 
-    async function stopAt(place: WatchedResource): Promise<void> {
+    async function stopAt(watched: WatchedResource): Promise<void> {
       const nowMs = world.now();
-      const isForeign = foreign !== undefined && nameOf(foreign.place) === nameOf(place);
+      const isForeign = foreign !== undefined && nameOf(foreign.watched) === nameOf(watched);
       const moved = await slots.move(
-        place,
+        watched,
         (slot) => {
-          const adoption = isForeign ? adoptChannel(slot, place, foreign.channel, nowMs) : noChanges;
+          const adoption = isForeign ? adoptChannel(slot, watched, foreign.channel, nowMs) : noChanges;
           const after = applyChanges(slot, adoption);
           return mergeChanges(adoption, allStopped(isAutomatic ? after : after.filter(isManaged), nowMs));
         },
         // Leaves the connection unchanged: its deletion may depend on its revision.
         { leavesMetadata: true },
       );
-      await calls.stopClaimed(place, moved, { nowMs, signal });
+      await calls.stopClaimed(watched, moved, { nowMs, signal });
     }
-    await Promise.all([...places.values()].map(stopAt));
+    await Promise.all([...resources.values()].map(stopAt));
   }
 
   return async (ref) => {

@@ -132,7 +132,7 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
 
 /** Channels of one slot are one job: the job does everything that is due for the slot. */
 function jobOf(channel: StoredChannel): Job {
-  const place = resourceOf(channel);
-  const { environment, integration } = place.ref;
-  return { key: slotKeyParts(place).join("\0"), group: `${environment}\0${integration}` };
+  const watched = resourceOf(channel);
+  const { environment, integration } = watched.ref;
+  return { key: slotKeyParts(watched).join("\0"), group: `${environment}\0${integration}` };
 }

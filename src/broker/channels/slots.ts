@@ -18,11 +18,11 @@ import { channelOf, idOf, isPending, resourceOf, type Slot, stateOf, type Watche
 
 /** Changes channels: reads a slot, decides, commits, and repeats after a conflict. */
 export interface ChannelSlots {
-  read(place: WatchedResource): Promise<Slot>;
+  read(watched: WatchedResource): Promise<Slot>;
   /** Reads the channels of all resources of a connection. */
   readAll(ref: WatchedResource["ref"]): Promise<Slot>;
   /** Returns the committed change; undefined: there was nothing to do. */
-  move(place: WatchedResource, decide: Decide, options?: MoveOptions): Promise<ChannelChanges | undefined>;
+  move(watched: WatchedResource, decide: Decide, options?: MoveOptions): Promise<ChannelChanges | undefined>;
   /** The changes for a new channel, for the caller's own commit. */
   added(channel: StoredChannel): Change[];
   /** The changes of a move, for the caller's own commit; sends no notices. */
@@ -108,7 +108,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   }
 
   return {
-    read: async (place) => (await readUnder(slotKeyParts(place))).map(({ value }) => value),
+    read: async (watched) => (await readUnder(slotKeyParts(watched))).map(({ value }) => value),
     readAll: async ({ environment, integration, id }) =>
       (await readUnder([environment, integration, id])).map(({ value }) => value),
     added: (after) => channels.change({ before: undefined, after }),
@@ -117,17 +117,17 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
         slot.map((value) => ({ value, revision: Number(channelOf(value).revision), bytes: 0 })),
         moved,
       ),
-    async move(place, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
-      const { environment, integration, id } = place.ref;
+    async move(watched, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
+      const { environment, integration, id } = watched.ref;
       const { result } = await transact(store, async () => {
         const [found, connection] = await Promise.all([
-          readUnder(slotKeyParts(place)),
+          readUnder(slotKeyParts(watched)),
           connections.get(environment, integration, id),
         ]);
         const slot = found.map(({ value }) => value);
         const moved = decide(slot, connection?.value);
         if (moved === undefined || hasNoChanges(moved)) return { changes: [], result: undefined };
-        const conditions: Condition[] = isFirst ? [channels.none(slotKeyParts(place), "wanted")] : [];
+        const conditions: Condition[] = isFirst ? [channels.none(slotKeyParts(watched), "wanted")] : [];
         const changes = [
           ...changesOf(found, moved),
           ...(leavesMetadata || connection === undefined ? [] : metadataChanges(slot, connection, moved)),

@@ -27,11 +27,11 @@ export interface ChannelProtocol {
 }
 
 export interface ChannelWatch {
-  readonly place: WatchedResource;
+  readonly watched: WatchedResource;
   /** Latchkey's id of the wanted channel, or of the channel to renew. */
   readonly target: string;
   readonly found: LiveConnection;
-  readonly watched: WatchRule;
+  readonly rule: WatchRule;
   /** The webhook URL. */
   readonly address: string;
   readonly options: ChannelWatchOptions;
@@ -80,6 +80,10 @@ export interface ProtocolServices {
   readonly slots: ChannelSlots;
   readonly send: SendChannelRequest;
   /** Stops the channels that this change has replaced. */
-  readonly stopReplaced: (place: WatchedResource, changes: ChannelChanges | undefined, nowMs: number) => Promise<void>;
+  readonly stopReplaced: (
+    watched: WatchedResource,
+    changes: ChannelChanges | undefined,
+    nowMs: number,
+  ) => Promise<void>;
   readonly world: World;
 }

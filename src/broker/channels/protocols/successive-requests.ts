@@ -31,15 +31,15 @@ const watchWithinMs = 30_000;
 const stopWithinMs = 15_000;
 
 export const createSuccessiveRequests = ({ send, now }: SuccessiveRequestsOptions): SuccessiveRequests => ({
-  async watch({ found, watched, address }, channel, token) {
-    const { rules, watch, resource } = watched;
+  async watch({ found, rule, address }, channel, token) {
+    const { rules, watch, resource } = rule;
     if (watch.watch === undefined) throw new Error("the watchable resource has no watch request");
     const expirationMs = requestedExpirationMs(rules, channel.askedLifeMs, now());
     const expiration = expirationMs === undefined ? undefined : String(expirationMs);
     const values = { id: idOf(channel), address, token, expiration, resource };
     try {
       const answer = await send(found, { template: watch.watch, values, deadlineMs: watchWithinMs });
-      return watchVerdict(watched, { answer, body: jsonOf(answer), nowMs: now() });
+      return watchVerdict(rule, { answer, body: jsonOf(answer), nowMs: now() });
     } catch (error) {
       if (error instanceof RequestFailed) {
         return { kind: error.mayHaveArrived ? "unheard" : "put_off", code: error.reason };

@@ -32,18 +32,18 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
 
   /** Stores that a watch request is about to be sent. Undefined: the slot has changed, and no request may be sent. */
   async function storeIntent(
-    { place, watched }: ChannelWatch,
+    { watched, rule }: ChannelWatch,
     { target, id, token }: WatchIntent,
     alongside: ChannelWatchOptions["alongside"],
   ): Promise<StoredChannel | undefined> {
     const tokenHash = hash("sha256", token);
     const intent = await slots.move(
-      place,
+      watched,
       (slot, connection) => {
         const nowMs = world.now();
         if (connection === undefined) return recordConnectionGone(slot, nowMs);
         const lifeMs = slot.find((one) => idOf(one) === target)?.askedLifeMs ?? 0;
-        const untilMs = mayLiveUntilMs(watched.rules, lifeMs, nowMs);
+        const untilMs = mayLiveUntilMs(rule.rules, lifeMs, nowMs);
         return beginWatch(slot, { target, id, tokenHash, untilMs, nowMs });
       },
       { ...(alongside !== undefined && { alongside }) },
@@ -52,42 +52,42 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
   }
 
   async function storeMade(
-    { place }: ChannelWatch,
+    { watched }: ChannelWatch,
     sent: StoredChannel,
     verdict: Extract<WatchVerdict, { kind: "made" }>,
   ): Promise<WatchOutcome> {
     let madeAt = now();
     const changes = await storeOutcome(log, () =>
-      slots.move(place, (slot) => {
+      slots.move(watched, (slot) => {
         madeAt = now();
         return recordMade(slot, sent, verdict, madeAt);
       }),
     );
     count("made");
-    await stopReplaced(place, changes, madeAt.nowMs);
+    await stopReplaced(watched, changes, madeAt.nowMs);
     return { kind: "made", id: idOf(sent) };
   }
 
   async function storeNotMade(
-    { place, options }: ChannelWatch,
+    { watched, options }: ChannelWatch,
     id: string,
     verdict: FailedWatch,
   ): Promise<WatchOutcome> {
     const failed = { ...verdict, kind: verdict.kind === "id_taken" ? ("put_off" as const) : verdict.kind };
     await storeOutcome(log, () =>
-      slots.move(place, (slot) => recordNotMade(slot, id, { ...failed, newId: newChannelId() }, now())),
+      slots.move(watched, (slot) => recordNotMade(slot, id, { ...failed, newId: newChannelId() }, now())),
     );
     count(verdict.kind);
-    const { environment, integration, id: connection } = place.ref;
+    const { environment, integration, id: connection } = watched.ref;
     log.warn("channel request failed", { environment, integration, connection, code: verdict.code });
     return options.isIdGiven === true ? verdict : failed;
   }
 
   return {
     async watch(request) {
-      const { place, options } = request;
+      const { watched, options } = request;
       const { alongside, isIdGiven = false } = options;
-      const isRenewal = currentOf(await slots.read(place)) !== undefined;
+      const isRenewal = currentOf(await slots.read(watched)) !== undefined;
       let { target } = request;
       let id = isRenewal ? newChannelId() : target;
       for (let tries = 1; ; tries += 1) {
@@ -99,7 +99,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
         if (verdict.kind === "made") return storeMade(request, sent, verdict);
         if (verdict.kind !== "id_taken" || isIdGiven || tries === maxIds) return storeNotMade(request, id, verdict);
         const newId = newChannelId();
-        await storeOutcome(log, () => slots.move(place, (slot) => replaceRefusedId(slot, id, newId, now())));
+        await storeOutcome(log, () => slots.move(watched, (slot) => replaceRefusedId(slot, id, newId, now())));
         // A wanted channel continues under the new id; a renewal still replaces the same channel.
         if (!isRenewal) target = newId;
         id = newId;

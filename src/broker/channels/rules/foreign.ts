@@ -12,12 +12,12 @@ export interface MetadataChannel {
 /** Stores the channel as known, without further action. */
 export function adoptChannel(
   slot: Slot,
-  place: WatchedResource,
+  watched: WatchedResource,
   { id, resourceId }: MetadataChannel,
   nowMs: number,
 ): ChannelChanges {
   if (findChannel(slot, id) !== undefined) return noChanges;
-  const foreign = requestedChannel({ ...place, id, nowMs, askedLifeMs: 0, isDefault: true, kept: false });
+  const foreign = requestedChannel({ ...watched, id, nowMs, askedLifeMs: 0, isDefault: true, kept: false });
   const channel = { ...channelOf(foreign), resourceId, managed: false, state: State.ACTIVE };
   return { ...noChanges, put: [{ ...foreign, channel, dueMs: 0 }] };
 }
