@@ -79,7 +79,7 @@ function secretOf({ keyEncoding }: JwtRules, key: string): Buffer {
   if (keyEncoding !== "hex" && keyEncoding !== "base64") return Buffer.from(key, "utf8");
   // Node decodes as much as it can: with half a key, every token would be refused without a visible reason.
   const whole = keyEncoding === "hex" ? /^([0-9a-f]{2})+$/i : /^[A-Za-z0-9+/_-]+={0,2}$/;
-  if (!whole.test(key)) throw new CannotAttach(`the key that signs the token must be ${keyEncoding}`);
+  if (!whole.test(key)) throw new CannotAttach(`the key that signs the token must be encoded as ${keyEncoding}`);
   return Buffer.from(key, keyEncoding);
 }
 

@@ -80,7 +80,7 @@ export async function checkIdToken({ idToken, location, keys, request, nowMs }: 
     // Section 3.1.3.7, item 8. The metadata list this algorithm; otherwise the library would have rejected the token.
     const secret = own === undefined ? (request.secrets?.clientSecret ?? "") : own.secret;
     if (isSignedWith(idToken, secret)) return;
-    throw unusable("id_token_signature", "the id_token is not signed with the client's secret");
+    throw unusable("id_token_signature", "the id_token's signature does not match the client secret");
   }
   try {
     const cache = { jwks: { keys: [...keys] }, uat: Math.floor(Date.now() / 1_000) };
@@ -125,7 +125,7 @@ const isRefusal = (error: unknown): error is IdTokenRefusal =>
 
 /** Returns a failure without the library's message or cause: both contain values of the token. */
 function refusalFor(error: unknown, codeOf: (refusal: IdTokenRefusal) => string): unknown {
-  return isRefusal(error) ? unusable(codeOf(error), "the id_token is not one to believe") : error;
+  return isRefusal(error) ? unusable(codeOf(error), "the id_token could not be verified") : error;
 }
 
 const byClaim: Readonly<Record<string, string>> = {

@@ -137,7 +137,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
       }
       if (prepared === undefined) return tokens;
       try {
-        if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not at hand");
+        if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not available");
         await checkIdToken({ location: prepared.location, keys: prepared.keys.keys, idToken, request, nowMs });
         return tokens;
       } catch (error) {

@@ -91,7 +91,7 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
       // Section 2.1: without this confirmation the provider speaks OAuth 1.0, which allows injecting another user's
       // authorization.
       if (pair.raw["oauth_callback_confirmed"] !== "true") {
-        throw unusable("callback_unconfirmed", `${what} has not confirmed the callback`);
+        throw unusable("callback_unconfirmed", `${what} did not confirm the callback`);
       }
       return pair;
     },

@@ -40,7 +40,10 @@ function storable(tokens: ReadTokens, { provider }: TokenParties): ReadTokens {
   const described = provider.connectionFields.filter(({ name }) => Object.hasOwn(connectionConfig, name));
   // The value may be a forged host.
   if (checkConnectionConfig(connectionConfig, described).length > 0) {
-    throw unusable("connection_config", `${what} names what the provider's description does not allow`);
+    throw unusable(
+      "connection_config",
+      `${what} returned connection values that the provider's description does not allow`,
+    );
   }
   return {
     ...tokens,

@@ -140,9 +140,12 @@ it.each<[string, Minting]>([
   ["the key that signs the token is missing", { rules: hs256, fields: { secret: "" } }],
   ["the key that signs the token is missing", { rules: hs256, fields: { secret: 5 } }],
   ["the key that signs the token is missing", { rules: { algorithm: "RS256" } }],
-  ["the key that signs the token must be hex", { rules: { ...hs256, keyEncoding: "hex" }, fields: { secret: "00f" } }],
   [
-    "the key that signs the token must be base64",
+    "the key that signs the token must be encoded as hex",
+    { rules: { ...hs256, keyEncoding: "hex" }, fields: { secret: "00f" } },
+  ],
+  [
+    "the key that signs the token must be encoded as base64",
     { rules: { ...hs256, keyEncoding: "base64" }, fields: { secret: "~" } },
   ],
   [
