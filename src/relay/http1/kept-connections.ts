@@ -6,7 +6,7 @@ import { type OriginLimits, overdue, type SweepClock } from "../limits.ts";
 import { isRepeatable, type PendingRequest } from "../pending-request.ts";
 import type { Pool, Pools } from "../pools.ts";
 import { createBulkBuffers } from "./bulk.ts";
-import { Connection, type ConnectionOwner } from "./connection.ts";
+import { type CarriedRequest, Connection, type ConnectionOwner } from "./connection.ts";
 import type { ReadHead } from "./response-head.ts";
 
 /** HTTP/1.1 connections to providers: each carries one request at a time, and is kept for the next. */
@@ -62,21 +62,13 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     if (idle !== undefined && !pending.isSent) pending.receiver.onDrain();
   }
 
-  const owner: ConnectionOwner<Pool> = {
-    egress,
-    readHead,
-    bulk: createBulkBuffers(),
-    onIdle: keepIdle,
-    // Only pending requests are given to connections here.
-    onGone: (connection, unanswered, failure) => gone(connection, unanswered as PendingRequest | undefined, failure),
-  };
+  const owner: ConnectionOwner<Pool> = { egress, readHead, bulk: createBulkBuffers(), onIdle: keepIdle, onGone: gone };
 
   function keepIdle(connection: Connection<Pool>): void {
     const { pool } = connection;
+    const forMs = idleTimeOf(connection);
     removeBusy(busy, connection);
     pool.carrying -= 1;
-    const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
-    const forMs = Math.min(idleForMs, saidMs);
     if (isDraining || forMs <= 0 || pool.idle.length >= maxIdlePerOrigin) {
       connection.destroy(notNeeded);
     } else {
@@ -87,29 +79,28 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     takeNext(pool);
   }
 
-  function gone(connection: Connection<Pool>, unanswered: PendingRequest | undefined, failure: RelayFailure): void {
+  function gone(connection: Connection<Pool>, carried: CarriedRequest | undefined, failure: RelayFailure): void {
     const { pool } = connection;
-    const at = pool.idle.indexOf(connection);
-    if (at !== -1) pool.idle.splice(at, 1);
+    // Only pending requests are given to connections here.
+    const unanswered = carried as PendingRequest | undefined;
+    removeFrom(pool.idle, connection);
     if (removeBusy(busy, connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
-      if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
+      if (isRefusedHttp1(connection, failure)) {
         pool.wantsHttp2 = true;
         unanswered.connection = undefined;
         onHttp2(unanswered);
         return;
       }
-      if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
+      if (mayBeStale(connection, failure) && isRepeatable(unanswered.request)) {
         unanswered.wasGiven = true;
-        // Other idle connections are probably closed as well: repeat on a new connection, which also limits the
+        // The other idle connections are probably closed as well: repeat on a new connection, which also limits the
         // repeats to one.
-        for (const other of pool.idle.splice(0)) other.destroy(failure);
+        closeIdle(pool, failure);
         dispatch(pool, unanswered);
         return;
       }
-      unanswered.wasGiven ||= !connection.isConnecting;
-      unanswered.connection = undefined;
-      unanswered.receiver.onFailure(failure);
+      failUnanswered(unanswered, connection, failure);
     }
     takeNext(pool);
   }
@@ -137,22 +128,16 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
         connection.abandon(pending);
         return true;
       }
-      const { waiting } = pools.of(pending.request.origin);
-      const at = waiting.indexOf(pending);
-      if (at !== -1) waiting.splice(at, 1);
-      return at !== -1;
+      return removeFrom(pools.of(pending.request.origin).waiting, pending);
     },
     counts: () => countsOf(busy.length, pools.all()),
     sweep() {
-      const { nowMs } = clock;
-      sweepBusy(busy, nowMs, limits);
-      for (const pool of pools.all()) sweepPool(pool, nowMs, limits);
+      sweepBusy(busy, clock.nowMs, limits);
+      for (const pool of pools.all()) sweepPool(pool, clock.nowMs, limits);
     },
     drain() {
       isDraining = true;
-      for (const pool of pools.all()) {
-        for (const connection of pool.idle.splice(0)) connection.destroy(new RelayFailure("closed", "draining"));
-      }
+      for (const pool of pools.all()) closeIdle(pool, new RelayFailure("closed", "draining"));
     },
     destroy() {
       for (const connection of [...busy]) connection.destroy(new RelayFailure("closed", "stopping"));
@@ -170,6 +155,35 @@ function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamReq
   // The exact time: the sweep clock only advances at each sweep.
   if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
   return idle.pop();
+}
+
+/** Returns how long the connection may stay idle. */
+function idleTimeOf({ idleSeconds }: Connection<Pool>): number {
+  return idleSeconds === undefined ? idleForMs : Math.min(idleForMs, idleSeconds * 1_000 - idleMarginMs);
+}
+
+/** Reports whether the origin accepts only HTTP/2, which it has not said before. */
+const isRefusedHttp1 = ({ isConnecting, pool }: Connection<Pool>, failure: RelayFailure): boolean =>
+  isConnecting && wantsHttp2(failure) && !pool.wantsHttp2;
+
+/** Reports whether the provider may have closed the idle connection before the request came. */
+const mayBeStale = ({ isReused }: Connection<Pool>, { kind }: RelayFailure): boolean => kind === "closed" && isReused;
+
+function closeIdle({ idle }: Pool, failure: RelayFailure): void {
+  for (const connection of idle.splice(0)) connection.destroy(failure);
+}
+
+function failUnanswered(unanswered: PendingRequest, connection: Connection<Pool>, failure: RelayFailure): void {
+  unanswered.wasGiven ||= !connection.isConnecting;
+  unanswered.connection = undefined;
+  unanswered.receiver.onFailure(failure);
+}
+
+/** Returns whether the item was in the list. */
+function removeFrom<T>(list: T[], item: T): boolean {
+  const at = list.indexOf(item);
+  if (at !== -1) list.splice(at, 1);
+  return at !== -1;
 }
 
 /** Removes the connection from the busy list. Returns whether the connection was in the list. */
