@@ -7,7 +7,7 @@ export interface Origin {
   /** Sent to the provider in the TLS handshake. */
   readonly clientCertificate?: ClientCertificate | undefined;
   /**
-   * For responses that must never be mistaken for those to other requests: these requests share no connections with
+   * Set for responses that must never be mistaken for those to other requests: these requests share no connections with
    * others.
    */
   readonly isApart?: boolean;

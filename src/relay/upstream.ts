@@ -28,7 +28,7 @@ export interface Upstream {
    * is connected and belongs to the caller.
    */
   open(origin: AdmittedOrigin, signal: AbortSignal): Promise<Socket>;
-  /** For metrics. */
+  /** Counts for metrics. */
   counts(): UpstreamCounts;
   /** Closes idle connections. */
   drain(): void;
@@ -55,7 +55,7 @@ interface UpstreamOptions {
 }
 
 const mostRemembered = 1_024;
-/** One scan replaces a timer for each request. */
+/** A scan replaces a timer for each request. */
 const sweepEveryMs = 250;
 
 /** Without TLS there is no ALPN: only requests that require HTTP/2 use HTTP/2 there. */
@@ -65,7 +65,7 @@ const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { egress, limits, extraCa, notable = { names: [], prefix: "" }, onCounts = () => {} } = options;
   const clock = { nowMs: performance.now() };
-  /** One cache for all origins, so that a thousand connections to a provider share an entry. */
+  /** Cache for all origins, so that a thousand connections to a provider share an entry. */
   const admitted = createRecentCache<AdmittedOrigin>(mostRemembered);
   const pools = createPools(extraCa);
   const tunnels = createTunnels({ pools, egress, limits });

@@ -15,7 +15,7 @@ export interface SocketReader {
   nextBuffer(): Buffer | undefined;
 }
 
-/** As much as Node reads at once. */
+/** Size of Node's reads. */
 export const readBytes = 64 * 1024;
 const shared = Buffer.allocUnsafeSlow(readBytes);
 
@@ -58,7 +58,7 @@ export class SharedSocket extends Socket {
   }
 }
 
-/** One callback for all sockets; Node passes the socket as `this`. */
+/** Callback of all sockets; Node passes the socket as `this`. */
 function took(this: unknown, length: number, given: Uint8Array): boolean {
   // The buffer is the shared one, or a reader's own.
   return this instanceof SharedSocket && this.took(length, given as Buffer);

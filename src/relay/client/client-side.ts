@@ -14,7 +14,7 @@ export interface AnswerRules {
   answerFailure(failure: RelayFailure): void;
   /** The client has left and does not wait for the response. */
   leave(): void;
-  /** That many bytes of the request body have been forwarded. */
+  /** Called when this many bytes of the request body have been forwarded. */
   passedOn(bytes: number): void;
   /** The client takes more bytes. */
   takeMore(): void;

@@ -17,7 +17,7 @@ type ClientsOptions = Pick<ClientConnectionOwner<ClientConnection>, "take" | "re
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
 };
 
-/** One scan of all connections replaces a timer each. */
+/** A scan of all connections replaces a timer each. */
 const sweepEveryMs = 1_000;
 
 export function createClients({ take, handOver, refuse }: ClientsOptions): Clients {

@@ -37,7 +37,7 @@ const maxHeadBytes = 16 * 1024;
 const maxInformational = 100;
 const sharedBytes = 64 * 1024;
 /**
- * One read buffer for all connections: each read is forwarded or copied before the next read. An allocation for each
+ * Read buffer of all connections: each read is forwarded or copied before the next read. An allocation for each
  * read would cost 2 µs.
  */
 const shared = Buffer.allocUnsafeSlow(sharedBytes);

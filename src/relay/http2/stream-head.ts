@@ -27,7 +27,7 @@ interface StreamAnswerHead {
   /** Name, value, name, value, with `:status`. */
   readonly rawHeaders: readonly string[];
   readonly isHead: boolean;
-  /** Nothing follows the head. */
+  /** The head ends the message. */
   readonly isAll: boolean;
 }
 
