@@ -23,13 +23,13 @@ export const channelMetrics = {
   channelAlerts: {
     kind: "counter",
     name: "latchkey_channel_alerts_total",
-    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
+    help: "Problems of channels that applications depend on, by kind: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
     labels: ["kind"],
   },
   channelCatchUps: {
     kind: "counter",
     name: "latchkey_channel_catch_ups_total",
-    help: "How often syncs were asked to catch up with what a channel may have lost, by outcome: asked, failed.",
+    help: "Requests to syncs to catch up with notifications that a channel may have lost, by outcome: asked, failed.",
     labels: ["outcome"],
   },
   channelsOverdue: {

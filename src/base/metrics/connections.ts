@@ -53,7 +53,7 @@ export const connectionMetrics = {
   tokenRequests: {
     kind: "counter",
     name: "latchkey_token_requests_total",
-    help: "What was asked of providers' token endpoints and their neighbours, by grant and what came of it.",
+    help: "Requests to providers' token endpoints and related endpoints, by grant and outcome.",
     labels: ["grant", "outcome"],
   },
   tokenSeconds: {
@@ -65,7 +65,7 @@ export const connectionMetrics = {
   refreshes: {
     kind: "counter",
     name: "latchkey_refreshes_total",
-    help: "Renewals of credentials, by what came of them.",
+    help: "Renewals of credentials, by outcome.",
     labels: ["outcome"],
   },
   refreshSeconds: {

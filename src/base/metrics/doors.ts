@@ -26,25 +26,25 @@ export const doorMetrics = {
   connectionsOpen: {
     kind: "gauge",
     name: "latchkey_connections_open",
-    help: "Connections that clients have open, by door.",
+    help: "Open connections of clients, by door.",
     labels: ["door"],
   },
   connectionsRefused: {
     kind: "counter",
     name: "latchkey_connections_refused_total",
-    help: "Connections that a door refused, by what was full: door, or address, the share of one client address.",
+    help: "Connections that a door refused, by the limit that was reached: door, or address, the share of one client address.",
     labels: ["door", "limit"],
   },
   refused: {
     kind: "counter",
     name: "latchkey_refused_total",
-    help: "What a door turned away before any route saw it, by fault code.",
+    help: "Requests that a door refused before any route saw them, by fault code.",
     labels: ["door", "reason"],
   },
   ignoredFields: {
     kind: "counter",
     name: "latchkey_ignored_fields_total",
-    help: "JSON and query fields that a route does not know, and ignored.",
+    help: "Unknown JSON and query fields that a route ignored.",
     labels: ["route"],
   },
   rpcCalls: {
@@ -69,7 +69,7 @@ export const doorMetrics = {
   connectSockets: {
     kind: "gauge",
     name: "latchkey_connect_sockets_open",
-    help: "Open WebSockets of pages that wait to hear what came of an authorization.",
+    help: "Open WebSockets of pages that wait for the outcome of an authorization.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -12,19 +12,19 @@ export const processMetrics = {
   overloaded: {
     kind: "gauge",
     name: "latchkey_overloaded",
-    help: "1 while the process cannot keep up and turns new requests to providers away.",
+    help: "1 while the process is overloaded and refuses new requests to providers.",
     labels: [],
   },
   configRejected: {
     kind: "gauge",
     name: "latchkey_config_rejected",
-    help: "1 while the configuration file as it stands is refused and the last good one is in force.",
+    help: "1 while the current configuration file is rejected and the last good one is in use.",
     labels: [],
   },
   certificateEnds: {
     kind: "gauge",
     name: "latchkey_certificate_end_seconds",
-    help: "When the certificate of a door that speaks TLS runs out, in seconds since 1970, by door.",
+    help: "When the certificate of a door with TLS expires, in seconds since 1970, by door.",
     labels: ["door"],
   },
   logsDeleted: {
@@ -36,19 +36,19 @@ export const processMetrics = {
   spansDropped: {
     kind: "counter",
     name: "latchkey_spans_dropped_total",
-    help: "Spans that no collector has taken.",
+    help: "Spans that no collector accepted.",
     labels: [],
   },
   logLinesLost: {
     kind: "counter",
     name: "latchkey_log_lines_lost_total",
-    help: "Lines of the log that could not be written: nobody reads it any more, or there is no room for it.",
+    help: "Log lines that could not be written: the reader is gone, or the disk is full.",
     labels: [],
   },
   unhandled: {
     kind: "counter",
     name: "latchkey_unhandled_errors_total",
-    help: "Errors that no code caught. Each is a defect of latchkey's.",
+    help: "Errors that no code caught. Each is a defect of latchkey.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

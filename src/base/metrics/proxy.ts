@@ -19,7 +19,7 @@ export const proxyMetrics = {
   proxyRefused: {
     kind: "counter",
     name: "latchkey_proxy_refused_total",
-    help: "Requests that never went to a provider, or had no answer from it, by fault code.",
+    help: "Requests that never reached a provider, or got no answer from it, by fault code.",
     labels: ["reason"],
   },
   proxyAddedSeconds: {
@@ -45,7 +45,7 @@ export const proxyMetrics = {
   proxyRefusals: {
     kind: "counter",
     name: "latchkey_proxy_refusals_total",
-    help: "Answers of 401 that were held back while other credentials were looked for.",
+    help: "Answers of 401 that were held back while newer credentials were fetched.",
     labels: [],
   },
   proxyRetries: {
@@ -64,13 +64,13 @@ export const proxyMetrics = {
   proxyHandedOver: {
     kind: "counter",
     name: "latchkey_proxy_handed_over_total",
-    help: "Callers' connections that something out of the ordinary has brought to the general lane.",
+    help: "Callers' connections that an unusual request has moved to the general lane.",
     labels: [],
   },
   proxyLimited: {
     kind: "counter",
     name: "latchkey_proxy_limited_total",
-    help: "Requests to providers that were turned away to keep within a limit, by the limit.",
+    help: "Requests to providers that were refused to keep within a limit, by the limit.",
     labels: ["limit"],
   },
   proxyConnections: {

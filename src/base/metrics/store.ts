@@ -67,7 +67,7 @@ export const storeMetrics = {
   storeDamaged: {
     kind: "gauge",
     name: "latchkey_store_damaged",
-    help: "What the last scrub found damaged. 0 is the only good value.",
+    help: "Damage that the last scrub found. 0 is the only good value.",
     labels: [],
   },
   seals: {

@@ -6,20 +6,20 @@ export const webhookMetrics = {
     kind: "counter",
     isHot: true,
     name: "latchkey_notifications_total",
-    help: "Webhooks of providers, by what became of them: taken, repeated, challenge, refused, overloaded, test.",
+    help: "Webhooks of providers, by outcome: taken, repeated, challenge, refused, overloaded, test.",
     labels: ["outcome"],
   },
   notificationsRefused: {
     kind: "counter",
     name: "latchkey_notifications_refused_total",
-    help: "Webhooks that did not prove where they come from, by why not.",
+    help: "Webhooks without a valid proof of their origin, by reason.",
     labels: ["reason"],
   },
   notificationsUnproven: {
     kind: "counter",
     isHot: true,
     name: "latchkey_notifications_unproven_total",
-    help: "Webhooks taken though there is nothing to prove them by, by what is missing: no_scheme, no_secret.",
+    help: "Webhooks taken without a proof of their origin, by what is missing: no_scheme, no_secret.",
     labels: ["reason"],
   },
   notificationsMatched: {
@@ -51,7 +51,7 @@ export const webhookMetrics = {
   outboxOldest: {
     kind: "gauge",
     name: "latchkey_outbox_oldest_seconds",
-    help: "For how long the oldest of them has waited.",
+    help: "Time that the oldest of these forwards has waited.",
     labels: [],
   },
   delivering: {
@@ -84,7 +84,7 @@ export const webhookMetrics = {
   destinationsPaused: {
     kind: "counter",
     name: "latchkey_destinations_paused_total",
-    help: "Times that an application answered 410, so that nothing more is sent there until somebody resumes it.",
+    help: "Times that an application answered 410, which pauses its address until it is resumed.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;
