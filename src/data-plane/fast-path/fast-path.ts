@@ -20,13 +20,14 @@ import type { DoorCount, RouteCount } from "../server/request-count.ts";
 import type { Match } from "../server/routes.ts";
 import { WebhookCall, type WebhookCallShared } from "./webhook-request.ts";
 
-interface FastPathOptions {
+export interface FastPathOptions {
   /** Undefined for a listener that serves no provider. */
   readonly proxy: ProviderProxy | undefined;
   /** Webhook settings, and the lookup of a webhook's route. */
   readonly receiving: WebhookCallShared & {
     readonly maxBytes: number;
-    rowFor(head: RequestHead): Match | undefined;
+    /** Undefined for a listener without webhook routes. */
+    readonly rowFor: ((head: RequestHead) => Match | undefined) | undefined;
   };
   readonly check: HeadCheck["checkForProvider"];
   /** Returns the connection that an alias address or host name stands for. */
@@ -54,7 +55,7 @@ export function createFastPath(options: FastPathOptions): Clients {
   const relaying = proxy && { proxy, counting: { count, answered: count.of(providerRoute), textOf, endless } };
 
   function take(line: ClientConnection, head: RequestHead): boolean | Promise<void> {
-    const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor(head);
+    const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor?.(head);
     if (match !== undefined) return receive(line, head, match);
     return relaying === undefined ? false : toProvider(relaying, line, head);
   }

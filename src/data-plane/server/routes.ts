@@ -155,6 +155,19 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
   };
 }
 
+/** Returns the lookup of routes with raw bodies; undefined: there are none. */
+export function createWebhookLookup(routes: readonly Route[]) {
+  const webhooks = routes.filter(({ takesBody }) => takesBody === "raw");
+  const prefixes = webhooks.map(({ path }) => path.slice(0, path.indexOf(":")));
+  if (webhooks.length === 0) return undefined;
+  const router = createRouter(webhooks);
+  return ({ method, url }: { readonly method: string; readonly url: string }): Match | undefined => {
+    if (!prefixes.some((prefix) => url.startsWith(prefix))) return undefined;
+    const [path = ""] = url.split("?", 1);
+    return router.find(method, path);
+  };
+}
+
 const nothingHere = () => new Fault("not_found", "there is nothing here");
 
 /** The name of a row, as metrics have it. */

@@ -1,0 +1,99 @@
+import type { Server } from "node:net";
+import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
+import type { ListenerTls } from "../../base/http/listener.ts";
+import { createTwoProtocols } from "../../base/http/two-protocols.ts";
+import type { Metrics } from "../../base/metrics/metrics.ts";
+import { sharedSocketOf } from "../../relay/node/shared-socket.ts";
+import { createFastPath, type FastPathOptions } from "../fast-path/fast-path.ts";
+import { createHttp1Server, type Http1ServerOptions } from "./http1-server.ts";
+import { createDoorStreams } from "./streams.ts";
+
+/** The port of a listener: HTTP/1.1 on the fast or the general path, and HTTP/2. */
+export interface DoorProtocols {
+  readonly server: Server;
+  /** Closes each connection with its next response. */
+  leave(): void;
+  /** Accepts no more connections; resolves when the last one has ended. */
+  drain(): Promise<void>;
+  destroy(): void;
+}
+
+interface DoorProtocolsOptions extends Omit<Http1ServerOptions, "hasFastPath"> {
+  readonly tls: ListenerTls | undefined;
+  /** Undefined: no limit. */
+  readonly connections: ConnectionLimit | undefined;
+  readonly maxHeadLines: number;
+  /** Limits how long an HTTP/2 client may read nothing of a complete response. */
+  readonly stallMs: number;
+  /** Undefined: all requests use the general path. */
+  readonly fastPath: Omit<FastPathOptions, "handOver" | "refuse"> | undefined;
+  /** On the fast path, client connections share one read buffer. */
+  readonly sharesReads: boolean;
+  readonly metrics: Pick<Metrics, "proxyHandedOver">;
+}
+
+/** Node closes connections that are idle at `close`; this repeats it for those that become idle later. */
+const closeIdleEveryMs = 100;
+
+export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocols {
+  const { tls, connections, maxHeadBytes, maxHeadLines, stallMs, sharesReads, metrics } = options;
+  const { answers, refusals, onRequest } = options;
+  const http1 = createHttp1Server({ ...options, hasFastPath: options.fastPath !== undefined });
+  const streams = createDoorStreams({
+    maxHeadBytes,
+    maxHeadLines,
+    stallMs,
+    onRequest,
+    fail: answers.fault,
+    refuse: (fault, peer) => refusals.peer("a peer broke the rules of HTTP/2", fault, peer),
+  });
+  const fastPath =
+    options.fastPath &&
+    createFastPath({
+      ...options.fastPath,
+      refuse: http1.refuse,
+      handOver(socket, isHttp1) {
+        metrics.proxyHandedOver.inc();
+        if (isHttp1) http1.serve(socket);
+        else both.tell(socket);
+      },
+    });
+  const both = createTwoProtocols({
+    tls,
+    // Same as Node's own HTTP/1.1 server.
+    socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
+    limit: connections,
+    ...(fastPath === undefined ? {} : { serveFirst: fastPath.open }),
+    ...(fastPath === undefined || !sharesReads ? {} : { inPlaceOf: sharedSocketOf }),
+    serveHttp1: http1.serve,
+    serveHttp2: streams.serve,
+    refuse(fault, { remoteAddress }) {
+      refusals.peer("a peer did not complete the TLS handshake", fault, remoteAddress);
+    },
+  });
+
+  return {
+    server: both.server,
+    leave() {
+      fastPath?.leave();
+      streams.leave();
+    },
+    async drain() {
+      const closed = new Promise<void>((resolve) => both.server.close(() => resolve()));
+      fastPath?.drain();
+      streams.drain();
+      both.dropUndecided();
+      http1.drain();
+      // Responses that began before the drain did not announce the close.
+      const sweep = setInterval(http1.closeIdle, closeIdleEveryMs);
+      await closed;
+      clearInterval(sweep);
+      streams.destroy();
+    },
+    destroy() {
+      streams.destroy();
+      fastPath?.destroy();
+      both.destroy();
+    },
+  };
+}

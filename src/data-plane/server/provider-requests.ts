@@ -1,0 +1,110 @@
+import { Fault } from "../../base/fault.ts";
+import { hostName } from "../../base/http/door-guard.ts";
+import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import { isGrpc } from "../../core/outgoing/grpc.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../../relay/client/incoming.ts";
+import { proxyPrefix } from "../proxy/provider-call.ts";
+import type { ProviderProxy } from "../proxy/proxy.ts";
+import type { DoorAnswers } from "./answers.ts";
+import type { DoorCall, UpgradeRequest } from "./door-call.ts";
+import { type HeadCheck, isInAbsoluteForm } from "./heads.ts";
+import type { DoorCount } from "./request-count.ts";
+import type { DoorSockets } from "./sockets.ts";
+import type { Tunnels } from "./tunnels.ts";
+
+/** Hands requests on the general path to the provider proxy. */
+export interface ProviderRequests {
+  /** Returns whether a request goes to a provider: all others are for routes. */
+  includes(request: FrontRequest): boolean;
+  /** Sends a request, without a promise. */
+  send(call: DoorCall): void;
+  /** Sends a request for a WebSocket. */
+  upgrade(call: UpgradeRequest): void;
+}
+
+/** Returns the connection that a listener or host name stands for. */
+export type AliasLookup = (head: FrontHead) => ConnectionRef | undefined;
+
+interface ProviderRequestsOptions {
+  readonly proxy: ProviderProxy;
+  readonly aliasOf: AliasLookup;
+  readonly heads: Pick<HeadCheck, "checkForProvider">;
+  readonly answers: Pick<DoorAnswers, "fault">;
+  readonly count: DoorCount;
+  readonly sockets: Pick<DoorSockets, "forget">;
+  readonly tunnels: Tunnels;
+  /** Responses without end, which are destroyed on shutdown. */
+  readonly endless: Set<{ destroy(): unknown }>;
+  readonly isLeaving: () => boolean;
+  readonly isDraining: () => boolean;
+}
+
+const providerRoute = `${proxyPrefix}/*`;
+
+export function createProviderRequests(options: ProviderRequestsOptions): ProviderRequests {
+  const { proxy, aliasOf, heads, answers, count, sockets, tunnels, endless, isLeaving: isLast, isDraining } = options;
+  const onEndless = (response: FrontResponse) => void endless.add(response);
+
+  return {
+    includes(request) {
+      if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
+      // No other route takes gRPC calls, and gRPC clients cannot set a path prefix.
+      return isStream(request) && isGrpc(request.headers["content-type"]);
+    },
+    send({ request, response, proceed }) {
+      const since = performance.now();
+      count.begin();
+      let isIn = false;
+      // `on`, not `once`: the event comes once anyway, and `once` costs a wrapper.
+      response.on("close", () => {
+        sockets.forget(response);
+        if (isIn) proxy.left();
+        endless.delete(response);
+        count.end({ route: providerRoute, status: response.statusCode, since });
+      });
+      const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
+      try {
+        heads.checkForProvider(request);
+        isIn = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, alias: aliasOf(request) });
+      } catch (error) {
+        answerFault(faultOfStore(error));
+      }
+    },
+    upgrade({ request, response, socket, early }) {
+      count.begin();
+      let isIn = false;
+      tunnels.add(socket, () => {
+        if (isIn) proxy.left();
+        count.end({ route: providerRoute, status: response.statusCode, since: undefined });
+      });
+      const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
+      const onTunnel = (close: () => void) => tunnels.open(socket, close);
+      try {
+        heads.checkForProvider(request);
+        if (isDraining()) {
+          throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
+        }
+        isIn = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });
+      } catch (error) {
+        answerFault(faultOfStore(error));
+      }
+    },
+  };
+}
+
+interface Aliases {
+  /** The connection for every request of the listener. */
+  readonly alias: ConnectionRef | undefined;
+  /** Connections by host name. */
+  readonly aliases: ReadonlyMap<string, ConnectionRef> | undefined;
+}
+
+export const createAliasLookup =
+  ({ alias, aliases }: Aliases): AliasLookup =>
+  ({ headers }) => {
+    if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
+    return aliases.get(hostName(headers.host ?? "") ?? "");
+  };
+
+const isUnderProxy = ({ url = "" }: FrontRequest): boolean => url.startsWith(`${proxyPrefix}/`);
