@@ -22,16 +22,12 @@ import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import { HeldAnswer } from "../server/held-answer.ts";
-import {
-  type CallContext,
-  faultOfPreparing,
-  faultOfRelay,
-  type ProviderCall,
-  type ProviderCalls,
-} from "./provider-call.ts";
+import type { CallContext, ProviderCall } from "./provider-call.ts";
+import type { ProviderCalls } from "./provider-calls.ts";
 import { ProviderLinks } from "./provider-links.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
+import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
 import { type AttemptResult, againAfter } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
 

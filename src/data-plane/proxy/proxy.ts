@@ -13,13 +13,8 @@ import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
 import { readBody } from "../server/body.ts";
 import type { Load } from "../server/load.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
-import {
-  allowedMethods,
-  type CallContext,
-  createProviderCalls,
-  type ObservedCall,
-  type ProviderCall,
-} from "./provider-call.ts";
+import { allowedMethods, type CallContext, type ObservedCall, type ProviderCall } from "./provider-call.ts";
+import { createProviderCalls } from "./provider-calls.ts";
 import { type PreparedRequest, ProxiedRequest, type ProxyCall, type ProxyServices } from "./proxied-request.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";

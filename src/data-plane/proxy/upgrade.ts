@@ -15,16 +15,12 @@ import { failureOf } from "../../relay/dial.ts";
 import { RelayFailure } from "../../relay/failure.ts";
 import { endToEnd } from "../../relay/http1/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
-import {
-  type CallContext,
-  faultOfRelay,
-  type ObservedCall,
-  type ProviderCall,
-  type ProviderCalls,
-} from "./provider-call.ts";
+import type { CallContext, ObservedCall, ProviderCall } from "./provider-call.ts";
+import type { ProviderCalls } from "./provider-calls.ts";
 import { ProviderLinks } from "./provider-links.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
+import { faultOfRelay } from "./relay-fault.ts";
 import { type AttemptTrace, beginProxyTrace } from "./trace.ts";
 
 /** A request for a WebSocket, and its connection. */

@@ -1,0 +1,95 @@
+import type { Attachment } from "../../auth/attachment.ts";
+import { Fault } from "../../base/fault.ts";
+import { createNote } from "../../base/memo.ts";
+import type { World } from "../../base/world.ts";
+import type { AttachedCredentials, Attachments } from "../../broker/credentials/attachments.ts";
+import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
+import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { endingOf } from "../../core/outgoing/outgoing.ts";
+import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
+import type { Upstream } from "../../relay/upstream.ts";
+import type { Answers, ProxyCount } from "./proxy-count.ts";
+
+/** What all calls of a live connection share: its credentials, and its last target. */
+export interface CachedCall {
+  readonly attachment: Attachment;
+  readonly binding: Binding;
+  /** Counters of responses, by kind of credentials. */
+  readonly answers: Answers;
+  /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
+  readonly ending: string | undefined;
+  /** The address of all requests, unless they name another one. */
+  readonly only: Address | undefined;
+  readonly untilMs: number | undefined;
+  readonly own: AttachedCredentials;
+  /** Identity of the attachment, for caching. */
+  readonly stamp: object;
+  address: Address | undefined;
+  origin: AdmittedOrigin | undefined;
+  /** The value of a Host header for the last origin. */
+  host: string;
+}
+
+export interface CallCache {
+  of(live: LiveConnection): CachedCall;
+  /** Returns the origin of an address, and remembers both in `cached`. Throws for a host that is not allowed. */
+  originFor(cached: CachedCall, address: Address): AdmittedOrigin;
+}
+
+interface CallCacheOptions {
+  readonly attachments: Attachments;
+  readonly upstream: Pick<Upstream, "admit">;
+  readonly count: Pick<ProxyCount, "answersOf">;
+  readonly world: Pick<World, "now">;
+}
+
+export function createCallCache({ attachments, upstream, count, world }: CallCacheOptions): CallCache {
+  const calls = createNote<CachedCall>();
+  /** Origins are checked once for each connection; addresses once for each socket. */
+  const admitted = new WeakMap<AttachedCredentials, Map<string, AdmittedOrigin>>();
+
+  function admit(attached: AttachedCredentials, { origin: href }: Address): AdmittedOrigin {
+    const known = admitted.get(attached)?.get(href);
+    if (known !== undefined) return known;
+    const parsed = parseOrigin(href);
+    if (parsed === undefined) throw new Fault("host_not_allowed", "the provider's address is none");
+    const { clientCertificate } = attached.attachment;
+    const origin = upstream.admit({ ...parsed, clientCertificate });
+    const all = admitted.get(attached) ?? new Map<string, AdmittedOrigin>();
+    admitted.set(attached, all.set(href, origin));
+    return origin;
+  }
+
+  return {
+    of(live) {
+      const { seat } = live;
+      const known = seat && calls.of(seat);
+      if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
+      const own = attachments(live);
+      const { attachment, binding } = own;
+      const made: CachedCall = {
+        ending: endingOf(attachment),
+        answers: count.answersOf(live.credentials.kind.case ?? "none"),
+        only: binding.only,
+        untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
+        own,
+        attachment,
+        binding,
+        stamp: {},
+        address: undefined,
+        origin: undefined,
+        host: "",
+      };
+      // Evicted in the meantime: do not cache for it.
+      return seat?.live === undefined ? made : calls.keep(seat, made);
+    },
+    originFor(cached, address) {
+      if (cached.origin !== undefined && cached.address === address) return cached.origin;
+      const origin = admit(cached.own, address);
+      cached.address = address;
+      cached.origin = origin;
+      cached.host = origin.authority;
+      return origin;
+    },
+  };
+}

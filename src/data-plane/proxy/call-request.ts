@@ -1,0 +1,78 @@
+import { Fault } from "../../base/fault.ts";
+import { createNote } from "../../base/memo.ts";
+import type { CacheSlot } from "../../broker/credentials/live-connections.ts";
+import type { Access, Caller } from "../../broker/setup/access.ts";
+import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { FrontHead } from "../../relay/client/incoming.ts";
+import { type CallerLookup, headerOf } from "./caller-lookup.ts";
+import type { CallContext } from "./provider-call.ts";
+
+/** The requested connection and options, and the caller. */
+export interface CallRequest {
+  readonly key: string;
+  readonly caller: Caller;
+  readonly ref: ConnectionRef;
+  readonly alias: ConnectionRef | undefined;
+  readonly options: ProxyOptions;
+  /** Cache slot of the connection at the last request. */
+  seat: CacheSlot | undefined;
+}
+
+interface CallRequestsOptions {
+  readonly access: Pick<Access, "isCurrent">;
+  readonly authenticate: CallerLookup;
+}
+
+/**
+ * Returns the reader of call requests. Repeated headers are parsed once; the key is checked each time. Undefined if the
+ * key is not cached; the full path may know the key.
+ */
+export function createCallRequests({ access, authenticate }: CallRequestsOptions) {
+  const known = createNote<CallRequest>();
+  return ({ request, alias }: CallContext): CallRequest | undefined => {
+    const { memo } = request;
+    const cached = memo && known.of(memo);
+    if (cached !== undefined && cached.alias === alias && access.isCurrent(cached.caller)) return cached;
+    const authenticated = authenticate(request);
+    if (authenticated instanceof Promise) {
+      // The full path asks again and reports the error.
+      authenticated.catch(ignore);
+      return undefined;
+    }
+    const { key, caller } = authenticated;
+    const ref = requestedConnection(request, { environment: caller.environment, alias });
+    const made = { key, caller, ref, alias, options: requestedOptions(request), seat: undefined };
+    return memo === undefined ? made : known.keep(memo, made);
+  };
+}
+
+const ignore = () => {};
+
+export const requestedOptions = (request: FrontHead): ProxyOptions => proxyOptions((name) => headerOf(request, name));
+
+interface ConnectionNaming {
+  /** The environment of the caller. */
+  readonly environment: string | undefined;
+  readonly alias: ConnectionRef | undefined;
+}
+
+/** Returns the connection that a request names. */
+export function requestedConnection({ headers }: FrontHead, { environment, alias }: ConnectionNaming): ConnectionRef {
+  if (environment === undefined) {
+    throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
+  }
+  if (alias !== undefined) {
+    if (alias.environment === environment) return alias;
+    throw new Fault("unknown_connection", "there is no such connection in this environment");
+  }
+  const integration = headers["provider-config-key"] ?? "";
+  const id = headers["connection-id"] ?? "";
+  if (typeof integration !== "string" || integration === "") {
+    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+  }
+  if (typeof id !== "string" || id === "") {
+    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+  }
+  return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
+}

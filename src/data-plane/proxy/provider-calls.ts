@@ -1,0 +1,207 @@
+import { randomBytes } from "node:crypto";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import type { Attachments } from "../../broker/credentials/attachments.ts";
+import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import { countedForward } from "../../core/outgoing/max-forwards.ts";
+import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
+import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
+import type { Upstream } from "../../relay/upstream.ts";
+import type { RateLimits } from "../server/rate-limits.ts";
+import { type CallCache, createCallCache } from "./call-cache.ts";
+import { createCallRequests, requestedConnection, requestedOptions } from "./call-request.ts";
+import { type AuthenticatedCaller, createCallerLookup } from "./caller-lookup.ts";
+import { createProviderNonces } from "./nonces.ts";
+import { addressOf } from "./provider-address.ts";
+import { allowedMethods, type CallContext, type ObservedCall, type ProviderCall } from "./provider-call.ts";
+import type { ProxyCount } from "./proxy-count.ts";
+import { isReflectionGuarded } from "./reflection.ts";
+import { faultOfPreparing } from "./relay-fault.ts";
+import { isUseRecorded, type UseRecords } from "./use-records.ts";
+
+/** Checks every request to a provider and prepares its call. */
+export interface ProviderCalls {
+  /** Calls either `ready` or `fail`, once. Uses no promise if the connection is cached. */
+  begin(asking: ObservedCall, outcome: CallCallbacks): void;
+  /**
+   * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded or the
+   * key is not cached. A returned promise settles when the connection may be cached. Throws what `fail` would get.
+   * Takes no rate-limit token: `admit` does, and returns whether there was one.
+   */
+  peek(asking: CallContext): ProviderCall | Promise<void> | undefined;
+  admit(call: ProviderCall): boolean;
+  /**
+   * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
+   * there are none.
+   */
+  renewed(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
+  reread(call: ProviderCall): Promise<LiveConnection | undefined>;
+  /** Returns the input for `outgoing`, which writes the provider's request. */
+  goingOf(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
+  /** Reads a response. Returns true if the provider only refused for lack of a nonce that this response brings. */
+  heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
+}
+
+interface CallCallbacks {
+  readonly ready: (call: ProviderCall) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+interface ProviderCallsOptions {
+  readonly access: Access;
+  readonly live: Live;
+  readonly attachments: Attachments;
+  readonly upstream: Upstream;
+  readonly rates: RateLimits;
+  readonly uses: UseRecords;
+  readonly count: Pick<ProxyCount, "answersOf">;
+  readonly world: World;
+}
+
+type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
+
+export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
+  const { access, live, attachments, upstream, rates, uses, count, world } = options;
+  const authenticate = createCallerLookup(access);
+  const requestOf = createCallRequests({ access, authenticate });
+  const cache = createCallCache({ attachments, upstream, count, world });
+  const nonces = createProviderNonces();
+
+  function begin(asking: ObservedCall, { ready, fail }: CallCallbacks): void {
+    const since = performance.now();
+    const { request } = asking;
+    const failed = (error: unknown) => fail(faultOfPreparing(error));
+
+    function find({ key, caller }: AuthenticatedCaller): Promise<void> | undefined {
+      const ref = requestedConnection(request, { environment: caller.environment, alias: asking.alias });
+      const options = requestedOptions(request);
+      rates.take?.(caller.keyId, ref, since);
+      const found = (one: LiveConnection): undefined => {
+        const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
+        ready(prepareCall(cache, asking, { since, caller, live: one, key, options, use }));
+      };
+      const held = live.peek(ref);
+      return held === undefined ? live.get(ref).then(found) : found(held);
+    }
+
+    try {
+      requireMethod(request);
+      const authenticated = authenticate(request);
+      const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
+      finding?.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  function peek(asking: CallContext): ProviderCall | Promise<void> | undefined {
+    const since = performance.now();
+    const wanted = requestOf(asking);
+    if (wanted === undefined) return undefined;
+    const { caller, key, ref, options } = wanted;
+    const held = live.peek(ref, wanted.seat);
+    // The error is reported by the full path.
+    if (held === undefined) return live.get(ref).then(ignore, ignore);
+    if (isUseRecorded(held)) return undefined;
+    if (wanted.seat !== held.seat) wanted.seat = held.seat;
+    return prepareCall(cache, asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
+  return {
+    begin,
+    peek,
+    admit({ caller, live: { connection }, since }) {
+      const { tryTake } = rates;
+      return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+    },
+    async renewed(asking, refused) {
+      const { since, caller, options, use, asked } = refused;
+      const fresh = await live.replacementOf(refused.live);
+      if (fresh === undefined) return undefined;
+      return prepareCall(cache, asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
+    },
+    async reread({ live: { connection } }) {
+      try {
+        return connection.ref === undefined ? undefined : await live.get(connection.ref);
+      } catch (err) {
+        // The response has already arrived, and continues without the connection that could not be read.
+        world.log.debug("a connection was not read again", { err });
+        return undefined;
+      }
+    },
+    goingOf: (call, asked, content) => ({
+      asked,
+      scheme: call.origin.scheme,
+      host: call.host,
+      basePath: call.basePath,
+      attachment: call.attachment,
+      stamp: call.stamp,
+      ending: call.ending,
+      proxy: call.proxy,
+      wantsPlain: isReflectionGuarded(call.live.integration),
+      content,
+      nowMs: world.now(),
+      nonce,
+      providerNonce: nonces.nextFor(call),
+    }),
+    heard: nonces.heard,
+  };
+}
+
+const ignore = () => {};
+const nonce = () => randomBytes(16).toString("hex");
+
+function requireMethod({ method = "" }: FrontHead): void {
+  // A TRACE response repeats the request with its credentials.
+  if (method !== "TRACE" && method !== "CONNECT") return;
+  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
+}
+
+/** Prepares a call of a live connection. Throws for a request that must not be sent. */
+function prepareCall(
+  cache: CallCache,
+  { request, alias }: CallContext,
+  { since, caller, live: found, key, options, use }: FoundCall,
+): ProviderCall {
+  const cached = cache.of(found);
+  const { attachment, binding, answers, stamp, ending, only } = cached;
+  const url = request.url ?? "";
+  const { address, path } = addressOf({ url, isAlias: alias !== undefined, binding, only, options });
+  const mistake = mistakeInPath(path);
+  if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+  const { method = "GET" } = request;
+  const counted = method === "OPTIONS" ? countedForward(request.rawHeaders) : request.rawHeaders;
+  if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
+  const isLastHop = counted === "none";
+  const rawHeaders = isLastHop ? request.rawHeaders : counted;
+  const { memo } = request;
+  const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
+  const origin = cache.originFor(cached, address);
+  const { host } = cached;
+  use?.going({ host, path, attachment, key });
+  const { basePath } = address;
+  const { proxy } = found.provider;
+  // Written out: there is one object for each request, and a spread costs more than the rest of the function.
+  return {
+    since,
+    caller,
+    live: found,
+    attachment,
+    answers,
+    stamp,
+    ending,
+    binding,
+    asked,
+    options,
+    address,
+    basePath,
+    proxy,
+    origin,
+    host,
+    use,
+    isLastHop,
+  };
+}
