@@ -1,10 +1,8 @@
 import { Fault } from "../../base/fault.ts";
-import { lowerCase } from "../../base/http/field-name.ts";
 import { grpcRefusal } from "../../base/http/grpc-status.ts";
 import type { World } from "../../base/world.ts";
-import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
-import { incomingFields, incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
+import { incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
 import {
   namesOf,
   type OutgoingRequest,
@@ -13,7 +11,6 @@ import {
   type ProxiedHead,
 } from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
-import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
 import type { Exchange, UpstreamRequest } from "../../relay/exchange.ts";
 import type { RelayFailure } from "../../relay/failure.ts";
@@ -22,30 +19,23 @@ import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import { HeldAnswer } from "../server/held-answer.ts";
-import type { CallContext, ProviderCall } from "./provider-call.ts";
+import type { ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
-import { ProviderLinks } from "./provider-links.ts";
+import type { ProxyCall } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
+import {
+  addedFields,
+  addedLines,
+  callerFields,
+  headerLines,
+  informationalFields,
+  isEventStream,
+  stateFields,
+} from "./response-lines.ts";
 import { type AttemptResult, againAfter } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
-
-/** A request to relay, from the fast path or the general path. */
-export interface ProxyCall {
-  readonly asking: CallContext;
-  /** Whether the caller has left. */
-  readonly isGone: boolean;
-  /** Whether the caller has left or its response has begun: no error can be sent then. */
-  readonly isSettled: boolean;
-  /** Returns the client side of the relay. */
-  face(answering: AnswerRules): ClientSide;
-  /** Tells a caller that waits for `100 Continue` to send the body. */
-  proceed(): void;
-  answerFault(fault: Fault): void;
-  /** The head of the response follows. Endless: a response without end, for which shutdown does not wait. */
-  beginAnswer(isEndless: boolean): void;
-}
 
 /** Dependencies shared by all proxied requests. */
 export interface ProxyServices {
@@ -173,10 +163,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   onInformational(head: ResponseHead): void {
-    const links = new ProviderLinks(this.#ready, this.#call.asking);
-    const fields = head.fields.map((value, i) =>
-      i % 2 === 1 && lowerCase(head.fields[i - 1] ?? "") === "link" ? links.links(value) : value,
-    );
+    const fields = informationalFields(this.#ready, this.#call.asking, head.fields);
     const { status, reason, framing, keepsAlive, idleSeconds } = head;
     this.#guard.onInformational({ status, reason, fields, framing, keepsAlive, idleSeconds });
   }
@@ -319,34 +306,21 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     if (lines === undefined) return this.#linesAnew(head);
     if (notable.length === 0) {
       this.#call.beginAnswer(isEventStream(head));
-      return lines + addedLines + written(this.#state);
+      return lines + addedLines + headerLines(stateFields(this.#ready));
     }
     const added = this.#incoming(notable, head);
     // Other forwarded headers must keep their position among all headers.
-    if (added.length > addedFields.length + this.#state.length) return this.#linesAnew(head);
+    if (added.length > addedFields.length + stateFields(this.#ready).length) return this.#linesAnew(head);
     this.#call.beginAnswer(isEventStream(head));
-    return lines + written(added);
+    return lines + headerLines(added);
   }
 
   #linesAnew(head: ResponseHead): string {
-    return statusLine(head.status, head.reason) + written(this.fieldsFor(head));
-  }
-
-  /** Most connections are active, and their responses have no state headers. */
-  get #state(): readonly string[] {
-    const { connection } = this.#ready.live;
-    return connection.state === Connection_State.ACTIVE ? nothing : connectionStateFields(connection);
+    return statusLine(head.status, head.reason) + headerLines(this.fieldsFor(head));
   }
 
   #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
-    const ready = this.#ready;
-    return incomingFields({
-      fields,
-      links: new ProviderLinks(ready, this.#call.asking),
-      state: this.#state,
-      keepsSetCookie: ready.live.integration.keepSetCookie,
-      isHttp2,
-    });
+    return callerFields(this.#ready, this.#call.asking, fields, isHttp2);
   }
 
   answerFailure(failure: RelayFailure): void {
@@ -397,32 +371,6 @@ interface RequestPreparation {
 type SendOptionsOf = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
-
-/** An event stream has no length; other responses skip the check of the type. */
-function isEventStream(head: ResponseHead): boolean {
-  const { framing, lines } = head;
-  if (typeof framing === "number" || framing === "none") return false;
-  if (lines !== undefined && !/\/event-stream/i.test(lines)) return false;
-  const { fields } = head;
-  const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
-  return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
-}
-
-function written(fields: readonly string[]): string {
-  let lines = "";
-  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  return lines;
-}
-
-const nothing: readonly string[] = [];
-const asItIs = (value: string): string => value;
-/** Headers of every response; most responses get no others. */
-const addedFields = incomingFields({
-  fields: [],
-  links: { reference: asItIs, links: asItIs, refresh: asItIs },
-  keepsSetCookie: false,
-});
-const addedLines = written(addedFields);
 
 /** A request with its connection. */
 export interface PreparedRequest {

@@ -1,0 +1,65 @@
+import { lowerCase } from "../../base/http/field-name.ts";
+import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
+import { incomingFields } from "../../core/outgoing/incoming-fields.ts";
+import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { ResponseHead } from "../../relay/http1/response-head.ts";
+import type { CallContext, ProviderCall } from "./provider-call.ts";
+import { ProviderLinks } from "./provider-links.ts";
+
+type AnsweredCall = Pick<ProviderCall, "live" | "address" | "asked" | "options" | "binding">;
+
+/** Returns the headers for the caller: those of the provider's that may pass, and Latchkey's own. */
+export function callerFields(
+  call: AnsweredCall,
+  context: CallContext,
+  fields: readonly string[],
+  isHttp2?: boolean,
+): string[] {
+  return incomingFields({
+    fields,
+    links: new ProviderLinks(call, context),
+    state: stateFields(call),
+    keepsSetCookie: call.live.integration.keepSetCookie,
+    isHttp2,
+  });
+}
+
+/** Returns the headers of an informational response, with its links rewritten. */
+export function informationalFields(call: AnsweredCall, context: CallContext, fields: readonly string[]): string[] {
+  const links = new ProviderLinks(call, context);
+  return fields.map((value, i) =>
+    i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link" ? links.links(value) : value,
+  );
+}
+
+/** Most connections are active, and their responses have no state headers. */
+export const stateFields = ({ live: { connection } }: AnsweredCall): readonly string[] =>
+  connection.state === Connection_State.ACTIVE ? noFields : connectionStateFields(connection);
+
+const noFields: readonly string[] = [];
+
+/** An event stream has no length; other responses skip the check of the type. */
+export function isEventStream(head: ResponseHead): boolean {
+  const { framing, lines } = head;
+  if (typeof framing === "number" || framing === "none") return false;
+  if (lines !== undefined && !/\/event-stream/i.test(lines)) return false;
+  const { fields } = head;
+  const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
+  return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
+}
+
+/** Writes name, value, name, value as header lines. */
+export function headerLines(fields: readonly string[]): string {
+  let lines = "";
+  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  return lines;
+}
+
+const asItIs = (value: string): string => value;
+/** Headers of every response; most responses get no others. */
+export const addedFields = incomingFields({
+  fields: [],
+  links: { reference: asItIs, links: asItIs, refresh: asItIs },
+  keepsSetCookie: false,
+});
+export const addedLines = headerLines(addedFields);
