@@ -19,8 +19,9 @@ import { type PreparedRequest, ProxiedRequest, type ProxyServices } from "./prox
 import type { ProxyCall } from "./proxy-call.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";
-import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
+import { createUpgrades, wantsUpgrade } from "./upgrade.ts";
 import { createUseRecords } from "./use-records.ts";
+import type { UpgradeCall } from "./websocket-call.ts";
 
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
