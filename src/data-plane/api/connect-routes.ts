@@ -16,9 +16,9 @@ import {
   IntegrationOverridesSchema,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema, EndUserSchema, OrganizationSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import { sessionOf } from "../connect/session-token.ts";
 import { primaryColors } from "../pages/layout.ts";
 import { callerIn, type Route, type RouteAnswer } from "../server/routes.ts";
-import { sessionOf } from "./session-token.ts";
 
 export function connectRoutes(broker: Broker): Route[] {
   const { sessions, countIgnored } = broker;

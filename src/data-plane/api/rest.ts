@@ -1,21 +1,21 @@
 import type { Broker } from "../../broker/broker.ts";
+import { apiAuthRoutes } from "../connect/api-auth-routes.ts";
+import { createBrowserCookies } from "../connect/browser-cookie.ts";
+import { createConnectChoices } from "../connect/connect-choice.ts";
+import type { ConnectSockets } from "../connect/connect-sockets.ts";
+import { hostedRoutes } from "../connect/hosted-routes.ts";
+import { oauthRoutes } from "../connect/oauth-routes.ts";
+import { createSessionBrowsers } from "../connect/session-browser.ts";
 import type { Route } from "../server/routes.ts";
 import { actionRoutes } from "./action-routes.ts";
-import { apiAuthRoutes } from "./api-auth-routes.ts";
-import { createBrowserCookies } from "./browser-cookie.ts";
-import { createConnectChoices } from "./connect-choice.ts";
 import { connectRoutes } from "./connect-routes.ts";
-import type { ConnectSockets } from "./connect-sockets.ts";
 import { connectionRoutes } from "./connection-routes.ts";
 import { functionRoutes } from "./function-routes.ts";
-import { hostedRoutes } from "./hosted-routes.ts";
 import { integrationRoutes } from "./integration-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
-import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import { recordRoutes } from "./record-routes.ts";
 import { scriptRoutes } from "./script-routes.ts";
-import { createSessionBrowsers } from "./session-browser.ts";
 import { syncRoutes } from "./sync-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 

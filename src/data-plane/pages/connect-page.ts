@@ -3,7 +3,7 @@ import { askedOfUsers } from "../../core/dialect/connect-params.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { confirmationOf } from "../api/session-browser.ts";
+import { confirmationOf } from "../connect/session-browser.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import {
   connectionInput,

@@ -9,7 +9,7 @@ import type { World } from "../../base/world.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
-import { corsFields, preflightFields } from "../api/page-origin.ts";
+import { corsFields, preflightFields } from "../connect/page-origin.ts";
 import type { FaultPage, RouteAnswer } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
 

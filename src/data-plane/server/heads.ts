@@ -3,7 +3,7 @@ import type { DoorGuard, RequestOrigin } from "../../base/http/door-guard.ts";
 import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 import { createNote } from "../../base/memo.ts";
 import { type FrontHead, type FrontRequest, mistakeInFraming } from "../../relay/client/incoming.ts";
-import { checkBrowser, type PageOrigins } from "../api/page-origin.ts";
+import { checkBrowser, type PageOrigins } from "../connect/page-origin.ts";
 import type { Route } from "./routes.ts";
 
 /** Checks the head of a request first. Its methods throw the fault to answer. */

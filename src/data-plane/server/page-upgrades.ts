@@ -1,8 +1,8 @@
 import { Fault } from "../../base/fault.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { FrontRequest } from "../../relay/client/incoming.ts";
-import type { ConnectSockets } from "../api/connect-sockets.ts";
-import { navigationOf } from "../api/navigation.ts";
+import type { ConnectSockets } from "../connect/connect-sockets.ts";
+import { navigationOf } from "../connect/navigation.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { UpgradeRequest } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";

@@ -2,7 +2,7 @@ import type { Fault } from "../../base/fault.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
 import type { FrontRequest } from "../../relay/client/incoming.ts";
-import type { PageOrigins } from "../api/page-origin.ts";
+import type { PageOrigins } from "../connect/page-origin.ts";
 
 /** Counts and logs what a listener refuses before any route or provider sees it. */
 export interface Refusals {

@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
-import { createBrowserCookies } from "../../../src/data-plane/api/browser-cookie.ts";
-import { createConnectSockets } from "../../../src/data-plane/api/connect-sockets.ts";
+import { createBrowserCookies } from "../../../src/data-plane/connect/browser-cookie.ts";
+import { createConnectSockets } from "../../../src/data-plane/connect/connect-sockets.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { appOrigin, broughtBackTo, type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
 

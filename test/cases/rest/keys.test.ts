@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
-import { createBrowserCookies } from "../../../src/data-plane/api/browser-cookie.ts";
-import { createConnectSockets } from "../../../src/data-plane/api/connect-sockets.ts";
 import { restRoutes } from "../../../src/data-plane/api/rest.ts";
+import { createBrowserCookies } from "../../../src/data-plane/connect/browser-cookie.ts";
+import { createConnectSockets } from "../../../src/data-plane/connect/connect-sockets.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { answersIn, head, keyWith, openWire, say, sidecarOfFile, statusOf } from "../../support/sidecar/door.ts";

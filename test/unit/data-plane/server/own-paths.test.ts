@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Broker } from "../../../../src/broker/broker.ts";
-import type { ConnectSockets } from "../../../../src/data-plane/api/connect-sockets.ts";
 import { restRoutes } from "../../../../src/data-plane/api/rest.ts";
+import type { ConnectSockets } from "../../../../src/data-plane/connect/connect-sockets.ts";
 import { ownFirstSegments } from "../../../../src/data-plane/server/own-paths.ts";
 
 it("knows every path that the door answers itself, so that no script takes one", () => {
