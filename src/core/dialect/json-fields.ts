@@ -25,6 +25,8 @@ export interface JsonFields {
   requireOneOf(...names: readonly [string, ...string[]]): void;
   /** Reports whether the field is present, with any value. */
   has(name: string): boolean;
+  /** The value as it came, null included; undefined: the field is absent. */
+  raw(name: string): JsonValue | undefined;
   /** Milliseconds since 1970. */
   instant(name: string): number | undefined;
   /** Any JSON object whose text, numbers and depth protobuf can carry. */
@@ -81,6 +83,10 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
       refuseAt([first], `is required, or else ${others.join(" or ")}`);
     },
     has: (name) => take(name) !== undefined,
+    raw(name) {
+      unread.delete(name);
+      return Object.hasOwn(source, name) ? source[name] : undefined;
+    },
     instant(name) {
       const value = take(name);
       if (value === undefined) return undefined;

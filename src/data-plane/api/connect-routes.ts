@@ -1,193 +1,94 @@
-import { create, type JsonObject } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { CreatedSession, NewSession } from "../../broker/connect/sessions.ts";
-import { readEndUserJson } from "../../core/dialect/import-line.ts";
-import { isObject, type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
-import { endUserJson } from "../../core/dialect/sdk-json.ts";
 import { scopesIn } from "../../core/granted-scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import {
-  type ConnectSession,
-  type IntegrationDefaults,
-  IntegrationDefaultsSchema,
-  type IntegrationOverrides,
-  IntegrationOverridesSchema,
-} from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { IntegrationDefaultsSchema, IntegrationOverridesSchema } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema, EndUserSchema, OrganizationSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import { sessionOf } from "../connect/session-token.ts";
-import { primaryColors } from "../pages/layout.ts";
-import { callerIn, type Route, type RouteAnswer } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
+import { inBody } from "./body-fields.ts";
+import { endUserField, endUserOf, organizationField, organizationOf } from "./end-user-field.ts";
+import type { ValuesOf } from "./field-shape.ts";
+import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 
-export function connectRoutes(broker: Broker): Route[] {
-  const { sessions, countIgnored } = broker;
+const sessionBody = {
+  organization: organizationField,
+  end_user: endUserField,
+  tags: inBody.textMap,
+  allowed_integrations: inBody.texts,
+  integrations_config_defaults: inBody.objectMap({
+    user_scopes: inBody.text,
+    authorization_params: inBody.textMap,
+    connection_config: inBody.json,
+  }),
+  overrides: inBody.objectMap({ docs_connect: inBody.text }),
+  webhook_url_override: inBody.text,
+};
+const reconnectBody = {
+  integration_id: inBody.requiredText,
+  connection_id: inBody.requiredText,
+  ...sessionBody,
+};
 
-  const create = (path: string, isAgain: boolean): Route => ({
-    method: "POST",
-    path,
-    scope: Scope.CONNECTIONS_WRITE,
-    takesBody: true,
-    async answer(request) {
-      const { environment, caller } = callerIn(request);
-      const { session, ignored } = readSession(request.body, { environment, isAgain });
-      countIgnored(path, ignored);
-      return created(await sessions.create(session, caller));
-    },
-  });
+const row = { method: "POST", scope: Scope.CONNECTIONS_WRITE } as const;
 
-  return [
-    create("/connect/sessions", false),
-    create("/connect/sessions/reconnect", true),
-    {
-      method: "GET",
-      path: "/connect/session",
-      scope: undefined,
-      isPublic: true,
-      browser: "script",
-      async answer({ headers }) {
-        const { value } = await sessionOf(broker, { headers });
-        return { status: 200, body: { data: sessionJson(value) } };
-      },
-    },
-    {
-      method: "DELETE",
-      path: "/connect/session",
-      scope: undefined,
-      isPublic: true,
-      browser: "script",
-      async answer({ headers }) {
-        const { value } = await sessionOf(broker, { headers });
-        await sessions.delete({ ...value, expectedRevision: 0n }, "browser");
-        return { status: 204, body: undefined };
-      },
-    },
-  ];
+/** Routes by which an application creates connect sessions. */
+export const connectRoutes: readonly JsonRoute[] = [
+  jsonRoute({ ...row, path: "/connect/sessions", body: sessionBody, handle: createSession }),
+  jsonRoute({ ...row, path: "/connect/sessions/reconnect", body: reconnectBody, handle: createReconnectSession }),
+];
+
+async function createSession(
+  { environment, caller, body }: JsonRequest<NoFields, typeof sessionBody>,
+  { sessions }: Broker,
+): Promise<RouteAnswer> {
+  return answerOf(await sessions.create(sessionOf(body, environment), caller));
 }
 
-function created({ session: { expiresAt }, token, connectLink }: CreatedSession): RouteAnswer {
+/** Creates a session for an existing connection. */
+async function createReconnectSession(
+  { environment, caller, body }: JsonRequest<NoFields, typeof reconnectBody>,
+  { sessions }: Broker,
+): Promise<RouteAnswer> {
+  const { integration_id: integration, connection_id: id } = body;
+  const reconnect = create(ConnectionRefSchema, { environment, integration, id });
+  return answerOf(await sessions.create({ ...sessionOf(body, environment), reconnect }, caller));
+}
+
+function answerOf({ session: { expiresAt }, token, connectLink }: CreatedSession): RouteAnswer {
   if (expiresAt === undefined) throw new Error("a session has an end");
   const expires = new Date(timestampMs(expiresAt)).toISOString();
   return { status: 201, body: { data: { token, connect_link: connectLink, expires_at: expires } } };
 }
 
-interface SessionReading {
-  readonly environment: string;
-  /** A session for an existing connection. */
-  readonly isAgain: boolean;
-}
+type SessionJson = ValuesOf<typeof sessionBody>;
 
-function readSession(body: JsonObject, { environment, isAgain }: SessionReading) {
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
-  const fields = readFields(body, { path: [], findings });
-  const reconnect = isAgain
-    ? create(ConnectionRefSchema, {
-        environment,
-        integration: fields.requiredText("integration_id"),
-        id: fields.requiredText("connection_id"),
-      })
-    : undefined;
-  const organization = readOrganization(fields.object("organization"));
-  const read = readEndUserJson(fields.object("end_user"));
-  const endUser = read === undefined ? undefined : create(EndUserSchema, read);
-  if (endUser !== undefined && organization !== undefined) endUser.organization ??= organization;
-  const session: NewSession = {
-    environment,
-    ...(endUser === undefined ? {} : { endUser }),
-    tags: fields.textMap("tags") ?? {},
-    allowedIntegrations: readTexts(fields, body, "allowed_integrations"),
-    integrationDefaults: readDefaults(fields, body),
-    overrides: readOverrides(fields, body),
-    webhookUrlOverride: fields.text("webhook_url_override") ?? "",
-    ...(reconnect === undefined ? {} : { reconnect }),
-  };
-  fields.ignoreRest();
-  if (findings.mistakes.length > 0) {
-    throw new Fault("invalid_body", "the connect session is not valid", { mistakes: findings.mistakes });
+function sessionOf(body: SessionJson, environment: string): NewSession {
+  const { integrations_config_defaults: defaults, overrides } = body;
+  const user = endUserOf(body.end_user);
+  const endUser = user && create(EndUserSchema, user);
+  if (endUser !== undefined && body.organization !== undefined) {
+    endUser.organization ??= create(OrganizationSchema, organizationOf(body.organization));
   }
-  return { session, ignored: findings.ignored.length };
-}
-
-function readOrganization(fields: JsonFields | undefined) {
-  if (fields === undefined) return undefined;
-  const id = fields.requiredText("id");
-  const displayName = fields.text("display_name") ?? "";
-  fields.ignoreRest();
-  return create(OrganizationSchema, { id, displayName });
-}
-
-function readTexts(fields: JsonFields, body: JsonObject, name: string): string[] {
-  if (!fields.has(name)) return [];
-  const value = body[name];
-  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value;
-  fields.refuse(name, "must be an array of text");
-  return [];
-}
-
-function readDefaults(fields: JsonFields, body: JsonObject): Record<string, IntegrationDefaults> {
-  const name = "integrations_config_defaults";
-  const all = fields.object(name);
-  const keys = isObject(body[name]) ? Object.keys(body[name]) : [];
-  return Object.fromEntries(
-    keys.flatMap((key) => {
-      const one = all?.object(key);
-      if (one === undefined) return [];
-      const made = create(IntegrationDefaultsSchema, {
-        userScopes: scopesIn(one.text("user_scopes") ?? ""),
-        authorizationParams: one.textMap("authorization_params") ?? {},
-        connectionConfig: one.json("connection_config") ?? {},
-      });
-      one.ignoreRest();
-      return [[key, made]];
-    }),
-  );
-}
-
-function readOverrides(fields: JsonFields, body: JsonObject): Record<string, IntegrationOverrides> {
-  const all = fields.object("overrides");
-  const keys = isObject(body["overrides"]) ? Object.keys(body["overrides"]) : [];
-  return Object.fromEntries(
-    keys.flatMap((key) => {
-      const one = all?.object(key);
-      if (one === undefined) return [];
-      const overrides = create(IntegrationOverridesSchema, { docsConnect: one.text("docs_connect") ?? "" });
-      one.ignoreRest();
-      return [[key, overrides]];
-    }),
-  );
-}
-
-/** Returns a session in the form that the SDK's own page reads. */
-function sessionJson(session: ConnectSession): JsonObject {
-  const { endUser, tags, allowedIntegrations, integrationDefaults, overrides, reconnect, webhookUrlOverride } = session;
   return {
-    endUser: endUserJson(endUser),
-    tags: { ...tags },
-    ...(allowedIntegrations.length === 0 ? {} : { allowed_integrations: [...allowedIntegrations] }),
-    integrations_config_defaults: Object.fromEntries(
-      Object.entries(integrationDefaults).map(([key, defaults]) => [key, defaultsJson(defaults)]),
+    environment,
+    ...(endUser !== undefined && { endUser }),
+    tags: body.tags ?? {},
+    allowedIntegrations: body.allowed_integrations,
+    integrationDefaults: mapValues(defaults, (one) =>
+      create(IntegrationDefaultsSchema, {
+        userScopes: scopesIn(one.user_scopes ?? ""),
+        authorizationParams: one.authorization_params ?? {},
+        connectionConfig: one.connection_config ?? {},
+      }),
     ),
-    ...(Object.keys(overrides).length === 0 ? {} : { overrides: overridesJson(overrides) }),
-    isReconnecting: reconnect !== undefined,
-    connectUISettings: {
-      theme: { light: { primary: primaryColors.light }, dark: { primary: primaryColors.dark } },
-      defaultTheme: "system",
-      showWatermark: false,
-    },
-    ...(webhookUrlOverride === "" ? {} : { webhook_url_override: webhookUrlOverride }),
+    overrides: mapValues(overrides, ({ docs_connect: docsConnect = "" }) =>
+      create(IntegrationOverridesSchema, { docsConnect }),
+    ),
+    webhookUrlOverride: body.webhook_url_override ?? "",
   };
 }
 
-const overridesJson = (overrides: Readonly<Record<string, IntegrationOverrides>>): JsonObject =>
-  Object.fromEntries(
-    Object.entries(overrides).map(([key, { docsConnect }]) => [
-      key,
-      docsConnect === "" ? {} : { docs_connect: docsConnect },
-    ]),
-  );
-
-const defaultsJson = ({ userScopes, authorizationParams, connectionConfig = {} }: IntegrationDefaults): JsonObject => ({
-  ...(userScopes.length === 0 ? {} : { user_scopes: userScopes.join(",") }),
-  authorization_params: { ...authorizationParams },
-  connection_config: connectionConfig,
-});
+const mapValues = <T, R>(values: Readonly<Record<string, T>>, convert: (value: T) => R): Record<string, R> =>
+  Object.fromEntries(Object.entries(values).map(([key, value]) => [key, convert(value)]));

@@ -1,177 +1,142 @@
-import { create, type JsonObject } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
+import { create } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
 import { withoutDpopKey, withoutRefreshToken } from "../../core/credentials-view.ts";
-import { ImportMistake, readEndUserJson, readImportJson } from "../../core/dialect/import-line.ts";
-import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
-import { connectionFull, connectionItem } from "../../core/dialect/sdk-json.ts";
+import { connectionItem } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import { type Connection, ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { QueryReader } from "../server/query.ts";
-import { callerIn, type Route, type RouteRequest } from "../server/routes.ts";
+import { type ConnectionRef, ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { RouteAnswer } from "../server/routes.ts";
+import { inBody } from "./body-fields.ts";
+import { connectionImport } from "./connection-import.ts";
+import { fullConnection } from "./connection-json.ts";
+import { endUserField, endUserOf } from "./end-user-field.ts";
+import type { ValuesOf } from "./field-shape.ts";
+import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
+import { inQuery } from "./query-fields.ts";
 
 /** The largest page of `GET /connections`, and the default when the caller sets no limit. */
 const maxPage = 2_000;
 const maxPageBytes = 16 * 1024 * 1024;
 
-export function connectionRoutes(broker: Broker): Route[] {
-  const { connections, environments, imports, listing, live } = broker;
+const listQuery = {
+  limit: inQuery.integer({ min: 1, max: maxPage }),
+  page: inQuery.integer({ min: 0, max: 1_000_000 }),
+  cursor: inQuery.text,
+  integrationId: inQuery.list,
+  connectionId: inQuery.text,
+  search: inQuery.text,
+  tags: inQuery.map,
+  // Filters from before tags existed.
+  endUserId: inQuery.optionalText,
+  endUserOrganizationId: inQuery.optionalText,
+};
+const oneQuery = { provider_config_key: inQuery.requiredText };
+const getQuery = {
+  ...oneQuery,
+  credentials: inQuery.flag(true),
+  force_refresh: inQuery.flag(),
+  refresh_token: inQuery.flag(),
+  // Accepted, since SDKs send it; Latchkey renews such tokens in any case.
+  refresh_github_app_jwt_token: inQuery.flag(),
+};
+const changeBody = { tags: inBody.textMap, webhook_url_override: inBody.text, end_user: endUserField };
 
-  async function full(connection: Connection, credentials: Parameters<typeof connectionFull>[1]) {
-    const [shown = connection] = await connections.withLastUse([connection]);
-    return connectionFull(shown, credentials);
-  }
+const read = { scope: Scope.CONNECTIONS_READ } as const;
+const write = { scope: Scope.CONNECTIONS_WRITE } as const;
+const path = "/connections/:id";
 
-  return [
-    {
-      method: "POST",
-      path: "/connections",
-      scope: Scope.CONNECTIONS_WRITE,
-      takesBody: true,
-      async answer(request) {
-        const { actor, environment, caller } = callerIn(request);
-        if (request.query.end() > 0) throw new Fault("invalid_query_params", "the query must be empty");
-        const { connection: item } = readImport(request.body, broker);
-        // A file written for several environments names one on each line; a key opens only one environment.
-        await environments.of(caller, item.environment);
-        const { connection } = await imports.importOne({ ...item, environment }, actor);
-        const mayRead = caller.scopes.has(Scope.CREDENTIALS_READ);
-        return { status: 201, body: await full(connection, mayRead ? item.credentials : undefined) };
-      },
-    },
-    {
-      method: "GET",
-      path: "/connections",
-      scope: Scope.CONNECTIONS_READ,
-      async answer(request) {
-        const { environment } = callerIn(request);
-        const { query } = request;
-        const size = query.integer("limit", { min: 1, max: maxPage }) ?? maxPage;
-        const page = query.integer("page", { min: 0, max: 1_000_000 });
-        const token = query.text("cursor") ?? "";
-        const wanted = {
-          environment,
-          integrations: query.list("integrationId"),
-          id: query.text("connectionId") ?? "",
-          search: query.text("search") ?? "",
-          tags: tagFilter(query),
-          states: [],
-        };
-        query.end();
-        // Clients that count pages need pages of equal length; clients that follow cursors get responses of bounded
-        // size.
-        const extent = page === undefined ? { maxBytes: maxPageBytes } : { offset: page * size };
-        const { items, next } = await listing.list(wanted, { size, token, ...extent });
-        const body = { connections: items.map(connectionItem), ...(next === "" ? {} : { next_cursor: next }) };
-        return { status: 200, body };
-      },
-    },
-    {
-      method: "GET",
-      path: "/connections/:id",
-      scope: Scope.CONNECTIONS_READ,
-      async answer(request) {
-        const { caller } = callerIn(request);
-        const { query } = request;
-        const ref = refOf(request);
-        const wanted = query.flag("credentials", true);
-        const forceRefresh = query.flag("force_refresh");
-        const withRefreshToken = query.flag("refresh_token");
-        query.flag("refresh_github_app_jwt_token");
-        query.end();
-        if (!wanted || !caller.scopes.has(Scope.CREDENTIALS_READ)) {
-          return { status: 200, body: await full((await connections.get(ref)).value, undefined) };
-        }
-        const { connection, credentials } = await live.get(ref, { forceRefresh });
-        return {
-          status: 200,
-          body: await full(
-            connection,
-            withRefreshToken ? credentials : withoutDpopKey(withoutRefreshToken(credentials)),
-          ),
-        };
-      },
-    },
-    {
-      method: "PATCH",
-      path: "/connections/:id",
-      scope: Scope.CONNECTIONS_WRITE,
-      takesBody: true,
-      async answer(request) {
-        const { caller } = callerIn(request);
-        const ref = refOf(request);
-        request.query.end();
-        await connections.update({ ref, expectedRevision: 0n, ...readChange(request.body, broker) }, caller);
-        return { status: 200, body: { success: true } };
-      },
-    },
-    {
-      method: "DELETE",
-      path: "/connections/:id",
-      scope: Scope.CONNECTIONS_WRITE,
-      async answer(request) {
-        const { actor } = callerIn(request);
-        const ref = refOf(request);
-        request.query.end();
-        await connections.delete({ ref, expectedRevision: 0n }, actor);
-        return { status: 200, body: { success: true } };
-      },
-    },
-  ];
+export const connectionRoutes: readonly JsonRoute[] = [
+  connectionImport,
+  jsonRoute({
+    ...{ ...read, method: "GET", path: "/connections" },
+    query: listQuery,
+    checkQuery: checkTags,
+    handle: listConnections,
+  }),
+  jsonRoute({ ...read, method: "GET", path, query: getQuery, handle: getConnection }),
+  jsonRoute({ ...write, method: "PATCH", path, query: oneQuery, body: changeBody, handle: updateConnection }),
+  jsonRoute({ ...write, method: "DELETE", path, query: oneQuery, handle: deleteConnection }),
+];
+
+async function listConnections(
+  { environment, query }: JsonRequest<typeof listQuery>,
+  { listing }: Broker,
+): Promise<RouteAnswer> {
+  const { limit: size = maxPage, page, cursor: token, integrationId: integrations, connectionId: id, search } = query;
+  const tags = Object.fromEntries(tagFilters(query).map(({ key, value }) => [key, value]));
+  // Clients that count pages need pages of equal length; clients that follow cursors get responses of bounded size.
+  const extent = page === undefined ? { maxBytes: maxPageBytes } : { offset: page * size };
+  const filter = { environment, integrations, id, search, tags, states: [] };
+  const { items, next } = await listing.list(filter, { size, token, ...extent });
+  const body = { connections: items.map(connectionItem), ...(next === "" ? {} : { next_cursor: next }) };
+  return { status: 200, body };
 }
 
-/** Returns the connection that the path and `provider_config_key` name. */
-function refOf(request: RouteRequest) {
-  const { environment } = callerIn(request);
-  const integration = request.query.text("provider_config_key");
-  if (integration === undefined) {
-    request.query.refuse("provider_config_key", "is required");
-    request.query.end();
+async function getConnection(request: JsonRequest<typeof getQuery>, broker: Broker): Promise<RouteAnswer> {
+  const { caller, query } = request;
+  const ref = refOf(request);
+  if (!query.credentials || !caller.scopes.has(Scope.CREDENTIALS_READ)) {
+    const { value } = await broker.connections.get(ref);
+    return { status: 200, body: await fullConnection(broker, value, undefined) };
   }
-  return create(ConnectionRefSchema, { environment, integration: integration ?? "", id: request.params["id"] ?? "" });
+  const { connection, credentials } = await broker.live.get(ref, { forceRefresh: query.force_refresh });
+  const shown = query.refresh_token ? credentials : withoutDpopKey(withoutRefreshToken(credentials));
+  return { status: 200, body: await fullConnection(broker, connection, shown) };
 }
 
-/** Filters from before tags existed, and the names of their tags. */
-const mirroredFilters = { endUserId: "end_user_id", endUserOrganizationId: "organization_id" } as const;
-
-/** Reads `tags[key]=value` and the mirrored filters. A key has one value, so two different values are a mistake. */
-function tagFilter(query: QueryReader): Record<string, string> {
-  const tags = Object.entries(query.map("tags")).map(([key, value]) => [`tags[${key}]`, key.toLowerCase(), value]);
-  const mirrored = Object.entries(mirroredFilters).map(([name, key]) => [name, key, query.text(name)]);
-  const wanted = new Map<string, string>();
-  for (const [name = "", key = "", value] of [...tags, ...mirrored]) {
-    if (value === undefined) continue;
-    if ((wanted.get(key) ?? value) !== value) query.refuse(name, `asks for another value of the tag ${key} as well`);
-    wanted.set(key, value);
-  }
-  return Object.fromEntries(wanted);
-}
-
-function readImport(body: JsonObject, { countIgnored }: Broker) {
-  try {
-    const read = readImportJson(body);
-    countIgnored("/connections", read.ignored.length);
-    return read;
-  } catch (error) {
-    if (!(error instanceof ImportMistake)) throw error;
-    throw new Fault("invalid_body", "the connection is not valid", { mistakes: error.mistakes });
-  }
-}
-
-function readChange(body: JsonObject, { countIgnored }: Broker) {
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
-  const fields = readFields(body, { path: [], findings });
-  const tags = fields.textMap("tags");
-  const webhookUrlOverride = fields.text("webhook_url_override");
-  const endUser = readEndUserJson(fields.object("end_user"));
-  fields.ignoreRest();
-  if (findings.mistakes.length > 0) {
-    throw new Fault("invalid_body", "the change is not valid", { mistakes: findings.mistakes });
-  }
-  countIgnored("/connections/:id", findings.ignored.length);
-  return {
+async function updateConnection(
+  request: JsonRequest<typeof oneQuery, typeof changeBody>,
+  { connections }: Broker,
+): Promise<RouteAnswer> {
+  const { caller, body } = request;
+  const { tags, webhook_url_override: webhookUrlOverride } = body;
+  const endUser = endUserOf(body.end_user);
+  const change = {
     ...(tags === undefined ? {} : { tags }),
     ...(webhookUrlOverride === undefined ? {} : { webhookUrlOverride }),
     ...(endUser === undefined ? {} : { endUser: { value: create(EndUserSchema, endUser) } }),
   };
+  await connections.update({ ref: refOf(request), expectedRevision: 0n, ...change }, caller);
+  return { status: 200, body: { success: true } };
+}
+
+async function deleteConnection(request: JsonRequest<typeof oneQuery>, { connections }: Broker): Promise<RouteAnswer> {
+  await connections.delete({ ref: refOf(request), expectedRevision: 0n }, request.actor);
+  return { status: 200, body: { success: true } };
+}
+
+/** Returns the connection that the path and `provider_config_key` name. */
+function refOf({
+  environment,
+  params,
+  query,
+}: Pick<JsonRequest<typeof oneQuery, NoFields>, "environment" | "params" | "query">): ConnectionRef {
+  const { provider_config_key: integration } = query;
+  return create(ConnectionRefSchema, { environment, integration, id: params["id"] ?? "" });
+}
+
+interface TagFilter {
+  /** The parameter that the filter comes from. */
+  readonly name: string;
+  readonly key: string;
+  readonly value: string;
+}
+
+/** Returns `tags[key]=value` and the older filters, which have tags of their own. */
+function tagFilters(query: Pick<ValuesOf<typeof listQuery>, "tags" | "endUserId" | "endUserOrganizationId">) {
+  const { tags, endUserId, endUserOrganizationId } = query;
+  const named = Object.entries(tags).map(([key, value]) => ({ name: `tags[${key}]`, key: key.toLowerCase(), value }));
+  const older = [
+    { name: "endUserId", key: "end_user_id", value: endUserId },
+    { name: "endUserOrganizationId", key: "organization_id", value: endUserOrganizationId },
+  ];
+  return [...named, ...older].filter((filter): filter is TagFilter => filter.value !== undefined);
+}
+
+/** A tag has one value, so two different values are a mistake. */
+function checkTags(query: ValuesOf<typeof listQuery>, refuse: (name: string, message: string) => void): void {
+  const values = new Map<string, string>();
+  for (const { name, key, value } of tagFilters(query)) {
+    if ((values.get(key) ?? value) !== value) refuse(name, `asks for another value of the tag ${key} as well`);
+    values.set(key, value);
+  }
 }

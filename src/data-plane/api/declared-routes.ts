@@ -8,8 +8,10 @@ import type { ActionScript, SyncScript } from "../../core/scripts/script.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
 import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
-import { connectionIn } from "./action-routes.ts";
-import { recordFilterIn, recordsAnswer } from "./record-routes.ts";
+import { connectionIn } from "./connection-headers.ts";
+import { readQueryValues } from "./query-fields.ts";
+import { recordFilter, recordQuery } from "./record-query.ts";
+import { recordsAnswer } from "./record-routes.ts";
 
 /**
  * Limits how long the caller of a sync's own route waits for the run; then the response says that the run continues.
@@ -85,7 +87,7 @@ function declaredRoute(broker: Broker, method: Method, owners: readonly Served[]
       : { takesBody: isOfSyncs ? ("optional" as const) : (true as const) }),
     ...(method === "GET" && !areRecords ? { isAct: true as const } : {}),
     async answer(request) {
-      const ref = connectionIn(request);
+      const ref = requestedConnection(request);
       const served = owners.find(({ script }) => script.integration === ref.integration);
       if (served === undefined) {
         throw new Fault("not_found", `the integration "${ref.integration}" has no script of this route`);
@@ -112,15 +114,16 @@ async function listRecords(
   const models = Object.keys(script.models);
   const model = query.text("model") ?? usual;
   if (!models.includes(model)) query.refuse("model", `must be one of the sync's models: ${models.join(", ")}`);
-  const of = { connection: connectionIn(request), model, variant: query.text("variant") ?? "" };
-  const filter = recordFilterIn(query);
+  const values = readQueryValues(recordQuery, query);
   query.refuseRest(`is not known: this route lists records, and takes ${recordParameters}`);
   query.end();
-  return recordsAnswer(await records.list(of, filter));
+  const connection = requestedConnection(request);
+  const page = await records.list({ connection, model, variant: values.variant }, recordFilter(values));
+  return recordsAnswer(page);
 }
 
 async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: RouteRequest): Promise<RouteAnswer> {
-  const { environment, integration, id: connectionId } = connectionIn(request);
+  const { environment, integration, id: connectionId } = requestedConnection(request);
   const { query, body } = request;
   query.refuseRest("is not known: this route runs a sync, and takes no parameters");
   query.end();
@@ -140,6 +143,9 @@ async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: R
   }
   return { status: 202, body: { run_id: id } };
 }
+
+const requestedConnection = (request: RouteRequest) =>
+  connectionIn({ environment: callerIn(request).environment, headers: request.headers });
 
 /** Returns an action's input: the body, or for a request without a body the query. */
 function inputOf({ query, rawQuery, body }: RouteRequest, method: string): JsonValue | undefined {

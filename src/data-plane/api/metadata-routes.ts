@@ -1,56 +1,73 @@
-import { create, type JsonObject } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
+import { create } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
-import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import { callerIn, type Route } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
+import { type BodyField, inBody } from "./body-fields.ts";
+import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 
-/** Both spellings: the product description has one, the published SDK the other. */
-const paths = ["/connection/metadata", "/connections/metadata"];
 /** One call changes up to this many connections, all or none. */
 const maxConnections = 1_000;
 
-export function metadataRoutes({ connections, countIgnored }: Broker): Route[] {
-  const route = (path: string, replace: boolean): Route => ({
-    method: replace ? "POST" : "PATCH",
-    path,
-    scope: Scope.CONNECTIONS_WRITE,
-    takesBody: true,
-    async answer(request) {
-      const { actor, environment } = callerIn(request);
-      request.query.end();
-      const { ids, integration, metadata, echo, ignored } = readBody(request.body);
-      countIgnored(path, ignored);
-      const updates = ids.map((id) => {
-        const ref = create(ConnectionRefSchema, { environment, integration, id });
-        return { ref, metadata, replace, expectedRevision: 0n };
-      });
-      await connections.updateMetadata(updates, actor);
-      return { status: replace ? 201 : 200, body: echo };
-    },
-  });
-  return paths.flatMap((path) => [route(path, false), route(path, true)]);
+/** One id, or an array of ids. */
+const connectionIds: BodyField<string | string[]> = {
+  type: "array",
+  items: { type: "string", description: "an id; a single one may be sent without the array" },
+  maxItems: maxConnections,
+  required: true,
+  read(fields, name) {
+    const value = fields.raw(name) ?? "";
+    const ids = Array.isArray(value) ? value : [value];
+    const valid = ids.filter((id): id is string => typeof id === "string" && id !== "");
+    if (ids.length > 0 && valid.length === ids.length && ids.length <= maxConnections) {
+      return Array.isArray(value) ? valid : (valid[0] ?? "");
+    }
+    fields.refuse(name, `must be an id, or an array of 1 to ${maxConnections} of them`);
+    return "";
+  },
+};
+
+const metadataBody = {
+  provider_config_key: inBody.requiredText,
+  connection_id: connectionIds,
+  metadata: inBody.requiredJson,
+};
+
+const row = { scope: Scope.CONNECTIONS_WRITE, body: metadataBody } as const;
+
+/** Two spellings of each path: the product description has one, the published SDK the other. */
+export const metadataRoutes: readonly JsonRoute[] = [
+  jsonRoute({ ...row, method: "PATCH", path: "/connection/metadata", handle: changeMetadata }),
+  jsonRoute({ ...row, method: "POST", path: "/connection/metadata", handle: replaceMetadata }),
+  jsonRoute({ ...row, method: "PATCH", path: "/connections/metadata", handle: changeMetadata }),
+  jsonRoute({ ...row, method: "POST", path: "/connections/metadata", handle: replaceMetadata }),
+];
+
+type MetadataRequest = JsonRequest<NoFields, typeof metadataBody>;
+
+async function changeMetadata(request: MetadataRequest, broker: Broker): Promise<RouteAnswer> {
+  await updateMetadata(request, broker, false);
+  return { status: 200, body: echoOf(request) };
 }
 
-function readBody(body: JsonObject) {
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
-  const fields = readFields(body, { path: [], findings });
-  const integration = fields.requiredText("provider_config_key");
-  const named = body["connection_id"];
-  fields.has("connection_id");
-  const ids = Array.isArray(named) ? named : [named];
-  const valid = ids.filter((id) => typeof id === "string" && id !== "") as string[];
-  if (ids.length === 0 || valid.length < ids.length || ids.length > maxConnections) {
-    fields.refuse("connection_id", `must be an id, or an array of 1 to ${maxConnections} of them`);
-  }
-  if (!fields.has("metadata")) fields.refuse("metadata", "is required");
-  const metadata = fields.json("metadata") ?? {};
-  fields.ignoreRest();
-  if (findings.mistakes.length > 0) {
-    throw new Fault("invalid_body", "the metadata cannot be set", { mistakes: findings.mistakes });
-  }
-  // Echo only the fields that were read: the rest of the body has no size limits.
-  const echo = { connection_id: named ?? "", provider_config_key: integration, metadata };
-  return { ids: [...new Set(valid)], integration, metadata, echo, ignored: findings.ignored.length };
+async function replaceMetadata(request: MetadataRequest, broker: Broker): Promise<RouteAnswer> {
+  await updateMetadata(request, broker, true);
+  return { status: 201, body: echoOf(request) };
 }
+
+async function updateMetadata(request: MetadataRequest, { connections }: Broker, replace: boolean): Promise<void> {
+  const { environment, actor, body } = request;
+  const { provider_config_key: integration, connection_id: named, metadata } = body;
+  const updates = [...new Set([named].flat())].map((id) => {
+    const ref = create(ConnectionRefSchema, { environment, integration, id });
+    return { ref, metadata, replace, expectedRevision: 0n };
+  });
+  await connections.updateMetadata(updates, actor);
+}
+
+/** Returns only the fields that were read: the rest of the body has no size limits. */
+const echoOf = ({ body: { connection_id, provider_config_key, metadata } }: MetadataRequest) => ({
+  connection_id,
+  provider_config_key,
+  metadata,
+});

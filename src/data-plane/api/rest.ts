@@ -6,12 +6,14 @@ import type { ConnectSockets } from "../connect/connect-sockets.ts";
 import { hostedRoutes } from "../connect/hosted-routes.ts";
 import { oauthRoutes } from "../connect/oauth-routes.ts";
 import { createSessionBrowsers } from "../connect/session-browser.ts";
+import { sessionRoutes } from "../connect/session-routes.ts";
 import type { Route } from "../server/routes.ts";
 import { actionRoutes } from "./action-routes.ts";
 import { connectRoutes } from "./connect-routes.ts";
 import { connectionRoutes } from "./connection-routes.ts";
 import { functionRoutes } from "./function-routes.ts";
 import { integrationRoutes } from "./integration-routes.ts";
+import { bindRoutes, type JsonRoute } from "./json-route.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import { recordRoutes } from "./record-routes.ts";
@@ -26,6 +28,20 @@ interface RestOptions {
   readonly publicUrl: () => string;
 }
 
+/** The JSON routes for keys. The first row that matches a request answers it. */
+export const jsonRoutes: readonly JsonRoute[] = [
+  ...metadataRoutes,
+  ...connectionRoutes,
+  ...integrationRoutes,
+  ...providerRoutes,
+  ...connectRoutes,
+  ...syncRoutes,
+  ...actionRoutes,
+  ...scriptRoutes,
+  ...recordRoutes,
+  ...functionRoutes,
+];
+
 /** The JSON routes and the pages, over the methods of the broker. The first match answers. */
 export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {
   const cookies = createBrowserCookies(publicUrl);
@@ -39,19 +55,11 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
       isPublic: true,
       answer: () => ({ status: 200, body: { result: "ok" } }),
     },
-    ...metadataRoutes(broker),
-    ...connectionRoutes(broker),
-    ...integrationRoutes(broker),
-    ...providerRoutes(broker),
-    ...connectRoutes(broker),
+    ...bindRoutes(broker, jsonRoutes),
+    ...sessionRoutes(broker),
     ...hostedRoutes({ broker, choices, browsers, publicUrl }),
     ...oauthRoutes({ broker, choices, browsers, cookies, sockets, publicUrl }),
     ...apiAuthRoutes(broker),
     ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
-    ...syncRoutes(broker),
-    ...actionRoutes(broker),
-    ...scriptRoutes(broker),
-    ...recordRoutes(broker),
-    ...functionRoutes(broker),
   ];
 }

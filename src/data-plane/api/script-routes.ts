@@ -2,49 +2,39 @@ import { version as sdkVersion } from "../../base/version.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { openAIFunctions, standardConfig } from "../../core/scripts/script-config.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import { callerIn, type Route } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
+import { allIntegrations } from "./all-integrations.ts";
+import { type JsonRequest, type JsonRoute, jsonRoute } from "./json-route.ts";
+import { inQuery } from "./query-fields.ts";
+
+const configQuery = { format: inQuery.choice("nango", "openai") };
 
 /** Routes that the SDK uses for scripts. */
-export function scriptRoutes({ scripts, integrations, variables }: Broker): Route[] {
-  /** Returns providers by integration, for the environment of the scripts. */
-  async function providersIn(environment: string): Promise<ReadonlyMap<string, string>> {
-    const found = new Map<string, string>();
-    let token = "";
-    do {
-      const { items, next } = await integrations.list({ environment, provider: "" }, { size: 1_000, token });
-      for (const { key, provider } of items) found.set(key, provider);
-      token = next;
-    } while (token !== "");
-    return found;
-  }
+export const scriptRoutes: readonly JsonRoute[] = [
+  jsonRoute({
+    ...{ method: "GET", path: "/environment-variables" },
+    // Environment variables may be secrets.
+    scope: Scope.CREDENTIALS_READ,
+    handle: listVariables,
+  }),
+  jsonRoute({
+    ...{ method: "GET", path: "/scripts/config", scope: Scope.CONNECTIONS_READ },
+    query: configQuery,
+    handle: getConfig,
+  }),
+];
 
-  return [
-    {
-      method: "GET",
-      path: "/environment-variables",
-      // Environment variables may be secrets.
-      scope: Scope.CREDENTIALS_READ,
-      answer(request) {
-        const { environment } = callerIn(request);
-        request.query.end();
-        return { status: 200, body: variables.of(environment) };
-      },
-    },
-    {
-      method: "GET",
-      path: "/scripts/config",
-      scope: Scope.CONNECTIONS_READ,
-      async answer(request) {
-        const { environment } = callerIn(request);
-        const format = request.query.text("format") ?? "nango";
-        if (format !== "nango" && format !== "openai") request.query.refuse("format", "must be nango or openai");
-        request.query.end();
-        const all = scripts.all();
-        if (format === "openai") return { status: 200, body: { data: openAIFunctions(all) } };
-        const providers = await providersIn(environment);
-        const body = standardConfig(all, { sdkVersion, providerOf: (integration) => providers.get(integration) });
-        return { status: 200, body };
-      },
-    },
-  ];
+function listVariables({ environment }: JsonRequest, { variables }: Broker): RouteAnswer {
+  return { status: 200, body: variables.of(environment) };
+}
+
+async function getConfig(
+  { environment, query: { format } }: JsonRequest<typeof configQuery>,
+  { scripts, integrations }: Broker,
+): Promise<RouteAnswer> {
+  const all = scripts.all();
+  if (format === "openai") return { status: 200, body: { data: openAIFunctions(all) } };
+  const found = await allIntegrations(integrations, environment);
+  const providers = new Map(found.map(({ key, provider }) => [key, provider]));
+  return { status: 200, body: standardConfig(all, { sdkVersion, providerOf: (key) => providers.get(key) }) };
 }

@@ -1,4 +1,5 @@
-import { Fault, type Mistake } from "../../base/fault.ts";
+import type { Mistake } from "../../base/fault.ts";
+import { invalid } from "./mistakes.ts";
 
 /** Reads a query parameter by parameter; what is wrong with any is told at once, by `end`. */
 export interface QueryReader {
@@ -69,7 +70,7 @@ export function readQuery(raw: string): QueryReader {
       return Object.fromEntries(found.map((key) => [key.slice(name.length + 1, -1), text(key) ?? ""]));
     },
     end() {
-      if (mistakes.length > 0) throw new Fault("invalid_query_params", "the query is not valid", { mistakes });
+      if (mistakes.length > 0) throw invalid("invalid_query_params", "the query", mistakes);
       return unread.size;
     },
   };

@@ -1,0 +1,22 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { create } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+
+interface ConnectionHeaders {
+  readonly environment: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** Returns the connection that two headers name. */
+export function connectionIn({ environment, headers }: ConnectionHeaders): ConnectionRef {
+  const integration = headers["provider-config-key"];
+  const id = headers["connection-id"];
+  if (typeof integration !== "string" || integration === "") {
+    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+  }
+  if (typeof id !== "string" || id === "") {
+    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+  }
+  return create(ConnectionRefSchema, { environment, integration, id });
+}

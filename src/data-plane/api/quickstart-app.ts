@@ -1,0 +1,26 @@
+import { create } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { type Integration, IntegrationSecretsSchema, OAuthAppSchema } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+
+/** Credential kinds that need the customer's own app at the provider. */
+const kindsWithApp = ["oauth2", "oauth2Client", "oauth1", "tba", "app"];
+
+/** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */
+export function quickstartApp(provider: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
+  const { name, auth, quickstartClient } = provider;
+  if (quickstartClient !== undefined) {
+    const { clientId, clientSecret } = quickstartClient;
+    return {
+      oauth: create(OAuthAppSchema, { clientId }),
+      secrets: create(IntegrationSecretsSchema, { clientSecret }),
+    };
+  }
+  if (!kindsWithApp.includes(auth.case ?? "")) return {};
+  const message =
+    `${name} needs an app of your own: register one with the provider, with the redirect URI of this latchkey, and ` +
+    "create the integration by POST /integrations with its client id and client secret";
+  throw new Fault("invalid_body", "there is no quickstart for this provider", {
+    mistakes: [{ path: ["provider"], message }],
+  });
+}

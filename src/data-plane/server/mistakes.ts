@@ -1,0 +1,12 @@
+import { Fault, type FaultCode, type Mistake } from "../../base/fault.ts";
+
+/** The message names this many mistakes; `errors` of the response lists all. */
+const maxNamed = 3;
+
+/** Returns the fault for a part of a request, "the body" or "the query", with everything that is wrong with it. */
+export function invalid(code: FaultCode, part: string, mistakes: readonly Mistake[]): Fault {
+  const named = mistakes.slice(0, maxNamed).map(({ path, message }) => `${path.join(".")} ${message}`);
+  const more = mistakes.length - named.length;
+  const text = named.join("; ") + (more > 0 ? `; and ${more} more` : "");
+  return new Fault(code, `${part} is not valid: ${text}`, { mistakes });
+}
