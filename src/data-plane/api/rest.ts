@@ -2,6 +2,7 @@ import type { Broker } from "../../broker/broker.ts";
 import { apiAuthRoutes } from "../connect/api-auth-routes.ts";
 import { createBrowserCookies } from "../connect/browser-cookie.ts";
 import { createConnectChoices } from "../connect/connect-choice.ts";
+import { bindConnectRoutes } from "../connect/connect-route.ts";
 import type { ConnectSockets } from "../connect/connect-sockets.ts";
 import { hostedRoutes } from "../connect/hosted-routes.ts";
 import { oauthRoutes } from "../connect/oauth-routes.ts";
@@ -47,6 +48,7 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
   const cookies = createBrowserCookies(publicUrl);
   const browsers = createSessionBrowsers({ sessions: broker.sessions, cookies });
   const choices = createConnectChoices(broker);
+  const services = { broker, choices, browsers, cookies, sockets, publicUrl };
   return [
     {
       method: "GET",
@@ -56,10 +58,7 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
       answer: () => ({ status: 200, body: { result: "ok" } }),
     },
     ...bindRoutes(broker, jsonRoutes),
-    ...sessionRoutes(broker),
-    ...hostedRoutes({ broker, choices, browsers, publicUrl }),
-    ...oauthRoutes({ broker, choices, browsers, cookies, sockets, publicUrl }),
-    ...apiAuthRoutes(broker),
+    ...bindConnectRoutes(services, [...sessionRoutes, ...hostedRoutes, ...oauthRoutes, ...apiAuthRoutes]),
     ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
   ];
 }

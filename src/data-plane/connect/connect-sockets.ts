@@ -1,19 +1,20 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { type WebSocket, WebSocketServer } from "ws";
+import { WebSocketServer } from "ws";
 import { Fault } from "../../base/fault.ts";
-import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import type { Outcomes } from "../../broker/connect/outcomes.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import { newListenerId } from "./listener-id.ts";
+import type { SocketMessage } from "./socket-message.ts";
+import { createWaitingPages } from "./waiting-pages.ts";
 
 /** Pages that wait for the result of an authorization, each over a WebSocket that only sends to the page. */
 export interface ConnectSockets {
   /** Takes a connection over. Throws `overloaded` when too many pages wait for an authorization that has begun. */
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
   /** Tells a refused page why, over the requested WebSocket, and closes the WebSocket. */
-  refuse(request: IncomingMessage, socket: Duplex, told: Refused): void;
+  refuse(request: IncomingMessage, socket: Duplex, refusal: SocketRefusal): void;
   /** An authorization of this session has begun whose result this page will receive. */
   begun(listener: string, sessionId: string): void;
   /** Sends a message to the page with this id. Returns false: no page waits under the id in this process. */
@@ -24,47 +25,16 @@ export interface ConnectSockets {
   close(): void;
 }
 
-/** In the format of the frontend SDK. */
-export type SocketMessage =
-  | {
-      readonly message_type: "success";
-      readonly provider_config_key: string;
-      readonly connection_id: string;
-      readonly is_pending: boolean;
-    }
-  | {
-      readonly message_type: "error";
-      readonly provider_config_key: string;
-      readonly connection_id: string;
-      readonly error_type: string;
-      readonly error_desc: string;
-      /** The connection fields with errors; for the connect page. */
-      readonly fields?: readonly string[];
-    };
-
 /** The message for a refused page. */
-interface Refused {
+interface SocketRefusal {
   readonly early: Buffer;
   readonly message: SocketMessage;
 }
 
 const usualMaxPages = 2_000;
-/** A session makes one connection, and its holder may begin in a few tabs. */
-const maxNamedBySession = 8;
-/** As long as the session of a waiting page can last. */
-const lifetimeMs = 30 * 60_000;
-const lookEveryMs = 30_000;
+const scanEveryMs = 30_000;
 /** Pages have nothing to send. */
 const maxPayloadBytes = 1_024;
-
-interface WaitingPage {
-  readonly page: WebSocket;
-  readonly origin: string | undefined;
-  readonly since: number;
-  isAlive: boolean;
-  /** The session of an authorization that names this page. Until one does, the page has only shown that it can connect. */
-  namedBy: string | undefined;
-}
 
 interface ConnectSocketsOptions {
   readonly cookies: BrowserCookies;
@@ -87,45 +57,14 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
     const setCookie = newCookies.get(request);
     if (setCookie !== undefined) lines.push(`Set-Cookie: ${setCookie}`);
   });
-  const waiting = new Map<string, WaitingPage>();
-  const byHash = new Map<string, WebSocket>();
-  outcomes.onPassed((hash, message) => byHash.get(hash)?.send(JSON.stringify(message)));
-  const timer = setInterval(look, lookEveryMs);
+  const pages = createWaitingPages({ maxPages, metrics: world.metrics });
+  outcomes.onPassed(pages.sendByHash);
+  const timer = setInterval(pages.scan, scanEveryMs);
   timer.unref();
-
-  /** Drops pages that do not answer pings, and those that have waited too long. */
-  function look(): void {
-    const now = performance.now();
-    for (const one of waiting.values()) {
-      if (!one.isAlive) one.page.terminate();
-      else if (now - one.since > lifetimeMs) one.page.close(1000, "nothing came of it in time");
-      else one.page.ping();
-      one.isAlive = false;
-    }
-  }
-
-  /** Makes room for one more page: the oldest page without an authorization is closed for a new one. */
-  function makeRoom(): boolean {
-    if (waiting.size < maxPages) return true;
-    // Iterates in order of arrival.
-    for (const [id, { page, namedBy }] of waiting) {
-      if (namedBy !== undefined) continue;
-      forget(id);
-      page.close(1013, "too many pages wait, and this one for nothing yet");
-      return true;
-    }
-    return false;
-  }
-
-  function forget(id: string): void {
-    waiting.delete(id);
-    byHash.delete(digestOf(id));
-    world.metrics.connectSockets.set(waiting.size);
-  }
 
   return {
     join(request, socket, early) {
-      if (!makeRoom()) {
+      if (!pages.makeRoom()) {
         throw new Fault("overloaded", "too many pages wait for an authorization", { retryAfterSeconds: 10 });
       }
       // A page of the same site shares its cookies with the windows it opens, so the cookie identifies the browser
@@ -133,25 +72,12 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
       const { secret, setCookie } = cookies.renew(request.headers);
       newCookies.set(request, setCookie);
       server.handleUpgrade(request, socket, early, (page) => {
+        const { origin } = request.headers;
         // The id alone proves who may receive the result, so it must be as hard to guess as a session token.
-        const id = newListenerId(secret, request.headers.origin ?? "");
-        const one: WaitingPage = {
-          page,
-          origin: request.headers.origin,
-          since: performance.now(),
-          isAlive: true,
-          namedBy: undefined,
-        };
-        waiting.set(id, one);
-        byHash.set(digestOf(id), page);
-        world.metrics.connectSockets.set(waiting.size);
-        page.on("pong", () => {
-          one.isAlive = true;
-        });
+        const id = newListenerId(secret, origin ?? "");
+        pages.add(id, page, origin);
         // The protocol has no messages from the page.
         page.on("message", () => page.close(1008, "nothing is read here"));
-        page.on("error", () => page.terminate());
-        page.on("close", () => forget(id));
         page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
       });
     },
@@ -163,23 +89,12 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
         page.close(1008, "this page is not let in");
       });
     },
-    begun(listener, sessionId) {
-      const found = waiting.get(listener);
-      if (found === undefined) return;
-      found.namedBy = sessionId;
-      // With one session nobody holds the places of all others.
-      const others = [...waiting.values()].filter((one) => one !== found && one.namedBy === sessionId);
-      for (const one of others.slice(0, 1 - maxNamedBySession)) one.namedBy = undefined;
-    },
-    tell(listener, message) {
-      const found = waiting.get(listener);
-      found?.page.send(JSON.stringify(message));
-      return found !== undefined;
-    },
-    originOf: (listener) => waiting.get(listener)?.origin,
+    begun: pages.nameBy,
+    tell: pages.send,
+    originOf: pages.originOf,
     close() {
       clearInterval(timer);
-      for (const { page } of waiting.values()) page.close(1001, "latchkey is stopping");
+      pages.close();
     },
   };
 }

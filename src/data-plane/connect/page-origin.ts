@@ -64,6 +64,10 @@ export function isOwn(
   return new URL(origin).host === host?.toLowerCase() || (URL.canParse(url) && new URL(url).origin === origin);
 }
 
+/** Returns what to do about a page that was refused. */
+export const allowOrigin = (origin: string): string =>
+  `pages of ${origin.slice(0, 200)} are not allowed: add this origin to allowed_origins of the environment`;
+
 /** CORS, without credentials: what a page may read of an answer, and send with the next request. */
 export const corsFields = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,

@@ -3,6 +3,8 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { FrontRequest } from "../../relay/client/incoming.ts";
 import type { ConnectSockets } from "../connect/connect-sockets.ts";
 import { navigationOf } from "../connect/navigation.ts";
+import { allowOrigin } from "../connect/page-origin.ts";
+import { errorMessage } from "../connect/socket-message.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { UpgradeRequest } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";
@@ -48,7 +50,8 @@ export function createPageUpgrades(options: PageUpgradesOptions): PageUpgrades {
     // Pages cannot see the response to a handshake: the frontend SDK would wait forever.
     response.statusCode = fault.status;
     response.detachSocket(socket);
-    sockets.refuse(request, socket, { early, message: refusalMessage(request, fault) });
+    const message = allowOrigin(request.headers.origin ?? "");
+    sockets.refuse(request, socket, { early, message: errorMessage("", { code: fault.code, message }) });
   }
 
   return {
@@ -71,11 +74,3 @@ export function createPageUpgrades(options: PageUpgradesOptions): PageUpgrades {
 /** Programs can read the status of a handshake; pages cannot. */
 const isRefusedPage = (request: FrontRequest, { code }: Fault): boolean =>
   code === "origin_not_allowed" && navigationOf(request.headers).isBrowser;
-
-const refusalMessage = ({ headers: { origin = "" } }: FrontRequest, { code }: Fault) => ({
-  message_type: "error" as const,
-  provider_config_key: "",
-  connection_id: "",
-  error_type: code,
-  error_desc: `pages of ${origin.slice(0, 200)} are not let in: add this origin to the allowed_origins of the environment`,
-});

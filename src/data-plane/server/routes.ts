@@ -140,7 +140,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     find: (method, path) => ofMethod(at(path), method),
     match(method, path) {
       const matches = at(path);
-      if (matches.length === 0) throw nothingHere();
+      if (matches.length === 0) throw noSuchRoute();
       const match = ofMethod(matches, method);
       if (match !== undefined) return match;
       const allow = methodsOf(matches).join(", ");
@@ -148,7 +148,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     },
     allowed(path) {
       const matches = at(path);
-      if (matches.length === 0) throw nothingHere();
+      if (matches.length === 0) throw noSuchRoute();
       return methodsOf(matches);
     },
     takesAny: (path) => at(path).some(({ route }) => route.method === "ANY"),
@@ -168,7 +168,7 @@ export function createWebhookLookup(routes: readonly Route[]) {
   };
 }
 
-const nothingHere = () => new Fault("not_found", "there is nothing here");
+export const noSuchRoute = () => new Fault("not_found", "no such route");
 
 /** The name of a row, as metrics have it. */
 export const patternOf = ({ route }: Match): string => route.path;

@@ -98,7 +98,7 @@ it.each([
   expect(statusOf(answer)).toBe(404);
   expect(codeOf(answer)).toBe("not_found");
   expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toEqual({
-    error: { code: "not_found", message: "there is nothing here" },
+    error: { code: "not_found", message: "no such route" },
   });
 });
 
