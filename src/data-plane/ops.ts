@@ -69,7 +69,7 @@ export function createOpsDoor({
     } catch (error) {
       const fault = Fault.from(error);
       world.metrics.refused.inc({ door, reason: fault.code });
-      warn("a request was turned away", { door, peer: socket.remoteAddress ?? "unix", reason: fault.code });
+      warn("request refused", { door, peer: socket.remoteAddress ?? "unix", reason: fault.code });
       return fault;
     }
   }

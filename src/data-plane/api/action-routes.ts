@@ -43,7 +43,7 @@ async function getOutput({ environment, params }: JsonRequest, { runs }: Broker)
     case Run_State.QUEUED:
     case Run_State.RUNNING:
       // The peer product has no such answer: without a result the action is not found.
-      throw new Fault("not_found", "the action has not ended yet");
+      throw new Fault("not_found", "the action is still running");
     default:
       throw faultOfAction(await runs.failureOf(run, environment), run.id);
   }

@@ -13,10 +13,10 @@ export function connectionIn({ environment, headers }: ConnectionHeaders): Conne
   const integration = headers["provider-config-key"];
   const id = headers["connection-id"];
   if (typeof integration !== "string" || integration === "") {
-    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+    throw new Fault("invalid_headers", "send the header Provider-Config-Key with the key of an integration");
   }
   if (typeof id !== "string" || id === "") {
-    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+    throw new Fault("invalid_headers", "send the header Connection-Id with the id of a connection");
   }
   return create(ConnectionRefSchema, { environment, integration, id });
 }

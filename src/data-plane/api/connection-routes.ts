@@ -136,7 +136,7 @@ function tagFilters(query: Pick<ValuesOf<typeof listQuery>, "tags" | "endUserId"
 function checkTags(query: ValuesOf<typeof listQuery>, refuse: (name: string, message: string) => void): void {
   const values = new Map<string, string>();
   for (const { name, key, value } of tagFilters(query)) {
-    if ((values.get(key) ?? value) !== value) refuse(name, `asks for another value of the tag ${key} as well`);
+    if ((values.get(key) ?? value) !== value) refuse(name, `contradicts another filter on the tag ${key}`);
     values.set(key, value);
   }
 }

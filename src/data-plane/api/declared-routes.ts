@@ -90,7 +90,7 @@ function declaredRoute(broker: Broker, method: Method, owners: readonly Served[]
       const ref = requestedConnection(request);
       const served = owners.find(({ script }) => script.integration === ref.integration);
       if (served === undefined) {
-        throw new Fault("not_found", `the integration "${ref.integration}" has no script of this route`);
+        throw new Fault("not_found", `the integration "${ref.integration}" has no script for this route`);
       }
       if (served.kind === "records") return listRecords(broker, served, request);
       if (served.kind === "trigger") return runSync(broker, served.script, request);
@@ -115,7 +115,7 @@ async function listRecords(
   const model = query.text("model") ?? usual;
   if (!models.includes(model)) query.refuse("model", `must be one of the sync's models: ${models.join(", ")}`);
   const values = readQueryValues(recordQuery, query);
-  query.refuseRest(`is not known: this route lists records, and takes ${recordParameters}`);
+  query.refuseRest(`is unknown: this route lists records and takes ${recordParameters}`);
   query.end();
   const connection = requestedConnection(request);
   const page = await records.list({ connection, model, variant: values.variant }, recordFilter(values));
@@ -125,13 +125,13 @@ async function listRecords(
 async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: RouteRequest): Promise<RouteAnswer> {
   const { environment, integration, id: connectionId } = requestedConnection(request);
   const { query, body } = request;
-  query.refuseRest("is not known: this route runs a sync, and takes no parameters");
+  query.refuseRest("is unknown: this route runs a sync and takes no parameters");
   query.end();
   const given = Object.keys(body);
   if (given.length > 0) {
-    const message = "is not known: this route runs the sync as it stands; POST /sync/trigger takes a mode";
+    const message = "is unknown: this route runs the sync without options; POST /sync/trigger takes a mode";
     const mistakes = given.map((key) => ({ path: [key], message }));
-    throw new Fault("invalid_body", "the route of a sync takes no body", { mistakes });
+    throw new Fault("invalid_body", "the body must be empty: this route runs a sync", { mistakes });
   }
   const { actor } = callerIn(request);
   const asked = { environment, integration, connectionId, names: [name], mode: Mode.INCREMENTAL };

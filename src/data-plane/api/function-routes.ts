@@ -53,7 +53,7 @@ async function getCode(request: FunctionRequest, broker: Broker): Promise<RouteA
   const script = await findScript(request, broker);
   const code = broker.scripts.sourceOf(script);
   if (code === undefined) {
-    throw new Fault("not_found", `the function "${script.name}" has just changed: ask again`);
+    throw new Fault("not_found", `the function "${script.name}" has just changed; try again`);
   }
   return { status: 200, body: { type: typeOf(script), code } };
 }
@@ -89,5 +89,7 @@ async function findScript(request: FunctionRequest, broker: Broker): Promise<Scr
   if (script === undefined) throw new Fault("not_found", `the integration has no function "${name}"`);
   if (others.length === 0) return script;
   const matches = found.map((one) => ({ type: typeOf(one), name }));
-  throw new Fault("ambiguous_function", `several functions are called "${name}": say type`, { payload: { matches } });
+  throw new Fault("ambiguous_function", `the integration has several functions "${name}": send type as well`, {
+    payload: { matches },
+  });
 }

@@ -20,7 +20,7 @@ const scopes: BodyField<string[] | undefined> = {
       .text(name)
       ?.split(/[\s,]+/)
       .filter((one) => one !== "");
-    if (found !== undefined && found.length > maxScopes) fields.refuse(name, `must be at most ${maxScopes}`);
+    if (found !== undefined && found.length > maxScopes) fields.refuse(name, `must have at most ${maxScopes} scopes`);
     return found;
   },
 };
@@ -61,7 +61,7 @@ export function checkKey(
   refuse: (name: string, message: string) => void,
 ): void {
   if (key === "" || /^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/.test(key)) return;
-  refuse("unique_key", "must be letters, digits and _ . ~ : @ -, and begin with a letter or digit");
+  refuse("unique_key", "must be at most 255 letters, digits and _ . ~ : @ -, and begin with a letter or digit");
 }
 
 /** Returns the fields that a body sets, as paths of the proto. */

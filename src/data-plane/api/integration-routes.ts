@@ -108,5 +108,5 @@ async function viewOf(integration: Integration, { providers, authorizations }: B
 function requireType(type: string | undefined, provider: Provider): void {
   const wanted = authModeOf(provider);
   if (type === undefined || type === wanted) return;
-  throw invalidBody(`must be ${wanted}, as the provider wants it`, ["credentials", "type"]);
+  throw invalidBody(`must be ${wanted}, the type of the provider`, ["credentials", "type"]);
 }

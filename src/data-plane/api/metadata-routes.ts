@@ -22,7 +22,7 @@ const connectionIds: BodyField<string | string[]> = {
     if (ids.length > 0 && valid.length === ids.length && ids.length <= maxConnections) {
       return Array.isArray(value) ? valid : (valid[0] ?? "");
     }
-    fields.refuse(name, `must be an id, or an array of 1 to ${maxConnections} of them`);
+    fields.refuse(name, `must be a connection id, or an array of 1 to ${maxConnections} ids`);
     return "";
   },
 };

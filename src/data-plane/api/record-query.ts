@@ -16,7 +16,7 @@ const actions: QueryField<readonly RecordAction[]> = {
     const named = query.list(name).map((action) => action.toUpperCase());
     const known = recordActions.filter((action) => named.includes(action));
     if (named.some((action) => !known.some((one) => one === action))) {
-      query.refuse(name, "must be added, updated or deleted, or several of them with commas between");
+      query.refuse(name, "must be a list of added, updated and deleted, separated by commas");
     }
     return known;
   },
@@ -42,7 +42,7 @@ const recordIds: QueryField<readonly string[]> = {
   read(query, name) {
     const ids = query.all(name);
     if (ids.length > maxIds || ids.some((id) => idOf(id) === undefined)) {
-      query.refuse(name, `must be at most ${maxIds} ids of records`);
+      query.refuse(name, `must be at most ${maxIds} record ids`);
     }
     return ids;
   },

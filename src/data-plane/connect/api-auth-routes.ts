@@ -35,7 +35,7 @@ export function credentialsOf(typed: JsonObject) {
   const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const kind = readCredentials(readFields(typed, { path: [], findings }));
   if (findings.mistakes.length > 0 || kind === undefined) {
-    throw new Fault("invalid_body", "the credentials are not complete", { mistakes: findings.mistakes });
+    throw new Fault("invalid_body", "the credentials are not valid", { mistakes: findings.mistakes });
   }
   return create(CredentialsSchema, { kind });
 }

@@ -77,7 +77,7 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
         const id = newListenerId(secret, origin ?? "");
         pages.add(id, page, origin);
         // The protocol has no messages from the page.
-        page.on("message", () => page.close(1008, "nothing is read here"));
+        page.on("message", () => page.close(1008, "messages are not read here"));
         page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
       });
     },
@@ -86,7 +86,7 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
         page.on("error", () => page.terminate());
         page.on("message", () => page.terminate());
         page.send(JSON.stringify(message));
-        page.close(1008, "this page is not let in");
+        page.close(1008, "the origin of this page is not allowed");
       });
     },
     begun: pages.nameBy,

@@ -69,7 +69,8 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
   const settings = settingsOf({ rawQuery: given, headers });
   let acting: SessionBrowser | undefined;
   const listener = query.text("ws_client_id") ?? "";
-  if (listener !== "" && !isListener(listener)) query.refuse("ws_client_id", "is not one that was given out");
+  if (listener !== "" && !isListener(listener))
+    query.refuse("ws_client_id", "must be the ws_client_id that the WebSocket sent");
   try {
     const departure = readDeparture(query, listener);
     const stored = await services.broker.sessions.withToken(departure.token);
@@ -103,7 +104,7 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
 function readDeparture(query: QueryReader, listener: string): Departure {
   const token = query.text("connect_session_token");
   if (token === undefined) {
-    throw new Fault("missing_auth_header", "a connect session is needed: public keys are not taken here");
+    throw new Fault("missing_auth_header", "send connect_session_token; public keys are not supported");
   }
   const confirmation = query.text("confirmation") ?? "";
   const authorization = {
@@ -113,7 +114,7 @@ function readDeparture(query: QueryReader, listener: string): Departure {
     returnTo: query.text("return_to") ?? "",
   };
   if (Object.keys(query.map("credentials")).length > 0) {
-    query.refuse("credentials", "are not taken in an address: an OAuth app of the connection's own is imported");
+    query.refuse("credentials", "must not be sent in a URL: import a connection that has its own OAuth app");
   }
   query.end();
   return { token, confirmation, listener, authorization };

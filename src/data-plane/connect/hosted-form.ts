@@ -31,7 +31,8 @@ export async function submitHostedForm(
   const showing = { session: session.value, settings, owner, browser: secret, ...passage };
   const key = fields.text("integration") ?? "";
   const choice = (await choices.of(session.value)).find(({ integration }) => integration.key === key);
-  if (choice === undefined) throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
+  if (choice === undefined)
+    throw new Fault("unknown_provider_config", `this connect session has no integration "${key}"`);
   try {
     const credentials = credentialsOf({
       ...credentialFields(body),

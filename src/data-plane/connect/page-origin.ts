@@ -17,7 +17,7 @@ interface BrowserRequestHead {
   readonly headers: IncomingHttpHeaders;
 }
 
-const refused = () => new Fault("origin_not_allowed", "requests from that web page are not taken here");
+const refused = () => new Fault("origin_not_allowed", "requests from that web page are not allowed");
 
 /**
  * Checks a browser's request to a route that pages may use. Returns the origin that may read the response; undefined:

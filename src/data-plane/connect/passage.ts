@@ -20,12 +20,12 @@ export async function readPassage(
 ): Promise<CheckedPassage> {
   const embedder = query.text("embedder") ?? "";
   if (embedder !== "" && !origins.isAllowed(embedder, environment)) {
-    throw new Fault("origin_not_allowed", "that page is none of the environment's allowed origins");
+    throw new Fault("origin_not_allowed", "embedder must be one of the allowed_origins of the environment");
   }
   const returnTo = query.text("return_to") ?? "";
   const { allowedOrigins } = await environments.get(environment);
   if (returnTo !== "" && returnTarget(returnTo, origins.forReturn(returnTo, allowedOrigins)) === undefined) {
-    throw new Fault("invalid_query_params", "return_to must be an address of one of the environment's allowed origins");
+    throw new Fault("invalid_query_params", "return_to must be a URL of one of the allowed_origins of the environment");
   }
   return { passage: { sessionToken, embedder, returnTo }, framedBy: embedder === "" ? [] : [embedder] };
 }

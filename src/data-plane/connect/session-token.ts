@@ -11,7 +11,7 @@ export async function sessionOf(
   const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? "") ?? [];
   const token = query?.text("connect_session_token") ?? bearer;
   if (token === undefined) {
-    throw new Fault("missing_auth_header", "send the token of a connect session: public keys are not taken here");
+    throw new Fault("missing_auth_header", "send the token of a connect session; public keys are not supported");
   }
   const session = await sessions.withToken(token);
   requireOrigin(origins, headers.origin, session.value.environment);
@@ -23,7 +23,7 @@ export async function sessionOf(
  */
 function requireOrigin(origins: Broker["origins"], origin: string | undefined, environment: string): void {
   if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
-  throw new Fault("origin_not_allowed", "requests from that web page are not taken here", {
+  throw new Fault("origin_not_allowed", "requests from that web page are not allowed", {
     metadata: { environment },
   });
 }

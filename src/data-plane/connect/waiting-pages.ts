@@ -61,7 +61,7 @@ export function createWaitingPages({ maxPages, metrics }: WaitingPagesOptions): 
       for (const [id, { page, sessionId }] of pages) {
         if (sessionId !== undefined) continue;
         forget(id);
-        page.close(1013, "too many pages wait, and this one for nothing yet");
+        page.close(1013, "closed for a newer page: too many pages wait");
         return true;
       }
       return false;
@@ -96,7 +96,8 @@ export function createWaitingPages({ maxPages, metrics }: WaitingPagesOptions): 
       const now = performance.now();
       for (const waiting of pages.values()) {
         if (!waiting.isAlive) waiting.page.terminate();
-        else if (now - waiting.since > lifetimeMs) waiting.page.close(1000, "nothing came of it in time");
+        else if (now - waiting.since > lifetimeMs)
+          waiting.page.close(1000, "the authorization was not finished in time");
         else waiting.page.ping();
         waiting.isAlive = false;
       }

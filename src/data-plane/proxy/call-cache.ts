@@ -52,7 +52,7 @@ export function createCallCache({ attachments, upstream, count, world }: CallCac
     const known = admitted.get(attached)?.get(href);
     if (known !== undefined) return known;
     const parsed = parseOrigin(href);
-    if (parsed === undefined) throw new Fault("host_not_allowed", "the provider's address is none");
+    if (parsed === undefined) throw new Fault("host_not_allowed", "the base URL of the provider is not valid");
     const { clientCertificate } = attached.attachment;
     const origin = upstream.admit({ ...parsed, clientCertificate });
     const all = admitted.get(attached) ?? new Map<string, AdmittedOrigin>();

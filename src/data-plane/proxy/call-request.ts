@@ -60,7 +60,7 @@ interface ConnectionNaming {
 /** Returns the connection that a request names. */
 export function requestedConnection({ headers }: FrontHead, { environment, alias }: ConnectionNaming): ConnectionRef {
   if (environment === undefined) {
-    throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
+    throw new Fault("missing_scope", "this key is a control key; send the key of an environment");
   }
   if (alias !== undefined) {
     if (alias.environment === environment) return alias;
@@ -69,10 +69,10 @@ export function requestedConnection({ headers }: FrontHead, { environment, alias
   const integration = headers["provider-config-key"] ?? "";
   const id = headers["connection-id"] ?? "";
   if (typeof integration !== "string" || integration === "") {
-    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+    throw new Fault("invalid_headers", "send the header Provider-Config-Key with the key of an integration");
   }
   if (typeof id !== "string" || id === "") {
-    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+    throw new Fault("invalid_headers", "send the header Connection-Id with the id of a connection");
   }
   return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
 }

@@ -128,7 +128,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
         return connection.ref === undefined ? undefined : await live.get(connection.ref);
       } catch (err) {
         // The response has already arrived, and continues without the connection that could not be read.
-        world.log.debug("a connection was not read again", { err });
+        world.log.debug("could not read the connection again", { err });
         return undefined;
       }
     },
@@ -157,7 +157,9 @@ const nonce = () => randomBytes(16).toString("hex");
 function requireMethod({ method = "" }: FrontHead): void {
   // A TRACE response repeats the request with its credentials.
   if (method !== "TRACE" && method !== "CONNECT") return;
-  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
+  throw new Fault("method_not_allowed", `${method} is not allowed for providers`, {
+    metadata: { allow: allowedMethods },
+  });
 }
 
 /** Prepares a call of a live connection. Throws for a request that must not be sent. */

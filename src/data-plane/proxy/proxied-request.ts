@@ -176,7 +176,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const looking = calls.renewed(this.#call.asking, this.#ready);
     if (!this.#maySendAgain()) {
       // Renew for the next request.
-      looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
+      looking.catch((err: unknown) => world.log.debug("could not refresh refused credentials", { err }));
       return false;
     }
     const refusal = new HeldAnswer(head, hasMore);
@@ -188,7 +188,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
         else this.#sendAgain(renewed);
       },
       (err: unknown) => {
-        world.log.debug("refused credentials were not renewed", { err });
+        world.log.debug("could not refresh refused credentials", { err });
         this.#letRefusalGo(refusal);
       },
     );

@@ -85,7 +85,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, asked);
     const call = new HttpProxyCall(asked);
     if (wantsUpgrade(asked.request)) {
-      fail(call, new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
+      fail(call, new Fault("not_implemented", "only WebSocket upgrades of GET over HTTP/1.1 are supported"));
       return;
     }
     calls.begin(asked, {

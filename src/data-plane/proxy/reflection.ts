@@ -73,10 +73,12 @@ function encodingOf(head: ResponseHead): string | undefined {
   return [fieldsOf(head, "content-encoding"), fieldsOf(head, "grpc-encoding")].find((encoding) => !isPlain(encoding));
 }
 
-const unreadable = (encoding: string): string =>
-  `the provider's answer comes as ${/^[\w, -]{1,40}$/.test(encoding) ? encoding : "another encoding"}, although identity was asked for, and cannot be searched for credentials`;
+function unreadable(encoding: string): string {
+  const shown = /^[\w, -]{1,40}$/.test(encoding) ? encoding : "an unknown encoding";
+  return `the provider's response cannot be searched for credentials: it is sent as ${shown}, though identity was requested`;
+}
 
-const echoed = "the provider's answer holds the credentials that were sent to it";
+const echoed = "the provider's response contains the credentials that were sent to it";
 
 /** What frames the body is left as it is, whatever the credentials are. */
 const isFraming = (name: string): boolean => lowerCase(name) === "content-length";

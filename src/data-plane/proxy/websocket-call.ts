@@ -99,7 +99,7 @@ export class WebSocketCall {
       clearTimeout(late);
       if (signal.aborted || !isAccepted(answer, accept)) {
         there.destroy();
-        this.fail(new Fault("provider_malformed", "the provider's answer does not lead to a WebSocket"));
+        this.fail(new Fault("provider_malformed", "the provider's response does not open a WebSocket"));
         return;
       }
       this.#noteAnswer(ready, answer);
@@ -183,13 +183,17 @@ export class WebSocketCall {
 }
 
 const noAnswer = () => new RelayFailure("answer_timeout", "no answer in time");
-const tooEarly = () => new Fault("malformed_request", "a WebSocket is silent until its request was answered");
+const tooEarly = () =>
+  new Fault("malformed_request", "send nothing on the WebSocket before the response to its request");
 
 function requireTunnel({ asked, live }: ProviderCall): void {
-  if (asked.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket has no body");
+  if (asked.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket must not have a body");
   // Frames are not searched for credentials.
   if (isReflectionGuarded(live.integration)) {
-    throw new Fault("not_implemented", "an integration whose answers are looked at has no WebSockets");
+    throw new Fault(
+      "not_implemented",
+      "WebSockets are not supported for integrations whose responses are searched for credentials",
+    );
   }
 }
 

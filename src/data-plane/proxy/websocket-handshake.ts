@@ -35,7 +35,10 @@ const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 export function acceptFor(headers: HandshakeHeaders): string {
   const key = Object.entries(headers).find(([name]) => lowerCase(name) === "sec-websocket-key")?.[1];
   if (typeof key !== "string" || !/^[A-Za-z0-9+/]{22}==$/.test(key)) {
-    throw new Fault("malformed_request", "a request for a WebSocket has one Sec-WebSocket-Key, 16 bytes in base64");
+    throw new Fault(
+      "malformed_request",
+      "a request for a WebSocket must have one Sec-WebSocket-Key of 16 bytes in base64",
+    );
   }
   return createHash("sha1").update(key).update(guid).digest("base64");
 }

@@ -71,7 +71,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     const id = randomId();
     metrics.unhandled.inc();
     log.error("a request failed unexpectedly", { door, log_id: id, err: cause });
-    return new Fault("internal", `internal error; the log has it as ${id}`);
+    return new Fault("internal", `internal error; its log id is ${id}`);
   }
 
   /** Ends no HTTP/2 session: an error in one stream says nothing about the others. */

@@ -12,7 +12,9 @@ export function createBodyRoom(maxBytes: number): BodyRoom {
   return {
     take(bytes) {
       if (taken + bytes > maxBytes) {
-        throw new Fault("overloaded", "too much is being received at the same time", { retryAfterSeconds: 5 });
+        throw new Fault("overloaded", "too many bytes of request bodies in memory; try again later", {
+          retryAfterSeconds: 5,
+        });
       }
       taken += bytes;
     },

@@ -24,7 +24,7 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
   requireSize(request, maxBytes);
   proceed();
   const bytes = await readBytes(request, maxBytes);
-  if (bytes.length === 0) throw new Fault("invalid_body", "a JSON object is required");
+  if (bytes.length === 0) throw new Fault("invalid_body", "the body must be a JSON object");
   let text: string;
   let value: unknown;
   try {
@@ -32,11 +32,12 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
     value = JSON.parse(text);
   } catch {
     // What JSON.parse says quotes the body, and a body may hold secrets.
-    throw new Fault("invalid_json", "the body is not JSON in UTF-8");
+    throw new Fault("invalid_json", "the body must be JSON in UTF-8");
   }
   if (!isObject(value)) throw new Fault("invalid_body", "the body must be a JSON object");
   const mistakes = findInexact(text);
-  if (mistakes.length > 0) throw new Fault("invalid_body", "the body cannot be kept as it is", { mistakes });
+  if (mistakes.length > 0)
+    throw new Fault("invalid_body", "the body has values that would change when stored", { mistakes });
   return value;
 }
 
@@ -44,13 +45,13 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
 export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
-    throw new Fault("unsupported_media_type", "the body must be a form");
+    throw new Fault("unsupported_media_type", "the body must be application/x-www-form-urlencoded");
   }
   requireSize(request, maxBytes);
   proceed();
   const fields = new URLSearchParams((await readBytes(request, maxBytes)).toString("utf8"));
   for (const name of new Set(fields.keys())) {
-    if (fields.getAll(name).length > 1) throw new Fault("invalid_body", "a field of the form is there more than once");
+    if (fields.getAll(name).length > 1) throw new Fault("invalid_body", "a form field must not be repeated");
   }
   return Object.fromEntries(fields);
 }
@@ -94,7 +95,7 @@ function requireJson({ headers }: FrontRequest): void {
 }
 
 export const bodyWithinMs = 30_000;
-export const bodyNotInTime = () => new Fault("request_timeout", "the body did not come in time");
+export const bodyNotInTime = () => new Fault("request_timeout", "the body did not arrive in time");
 const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
 
 function requireSize({ headers }: FrontRequest, maxBytes: number): void {

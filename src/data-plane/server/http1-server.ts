@@ -100,7 +100,7 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     const fault = faultOfParser(error);
     // A client that closes before the end of its request has canceled; that is no error.
     if (error.code === "HPE_INVALID_EOF_STATE") refusals.count(fault);
-    else refusals.peer("a peer sent what is not HTTP", fault, (socket as Socket).remoteAddress);
+    else refusals.peer("peer sent bytes that are not HTTP", fault, (socket as Socket).remoteAddress);
     sockets.refuse(socket, fault);
   });
 
@@ -142,5 +142,5 @@ const noProceed = () => {};
 
 function noConnectMethod(): Fault {
   const allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-  return new Fault("method_not_allowed", "this door opens no tunnels", { metadata: { allow } });
+  return new Fault("method_not_allowed", "CONNECT is not supported", { metadata: { allow } });
 }

@@ -36,9 +36,9 @@ const lookEveryMs = 250;
 // Made once: creating a fault costs a third of a rejection.
 /** Rejected callers retry within a few seconds, spread over several. */
 const tooSlow = [1, 2, 3].map(
-  (retryAfterSeconds) => new Fault("overloaded", "latchkey has more to do than it can", { retryAfterSeconds }),
+  (retryAfterSeconds) => new Fault("overloaded", "latchkey is overloaded; try again later", { retryAfterSeconds }),
 );
-const tooMany = new Fault("overloaded", "as many requests as may be are under way", { retryAfterSeconds: 1 });
+const tooMany = new Fault("overloaded", "too many requests are in progress; try again later", { retryAfterSeconds: 1 });
 
 export function createLoad({ limits: first, onLook, world }: LoadOptions): Load {
   const { metrics, log } = world;
@@ -67,9 +67,13 @@ export function createLoad({ limits: first, onLook, world }: LoadOptions): Load 
     metrics.overloaded.set(isOverloaded ? 1 : 0);
     if (isOverloaded) {
       turnedAway = 0;
-      log.warn("overloaded: requests to providers are turned away", { lap_ms: Math.round(lapMs), open });
+      log.warn("overloaded; rejecting requests to providers", { lap_ms: Math.round(lapMs), open });
     } else {
-      log.info("no longer overloaded", { lap_ms: Math.round(lapMs), open, turned_away: turnedAway });
+      log.info("no longer overloaded; accepting requests to providers", {
+        lap_ms: Math.round(lapMs),
+        open,
+        turned_away: turnedAway,
+      });
     }
   }
 

@@ -45,7 +45,7 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     stallMs,
     onRequest,
     fail: answers.fault,
-    refuse: (fault, peer) => refusals.peer("a peer broke the rules of HTTP/2", fault, peer),
+    refuse: (fault, peer) => refusals.peer("peer violated HTTP/2; connection closed", fault, peer),
   });
   const fastPath =
     options.fastPath &&
@@ -68,7 +68,7 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     serveHttp1: http1.serve,
     serveHttp2: streams.serve,
     refuse(fault, { remoteAddress }) {
-      refusals.peer("a peer did not complete the TLS handshake", fault, remoteAddress);
+      refusals.peer("peer did not complete the TLS handshake", fault, remoteAddress);
     },
   });
 

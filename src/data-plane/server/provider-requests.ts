@@ -83,7 +83,10 @@ export function createProviderRequests(options: ProviderRequestsOptions): Provid
       try {
         heads.checkForProvider(request);
         if (isDraining()) {
-          throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
+          throw new Fault(
+            "not_ready",
+            "latchkey is stopping and opens no new WebSockets: send the request again to reach another instance",
+          );
         }
         isIn = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });
       } catch (error) {

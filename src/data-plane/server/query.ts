@@ -29,7 +29,7 @@ export function readQuery(raw: string): QueryReader {
   function text(name: string): string | undefined {
     unread.delete(name);
     const values = params.getAll(name);
-    if (values.length > 1) refuse(name, "must be there once");
+    if (values.length > 1) refuse(name, "must not be repeated");
     const [value] = values;
     return value === "" ? undefined : value;
   }

@@ -79,9 +79,13 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
     const limit: LimitName =
       longest === byConnection ? "per_connection" : longest === byIntegration ? "per_integration" : "per_key";
     proxyLimited.inc({ limit });
-    return Fault.withoutStack("too_many_requests", `more requests than ${ofWhat[limit]} may make (${limit})`, {
-      retryAfterSeconds: Math.ceil(longest / 1_000),
-    });
+    return Fault.withoutStack(
+      "too_many_requests",
+      `rate limit of ${limited[limit]} exceeded (${limit}); try again later`,
+      {
+        retryAfterSeconds: Math.ceil(longest / 1_000),
+      },
+    );
   }
 
   return {
@@ -111,10 +115,10 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
   };
 }
 
-const ofWhat: Readonly<Record<LimitName, string>> = {
+const limited: Readonly<Record<LimitName, string>> = {
   per_key: "this key",
-  per_integration: "all callers of this integration together",
-  per_connection: "all callers of this connection together",
+  per_integration: "this integration",
+  per_connection: "this connection",
 };
 
 const wait = (bucket: Bucket | undefined, rate: Rate | undefined, nowMs: number): number =>

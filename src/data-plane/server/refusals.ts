@@ -37,7 +37,7 @@ export function createRefusals({ door, origins, warn, metrics }: RefusalsOptions
       count(fault);
       const { remoteAddress: peer = "unix" } = socket;
       const about = { door, peer, reason: code, origin: origin.slice(0, 200), environment: environment.slice(0, 500) };
-      warn("a page was refused whose origin is not among the allowed_origins of the environment", about);
+      warn("page refused: its origin is not in allowed_origins of the environment", about);
     },
   };
 }

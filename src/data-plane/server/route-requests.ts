@@ -109,7 +109,8 @@ function browserOf(router: Router, { method = "", url = "", headers }: FrontRequ
 
 function authenticate(access: Pick<Access, "authenticate">, { headers }: FrontRequest): Caller | Promise<Caller> {
   const { authorization } = headers;
-  if (authorization === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
+  if (authorization === undefined)
+    throw new Fault("missing_auth_header", "send the header Authorization: Bearer <key>");
   const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];
   if (secret === undefined) {
     throw new Fault("malformed_auth_header", "the Authorization header must be: Bearer <key>");

@@ -71,7 +71,7 @@ export function callerIn({ caller }: RouteRequest): {
   readonly caller: Caller;
 } {
   if (caller?.environment !== undefined) return { actor: caller.keyId, environment: caller.environment, caller };
-  throw new Fault("missing_scope", "a control key opens the control plane; this door takes an environment's key");
+  throw new Fault("missing_scope", "this key is a control key; send the key of an environment");
 }
 
 export interface Match {

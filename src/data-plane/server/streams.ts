@@ -32,8 +32,7 @@ interface DoorStreamsOptions {
 const maxSessionMemory = 64;
 const lookEveryMs = 1_000;
 
-export const unmetExpectation = () =>
-  new Fault("invalid_headers", "the only expectation that can be met is 100-continue");
+export const unmetExpectation = () => new Fault("invalid_headers", "the Expect header must be 100-continue or absent");
 
 export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   const { maxHeadBytes, maxHeadLines, stallMs, onRequest, fail, refuse } = options;
