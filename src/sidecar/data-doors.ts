@@ -43,14 +43,14 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const { publicUrl } = listeners;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
-  const load = createLoad({ limits: config.proxy, onLook: rates.sweep, world });
+  const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
   const sharesReads = await canReadFast(config, world);
   const cookies = createBrowserCookies(publicUrl);
   const sockets = createConnectSockets({ cookies, outcomes: broker.outcomes, world });
   const routes = restRoutes({ broker, sockets, publicUrl });
   const { isKnown, environments } = origins;
   const pages = { origins: { isKnown, environments, publicUrl }, sockets };
-  const common = { access, limits, hasFastLane: config.fastLane, sharesReads, warn, world };
+  const common = { access, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
   const forServices = {
     ...common,
     name: "data" as const,

@@ -85,7 +85,7 @@ function declaredRoute(broker: Broker, method: Method, owners: readonly Served[]
     ...(method === "GET" || method === "DELETE"
       ? {}
       : { takesBody: isOfSyncs ? ("optional" as const) : (true as const) }),
-    ...(method === "GET" && !areRecords ? { isAct: true as const } : {}),
+    ...(method === "GET" && !areRecords ? { changesState: true as const } : {}),
     async answer(request) {
       const ref = requestedConnection(request);
       const served = owners.find(({ script }) => script.integration === ref.integration);

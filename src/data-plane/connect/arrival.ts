@@ -19,7 +19,7 @@ export async function arrive(
   // Read before the message is sent: a page leaves once it has its result.
   const to = sockets.originOf(listener);
   const message = outcomeMessage(outcome);
-  if (!sockets.tell(listener, message) && listener !== "") await broker.outcomes.pass(listener, message);
+  if (!sockets.send(listener, message) && listener !== "") await broker.outcomes.pass(listener, message);
   if (returnTo !== "") return returnPage(withParameters(returnTo, returnParameters(outcome)), settings);
   if (connected !== undefined) return connectedPage({ settings, title, integration, ...connected, to });
   return failedPage({ settings, title, by: failed?.by ?? "", message: failed?.message ?? "", to });

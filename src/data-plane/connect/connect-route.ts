@@ -18,7 +18,7 @@ export interface ConnectServices {
 }
 
 /** A row of a table of routes for browsers, which need no key. */
-export interface ConnectRoute extends Pick<Route, "method" | "path" | "isAct" | "takesBody"> {
+export interface ConnectRoute extends Pick<Route, "method" | "path" | "changesState" | "takesBody"> {
   readonly browser: NonNullable<Route["browser"]>;
   /** Makes the page about a fault; undefined: the fault is answered as JSON. */
   readonly faultPage?: (services: ConnectServices, fault: Fault, request: FaultedRequest) => RouteAnswer;

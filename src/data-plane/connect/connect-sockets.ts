@@ -16,9 +16,9 @@ export interface ConnectSockets {
   /** Tells a refused page why, over the requested WebSocket, and closes the WebSocket. */
   refuse(request: IncomingMessage, socket: Duplex, refusal: SocketRefusal): void;
   /** An authorization of this session has begun whose result this page will receive. */
-  begun(listener: string, sessionId: string): void;
+  nameBy(listener: string, sessionId: string): void;
   /** Sends a message to the page with this id. Returns false: no page waits under the id in this process. */
-  tell(listener: string, message: SocketMessage): boolean;
+  send(listener: string, message: SocketMessage): boolean;
   /** Returns the origin of the waiting page; undefined: no page waits, or the page has no origin. */
   originOf(listener: string): string | undefined;
   /** Closes all sockets with "going away". */
@@ -89,8 +89,8 @@ export function createConnectSockets(options: ConnectSocketsOptions): ConnectSoc
         page.close(1008, "the origin of this page is not allowed");
       });
     },
-    begun: pages.nameBy,
-    tell: pages.send,
+    nameBy: pages.nameBy,
+    send: pages.send,
     originOf: pages.originOf,
     close() {
       clearInterval(timer);

@@ -8,7 +8,7 @@ import { confirmPage } from "../pages/confirm-page.ts";
 import { redirect, withCookie } from "../pages/layout.ts";
 import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { faultPage } from "../pages/result-page.ts";
-import { elsewhere } from "../server/own-host.ts";
+import { ownHostUrl } from "../server/own-host.ts";
 import { type QueryReader, readQuery } from "../server/query.ts";
 import type { RouteAnswer, RouteRequest } from "../server/routes.ts";
 import type { ConnectServices } from "./connect-route.ts";
@@ -24,7 +24,7 @@ export async function depart(services: ConnectServices, request: RouteRequest): 
   const { headers, params, rawQuery, query } = request;
   const integration = params["key"] ?? "";
   const path = `/oauth/connect/${encodeURIComponent(integration)}`;
-  const onOtherName = elsewhere(services.publicUrl(), headers, `${path}?${rawQuery}`);
+  const onOtherName = ownHostUrl(services.publicUrl(), headers, `${path}?${rawQuery}`);
   if (onOtherName !== undefined) return redirect(onOtherName);
   return leave(services, { integration, query, headers, given: rawQuery });
 }
@@ -76,7 +76,7 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
     const stored = await services.broker.sessions.withToken(departure.token);
     requireAllowedListener(services, stored.value, listener);
     if (needsConfirmation(services, { request, departure, session: stored.value })) {
-      sockets.begun(listener, stored.value.id);
+      sockets.nameBy(listener, stored.value.id);
       return await askToConfirm(services, stored, { token: departure.token, integration, headers, given, settings });
     }
     acting = await services.browsers.act(stored, headers);
@@ -84,7 +84,7 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
     const { lang: language = "", theme = "" } = settings.carried;
     const begun = { ...departure.authorization, integration, listener, session, browser, language, theme };
     const { location } = await services.broker.authorizations.begin(begun);
-    sockets.begun(listener, stored.value.id);
+    sockets.nameBy(listener, stored.value.id);
     return redirect(location, { "set-cookie": setCookie });
   } catch (error) {
     const fault = faultOfStore(error);
@@ -92,7 +92,7 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
     const from = isConfirmed ? "../" : "./";
     const form = acting && (await refilledForm(services, fault, { acting, integration, settings, given, from }));
     // Only in this process: a request without a session must not reach other processes.
-    const isHeard = sockets.tell(listener, errorMessage(integration, { code, message, fields: form?.wrong ?? [] }));
+    const isHeard = sockets.send(listener, errorMessage(integration, { code, message, fields: form?.wrong ?? [] }));
     if (acting === undefined || code === "internal") throw error;
     // Where a page waits, the person continues there. The session is bound to the cookie: without the cookie a
     // second attempt would be refused.

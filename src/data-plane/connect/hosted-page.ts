@@ -13,7 +13,7 @@ import { paramName } from "../pages/form-fields.ts";
 import { redirect, withCookie } from "../pages/layout.ts";
 import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { notAllowedPage } from "../pages/result-page.ts";
-import { elsewhere } from "../server/own-host.ts";
+import { ownHostUrl } from "../server/own-host.ts";
 import type { RouteAnswer, RouteRequest } from "../server/routes.ts";
 import { prefilledForm } from "./connect-form.ts";
 import type { ConnectServices } from "./connect-route.ts";
@@ -28,7 +28,7 @@ export async function showHostedPage(
   { query, headers, rawQuery }: RouteRequest,
 ): Promise<RouteAnswer> {
   const { broker, choices, browsers, publicUrl } = services;
-  const onOtherName = elsewhere(publicUrl(), headers, `${hostedPath}?${rawQuery}`);
+  const onOtherName = ownHostUrl(publicUrl(), headers, `${hostedPath}?${rawQuery}`);
   if (onOtherName !== undefined) return redirect(onOtherName);
   const settings = settingsOf({ rawQuery, headers });
   const token = query.text("session_token");

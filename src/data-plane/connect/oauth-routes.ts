@@ -10,10 +10,10 @@ const row = { browser: "page", faultPage: faultPageOf } as const;
 
 /** Routes to a provider's page and back. */
 export const oauthRoutes: readonly ConnectRoute[] = [
-  { ...row, method: "GET", path: "/oauth/connect/:key", isAct: true, handle: depart },
+  { ...row, method: "GET", path: "/oauth/connect/:key", changesState: true, handle: depart },
   { ...row, method: "POST", path: "/oauth/connect/:key/confirm", takesBody: "form", handle: confirmDeparture },
-  { ...row, method: "GET", path: "/oauth/callback", isAct: true, handle: arrive },
-  { ...row, method: "GET", path: "/oauth/callback/:context", isAct: true, handle: arrive },
+  { ...row, method: "GET", path: "/oauth/callback", changesState: true, handle: arrive },
+  { ...row, method: "GET", path: "/oauth/callback/:context", changesState: true, handle: arrive },
 ];
 
 function faultPageOf(_: ConnectServices, fault: Fault, request: FaultedRequest): RouteAnswer {

@@ -27,7 +27,7 @@ export interface FastPathOptions {
   readonly receiving: WebhookCallShared & {
     readonly maxBytes: number;
     /** Undefined for a listener without webhook routes. */
-    readonly rowFor: ((head: RequestHead) => Match | undefined) | undefined;
+    readonly routeFor: ((head: RequestHead) => Match | undefined) | undefined;
   };
   readonly check: HeadCheck["checkForProvider"];
   /** Returns the connection that an alias address or host name stands for. */
@@ -55,7 +55,7 @@ export function createFastPath(options: FastPathOptions): Clients {
   const relaying = proxy && { proxy, counting: { count, answered: count.of(providerRoute), textOf, endless } };
 
   function take(line: ClientConnection, head: RequestHead): boolean | Promise<void> {
-    const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor?.(head);
+    const match = head.url.startsWith(underProxy) ? undefined : receiving.routeFor?.(head);
     if (match !== undefined) return receive(line, head, match);
     return relaying === undefined ? false : toProvider(relaying, line, head);
   }
@@ -95,7 +95,7 @@ export function createFastPath(options: FastPathOptions): Clients {
       call.alias = aliasOf(call);
       if (call.alias === undefined && !head.url.startsWith(underProxy)) return false;
       check(call);
-      ready = to.ready(call.asking);
+      ready = to.prepare(call.context);
     } catch {
       /* The general path gets the same error and reports it. */
       return false;
@@ -147,10 +147,10 @@ function headersIn({ rawHeaders }: RequestFields): HeadersOrPage {
 
 interface FastPathParts {
   readonly proxy: ProviderProxy;
-  readonly counting: AnswerCounting;
+  readonly counting: FastCallServices;
 }
 
-interface AnswerCounting extends Pick<FastPathOptions, "count" | "textOf" | "endless"> {
+interface FastCallServices extends Pick<FastPathOptions, "count" | "textOf" | "endless"> {
   readonly answered: RouteCount;
 }
 
@@ -171,13 +171,13 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly socket: Socket;
   alias: ConnectionRef | undefined = undefined;
   readonly #proxy: ProviderProxy;
-  readonly #counting: AnswerCounting;
+  readonly #counting: FastCallServices;
   readonly #line: ClientConnection;
   #since = 0;
   #isOver = false;
   #isEndless = false;
 
-  constructor(proxy: ProviderProxy, counting: AnswerCounting, { line, head, headers }: ReceivedHead) {
+  constructor(proxy: ProviderProxy, counting: FastCallServices, { line, head, headers }: ReceivedHead) {
     this.#proxy = proxy;
     this.#counting = counting;
     this.#line = line;
@@ -193,7 +193,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     return this;
   }
 
-  get asking(): this {
+  get context(): this {
     return this;
   }
 
@@ -210,7 +210,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     return this.#isOver || this.#line.isSettled;
   }
 
-  face(answering: AnswerRules): ClientSide {
+  clientSide(answering: AnswerRules): ClientSide {
     return this.#line.begin(answering, this);
   }
 
@@ -231,7 +231,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     const { answered, endless } = this.#counting;
     this.#isOver = true;
     if (this.#isEndless) endless.delete(this.#line);
-    this.#proxy.left();
+    this.#proxy.leave();
     answered.end(status, this.#since);
   }
 }

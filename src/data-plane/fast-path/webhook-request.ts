@@ -89,7 +89,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
 
   async #answer(body: Buffer): Promise<void> {
     try {
-      const answer = await this.#begun.match.route.answer(new ReceivedRequest(this.#begun, body));
+      const answer = await this.#begun.match.route.answer(new WebhookRequest(this.#begun, body));
       if (!this.#isOver) this.#begun.line.answer(this.#shared.textOfAnswer(answer));
     } catch (error) {
       if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(faultOfStore(error)));
@@ -137,7 +137,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
 }
 
 /** The request as the route sees it. */
-class ReceivedRequest implements RouteRequest {
+class WebhookRequest implements RouteRequest {
   readonly caller = undefined;
   readonly body = nothing;
   readonly params: RouteRequest["params"];

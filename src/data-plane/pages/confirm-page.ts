@@ -8,11 +8,11 @@ import { askedBy, type SessionOwner } from "./session-owner.ts";
 interface Confirmation {
   readonly owner: SessionOwner;
   readonly settings: PageSettings;
-  /** What the browser came with, and the proof that this page was shown to it. */
+  /** The browser's parameters, and the proof that this page was shown to the browser. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** What a browser is shown that another site sends to a provider: nothing happens before the person agrees. */
+/** Returns the page for a browser that another site sends to a provider: nothing happens before the person agrees. */
 export function confirmPage(choice: IntegrationChoice, { owner, settings, fields }: Confirmation): RouteAnswer {
   const title = titleOf(choice, settings);
   const { form } = settings.texts;

@@ -31,8 +31,8 @@ export const titleOf = ({ integration, provider }: IntegrationChoice, settings: 
 export const isRedirected = ({ provider: { auth } }: IntegrationChoice): boolean =>
   auth.case === "oauth2" || auth.case === "oauth1";
 
-/** Why an integration cannot be connected by the pages, for its developer; undefined: it can. */
-export function obstacleOf({ integration, provider }: IntegrationChoice): string | undefined {
+/** Returns why the pages cannot connect an integration, for its developer; undefined: they can. */
+export function obstacleOf({ integration, provider }: IntegrationChoice, settings: PageSettings): string | undefined {
   const { auth } = provider;
   if (auth.case !== "oauth2" && auth.case !== "oauth1") {
     return auth.case !== undefined && isTypedIn(auth.case)
@@ -46,10 +46,10 @@ export function obstacleOf({ integration, provider }: IntegrationChoice): string
   return isKnown ? undefined : `The provider of the integration "${integration.key}" has no page to authorize at.`;
 }
 
-/** What is passed on from page to page. */
+/** Values that each page passes on to the next. */
 export interface Passage {
   readonly sessionToken: string;
-  /** The origin of the page that frames these; empty: none does. */
+  /** The origin of the page that frames the pages; empty: no page does. */
   readonly embedder: string;
   readonly returnTo: string;
 }
@@ -80,9 +80,9 @@ const closing = ({
   embedder === "" ? html`` : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
 
 interface ChoiceState {
-  /** What is not offered, and why, for a developer. */
+  /** Why integrations are not offered, for a developer. */
   readonly obstacles: readonly string[];
-  /** Whether the link named something that is not among the choices. */
+  /** Whether the link named an integration that is not among the choices. */
   readonly isMissing: boolean;
 }
 
@@ -114,7 +114,7 @@ export function choosePage(
   });
 }
 
-/** In place of the form of an integration that cannot work. */
+/** Returns the page in place of the form of an integration that cannot work. */
 export function unavailablePage(choice: IntegrationChoice, showing: ConnectPageOptions, obstacle: string): RouteAnswer {
   const { passage, framedBy, settings } = showing;
   const { form } = settings.texts;
@@ -130,22 +130,22 @@ ${developerDetails(settings, [obstacle])}${closing(showing)}`;
   });
 }
 
-/** A form as it is shown, for the first time or again. */
+/** The state of a shown form. */
 export interface FormState extends Entries {
-  /** Why it is shown again; empty: it is shown for the first time. */
+  /** Why the form is shown again; empty: the form is shown for the first time. */
   readonly error: string;
-  /** The code of that; undefined: none. */
+  /** The code of `error`. */
   readonly code?: string;
   readonly status: number;
   /** Where the frame's script may open a WebSocket. */
   readonly socketOrigin: string;
   /** Where the form of a redirected integration is sent, relative to the page. */
   readonly action: string;
-  /** What is sent with it beside the fields. */
+  /** Parameters that are sent next to the fields. */
   readonly extra: Readonly<Record<string, string>>;
 }
 
-/** The inputs of an integration's form: those of the connection that nobody else has set, and the credentials. */
+/** Returns the inputs of an integration's form: the connection's values that are not set yet, and the credentials. */
 export function fieldsOf(
   choice: IntegrationChoice,
   { session, settings }: Pick<ConnectPageOptions, "session" | "settings">,
@@ -160,7 +160,7 @@ export function fieldsOf(
   return isRedirected(choice) ? fields : [...fields, ...(credentialInputs(provider.auth.case, settings) ?? [])];
 }
 
-/** One integration: what is asked of a person, and the button. */
+/** Returns the page of one integration, with its form. */
 export function formPage(choice: IntegrationChoice, showing: ConnectPageOptions, state: FormState): RouteAnswer {
   const { passage, session, owner, framedBy, settings } = showing;
   const { form: texts, problems } = settings.texts;
@@ -219,7 +219,7 @@ function departing(
   };
 }
 
-/** The application's own words on how to connect, where its session has some. */
+/** Returns a link to the application's own guide, if its session has one. */
 function guide(choice: IntegrationChoice, { session, settings }: ConnectPageOptions): Html {
   const url = session.overrides[choice.integration.key]?.docsConnect ?? "";
   const text = filled(settings.texts.form.guide, { title: titleOf(choice, settings) });
@@ -227,18 +227,18 @@ function guide(choice: IntegrationChoice, { session, settings }: ConnectPageOpti
 }
 
 /**
- * Where a form leads that sends a browser to a provider: wherever the fields say that is. Chromium holds every redirect
- * that follows a form to this, until a page is shown.
+ * Returns where a form that sends a browser to a provider may lead; the fields decide which host. Chromium applies this
+ * policy to every redirect that follows a form, until a page is shown.
  */
-export const formActionsOf = (provider: Provider): string[] => ["https:", ...inTheOpen(provider)];
+export const formActionsOf = (provider: Provider): string[] => ["https:", ...plainOrigins(provider)];
 
-/** A provider on this machine, to develop against, has no `https`. */
-function inTheOpen({ auth }: Provider): string[] {
+/** Returns the origin of a provider without TLS: one on this machine, for development. */
+function plainOrigins({ auth }: Provider): string[] {
   const url = auth.case === "oauth2" || auth.case === "oauth1" ? auth.value.authorizationUrl : "";
   return URL.canParse(url) && url.startsWith("http:") ? [new URL(url).origin] : [];
 }
 
-/** What the frontend SDK opens in a frame: it says next whose session it is. */
+/** Returns the page that the frontend SDK opens in a frame, to which the SDK then sends the session. */
 export function framePage(embedder: string, settings: PageSettings): RouteAnswer {
   const { choose, form } = settings.texts;
   const content = html`<p class="quiet" role="status">${form.wait}</p>`;

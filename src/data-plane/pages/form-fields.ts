@@ -13,15 +13,15 @@ export interface FormField {
   readonly example: string;
   readonly pattern: string;
   readonly required: boolean;
-  /** Its value is never written into a page. */
+  /** The value is never written into a page. */
   readonly secret: boolean;
   readonly isCredential: boolean;
-  /** What to enter where it is empty, and where its value is not right. */
+  /** What to enter when the field is empty, and when its value is wrong. */
   readonly missing: string;
   readonly wrong: string;
 }
 
-/** The values that were entered and what is wrong with them, by the names of the inputs. */
+/** The entered values and their problems, by input name. */
 export interface Entries {
   readonly values: Readonly<Record<string, string>>;
   readonly problems: Readonly<Record<string, string>>;
@@ -29,14 +29,14 @@ export interface Entries {
 
 interface FieldContext {
   readonly provider: Provider;
-  /** What a person calls the integration. */
+  /** The integration's name for people. */
   readonly title: string;
   readonly settings: PageSettings;
 }
 
 export const paramName = (name: string): string => `params[${name}]`;
 
-/** The input for a value of the connection's `connection_config`. */
+/** Returns the input for a value of the connection's `connection_config`. */
 export function connectionInput(field: ConnectionField, { provider, title, settings }: FieldContext): FormField {
   const { name, description, example, pattern, required, defaultValue, suffixes } = field;
   const { problems } = settings.texts;
@@ -55,7 +55,7 @@ export function connectionInput(field: ConnectionField, { provider, title, setti
     label: provided(settings, field.title || name),
     help: description === "" ? "" : provided(settings, description),
     example,
-    // One that was stored before it had to be valid in browsers is left to latchkey's own check.
+    // Older stored patterns may be invalid in browsers: only Latchkey checks those.
     pattern: patternMistake(pattern) === undefined ? pattern : "",
     required: required && defaultValue === "",
     secret: false,
@@ -65,7 +65,7 @@ export function connectionInput(field: ConnectionField, { provider, title, setti
   };
 }
 
-/** `acme.zendesk.com` for a field whose value is the first part of an address of the provider's; undefined: it is not. */
+/** Returns `acme.zendesk.com` for a field whose value is the first part of a host of the provider; else undefined. */
 function hostOfExample({ name, example }: ConnectionField, { auth, proxy }: Provider): string | undefined {
   if (example === "" || example.includes(".")) return undefined;
   const isOAuth = auth.case === "oauth2" || auth.case === "oauth1";
@@ -76,11 +76,8 @@ function hostOfExample({ name, example }: ConnectionField, { auth, proxy }: Prov
   return /^[a-z0-9.-]+$/.test(rest) ? `${example}.${rest}` : undefined;
 }
 
-/** The inputs of what a person types in, by the kind of credentials, in the names of the SDK's dialect. */
-export function credentialInputs(
-  kind: SchemeName | undefined,
-  { texts }: PageSettings,
-): readonly FormField[] | undefined {
+/** Returns the inputs for a kind of credentials, with the names of the SDK's dialect; undefined: none can be typed in. */
+export function credentialInputs(kind: string, { texts }: PageSettings): readonly FormField[] | undefined {
   const { labels, problems } = texts;
   const input: MakeInput = (name, { secret, required }) => ({
     ...{
@@ -100,39 +97,7 @@ export function credentialInputs(
   return kind === undefined ? undefined : inputsByKind[kind]?.(input);
 }
 
-type MakeInput = (
-  name: keyof PageSettings["texts"]["labels"],
-  options: Pick<FormField, "secret" | "required">,
-) => FormField;
-
-/** Inputs of the kinds of credentials that a person can type in; undefined: the kind is authorized or imported. */
-const inputsByKind: { readonly [N in SchemeName]: ((input: MakeInput) => readonly FormField[]) | undefined } = {
-  apiKey: (input) => [input("apiKey", { secret: true, required: true })],
-  // Either may be empty: some providers require that.
-  basic: (input) => [
-    input("username", { secret: false, required: false }),
-    input("password", { secret: true, required: false }),
-  ],
-  oauth2Client: (input) => [
-    input("client_id", { secret: false, required: true }),
-    input("client_secret", { secret: true, required: true }),
-  ],
-  none: () => [],
-  oauth2: undefined,
-  oauth1: undefined,
-  tba: undefined,
-  app: undefined,
-  jwt: undefined,
-  twoStep: undefined,
-  signature: undefined,
-  awsSigv4: undefined,
-  clientCertificate: undefined,
-};
-
-/** Whether a person can type in credentials of this kind. */
-export const isTypedIn = (kind: SchemeName): boolean => inputsByKind[kind] !== undefined;
-
-/** The inputs with their labels. The first with a problem gets the focus, without a script too. */
+/** Returns the inputs with their labels. The first with a problem gets the focus, even without scripts. */
 export function inputsHtml(fields: readonly FormField[], { values, problems }: Entries, isInFrame: boolean): Html[] {
   const firstBad = fields.find(({ name }) => problems[name] !== undefined)?.name;
   return fields.map(({ name, id, label, help, example, pattern, required, secret, missing, wrong }) => {
@@ -144,7 +109,7 @@ export function inputsHtml(fields: readonly FormField[], { values, problems }: E
       pattern === "" ? html`` : html` pattern="${pattern}" title="${wrong}"`,
       required ? html` required` : html``,
       problem === undefined ? html`` : html` aria-invalid="true"`,
-      // Browsers refuse it to frames of other sites, and say so in the console.
+      // Browsers refuse `autofocus` in frames of other sites, and log that.
       name === firstBad && !isInFrame ? html` autofocus` : html``,
       html` aria-describedby="${id}-problem${help === "" ? "" : ` ${id}-help`}"`,
       html` data-missing="${missing}" data-wrong="${wrong}"`,

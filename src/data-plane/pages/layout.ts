@@ -4,26 +4,26 @@ import type { RouteAnswer } from "../server/routes.ts";
 import type { PageSettings } from "./page-settings.ts";
 import type { PageScript } from "./scripts.ts";
 
-/** What a page is, beside its content. */
+/** Properties of a page other than its content. */
 export interface LayoutOptions {
   readonly settings: PageSettings;
   readonly status?: number;
   /** Further response headers. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** For its scripts: what goes into the body's `data-` attributes. */
+  /** Values for the page's scripts: `data-` attributes of the body. */
   readonly data?: Readonly<Record<string, string>>;
   readonly scripts?: readonly PageScript[];
-  /** Where its forms, and the redirects that follow them, may lead beside here. */
+  /** Other places where its forms, and the redirects that follow them, may lead. */
   readonly formActions?: readonly string[];
-  /** The origins whose pages may frame it; none: nobody's. */
+  /** The origins whose pages may frame the page; empty: none. */
   readonly framedBy?: readonly string[];
-  /** Where the page leads by itself, at once. */
-  readonly goesOnTo?: string;
+  /** The URL that the page goes to by itself, at once. */
+  readonly refreshTo?: string;
   /** Where its script may connect to. */
   readonly connectsTo?: readonly string[];
 }
 
-/** Plain pages: one style, few small scripts of our own, nothing from elsewhere, nothing that is kept. */
+/** Returns a plain page: one style, a few small scripts, nothing from other hosts, not cached. */
 export function page(title: string, content: Html, options: LayoutOptions): RouteAnswer {
   const {
     settings,
@@ -33,12 +33,12 @@ export function page(title: string, content: Html, options: LayoutOptions): Rout
     formActions = [],
     framedBy = [],
     connectsTo = [],
-    goesOnTo,
+    refreshTo,
   } = options;
   const { language, theme } = settings;
   const scheme = theme === "system" ? "light dark" : theme;
   const attributes = Object.entries(data).map(([name, value]) => html` data-${name}="${value}"`);
-  const refresh = goesOnTo === undefined ? "" : html`<meta http-equiv="refresh" content="0;url=${goesOnTo}">`;
+  const refresh = refreshTo === undefined ? "" : html`<meta http-equiv="refresh" content="0;url=${refreshTo}">`;
   const body = html`<!doctype html>
 <html lang="${language}" data-theme="${theme}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="${scheme}"><meta name="robots" content="noindex">${refresh}<title>${title}</title>
@@ -64,19 +64,19 @@ ${content}
       ...options.headers,
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": policy.join("; "),
-      // It cannot name whom it allows; those that can be framed are held by the policy alone.
+      // X-Frame-Options cannot name allowed origins: for pages that may be framed, only the policy applies.
       ...(framedBy.length === 0 ? { "x-frame-options": "DENY" } : {}),
     },
   };
 }
 
-/** The same page, which leaves a cookie behind. */
+/** Returns the page with a cookie. */
 export const withCookie = (shown: RouteAnswer, setCookie: string): RouteAnswer => ({
   ...shown,
   headers: { ...shown.headers, "set-cookie": setCookie },
 });
 
-/** What every answer has that a person sees, or is sent on by. */
+/** Headers of every page and redirect. */
 const pageFields = {
   // The address of a page may hold a session, a state or a code.
   "referrer-policy": "no-referrer",
@@ -85,14 +85,14 @@ const pageFields = {
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
 };
 
-/** 303: whatever the browser sent, it comes with GET and without it (RFC 9700, section 4.12). */
+/** Redirects with 303: the browser follows with GET and without a body (RFC 9700, section 4.12). */
 export const redirect = (location: string, headers: Readonly<Record<string, string>> = {}): RouteAnswer => ({
   status: 303,
   body: undefined,
   headers: { ...pageFields, ...headers, location },
 });
 
-/** The colour of buttons and links, by theme. */
+/** The color of buttons and links, by theme. */
 export const primaryColors = { light: "#1f4fbf", dark: "#8fb0ff" } as const;
 
 const lightColors = `--ink:#16181d;--quiet:#5a6170;--paper:#f4f5f7;--card:#fff;--line:#c9ced8;--edge:#868d9b;--do:${primaryColors.light};--on-do:#fff;--bad:#a3131b;--good:#14683a`;

@@ -16,7 +16,7 @@ export interface PageSettings {
   readonly language: string;
   readonly texts: PageTexts;
   readonly theme: Theme;
-  /** The parameters by which the next page has the same; without those that were not asked for. */
+  /** The parameters that give the next page the same settings; only those that were requested. */
   readonly carried: Readonly<Record<string, string>>;
 }
 
@@ -26,7 +26,7 @@ interface SettingsSource {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** A request's settings: `lang` and `theme` of its query, as the frontend SDK sends them, or else the browser's. */
+/** Returns a request's settings: `lang` and `theme` of the query, as the frontend SDK sends them, or the browser's. */
 export function settingsOf({
   rawQuery,
   headers,
@@ -38,29 +38,29 @@ export function settingsOf({
   return pageSettings({ lang: query.get("lang") ?? "", theme: query.get("theme") ?? "", headers });
 }
 
-/** A language that is not there gives way to the browser's, and that to English. */
+/** Returns page settings. An unsupported language falls back to the browser's, and then to English. */
 export function pageSettings({ lang, theme: wanted, headers }: SettingsSource): PageSettings {
-  const asked = supported(lang);
-  const language = asked ?? browserLanguage(headers["accept-language"] ?? "") ?? "en";
+  const requested = supported(lang);
+  const language = requested ?? browserLanguage(headers["accept-language"] ?? "") ?? "en";
   const theme = wanted === "light" || wanted === "dark" ? wanted : "system";
   return {
     language,
     texts: languages[language] ?? en,
     theme,
     carried: {
-      ...(asked === undefined ? {} : { lang: asked }),
+      ...(requested === undefined ? {} : { lang: requested }),
       ...(theme === "system" ? {} : { theme }),
     },
   };
 }
 
-/** `fr-CA` is read as `fr`. */
+/** Returns the supported language of a tag: `fr` for `fr-CA`. */
 function supported(tag: string): string | undefined {
   const [primary = ""] = tag.trim().toLowerCase().split(/[-_]/, 1);
   return Object.hasOwn(languages, primary) ? primary : undefined;
 }
 
-/** RFC 9110, section 12.5.4: the supported language with the highest weight; of equal ones, the first. */
+/** Returns the supported language with the highest weight, or the first of equals (RFC 9110, section 12.5.4). */
 function browserLanguage(acceptLanguage: string): string | undefined {
   const ranges = acceptLanguage.split(",").map((range) => {
     const [tag = "", ...parameters] = range.split(";");
@@ -71,22 +71,22 @@ function browserLanguage(acceptLanguage: string): string | undefined {
   return fitting.sort((a, b) => b.weight - a.weight)[0]?.language;
 }
 
-/** For the address of a form, so that a page about a request that could not be read has the same settings. */
+/** Returns the query of a form's address, so that even a page about an unreadable request has the same settings. */
 export function settingsQuery({ carried }: PageSettings, more: Readonly<Record<string, string>> = {}): string {
   const query = new URLSearchParams({ ...carried, ...more }).toString();
   return query === "" ? "" : `?${query}`;
 }
 
-/** A text with its words in braces replaced. */
+/** Replaces the words in braces of a text. */
 export const filled = (text: string, values: Readonly<Record<string, string>>): string =>
   text.replace(/\{(\w+)\}/g, (word, name: string) => values[name] ?? word);
 
-/** The same with markup for the words. */
+/** Replaces the words in braces of a text by markup. */
 export function filledHtml(text: string, values: Readonly<Record<string, Html>>): Html {
   const parts = text.split(/(\{\w+\})/).map((part) => values[part.slice(1, -1)] ?? html`${part}`);
   return html`${parts}`;
 }
 
-/** A provider's own text: translated where it is one of the catalogue's. */
+/** Translates a text of a provider, if the provider is in the catalogue. */
 export const provided = ({ texts }: PageSettings, text: string): string =>
   Object.hasOwn(texts.provided, text) ? (texts.provided[text] ?? text) : text;

@@ -6,16 +6,16 @@ import { filled, type PageSettings } from "./page-settings.ts";
 import { tell } from "./scripts.ts";
 import { en } from "./texts/en.ts";
 
-/** What came of it, for a person, and for the page that waits. */
+/** A result for a person, and for the page that waits. */
 interface ResultPageOptions {
   readonly settings: PageSettings;
-  /** The origin of the page that opened or frames this one; undefined: none is told. */
+  /** The origin of the page that opened or frames this one; undefined: no page gets a message. */
   readonly to?: string | undefined;
   readonly framedBy?: readonly string[];
 }
 
 interface ConnectedPage extends ResultPageOptions {
-  /** What a person calls the integration. */
+  /** The integration's name for people. */
   readonly title: string;
   readonly integration: string;
   readonly connectionId: string;
@@ -58,17 +58,17 @@ ${developerDetails(settings, details)}${closing(settings, to)}`;
 }
 
 /**
- * Leads back to the application. A redirect would not do: browsers hold the redirects that follow a form to what the
- * page with the form allows, and a provider's consent page allows this origin and no application's.
+ * Returns the page that leads back to the application. A redirect would fail: browsers apply the policy of the page
+ * with the form to later redirects, and a provider's consent page allows this origin only.
  */
 export function returnPage(target: string, settings: PageSettings): RouteAnswer {
   const { returning, goOn, returningTitle } = settings.texts.result;
   const content = html`<p class="quiet" role="status">${filled(returning, { host: new URL(target).host })}</p>
 <a class="button" href="${target}">${goOn}</a>`;
-  return page(returningTitle, content, { settings, goesOnTo: target });
+  return page(returningTitle, content, { settings, refreshTo: target });
 }
 
-/** Faults of which their text says all there is to say. */
+/** Faults that need no details. */
 const plain: ReadonlySet<string> = new Set([
   "unknown_session",
   "other_browser",
@@ -76,7 +76,7 @@ const plain: ReadonlySet<string> = new Set([
   "missing_auth_header",
 ]);
 
-/** What stops a page: the same as the envelope says, for a person. */
+/** Returns the page about a fault, for a person. */
 export function faultPage(fault: Fault, { settings, to, framedBy = [] }: ResultPageOptions): RouteAnswer {
   const { code, message, status, mistakes, retryAfterSeconds } = fault;
   const { faults, result } = settings.texts;
@@ -92,7 +92,7 @@ ${developerDetails(settings, plain.has(code) ? [] : [...details, `Code: ${code}`
   return page(result.stoppedTitle, content, { settings, status, headers, framedBy, ...scripts });
 }
 
-/** In the frame of a page whose origin is not allowed: what its developer has to set. Nothing else is shown there. */
+/** Returns the page in the frame of a page whose origin is not allowed: only what its developer must set. */
 export function notAllowedPage(origin: string, settings: PageSettings): RouteAnswer {
   const { faults, result } = settings.texts;
   const lines = [
@@ -109,7 +109,7 @@ export function notAllowedPage(origin: string, settings: PageSettings): RouteAns
   });
 }
 
-/** Particulars in English, as the API has them: below what the end user needs. */
+/** Returns details for developers, in English, below the text for the end user. */
 export const developerDetails = ({ texts }: PageSettings, lines: readonly string[]): Html =>
   lines.length === 0
     ? html``

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-/** A script that a page brings along, and the hash by which its policy knows it. */
+/** A script of a page, and the hash by which the page's policy allows it. */
 export interface PageScript {
   readonly text: string;
   readonly hash: string;
@@ -8,7 +8,7 @@ export interface PageScript {
 
 const script = (text: string): PageScript => ({ text, hash: hash("sha256", text, "base64") });
 
-/** Tells the page that opened or frames this one what came of it: that one alone, by its origin. */
+/** Sends the result to the page that opened or frames this one, and only to its origin. */
 export const tell = script(`(() => {
   const { message, to } = document.body.dataset;
   const other = window.opener ?? (window.parent === window ? null : window.parent);
@@ -19,7 +19,7 @@ export const tell = script(`(() => {
   });
 })()`);
 
-/** Within the frame of the frontend SDK, before it has said whose session it is. */
+/** Waits, in the frame of the frontend SDK, for the session. */
 export const awaitSession = script(`(() => {
   const { to } = document.body.dataset;
   addEventListener("message", ({ origin, source, data }) => {
@@ -34,8 +34,8 @@ export const awaitSession = script(`(() => {
 })()`);
 
 /**
- * Shows at a field what is wrong with it: as the browser finds it, before anything is sent, or as a `problem` event
- * says. Without scripts the browser shows it in its own way.
+ * Shows the problem of a field next to the field: one that the browser finds before sending, or one of a `problem`
+ * event. Without scripts, the browser shows problems in its own way.
  */
 export const fieldProblems = script(`(() => {
   const form = document.querySelector("form");
@@ -55,8 +55,8 @@ export const fieldProblems = script(`(() => {
 })()`);
 
 /**
- * Within such a frame, where providers show nothing: their page opens in a window of its own, and what came of it is
- * heard over a WebSocket, since that window may lose sight of this one on its way.
+ * Opens the provider's page in a window, from the SDK's frame, since providers refuse to be framed. The result comes
+ * over a WebSocket, since that window may lose its link to this one on its way.
  */
 export const inWindow = script(`(() => {
   const { to, failed, done, blocked, opened: openedText, check } = document.body.dataset;

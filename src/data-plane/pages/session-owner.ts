@@ -2,14 +2,14 @@ import { type Html, html } from "../../base/html.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { filledHtml, type PageSettings } from "./page-settings.ts";
 
-/** Whose session it is, in words that an end user can check before anything is connected. */
+/** The owner of a session, in words that an end user can check before connecting. */
 export interface SessionOwner {
   /** The application that made the session. */
   readonly application: string;
   readonly user: string;
 }
 
-interface Described {
+interface OwnedSession {
   readonly session: Pick<ConnectSession, "environment" | "endUser" | "tags">;
   readonly allowedOrigins: readonly string[];
 }
@@ -17,10 +17,10 @@ interface Described {
 const maxOrigins = 3;
 
 /**
- * The application by the hosts of its pages, which its users know, and else by the environment's name. The user by
- * name and address: a name alone is whatever somebody typed into a profile.
+ * Describes the application by the hosts of its pages, which its users know, or else by the environment's name.
+ * Describes the user by name and email address: users choose their names themselves.
  */
-export function ownerOf({ session: { environment, endUser, tags }, allowedOrigins }: Described): SessionOwner {
+export function ownerOf({ session: { environment, endUser, tags }, allowedOrigins }: OwnedSession): SessionOwner {
   const hosts = allowedOrigins.slice(0, maxOrigins).map((origin) => new URL(origin).host);
   const name = endUser?.displayName || tags["end_user_display_name"] || "";
   const address = endUser?.email || tags["end_user_email"] || endUser?.id || tags["end_user_id"] || "";
@@ -32,7 +32,7 @@ export function ownerOf({ session: { environment, endUser, tags }, allowedOrigin
   };
 }
 
-/** Says who asks and for whom, so that a person does not connect an account for somebody else by a link that was handed on. */
+/** Names the application and the user, so that a person does not connect an account for the sender of a link. */
 export function askedBy({ application, user }: SessionOwner, { texts }: PageSettings, title?: string): Html {
   const { asked, askedFor, askedTitle, askedTitleFor, askedWarning } = texts.form;
   const text = title === undefined ? (user === "" ? asked : askedFor) : user === "" ? askedTitle : askedTitleFor;

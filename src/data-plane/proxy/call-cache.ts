@@ -8,14 +8,14 @@ import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import { endingOf } from "../../core/outgoing/outgoing.ts";
 import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
-import type { Answers, ProxyCount } from "./proxy-count.ts";
+import type { ProxyCount, ResponseCounter } from "./proxy-count.ts";
 
 /** What all calls of a live connection share: its credentials, and its last target. */
 export interface CachedCall {
   readonly attachment: Attachment;
   readonly binding: Binding;
   /** Counters of responses, by kind of credentials. */
-  readonly answers: Answers;
+  readonly responses: ResponseCounter;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
   readonly ending: string | undefined;
   /** The address of all requests, unless they name another one. */
@@ -39,7 +39,7 @@ export interface CallCache {
 interface CallCacheOptions {
   readonly attachments: Attachments;
   readonly upstream: Pick<Upstream, "admit">;
-  readonly count: Pick<ProxyCount, "answersOf">;
+  readonly count: Pick<ProxyCount, "responsesOf">;
   readonly world: Pick<World, "now">;
 }
 
@@ -69,7 +69,7 @@ export function createCallCache({ attachments, upstream, count, world }: CallCac
       const { attachment, binding } = own;
       const made: CachedCall = {
         ending: endingOf(attachment),
-        answers: count.answersOf(live.credentials.kind.case ?? "none"),
+        responses: count.responsesOf(live.credentials.kind.case ?? "none"),
         only: binding.only,
         untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
         own,

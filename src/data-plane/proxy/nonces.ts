@@ -9,7 +9,7 @@ export interface ProviderNonces {
   /** Returns the last nonce; undefined: none has come, or none is needed. */
   nextFor(call: NonceRequest): string | undefined;
   /** Stores the nonce of a response. Returns true if the provider only refused for lack of that nonce. */
-  heard(call: NonceRequest, answer: NonceAnswer): boolean;
+  noteResponse(call: NonceRequest, answer: NonceAnswer): boolean;
 }
 
 interface NonceRequest {
@@ -32,7 +32,7 @@ export function createProviderNonces(): ProviderNonces {
   const nonces = new LRUCache<string, string>({ max: mostNonces });
   return {
     nextFor: (call) => (nonceHeaderOf(call) === undefined ? undefined : nonces.get(keyOf(call))),
-    heard(call, { status, fields }) {
+    noteResponse(call, { status, fields }) {
       const name = nonceHeaderOf(call);
       if (name === undefined) return false;
       const [nonce] = valuesOf(fields, name);

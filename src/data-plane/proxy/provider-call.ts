@@ -9,7 +9,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { FrontHead, FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import type { AdmittedOrigin } from "../../relay/origin.ts";
-import type { Answers } from "./proxy-count.ts";
+import type { ResponseCounter } from "./proxy-count.ts";
 import type { UseRecorder } from "./use-records.ts";
 
 export const proxyPrefix = "/proxy";
@@ -38,7 +38,7 @@ export interface ProviderCall {
   readonly live: LiveConnection;
   readonly attachment: Attachment;
   /** Counters of responses, by kind of credentials. */
-  readonly answers: Answers;
+  readonly responses: ResponseCounter;
   /** Identity of the attachment, for caching. */
   readonly stamp: object | undefined;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */

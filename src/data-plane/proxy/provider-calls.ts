@@ -36,13 +36,13 @@ export interface ProviderCalls {
    * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
    * there are none.
    */
-  renewed(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  withNewCredentials(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
-  reread(call: ProviderCall): Promise<LiveConnection | undefined>;
+  reloadConnection(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** Returns the input for `outgoing`, which writes the provider's request. */
-  goingOf(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
+  outgoingRequest(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
   /** Reads a response. Returns true if the provider only refused for lack of a nonce that this response brings. */
-  heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
+  noteResponse(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
 interface CallCallbacks {
@@ -57,7 +57,7 @@ interface ProviderCallsOptions {
   readonly upstream: Upstream;
   readonly rates: RateLimits;
   readonly uses: UseRecords;
-  readonly count: Pick<ProxyCount, "answersOf">;
+  readonly count: Pick<ProxyCount, "responsesOf">;
   readonly world: World;
 }
 
@@ -117,13 +117,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const { tryTake } = rates;
       return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
     },
-    async renewed(asking, refused) {
+    async withNewCredentials(asking, refused) {
       const { since, caller, options, use, asked } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
       return prepareCall(cache, asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
     },
-    async reread({ live: { connection } }) {
+    async reloadConnection({ live: { connection } }) {
       try {
         return connection.ref === undefined ? undefined : await live.get(connection.ref);
       } catch (err) {
@@ -132,7 +132,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
         return undefined;
       }
     },
-    goingOf: (call, asked, content) => ({
+    outgoingRequest: (call, asked, content) => ({
       asked,
       scheme: call.origin.scheme,
       host: call.host,
@@ -147,7 +147,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       nonce,
       providerNonce: nonces.nextFor(call),
     }),
-    heard: nonces.heard,
+    noteResponse: nonces.noteResponse,
   };
 }
 
@@ -169,7 +169,7 @@ function prepareCall(
   { since, caller, live: found, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(found);
-  const { attachment, binding, answers, stamp, ending, only } = cached;
+  const { attachment, binding, responses, stamp, ending, only } = cached;
   const url = request.url ?? "";
   const { address, path } = addressOf({ url, isAlias: alias !== undefined, binding, only, options });
   const mistake = mistakeInPath(path);
@@ -183,7 +183,7 @@ function prepareCall(
   const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
   const origin = cache.originFor(cached, address);
   const { host } = cached;
-  use?.going({ host, path, attachment, key });
+  use?.noteTarget({ host, path, attachment, key });
   const { basePath } = address;
   const { proxy } = found.provider;
   // Written out: there is one object for each request, and a spread costs more than the rest of the function.
@@ -192,7 +192,7 @@ function prepareCall(
     caller,
     live: found,
     attachment,
-    answers,
+    responses,
     stamp,
     ending,
     binding,

@@ -14,22 +14,23 @@ const maxGrowth = 64 * 1024;
 /** Replaces references beyond the limit. Unchanged, they would lead to a route of this listener. */
 const nowhere = "about:blank";
 
-type Answered = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
+type AnsweredCall = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
 
 /**
- * Leads references of a provider's back to this door. A client that follows one to the provider's own address sends
- * the key of its caller there. A reference to another host is left as it is: the caller follows it without credentials.
+ * Rewrites a provider's references to its own address, so that they lead back to this listener: a client that follows
+ * one to the provider would send its Latchkey key there. References to other hosts stay unchanged: clients follow them
+ * without credentials.
  *
- * A relative reference is relative to the provider's address. Left as it is, it would lead the caller, with its key, to
- * a route of this door that the provider chooses.
+ * Relative references are relative to the provider's address. Unchanged, one would lead the caller, with its key, to a
+ * route of this listener that the provider chooses.
  */
 export class ProviderLinks implements LinksBack {
-  readonly #call: Answered;
+  readonly #call: AnsweredCall;
   readonly #request: FrontHead;
   readonly #prefix: string;
   #growth = 0;
 
-  constructor(call: Answered, { request, alias }: CallContext) {
+  constructor(call: AnsweredCall, { request, alias }: CallContext) {
     this.#call = call;
     this.#request = request;
     this.#prefix = alias === undefined ? proxyPrefix : "";
@@ -42,7 +43,7 @@ export class ProviderLinks implements LinksBack {
 
   /** Rewrites `Link` to whole URLs, since clients put their own base URL, with the prefix, before a path. */
   links(value: string): string {
-    return withLinkTargets(value, (target) => this.#back(target, doorOf(this.#request)));
+    return withLinkTargets(value, (target) => this.#back(target, listenerUrl(this.#request)));
   }
 
   refresh(value: string): string {
@@ -51,30 +52,30 @@ export class ProviderLinks implements LinksBack {
 
   #back(reference: string, door: string): string {
     if (this.#growth > maxGrowth) return nowhere;
-    const made = this.#ledBack(reference, door);
+    const made = this.#rewritten(reference, door);
     this.#growth += made.length - reference.length;
     return made;
   }
 
-  #ledBack(reference: string, door: string): string {
+  #rewritten(reference: string, door: string): string {
     const { address, asked } = this.#call;
     const requested = `${address.origin}${address.basePath}${asked.path}`;
     const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);
     if (!isWhole && !URL.canParse(reference, requested)) return requested;
     const whole = isWhole ? reference : new URL(reference, requested).href;
-    const url = partsOf(isWhole ? plainly(reference, requested) : whole);
+    const url = partsOf(isWhole ? normalize(reference, requested) : whole);
     if (url === undefined) return whole;
     const { url: target = "" } = this.#request;
-    // The caller takes the door for its forward proxy, and names the provider's host as it did in its request.
+    // The caller uses the listener as its forward proxy, and names the provider's host as in its request.
     if (!target.startsWith("/")) return this.#throughProxy(url, target) ?? whole;
     const path = this.#pathTo(url);
     return path === undefined ? whole : `${door}${this.#prefix}${path}${url.fragment}`;
   }
 
-  /** The path that the door sends there; undefined: there is none. */
+  /** Returns the path of a proxied request that reaches the URL; undefined: none does. */
   #pathTo({ host, rest }: Parts): string | undefined {
     const { address, options, binding } = this.#call;
-    // A caller that names an address names it with the next request, too.
+    // A caller that names an address names it in its next request too.
     const addressFor = (path: string) => (options.baseUrl === undefined ? binding.addressFor(path) : address);
     const bases = new Set([address.basePath, addressFor("/").basePath, ""]);
     for (const base of bases) {
@@ -97,9 +98,9 @@ export class ProviderLinks implements LinksBack {
 
 interface Parts {
   readonly authority: string;
-  /** As `URL` writes it: in lower case, without the port that its scheme has anyway. */
+  /** The form of `URL`: lower case, without the default port. */
   readonly host: string;
-  /** Path and query as they are written. */
+  /** Path and query as written. */
   readonly rest: string;
   readonly fragment: string;
 }
@@ -108,7 +109,7 @@ interface Parts {
  * Writes a URL as `https://host/…` that clients accept in other forms: `https:/host/…`, `https:\\host`, with a user name.
  * A client would follow each of them to the provider's own address.
  */
-function plainly(reference: string, requested: string): string {
+function normalize(reference: string, requested: string): string {
   if (!/^https?:/i.test(reference) || /^https?:\/\/[^/?#\\@\s]+(?:[/?#]|$)/i.test(reference)) return reference;
   if (!URL.canParse(reference, requested)) return reference;
   const url = new URL(reference, requested);
@@ -117,7 +118,7 @@ function plainly(reference: string, requested: string): string {
   return url.href;
 }
 
-/** Undefined: no address of a provider. The scheme is not looked at: `http` of the same host is the provider as well. */
+/** Returns undefined if the URL is no address of a provider. `http` of the same host counts as the provider too. */
 function partsOf(whole: string): Parts | undefined {
   const [, scheme, authority = "", written = "", fragment = ""] =
     /^(https?):\/\/([^/?#\\@\s]+)([^#]*)(.*)$/is.exec(whole) ?? [];
@@ -126,8 +127,8 @@ function partsOf(whole: string): Parts | undefined {
   return { authority, host, rest: written.startsWith("/") ? written : `/${written}`, fragment };
 }
 
-/** The address of this door as the caller has it: `http://localhost:3003`. Empty: the caller did not say. */
-function doorOf({ headers, rawHeaders, socket }: FrontHead): string {
+/** Returns this listener's address as the caller knows it, `http://localhost:3003`; empty without a Host header. */
+function listenerUrl({ headers, rawHeaders, socket }: FrontHead): string {
   const { host } = headers;
   if (host === undefined || host === "") return "";
   return `${isSecure(socket) || saysSecure(rawHeaders) ? "https" : "http"}://${host}`;
@@ -135,7 +136,7 @@ function doorOf({ headers, rawHeaders, socket }: FrontHead): string {
 
 const isSecure = (socket: Socket): boolean => "encrypted" in socket && socket.encrypted === true;
 
-/** An ingress that ends TLS says so. Only the caller itself is told: what it says of itself harms nobody else. */
+/** Returns whether an ingress says that it ended TLS. A caller that forges the header only misleads itself. */
 function saysSecure(rawHeaders: readonly string[]): boolean {
   return rawHeaders.some((name, i) => {
     if (i % 2 === 1) return false;

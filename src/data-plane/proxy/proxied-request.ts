@@ -34,7 +34,7 @@ import {
   isEventStream,
   stateFields,
 } from "./response-lines.ts";
-import { type AttemptResult, againAfter } from "./retries.ts";
+import { type AttemptResult, retryDelayMs } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
 
 /** Dependencies shared by all proxied requests. */
@@ -71,7 +71,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.#ready = ready;
     this.#content = content;
     this.#trace = trace;
-    this.#caller = call.face(this);
+    this.#caller = call.clientSide(this);
     const { integration } = ready.live;
     this.#guard = isReflectionGuarded(integration)
       ? guardReflection(this.#caller, {
@@ -103,7 +103,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const request = { origin, method: asked.method, head, body };
     const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
-    ready.use?.sent(content?.length ?? 0);
+    ready.use?.noteAttempt(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
@@ -123,15 +123,15 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       content === undefined
         ? asked
         : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
-    const made = calls.goingOf(ready, sent, content);
+    const made = calls.outgoingRequest(ready, sent, content);
     const going = isKept ? made : { ...made, stamp: undefined };
-    return this.#attempt?.joined(going) ?? going;
+    return this.#attempt?.withContext(going) ?? going;
   }
 
   /** Returns undefined for most requests: they use HTTP/1.1. */
   #howToSend(): SendOptionsOf | undefined {
     const { live, asked, attachment } = this.#ready;
-    const { request } = this.#call.asking;
+    const { request } = this.#call.context;
     const isCall = isGrpc(request.headers["content-type"]);
     if (isCall || live.provider.proxy?.http2Only === true) {
       return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
@@ -140,17 +140,17 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** Returns whether the request is retried; the caller does not see the response then. */
-  #isTriedAgain(happened: AttemptResult): boolean {
+  #isTriedAgain(result: AttemptResult): boolean {
     const { options } = this.#ready;
     const call = this.#call;
     if (this.#tried === options.retries || call.isGone) return false;
     const { world, count } = this.#shared;
     const content = this.#content;
-    const delayMs = againAfter(happened, { going: this.#ready, content, tried: this.#tried, nowMs: world.now() });
+    const delayMs = retryDelayMs(result, { call: this.#ready, content, tried: this.#tried, nowMs: world.now() });
     if (delayMs === undefined) return false;
     this.#tried += 1;
     count.proxyRetries.inc();
-    this.#trace?.again();
+    this.#trace?.noteRetry();
     setTimeout(() => {
       if (!call.isGone) this.attempt();
     }, delayMs);
@@ -163,7 +163,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   onInformational(head: ResponseHead): void {
-    const fields = informationalFields(this.#ready, this.#call.asking, head.fields);
+    const fields = informationalFields(this.#ready, this.#call.context, head.fields);
     const { status, reason, framing, keepsAlive, idleSeconds } = head;
     this.#guard.onInformational({ status, reason, fields, framing, keepsAlive, idleSeconds });
   }
@@ -173,7 +173,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     if (head.status !== 401 || this.#wasRefused) return false;
     this.#wasRefused = true;
     const { calls, count, world } = this.#shared;
-    const looking = calls.renewed(this.#call.asking, this.#ready);
+    const looking = calls.withNewCredentials(this.#call.context, this.#ready);
     if (!this.#maySendAgain()) {
       // Renew for the next request.
       looking.catch((err: unknown) => world.log.debug("could not refresh refused credentials", { err }));
@@ -207,14 +207,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.#exchange?.abort();
     if (this.#call.isGone) return;
     this.#ready = renewed;
-    this.#trace?.again();
+    this.#trace?.noteRetry();
     this.attempt();
   }
 
   /** Forwards the refusal, after reading the connection again, since the refusal may have changed its state. */
   #letRefusalGo(refusal: HeldAnswer): void {
     const { calls } = this.#shared;
-    calls.reread(this.#ready).then((live) => {
+    calls.reloadConnection(this.#ready).then((live) => {
       if (this.#refusal !== refusal) return;
       if (live !== undefined) this.#ready = { ...this.#ready, live };
       this.#letGo();
@@ -241,14 +241,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   onHead(head: ResponseHead, hasMore: boolean): void {
-    const lacksNonce = this.#shared.calls.heard(this.#ready, head);
+    const lacksNonce = this.#shared.calls.noteResponse(this.#ready, head);
     if (lacksNonce ? this.#isProvenAgain() : this.#isHeld(head, hasMore)) return;
-    this.#attempt?.answered(head.status);
+    this.#attempt?.noteStatus(head.status);
     if (this.#isTriedAgain({ head })) {
       this.#exchange?.abort();
       return;
     }
-    this.#ready.answers.add(head.status);
+    this.#ready.responses.add(head.status);
     this.#guard.onHead(head, hasMore);
   }
 
@@ -258,8 +258,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     if (guard.onWhole === undefined || !(head.status < 400)) return false;
     if (this.#ready.ending === undefined || this.#ready.options.retries > 0) return false;
     if (!guard.onWhole(head, content)) return false;
-    this.#attempt?.answered(head.status);
-    this.#ready.answers.add(head.status);
+    this.#attempt?.noteStatus(head.status);
+    this.#ready.responses.add(head.status);
     this.#shared.count.down.add(content.length);
     this.#ready.use?.down(content.length);
     return true;
@@ -282,13 +282,13 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       this.#refusal.end(trailers);
       return;
     }
-    this.#attempt?.ended();
+    this.#attempt?.end();
     this.#guard.onEnd(trailers.length === 0 ? trailers : incomingTrailers(trailers));
   }
 
   onFailure(failure: RelayFailure): void {
     this.#letGo();
-    this.#attempt?.failed(faultOfRelay(failure).code);
+    this.#attempt?.noteFailure(faultOfRelay(failure).code);
     if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
   }
 
@@ -320,13 +320,13 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
-    return callerFields(this.#ready, this.#call.asking, fields, isHttp2);
+    return callerFields(this.#ready, this.#call.context, fields, isHttp2);
   }
 
   answerFailure(failure: RelayFailure): void {
     // For a gRPC caller, the provider's reset code is the provider's answer.
     const { resetCode } = failure;
-    const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
+    const isCall = isGrpc(this.#call.context.request.headers["content-type"]);
     if (isCall && resetCode !== undefined && this.#caller instanceof Http2Client) {
       this.cut("provider");
       this.#caller.reset(resetCode);
@@ -350,14 +350,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   /** Returns gRPC's status: a reset would look like a permanent error within Latchkey. */
   endOfCut(failure: RelayFailure): readonly string[] | undefined {
-    if (!isGrpc(this.#call.asking.request.headers["content-type"])) return undefined;
+    if (!isGrpc(this.#call.context.request.headers["content-type"])) return undefined;
     const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
     return Object.entries(fields).flat();
   }
 
   cut(by: "caller" | "provider"): void {
     this.#shared.count.proxyCut.inc({ by });
-    this.#ready.use?.cut(by);
+    this.#ready.use?.noteCut(by);
   }
 }
 

@@ -4,13 +4,13 @@ import type { CallContext } from "./provider-call.ts";
 
 /** A request to relay, from the fast path or the general path. */
 export interface ProxyCall {
-  readonly asking: CallContext;
+  readonly context: CallContext;
   /** Whether the caller has left. */
   readonly isGone: boolean;
   /** Whether the caller has left or its response has begun: no error can be sent then. */
   readonly isSettled: boolean;
   /** Returns the client side of the relay. */
-  face(answering: AnswerRules): ClientSide;
+  clientSide(answering: AnswerRules): ClientSide;
   /** Tells a caller that waits for `100 Continue` to send the body. */
   proceed(): void;
   answerFault(fault: Fault): void;

@@ -1,21 +1,21 @@
 import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { Tally, Timing } from "../../base/metrics/series.ts";
 
-/** What is counted of requests that go to providers. */
+/** Counters of requests to providers. */
 export interface ProxyCount extends Pick<Metrics, "proxyRefused" | "proxyRefusals" | "proxyCut" | "proxyRetries"> {
   readonly added: Timing;
   readonly up: Tally;
   readonly down: Tally;
-  answersOf(credentials: string): Answers;
+  responsesOf(credentials: string): ResponseCounter;
 }
 
-/** Of requests that went with one kind of credentials. */
-export interface Answers {
+/** Counts the responses to requests with one kind of credentials. */
+export interface ResponseCounter {
   add(status: number): void;
 }
 
 export function createProxyCount(metrics: Metrics): ProxyCount {
-  const byKind = new Map<string, Answers>();
+  const byKind = new Map<string, ResponseCounter>();
   const { proxyRequests, proxyRefused, proxyRefusals, proxyCut, proxyRetries } = metrics;
   return {
     proxyRefused,
@@ -25,11 +25,11 @@ export function createProxyCount(metrics: Metrics): ProxyCount {
     added: metrics.proxyAddedSeconds.series({}),
     up: metrics.proxyBytes.series({ direction: "up" }),
     down: metrics.proxyBytes.series({ direction: "down" }),
-    answersOf(credentials) {
+    responsesOf(credentials) {
       const known = byKind.get(credentials);
       if (known !== undefined) return known;
       const tallies: Tally[] = [];
-      const made: Answers = {
+      const made: ResponseCounter = {
         add(status) {
           const hundreds = Math.floor(status / 100);
           tallies[hundreds] ??= proxyRequests.series({ credentials, answer: `${hundreds}xx` });

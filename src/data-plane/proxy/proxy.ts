@@ -32,12 +32,12 @@ export interface ProviderProxy {
    * called. Undefined, or a throw: `handle` must handle or refuse the request. A promise settles when `ready` can be
    * called again.
    */
-  ready(asking: CallContext): ProviderCall | Promise<void> | undefined;
+  prepare(asking: CallContext): ProviderCall | Promise<void> | undefined;
   /** Relays the call; `left` is called once it is over. */
   relay(call: ProxyCall, ready: ProviderCall): void;
   /** Handles a request for a WebSocket, like `handle`. */
   upgrade(call: UpgradeCall): boolean;
-  left(): void;
+  leave(): void;
 }
 
 /** A request from `node:http`, or from an HTTP/2 stream. */
@@ -103,7 +103,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
 
   function start({ request, response }: HttpCall, begun: Omit<PreparedRequest, "content">): void {
     const { call, ready, trace } = begun;
-    trace?.found(ready);
+    trace?.noteConnection(ready);
     // A caller that left during the lookup emits no further `close`.
     if (response.closed) return;
     if (ready.isLastHop) {
@@ -127,7 +127,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       if (isIn) begin(call);
       return isIn;
     },
-    ready(asking) {
+    prepare(asking) {
       if (tracing !== undefined || !load.hasRoom()) return undefined;
       const ready = calls.peek(asking);
       if (ready === undefined || ready instanceof Promise) return ready;
@@ -145,7 +145,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       if (isIn) upgrade(call);
       return isIn;
     },
-    left() {
+    leave() {
       open.add(-1);
       load.leave();
     },
@@ -157,34 +157,34 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
  * request.
  */
 class HttpProxyCall implements ProxyCall {
-  readonly asking: HttpCall;
+  readonly context: HttpCall;
 
   constructor(asking: HttpCall) {
-    this.asking = asking;
+    this.context = asking;
   }
 
   get isGone(): boolean {
-    return this.asking.response.destroyed;
+    return this.context.response.destroyed;
   }
 
   get isSettled(): boolean {
-    return isSettled(this.asking.response);
+    return isSettled(this.context.response);
   }
 
-  face(answering: AnswerRules): ClientSide {
-    return callerOf(this.asking.request, this.asking.response, answering);
+  clientSide(answering: AnswerRules): ClientSide {
+    return callerOf(this.context.request, this.context.response, answering);
   }
 
   proceed(): void {
-    this.asking.proceed();
+    this.context.proceed();
   }
 
   answerFault(fault: Fault): void {
-    this.asking.answerFault(fault);
+    this.context.answerFault(fault);
   }
 
   beginAnswer(isEndless: boolean): void {
-    const { response, isLast, onEndless } = this.asking;
+    const { response, isLast, onEndless } = this.context;
     if (isLast()) response.shouldKeepAlive = false;
     if (isEndless) onEndless(response);
   }

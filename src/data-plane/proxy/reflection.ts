@@ -10,7 +10,7 @@ import { type Integration, Integration_Reflection } from "../../gen/latchkey/v1/
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import { forwardingReceiver, type ResponseReceiver } from "../../relay/response-receiver.ts";
 
-/** The credentials of a request, as of now: those that the provider has refused may have been replaced. */
+/** The current credentials of a request: refused ones may have been replaced. */
 export interface SentCredentials {
   readonly attachment: Attachment;
   readonly live: LiveConnection;
@@ -19,22 +19,22 @@ export interface SentCredentials {
 interface GuardedAnswer {
   readonly integration: Integration;
   readonly sent: () => SentCredentials;
-  /** Ends the exchange and tells the caller why; nothing has been sent to it. */
+  /** Ends the exchange and sends the caller an error: the response has not begun. */
   readonly refuse: (message: string) => void;
-  /** The answer is over, or nobody waits for it. */
+  /** The response is over, or the caller has left. */
   readonly isGone: () => boolean;
 }
 
-/** So much of a body is held back until it is known to quote no credentials; what follows is masked as it comes. */
+/** Bytes of a body that are held back and searched first; the rest is masked as it arrives. */
 const heldBytes = 64 * 1024;
 
 export const isReflectionGuarded = ({ reflection }: Integration): boolean =>
   reflection === Integration_Reflection.MASK || reflection === Integration_Reflection.REFUSE;
 
 /**
- * A caller of the proxy holds no credentials, and must not learn them from a provider that quotes what it was sent.
- * Looks at the reason, at names and values of fields, at the body of any type and at the trailers, for all credentials
- * of the connection, in the forms that `SecretSearch` knows.
+ * Hides credentials that a provider quotes from the request: callers of the proxy must not learn them. Searches the
+ * reason, header names and values, bodies of any type and trailers for all credentials of the connection, in the forms
+ * that `SecretSearch` knows.
  */
 export function guardReflection(receiver: ResponseReceiver, guarded: GuardedAnswer): ResponseReceiver {
   const { integration, sent, refuse, isGone } = guarded;
@@ -47,7 +47,7 @@ interface Guard extends Pick<GuardedAnswer, "refuse" | "isGone"> {
   readonly search: () => SecretSearch;
 }
 
-/** An attachment is kept as long as its connection is in memory. */
+/** Cached with an attachment, which lives as long as its connection is in memory. */
 const searches = new WeakMap<Attachment, SecretSearch>();
 
 function searchFor({ attachment, live }: SentCredentials): SecretSearch {
@@ -62,11 +62,11 @@ function searchFor({ attachment, live }: SentCredentials): SecretSearch {
 const fieldOf = ({ fields }: ResponseHead, name: string): string =>
   fields.find((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name) ?? "";
 
-/** All fields of that name: a client reads them as one list. */
+/** Returns all headers of that name as one list, as a client reads them. */
 const fieldsOf = ({ fields }: ResponseHead, name: string): string =>
   fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name).join(", ");
 
-/** An encoding that hides the body from a search; undefined: there is none. Nothing but identity was asked for. */
+/** Returns an encoding that hides the body from a search; undefined: none. Only identity was requested. */
 function encodingOf(head: ResponseHead): string | undefined {
   if (head.framing === "none" || head.framing === 0) return undefined;
   const isPlain = (encodings: string) => encodings.split(",").every((one) => /^(?:identity)?$/i.test(one.trim()));
@@ -80,7 +80,7 @@ function unreadable(encoding: string): string {
 
 const echoed = "the provider's response contains the credentials that were sent to it";
 
-/** What frames the body is left as it is, whatever the credentials are. */
+/** Returns whether a header frames the body: such headers are not changed, whatever the credentials are. */
 const isFraming = (name: string): boolean => lowerCase(name) === "content-length";
 
 function maskedText(text: string, search: SecretSearch): string {
@@ -119,7 +119,7 @@ function isQuotedIn({ reason, fields }: Pick<ResponseHead, "reason" | "fields">,
   );
 }
 
-/** Hides as many bytes as a secret has there, so that no length changes. */
+/** Masks each secret with as many bytes, so that no length changes. */
 function masking(receiver: ResponseReceiver, guard: Guard): ResponseReceiver {
   let body: MaskedBody | undefined;
   return {
@@ -133,7 +133,7 @@ function masking(receiver: ResponseReceiver, guard: Guard): ResponseReceiver {
       }
       const search = guard.search();
       body = new MaskedBody(receiver, { search, isGone: guard.isGone, isStream: typeof head.framing !== "number" });
-      // What is held back is no content that follows at once.
+      // Held bytes are not content that follows at once.
       receiver.onHead(maskedHead(plainHead(head), search), hasMore && head.framing === "none");
     },
     onContent(content, free) {
@@ -156,20 +156,20 @@ function masking(receiver: ResponseReceiver, guard: Guard): ResponseReceiver {
 interface MaskedBodyOptions {
   readonly search: SecretSearch;
   readonly isGone: () => boolean;
-  /** Somebody may wait for each piece of it. */
+  /** The caller may wait for each piece of the body. */
   readonly isStream: boolean;
 }
 
-/** In a pause of a stream, a beginning of a secret that is shorter than this goes on: most are none. */
+/** In a pause of a stream, a shorter beginning of a possible secret is sent: most are no secrets. */
 const shortBytes = 4;
 const pauseMs = 100;
 
-/** A body on its way, in which secrets are masked. What may be the beginning of one waits for the rest. */
+/** A streamed body in which secrets are masked. A possible beginning of a secret waits for the rest. */
 class MaskedBody {
   readonly #receiver: ResponseReceiver;
   readonly #options: MaskedBodyOptions;
   #held: Buffer<ArrayBufferLike> = noBytes;
-  /** So many of the held bytes have gone on, and are kept to know the rest by. */
+  /** Held bytes that were already sent: they are kept to recognize the rest of a secret. */
   #sent = 0;
   #pause: NodeJS.Timeout | undefined;
 
@@ -178,7 +178,7 @@ class MaskedBody {
     this.#options = options;
   }
 
-  /** Copies it. Returns whether more is wanted. */
+  /** Copies `content`. Returns whether the receiver wants more. */
   add(content: Buffer): boolean {
     clearTimeout(this.#pause);
     const bytes = Buffer.concat([this.#held, content]);
@@ -217,19 +217,19 @@ class MaskedBody {
 
 const noBytes = Buffer.alloc(0);
 
-/** Of a head that is taken to pieces when it is asked, the pieces. */
+/** Returns the parts of a head, which may compute them on access. */
 function plainHead({ status, reason, fields, framing, keepsAlive, idleSeconds, isHttp2 }: ResponseHead): ResponseHead {
   return { status, reason, fields, framing, keepsAlive, idleSeconds, ...(isHttp2 === undefined ? {} : { isHttp2 }) };
 }
 
-/** Types whose answers say one thing after another, maybe for ever: held back, they would never be seen. */
+/** Types of responses that may never end: held back, they would never arrive. */
 const streamed =
   /^(?:text\/event-stream|application\/(?:grpc\b|(?:x-)?ndjson|(?:x-)?jsonl|json-seq|stream\+json)|multipart\/x-mixed-replace)/i;
 
 const isStreamed = (head: ResponseHead): boolean =>
   typeof head.framing !== "number" && streamed.test(fieldOf(head, "content-type"));
 
-/** Holds the beginning of an answer back until it is known to quote no secret. */
+/** Holds the beginning of a response back until the search has found no secret. */
 function refusing(plain: ResponseReceiver, guard: Guard): ResponseReceiver {
   const { refuse } = guard;
   const masked = masking(plain, guard);
@@ -237,7 +237,7 @@ function refusing(plain: ResponseReceiver, guard: Guard): ResponseReceiver {
   let state: "refused" | "holding" | "passing" = "passing";
   let waiting: ResponseHead | undefined;
   let held = new GrowingBytes();
-  /** What is before was looked at. */
+  /** Bytes before this position were searched. */
   let from = 0;
 
   function stop(message: string): void {
@@ -246,7 +246,7 @@ function refusing(plain: ResponseReceiver, guard: Guard): ResponseReceiver {
     refuse(message);
   }
 
-  /** Returns whether more is wanted. */
+  /** Returns whether the receiver wants more. */
   function passOn(): boolean {
     state = "passing";
     const content = held.bytes;

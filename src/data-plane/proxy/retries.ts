@@ -4,13 +4,13 @@ import type { RetryRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { RelayFailure } from "../../relay/failure.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 
-/** What came of an attempt. */
+/** The result of an attempt. */
 export type AttemptResult =
   | { readonly head: ResponseHead; readonly failure?: never }
   | { readonly failure: RelayFailure; readonly head?: never };
 
 interface RetryContext {
-  readonly going: {
+  readonly call: {
     readonly since: number;
     readonly asked: { readonly method: string; readonly body: string };
     readonly options: { readonly retryOn: readonly number[] };
@@ -21,33 +21,30 @@ interface RetryContext {
   readonly nowMs: number;
 }
 
-/** From the first attempt on; what would come later is not waited for. */
+/** Counts from the first attempt; no retry begins later. */
 const deadlineMs = 60_000;
 const maxDelayMs = 30_000;
 const firstDelayMs = 250;
 const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
-/** In how many milliseconds an attempt is worth another; undefined when it is none. */
-export function againAfter(
-  happened: AttemptResult,
-  { going, content, tried, nowMs }: RetryContext,
-): number | undefined {
-  const { asked, options, live, since } = going;
-  // A body that has gone is gone; one that we hold goes again, whatever the method, because the caller has asked.
+/** Returns the milliseconds until the next attempt; undefined: no retry. */
+export function retryDelayMs(result: AttemptResult, { call, content, tried, nowMs }: RetryContext): number | undefined {
+  const { asked, options, live, since } = call;
+  // A streamed body is gone. A held body is sent again with any method, because the caller has asked for retries.
   const canBeSentAgain =
     asked.body === "none" ? idempotent.has(asked.method) || content !== undefined : content !== undefined;
   if (!canBeSentAgain) return undefined;
   const rules = live.provider.proxy?.retry;
-  if (happened.failure !== undefined) {
-    if (!ofNetwork.has(happened.failure.kind)) return undefined;
+  if (result.failure !== undefined) {
+    if (!ofNetwork.has(result.failure.kind)) return undefined;
   } else {
-    const { status } = happened.head;
-    const isLimit = rules?.statuses.includes(status) === true && saysWait(happened.head, rules);
+    const { status } = result.head;
+    const isLimit = rules?.statuses.includes(status) === true && saysWait(result.head, rules);
     const isWorthIt = status === 429 || status >= 500 || options.retryOn.includes(status) || isLimit;
     if (!isWorthIt) return undefined;
   }
-  const asksFor = happened.head === undefined ? undefined : waitOf(happened.head, rules, nowMs);
+  const asksFor = result.head === undefined ? undefined : waitOf(result.head, rules, nowMs);
   const delayMs = asksFor ?? Math.min(maxDelayMs, firstDelayMs * 2 ** tried) * (0.5 + Math.random() / 2);
   return delayMs > maxDelayMs || performance.now() - since + delayMs > deadlineMs ? undefined : delayMs;
 }
@@ -58,11 +55,11 @@ function waitOf(head: ResponseHead, rules: RetryRules | undefined, nowMs: number
   return ofProvider ?? retryAfterMs(fieldOf(head, "retry-after"), "", nowMs);
 }
 
-/** Whether a limit is reached, as far as the provider says how much of it is left. */
+/** Returns whether a limit is reached; true if the provider does not tell how much is left. */
 const isUsedUp = (head: ResponseHead, { remainingHeader }: RetryRules) =>
   remainingHeader === "" || fieldOf(head, remainingHeader) === "0";
 
-/** A status that may mean something else does not, where the limit is reached or a time is named. */
+/** Returns whether an ambiguous status means a rate limit: the limit is reached, or a time to wait is named. */
 const saysWait = (head: ResponseHead, rules: RetryRules) =>
   isUsedUp(head, rules) || fieldOf(head, "retry-after") !== undefined;
 

@@ -7,42 +7,41 @@ import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts
 import { type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
 /**
- * One proxied request in spans: one for what the caller asked of us, and within it one for each attempt to have it from
- * the provider. Attributes are by OpenTelemetry's conventions for HTTP, less what could tell a secret: paths, queries
- * and fields are the caller's own.
+ * The spans of a proxied request: one for the request, and within it one for each attempt. Attributes follow
+ * OpenTelemetry's conventions for HTTP, without those that could hold a secret of the caller: paths, queries, headers.
  */
 export interface ProxyTrace {
-  /** The connection is at hand. */
-  found(call: ProviderCall): void;
+  /** The connection was found. */
+  noteConnection(call: ProviderCall): void;
   attempt(call: ProviderCall): AttemptTrace;
-  /** The last attempt is over, and there is another. */
-  again(): void;
-  /** Its answer went on as something that has no end, and that no span waits for. */
-  tunnelled(): void;
+  /** The last attempt is over, and another one follows. */
+  noteRetry(): void;
+  /** The response is now a tunnel: the spans do not wait for its end. */
+  noteTunnel(): void;
 }
 
 export interface AttemptTrace {
   /** The request with this attempt's trace context in place of the caller's. */
-  joined(going: OutgoingRequest): OutgoingRequest;
-  answered(status: number): void;
-  /** Nothing more of an answer comes. */
-  failed(code: string): void;
-  /** The answer is complete. */
-  ended(): void;
+  withContext(going: OutgoingRequest): OutgoingRequest;
+  noteStatus(status: number): void;
+  /** No further bytes of the response come. */
+  noteFailure(code: string): void;
+  /** The response is complete. */
+  end(): void;
 }
 
 interface TracedCall {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
-  /** When it closes, all is over; by default the response. */
-  readonly over?: Duplex;
+  /** The stream whose close ends the trace; by default the response. */
+  readonly until?: Duplex;
 }
 
-/** RFC 9110, section 9, and RFC 5789. The conventions have one word for all others. */
+/** RFC 9110, section 9, and RFC 5789. The conventions call all other methods `_OTHER`. */
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]);
 const route = `${proxyPrefix}/*`;
 
-export function beginProxyTrace(tracing: Tracing, { request, response, over }: TracedCall): ProxyTrace {
+export function beginProxyTrace(tracing: Tracing, { request, response, until }: TracedCall): ProxyTrace {
   const { method = "" } = request;
   const isKnown = methods.has(method);
   const spanOf = (kind: "server" | "client", parent: Span | string | undefined): Span => {
@@ -51,24 +50,24 @@ export function beginProxyTrace(tracing: Tracing, { request, response, over }: T
     made.set("http.request.method", isKnown ? method : "_OTHER");
     return made;
   };
-  // Several of them arrive as one, with commas, and make no context.
+  // Repeated headers arrive joined by commas, which is no valid context.
   const { traceparent } = request.headers;
   const span = spanOf("server", typeof traceparent === "string" ? traceparent : undefined);
   span.set("http.route", route);
   span.set("url.scheme", request.socket instanceof TLSSocket ? "https" : "http");
-  // As the conventions write it.
+  // The form of the conventions.
   span.set("network.protocol.version", request.httpVersion === "2.0" ? "2" : request.httpVersion);
   let attempts = 0;
   let current: Span | undefined;
-  /** What the provider did to its answer; who else would have ended one that did not finish? */
+  /** The failure of the provider; without one, the caller ended a response that did not finish. */
   let failure: string | undefined;
   let isOver = false;
 
   interface Ending {
     readonly status: number | undefined;
-    /** What we answered in the provider's place. */
+    /** The code of Latchkey's own error response. */
     readonly fault?: string | undefined;
-    /** Who or what kept the answer from its end. */
+    /** What cut the response off. */
     readonly cut?: string | undefined;
   }
 
@@ -80,14 +79,14 @@ export function beginProxyTrace(tracing: Tracing, { request, response, over }: T
     current?.end();
     if (attempts > 0) span.set("latchkey.retries", attempts - 1);
     if (status !== undefined) span.set("http.response.status_code", status);
-    // By the conventions what a caller does wrong is no error of ours; what it is called is worth knowing all the same.
+    // By the conventions, a caller's mistake is no error of the server. The type of the mistake is recorded.
     const isOfCaller = cut === undefined && status !== undefined && status < 500;
     if (!isOfCaller) span.fail(why ?? String(status));
     else if (fault !== undefined) span.set("error.type", fault);
     span.end();
   }
 
-  (over ?? response).once("close", () => {
+  (until ?? response).once("close", () => {
     const fault = response.getHeader("latchkey-error");
     end({
       status: response.headersSent ? response.statusCode : undefined,
@@ -97,7 +96,7 @@ export function beginProxyTrace(tracing: Tracing, { request, response, over }: T
   });
 
   return {
-    found({ live }) {
+    noteConnection({ live }) {
       const { ref } = live.connection;
       span.set("latchkey.environment", ref?.environment ?? "");
       span.set("latchkey.integration", ref?.integration ?? "");
@@ -118,16 +117,16 @@ export function beginProxyTrace(tracing: Tracing, { request, response, over }: T
         failure = code;
       });
     },
-    again() {
+    noteRetry() {
       current?.end();
     },
-    tunnelled() {
+    noteTunnel() {
       end({ status: 101 });
     },
   };
 }
 
-/** Before it had its answer. */
+/** The caller left before the response ended. */
 const callerLeft = "caller_left";
 
 function attemptOf(span: Span, parent: Span, onFailed: (code: string) => void): AttemptTrace {
@@ -141,20 +140,20 @@ function attemptOf(span: Span, parent: Span, onFailed: (code: string) => void): 
     if (status >= 400) span.fail(String(status));
   };
   return {
-    joined: ({ asked, ...going }) => ({
+    withContext: ({ asked, ...going }) => ({
       ...going,
       asked: { ...asked, rawHeaders: without(asked.rawHeaders, parent) },
       traceparent: span.traceparent,
     }),
-    answered,
-    failed,
-    ended: () => span.end(),
+    noteStatus: answered,
+    noteFailure: failed,
+    end: () => span.end(),
   };
 }
 
 const disguise = "nango-proxy-";
 
-/** A `tracestate` belongs to its trace: of one that was not joined it is let go (W3C Trace Context, 3.3). */
+/** Removes the caller's context. A `tracestate` stays only with its trace (W3C Trace Context, section 3.3). */
 function without(rawHeaders: readonly string[], { hasParent }: Span): readonly string[] {
   const isOurs = (name: string) => name === "traceparent" || (name === "tracestate" && !hasParent);
   return rawHeaders.filter((_, i) => {

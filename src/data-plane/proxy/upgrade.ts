@@ -38,7 +38,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
   const services: WebSocketServices = { calls, sendRequest: createTunnelRequests(upstream), limits, count };
   return (call) => {
     const { request, response, socket } = call;
-    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, over: socket });
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, until: socket });
     const websocket = new WebSocketCall(services, call, trace);
     calls.begin(call, { ready: (ready) => websocket.open(ready), fail: (error) => websocket.fail(error) });
   };

@@ -19,29 +19,29 @@ export interface UseRecords {
 interface UseCall {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
-  /** Of a request that asks to go on as a tunnel. */
+  /** The socket of a request for a tunnel. */
   readonly socket?: Socket;
 }
 
 interface UseContext {
   readonly live: LiveConnection;
   readonly caller: Caller;
-  /** Of the monotonic clock. */
+  /** Time of the monotonic clock. */
   readonly since: number;
 }
 
 /** Collects facts about a use. */
 export interface UseRecorder {
   /** The request may be sent. */
-  going(where: UseTarget): void;
+  noteTarget(where: UseTarget): void;
   /** Another attempt was sent, with this many body bytes. */
-  sent(bytes: number): void;
+  noteAttempt(bytes: number): void;
   /** More bytes of a streamed body were sent. */
   up(bytes: number): void;
   down(bytes: number): void;
   /** The socket is now a tunnel; the caller has already been sent this many provider bytes. */
-  tunnelled(early: number): void;
-  cut(by: "caller" | "provider"): void;
+  noteTunnel(early: number): void;
+  noteCut(by: "caller" | "provider"): void;
 }
 
 interface UseTarget {
@@ -97,17 +97,17 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
         const reason = response.getHeader("latchkey-error");
         if (reason !== undefined) return { outcome: attempts === 0 ? "refused" : "failed", reason };
         if (cut !== undefined) return { outcome: `cut by ${cut}` };
-        // An OPTIONS that was to go no further.
+        // An OPTIONS request whose Max-Forwards ended here.
         if (attempts === 0 && response.writableFinished) return { outcome: "answered here" };
         return { outcome: tunnel !== undefined || response.writableFinished ? "answered" : "cut by caller" };
       }
 
       return {
-        going(where) {
+        noteTarget(where) {
           host = where.host;
           if (integration.useRecord === Integration_UseRecord.PATH) path = shownPath(where);
         },
-        sent(bytes) {
+        noteAttempt(bytes) {
           attempts += 1;
           up = bytes;
         },
@@ -117,10 +117,10 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
         down(bytes) {
           down += bytes;
         },
-        tunnelled(early) {
+        noteTunnel(early) {
           if (socket !== undefined) tunnel = { read: socket.bytesRead, written: socket.bytesWritten - early };
         },
-        cut(by) {
+        noteCut(by) {
           cut = by;
         },
       };
@@ -128,13 +128,13 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
   };
 }
 
-/** Without its query, and without a secret that we know of: callers put keys into paths as well. */
+/** Returns the path without its query and without known secrets: callers put keys into paths too. */
 function shownPath({ path, attachment, key }: UseTarget): string {
   const [bare = ""] = path.split("?", 1);
   return [key, ...textsOf(attachment)].reduce((shown, secret) => shown.replaceAll(secret, "***"), bare);
 }
 
-/** An attachment is kept as long as its connection is in memory. */
+/** Cached with an attachment, which lives as long as its connection is in memory. */
 const texts = new WeakMap<Attachment, readonly string[]>();
 
 function textsOf(attachment: Attachment): readonly string[] {

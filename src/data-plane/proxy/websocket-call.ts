@@ -34,7 +34,7 @@ export interface UpgradeCall extends ObservedCall {
 
 /** Dependencies shared by all WebSocket calls. */
 export interface WebSocketServices {
-  readonly calls: Pick<ProviderCalls, "goingOf" | "heard">;
+  readonly calls: Pick<ProviderCalls, "outgoingRequest" | "noteResponse">;
   readonly sendRequest: TunnelRequests;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
@@ -75,17 +75,17 @@ export class WebSocketCall {
     const { calls, sendRequest, count } = this.#services;
     const { early, socket } = this.#call;
     const { signal } = this.#leaving;
-    this.#trace?.found(ready);
+    this.#trace?.noteConnection(ready);
     if (early.length > 0) throw tooEarly();
     requireTunnel(ready);
     this.#attempt = this.#trace?.attempt(ready);
-    const plain = calls.goingOf(ready, ready.asked, undefined);
-    const { target, fields, attached } = outgoingParts(this.#attempt?.joined(plain) ?? plain);
+    const plain = calls.outgoingRequest(ready, ready.asked, undefined);
+    const { target, fields, attached } = outgoingParts(this.#attempt?.withContext(plain) ?? plain);
     const own = ["Host", ready.host, ...fields, ...attached.flat(), "Via", via];
     const headers = handshakeHeaders([...own, "connection", "Upgrade", "upgrade", "websocket"]);
     const accept = acceptFor(headers);
     const { request, tunnel } = sendRequest({ origin: ready.origin, target, headers, socket, signal });
-    ready.use?.sent(0);
+    ready.use?.noteAttempt(0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     signal.addEventListener("abort", () => request.destroy());
     if (signal.aborted) request.destroy();
@@ -112,8 +112,8 @@ export class WebSocketCall {
       ];
       answer.headers = handshakeHeaders(returned);
       this.#join(there, () => tunnel(answer, there, head));
-      ready.use?.tunnelled(head.length);
-      this.#trace?.tunnelled();
+      ready.use?.noteTunnel(head.length);
+      this.#trace?.noteTunnel();
     });
     request.on("response", (answer) => {
       clearTimeout(late);
@@ -170,15 +170,15 @@ export class WebSocketCall {
   #noteCut(ready: ProviderCall): void {
     const by = this.#leaving.signal.aborted ? "caller" : "provider";
     this.#services.count.proxyCut.inc({ by });
-    ready.use?.cut(by);
-    if (by === "provider") this.#attempt?.failed("provider_closed");
+    ready.use?.noteCut(by);
+    if (by === "provider") this.#attempt?.noteFailure("provider_closed");
   }
 
   #noteAnswer(ready: ProviderCall, { statusCode: status = 0, rawHeaders: fields }: IncomingMessage): void {
     // A request that is refused for lack of a nonce is not repeated: a caller that opens tunnels opens them again.
-    this.#services.calls.heard(ready, { status, fields });
-    ready.answers.add(status);
-    this.#attempt?.answered(status);
+    this.#services.calls.noteResponse(ready, { status, fields });
+    ready.responses.add(status);
+    this.#attempt?.noteStatus(status);
   }
 }
 

@@ -17,14 +17,14 @@ import type { DoorSockets } from "./sockets.ts";
 export interface DoorAnswers {
   /** Allows a page of this origin to read the response. */
   showTo(request: FrontRequest, origin: string): void;
-  answer(asked: AnswerTarget, answer: RouteAnswer): void;
-  fault(asked: AnswerTarget, fault: Fault, faultPage?: FaultPage): void;
+  answer(target: AnswerTarget, answer: RouteAnswer): void;
+  fault(target: AnswerTarget, fault: Fault, faultPage?: FaultPage): void;
   /** Returns what `fault` would send, without headers about the connection. */
   textOf(fault: Fault): AnswerText;
   /** Returns what `answer` would send, without headers about the connection. */
   textOfAnswer(answer: RouteAnswer): AnswerText;
   /** Answers `OPTIONS`; undefined: for the server as a whole. */
-  options(asked: AnswerTarget, allowed: readonly string[] | undefined): void;
+  options(target: AnswerTarget, allowed: readonly string[] | undefined): void;
 }
 
 interface AnswerTarget {
@@ -43,26 +43,26 @@ export interface AnswerText {
 
 interface DoorAnswersOptions {
   readonly door: string;
-  readonly lines: Pick<DoorSockets, "end" | "isEnding" | "cutsOff">;
+  readonly sockets: Pick<DoorSockets, "end" | "isEnding" | "cutsOff">;
   /** While draining, every connection closes after its response. */
   readonly isDraining: () => boolean;
   readonly world: World;
 }
 
 /** Emitted by a response that was sent although its connection has not ended. */
-export const answered = Symbol("answered");
+export const answeredEvent = Symbol("answered");
 
 /** Headers of all our own responses. */
-const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
+const ownHeaders = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
 const json = "application/json; charset=utf-8";
-const plain = { ...ofOurs, "content-type": json };
+const jsonHeaders = { ...ownHeaders, "content-type": json };
 
 /**
  * After these faults the start of the next request, or its target, is uncertain: the connection is not read further.
  */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
 
-export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswersOptions): DoorAnswers {
+export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;
   const pageOf = new WeakMap<FrontRequest, string>();
 
@@ -76,21 +76,21 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
 
   /** Ends no HTTP/2 session: an error in one stream says nothing about the others. */
   function end(request: FrontRequest): void {
-    if (!(request instanceof StreamRequest)) lines.end(request.socket);
+    if (!(request instanceof StreamRequest)) sockets.end(request.socket);
   }
 
-  function answer(asked: AnswerTarget, given: RouteAnswer): void {
-    if (given.headers !== undefined) setAll(asked.response, given.headers);
-    send(asked, { status: given.status, body: bodyIn(given) });
+  function answer(target: AnswerTarget, given: RouteAnswer): void {
+    if (given.headers !== undefined) setAll(target.response, given.headers);
+    send(target, { status: given.status, body: bodyIn(given) });
   }
 
   function send({ request, response }: AnswerTarget, { status, body }: SentAnswer): void {
     const { socket } = request;
     // The rest of the request is not awaited: the connection closes after the response.
-    const isCutOff = lines.cutsOff(request);
+    const isCutOff = sockets.cutsOff(request);
     if (isDraining() || isCutOff) end(request);
-    if (lines.isEnding(socket)) response.setHeader("connection", "close");
-    setAll(response, ofOurs);
+    if (sockets.isEnding(socket)) response.setHeader("connection", "close");
+    setAll(response, ownHeaders);
     if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
     const page = pageOf.get(request);
     if (page !== undefined) setAll(response, corsFields(page));
@@ -103,7 +103,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     }
     response.flushHeaders();
     response.write(sent);
-    response.emit(answered);
+    response.emit(answeredEvent);
     const cut = setTimeout(() => response.end(), cutAfterMs);
     response.once("close", () => clearTimeout(cut));
   }
@@ -111,8 +111,8 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
   return {
     showTo: (request, origin) => void pageOf.set(request, origin),
     answer,
-    fault(asked, found, faultPage) {
-      const { request, response } = asked;
+    fault(target, found, faultPage) {
+      const { request, response } = target;
       const fault = found.code === "internal" ? logged(found) : found;
       if (untrusted.has(fault.code)) end(request);
       setAll(response, headersOf(fault));
@@ -123,20 +123,20 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
         return;
       }
       const { headers, url = "" } = request;
-      if (faultPage !== undefined) answer(asked, faultPage(fault, { headers, rawQuery: url.split("?")[1] ?? "" }));
-      else send(asked, { status: fault.status, body: errorBody(fault) });
+      if (faultPage !== undefined) answer(target, faultPage(fault, { headers, rawQuery: url.split("?")[1] ?? "" }));
+      else send(target, { status: fault.status, body: errorBody(fault) });
     },
     textOf(found) {
       const fault = found.code === "internal" ? logged(found) : found;
-      const headers = { ...headersOf(fault), ...ofOurs, "content-type": json };
+      const headers = { ...headersOf(fault), ...ownHeaders, "content-type": json };
       return { status: fault.status, headers, body: errorBody(fault) };
     },
     textOfAnswer(given) {
       const { status, headers } = given;
-      if (headers === undefined) return { status, headers: plain, body: bodyIn(given) };
+      if (headers === undefined) return { status, headers: jsonHeaders, body: bodyIn(given) };
       // Same check as `setHeader`, which the fast path does not use.
       for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
-      return { status, headers: { "content-type": json, ...headers, ...ofOurs }, body: bodyIn(given) };
+      return { status, headers: { "content-type": json, ...headers, ...ownHeaders }, body: bodyIn(given) };
     },
     options({ request, response }, allowed) {
       const page = pageOf.get(request);

@@ -1,8 +1,8 @@
 import { Fault } from "../../base/fault.ts";
 
-/** Memory for the bodies that strangers send, all together: a large one is fine, a thousand of them at once are not. */
+/** Limits the memory for all bodies from the internet together: one large body is fine, a thousand at once are not. */
 export interface BodyRoom {
-  /** Throws `overloaded` when there is no more: whoever sends is told to come again. */
+  /** Throws `overloaded` when there is no more room: the sender retries later. */
   take(bytes: number): void;
   give(bytes: number): void;
 }

@@ -10,14 +10,14 @@ import type { BodyRoom } from "./body-room.ts";
 
 interface BodyReading {
   readonly maxBytes: number;
-  /** Called when the head gives no reason to refuse the body: a caller that waits to be told may send it. */
+  /** Called when the head is valid: tells a caller that waits for `100 Continue` to send the body. */
   readonly proceed: () => void;
 }
 
 /**
- * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1). A body
- * that reading would change, such as a number with too many digits or a key that is there twice, is refused; of two
- * equal fields of the request itself the last counts, as JSON.parse has it.
+ * Reads a JSON object of limited size: UTF-8 without a byte order mark (RFC 8259, section 8.1). Refuses a body with
+ * values that parsing would change, such as numbers with too many digits or repeated keys. If a field of the request
+ * itself repeats, the last one counts, as in JSON.parse.
  */
 export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   requireJson(request);
@@ -31,7 +31,7 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     value = JSON.parse(text);
   } catch {
-    // What JSON.parse says quotes the body, and a body may hold secrets.
+    // Errors of JSON.parse quote the body, which may hold secrets.
     throw new Fault("invalid_json", "the body must be JSON in UTF-8");
   }
   if (!isObject(value)) throw new Fault("invalid_body", "the body must be a JSON object");
@@ -41,7 +41,7 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
   return value;
 }
 
-/** What a form sends: each field once, as text. */
+/** Reads a form: each field once, as text. */
 export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
@@ -56,7 +56,7 @@ export async function readFormBody(request: FrontRequest, { maxBytes, proceed }:
   return Object.fromEntries(fields);
 }
 
-/** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
+/** Reads a provider's body byte for byte, unparsed: its signature is over these bytes. */
 export async function readReceived(
   request: FrontRequest,
   { query, maxBytes, proceed, room }: BodyReading & { readonly query: string; readonly room: BodyRoom },
@@ -67,14 +67,14 @@ export async function readReceived(
   return { headers, query, body: await readBytes(request, maxBytes, room) };
 }
 
-/** As `ReceivedNotification` has them. */
+/** Returns the headers in the form of `ReceivedNotification`. */
 export function headerPairs(rawHeaders: readonly string[]): ReceivedNotification["headers"] {
   const pairs: (readonly [name: string, value: string])[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) pairs.push([lowerCase(rawHeaders[i] ?? ""), rawHeaders[i + 1] ?? ""]);
   return pairs;
 }
 
-/** A whole body, whatever it is. */
+/** Reads a whole body. */
 export async function readBody(request: FrontRequest, maxBytes: number): Promise<Buffer> {
   requireSize(request, maxBytes);
   return readBytes(request, maxBytes);
@@ -102,9 +102,9 @@ function requireSize({ headers }: FrontRequest, maxBytes: number): void {
   if (Number(headers["content-length"] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** What was read takes its room until whoever asked for it gives that back. */
+/** Reads a body. Its bytes stay counted in `room` until the caller of this function gives them back. */
 function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
-  // Node has closed the stream of such a request already, and no event would ever come.
+  // Node has already closed the stream of a request without a body: no event would come.
   if (bodyOf(request) === "none") return Promise.resolve(Buffer.alloc(0));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -146,7 +146,7 @@ function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Pr
   });
 }
 
-/** The caller left before it had said everything. There is nobody to answer, and nothing to log. */
+/** The caller left before its body was complete: no response, no log. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }

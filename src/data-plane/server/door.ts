@@ -61,7 +61,7 @@ interface DoorOptions {
   };
   readonly tls: ListenerTls | undefined;
   /** Ordinary requests to providers skip `node:http`; not over TLS. */
-  readonly hasFastLane?: boolean;
+  readonly hasFastPath?: boolean;
   /** On the fast path, client connections share one read buffer. */
   readonly sharesReads?: boolean;
   /** Limits how long an HTTP/2 client may read nothing of a complete response. */
@@ -78,7 +78,7 @@ const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
-  const { stallMs = defaultStallMs, hasFastLane = false, sharesReads = false, connections } = options;
+  const { stallMs = defaultStallMs, hasFastPath = false, sharesReads = false, connections } = options;
   const { metrics } = world;
   let leaving = false;
   let draining = false;
@@ -90,7 +90,7 @@ export function createDoor(options: DoorOptions): Door {
   const endless = new Set<{ destroy(): unknown }>();
   const room = createBodyRoom(maxBodiesBytes);
   const count = createDoorCount(metrics, door);
-  const answers = createDoorAnswers({ door, lines: sockets, isDraining: isLeaving, world });
+  const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, world });
   const heads = createHeadCheck({ guard, origins: pages?.origins, limits });
   const refusals = createRefusals({ door, origins: pages?.origins, warn, metrics });
   const aliasOf = createAliasLookup({ alias, aliases });
@@ -109,16 +109,16 @@ export function createDoor(options: DoorOptions): Door {
   });
 
   const webhookRoute = createWebhookLookup(routes);
-  const hasFastPath = hasFastLane && tls === undefined && (proxy !== undefined || webhookRoute !== undefined);
+  const usesFastPath = hasFastPath && tls === undefined && (proxy !== undefined || webhookRoute !== undefined);
   const { textOf, textOfAnswer } = answers;
-  const receiving = { rowFor: webhookRoute, maxBytes: limits.webhookBodyBytes, count, room, textOf, textOfAnswer };
+  const receiving = { routeFor: webhookRoute, maxBytes: limits.webhookBodyBytes, count, room, textOf, textOfAnswer };
   const protocols = createDoorProtocols({
     ...{ ...shared, tls, connections, stallMs, sharesReads, metrics },
     maxHeadBytes: limits.headBytes,
     maxHeadLines: limits.headLines,
     // A body for a provider may take any time; routes that read a body set their own limit.
     requestTimeoutMs: proxy === undefined ? 30_000 : 0,
-    fastPath: hasFastPath
+    fastPath: usesFastPath
       ? { proxy, aliasOf, count, textOf, endless, check: heads.checkForProvider, receiving }
       : undefined,
     onRequest(call) {

@@ -34,13 +34,13 @@ export const singleHeaders = [
   "retries",
   "retry-on",
 ];
-/** A bit for each of them; none for any other. */
+/** A bit for each of these headers; 0 for any other. */
 const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1)) & ~1);
 
 export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
 
 export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
-  /** Of fields that come again: that there was nothing wrong with them while these hosts were served. */
+  /** Repeated headers that passed the check while these hosts were served. */
   const passed = createNote<ReadonlySet<string>>();
 
   function check(request: FrontHead, browser?: Route["browser"]): string | undefined {

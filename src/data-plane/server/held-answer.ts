@@ -1,10 +1,10 @@
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 
-/** What a refusal says of itself fits in here; what is larger is an answer like any other. */
+/** Fits usual refusals; a larger response is handled like any other. */
 const maxHeldBytes = 64 * 1024;
 
-/** The beginning of an answer, or all of a small one, that may yet be handed on. */
+/** The beginning of a response, or all of a small one, that may still be forwarded. */
 export class HeldAnswer {
   readonly #head: ResponseHead;
   readonly #hasMore: boolean;
@@ -17,7 +17,7 @@ export class HeldAnswer {
     this.#hasMore = hasMore;
   }
 
-  /** Copies it. Returns false when that is more than is held. */
+  /** Copies `content`. Returns false if that exceeds the limit. */
   add(content: Buffer): boolean {
     if (this.#bytes + content.length > maxHeldBytes) return false;
     this.#bytes += content.length;

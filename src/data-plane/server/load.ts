@@ -27,12 +27,12 @@ export interface Load {
 
 interface LoadOptions {
   readonly limits: LoadLimits;
-  /** Called at each check of the loop, so that there is only one timer. */
-  readonly onLook: (nowMs: number) => void;
+  /** Called at each measurement, so that there is only one timer. */
+  readonly onTick: (nowMs: number) => void;
   readonly world: World;
 }
 
-const lookEveryMs = 250;
+const measureEveryMs = 250;
 // Made once: creating a fault costs a third of a rejection.
 /** Rejected callers retry within a few seconds, spread over several. */
 const tooSlow = [1, 2, 3].map(
@@ -40,24 +40,24 @@ const tooSlow = [1, 2, 3].map(
 );
 const tooMany = new Fault("overloaded", "too many requests are in progress; try again later", { retryAfterSeconds: 1 });
 
-export function createLoad({ limits: first, onLook, world }: LoadOptions): Load {
+export function createLoad({ limits: first, onTick, world }: LoadOptions): Load {
   const { metrics, log } = world;
   let limits = first;
   let overload: Overload = createOverload(first.overload);
   let open = 0;
   let isOverloaded = false;
-  let turnedAway = 0;
-  let dueAt = performance.now() + lookEveryMs;
+  let rejected = 0;
+  let dueAt = performance.now() + measureEveryMs;
   metrics.overloaded.set(0);
 
   /** Measures how late the timer fires, and how long the loop takes for one more lap; the worse counts. */
-  function look(): void {
+  function measure(): void {
     const at = performance.now();
     const lateMs = at - dueAt;
-    dueAt = at + lookEveryMs;
+    dueAt = at + measureEveryMs;
     // The first callback runs after the handling of everything that has arrived, the second a whole lap later.
     setImmediate(() => setImmediate(() => note(Math.max(lateMs, performance.now() - at))));
-    onLook(at);
+    onTick(at);
   }
 
   function note(lapMs: number): void {
@@ -66,24 +66,24 @@ export function createLoad({ limits: first, onLook, world }: LoadOptions): Load 
     if (isOverloaded === before) return;
     metrics.overloaded.set(isOverloaded ? 1 : 0);
     if (isOverloaded) {
-      turnedAway = 0;
+      rejected = 0;
       log.warn("overloaded; rejecting requests to providers", { lap_ms: Math.round(lapMs), open });
     } else {
       log.info("no longer overloaded; accepting requests to providers", {
         lap_ms: Math.round(lapMs),
         open,
-        turned_away: turnedAway,
+        turned_away: rejected,
       });
     }
   }
 
-  const looking = setInterval(look, lookEveryMs);
-  looking.unref();
+  const measuring = setInterval(measure, measureEveryMs);
+  measuring.unref();
 
   return {
     enter() {
       if (isOverloaded) {
-        turnedAway += 1;
+        rejected += 1;
         metrics.proxyLimited.inc({ limit: "overload" });
         return tooSlow[Math.floor(Math.random() * tooSlow.length)];
       }
@@ -105,7 +105,7 @@ export function createLoad({ limits: first, onLook, world }: LoadOptions): Load 
       if (!isSameRule) overload = createOverload(next.overload);
     },
     close() {
-      clearInterval(looking);
+      clearInterval(measuring);
     },
   };
 }

@@ -1,4 +1,4 @@
-/** What the data door answers itself begins with one of these; a script's own route begins with none. */
+/** First segments of the data listener's own paths; routes of scripts must not begin with them. */
 export const ownFirstSegments: ReadonlySet<string> = new Set([
   ...["", "health", "proxy", "webhook", "oauth", "oauth2", "api-auth", "auth", "connect"],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],

@@ -59,7 +59,7 @@ export function createProviderRequests(options: ProviderRequestsOptions): Provid
       // `on`, not `once`: the event comes once anyway, and `once` costs a wrapper.
       response.on("close", () => {
         sockets.forget(response);
-        if (isIn) proxy.left();
+        if (isIn) proxy.leave();
         endless.delete(response);
         count.end({ route: providerRoute, status: response.statusCode, since });
       });
@@ -75,7 +75,7 @@ export function createProviderRequests(options: ProviderRequestsOptions): Provid
       count.begin();
       let isIn = false;
       tunnels.add(socket, () => {
-        if (isIn) proxy.left();
+        if (isIn) proxy.leave();
         count.end({ route: providerRoute, status: response.statusCode, since: undefined });
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);

@@ -1,22 +1,22 @@
 import type { Mistake } from "../../base/fault.ts";
 import { invalid } from "./mistakes.ts";
 
-/** Reads a query parameter by parameter; what is wrong with any is told at once, by `end`. */
+/** Reads a query parameter by parameter. `end` reports all mistakes at once. */
 export interface QueryReader {
   text(name: string): string | undefined;
   /** All values of a parameter, whether it is repeated or a comma-separated list. */
   list(name: string): readonly string[];
-  /** All values of a parameter that is repeated, as they are. */
+  /** All values of a repeated parameter, with their commas. */
   all(name: string): readonly string[];
   integer(name: string, bounds: { readonly min: number; readonly max: number }): number | undefined;
-  /** `unsaid` is what it is when it is not there. */
-  flag(name: string, unsaid?: boolean): boolean;
+  /** `fallback` is the value of an absent flag. */
+  flag(name: string, fallback?: boolean): boolean;
   /** `name[key]=value`, by key. */
   map(name: string): Readonly<Record<string, string>>;
   refuse(name: string, message: string): void;
   /** Refuses each parameter that was not read. */
   refuseRest(message: string): void;
-  /** Throws when anything was wrong. Returns how many parameters nobody asked for. */
+  /** Throws if there are mistakes. Returns the number of unread parameters. */
   end(): number;
 }
 
@@ -59,9 +59,9 @@ export function readQuery(raw: string): QueryReader {
       refuse(name, `must be a whole number from ${min} to ${max}`);
       return undefined;
     },
-    flag(name, unsaid = false) {
+    flag(name, fallback = false) {
       const value = text(name);
-      if (value === undefined) return unsaid;
+      if (value === undefined) return fallback;
       if (value !== "true" && value !== "false") refuse(name, "must be true or false");
       return value === "true";
     },

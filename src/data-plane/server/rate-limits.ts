@@ -11,15 +11,15 @@ import {
 } from "../../core/limits/token-buckets.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 
-/** Holds callers to the rates that are configured, in this process: of three replicas each gives as much. */
+/** Limits callers to the configured rates, in this process: each of three replicas allows as much. */
 export interface RateLimits {
-  /** Takes a token of each bucket that a request concerns, or of none and throws. Undefined while there are no rates. */
+  /** Takes a token of each bucket of a request; or throws, and takes none. Undefined while there are no rates. */
   readonly take: Take | undefined;
-  /** The same, and says whether there was one of each; whoever was told no has not been refused yet. */
+  /** Like `take`, but returns whether there were tokens; the caller refuses the request. */
   readonly tryTake: TryTake | undefined;
-  /** From now on these hold. Buckets stay as full as they are. */
+  /** Replaces the rates. Buckets stay as full as they are. */
   configure(rates: Rates | undefined): void;
-  /** Lets go of buckets that have filled up again. */
+  /** Drops buckets that are full again. */
   sweep(nowMs: number): void;
 }
 
@@ -28,15 +28,15 @@ type Take = (
   connection: Pick<ConnectionRef, "environment" | "integration" | "id">,
   nowMs: number,
 ) => void;
-type TryTake = (...asked: Parameters<Take>) => boolean;
+type TryTake = (...request: Parameters<Take>) => boolean;
 type LimitName = "per_key" | "per_integration" | "per_connection";
 
-/** Of key, integration and connection, in milliseconds. */
+/** Milliseconds to wait for the key, the integration and the connection. */
 type RateWaits = readonly [number, number, number];
 
-/** 200 bytes each, with a name of 60 characters. */
+/** A bucket takes 200 bytes, with a name of 60 characters. */
 const maxBuckets = 262_144;
-/** A quarter of a millisecond's work. */
+/** Takes a quarter of a millisecond. */
 const sweptAtOnce = 4_096;
 
 export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLimits {
@@ -51,8 +51,8 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
   let take: Take | undefined;
   let tryTake: TryTake | undefined;
 
-  /** Takes the tokens and returns nothing, or how long each of them is to be waited for. */
-  function takenBy(rates: Rates): (...asked: Parameters<Take>) => RateWaits | undefined {
+  /** Returns the function that takes tokens, or returns how long to wait for them. */
+  function takerFor(rates: Rates): (...request: Parameters<Take>) => RateWaits | undefined {
     const { perKey } = rates;
     const needsName =
       rates.integrations.size > 0 || rates.perIntegration !== undefined || rates.perConnection !== undefined;
@@ -73,7 +73,7 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
     };
   }
 
-  /** The one that takes longest is the one that the caller is told of. */
+  /** Names the limit with the longest wait. */
   function refusal([byKey, byIntegration, byConnection]: RateWaits): Fault {
     const longest = Math.max(byKey, byIntegration, byConnection);
     const limit: LimitName =
@@ -99,10 +99,10 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
       take = undefined;
       tryTake = undefined;
       if (rates === undefined) return;
-      const taken = takenBy(rates);
-      tryTake = (...asked) => taken(...asked) === undefined;
-      take = (...asked) => {
-        const waits = taken(...asked);
+      const takeTokens = takerFor(rates);
+      tryTake = (...request) => takeTokens(...request) === undefined;
+      take = (...request) => {
+        const waits = takeTokens(...request);
         if (waits !== undefined) throw refusal(waits);
       };
     },

@@ -1,16 +1,16 @@
 import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { Tally } from "../../base/metrics/series.ts";
 
-/** What a door counts of its requests. */
+/** Counts the requests of a listener. */
 export interface DoorCount {
   begin(): void;
-  /** `since`: of what is answered. How long a tunnel is open says nothing of how long anything took. */
-  end(answered: CountedAnswer): void;
-  /** The same, for one whose requests are many. */
+  /** Without `since`, no duration is measured: that of a tunnel says nothing about Latchkey. */
+  end(response: CountedResponse): void;
+  /** Returns the counters of a route, to look them up once for many requests. */
   of(route: string): RouteCount;
 }
 
-export interface CountedAnswer {
+export interface CountedResponse {
   readonly route: string;
   readonly status: number;
   readonly since: number | undefined;

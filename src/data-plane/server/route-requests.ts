@@ -4,7 +4,7 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
-import { answered, type DoorAnswers } from "./answers.ts";
+import { answeredEvent, type DoorAnswers } from "./answers.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import type { BodyRoom } from "./body-room.ts";
 import type { DoorCall } from "./door-call.ts";
@@ -70,11 +70,11 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     count.begin();
     let route = "none";
     const onAnswered = () => {
-      response.off("close", onAnswered).off(answered, onAnswered);
+      response.off("close", onAnswered).off(answeredEvent, onAnswered);
       sockets.forget(response);
       count.end({ route, status: response.statusCode, since });
     };
-    response.once("close", onAnswered).once(answered, onAnswered);
+    response.once("close", onAnswered).once(answeredEvent, onAnswered);
     let match: Match | undefined;
     try {
       const page = heads.check(request, hasPages ? browserOf(router, request) : undefined);

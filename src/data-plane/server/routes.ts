@@ -8,27 +8,27 @@ import type { QueryReader } from "./query.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** One row of the door's table. */
+/** A route of a listener. */
 export interface Route {
   readonly method: Method | "ANY";
-  /** `:name` stands for one segment, `*` at the end for whatever follows; the first segment is a word. */
+  /** `:name` matches one segment, `*` at the end any rest; the first segment is a word. */
   readonly path: string;
-  /** What the caller's key must be allowed to do; undefined: nobody is asked for a key. */
+  /** What the caller's key must be allowed to do; undefined: the route needs no key. */
   readonly scope: Scope | undefined;
-  /** Reached by browsers and providers, and so also at the public door. */
+  /** Browsers and providers use the route, so the public listener has it too. */
   readonly isPublic?: true;
   /**
-   * How a browser may come here from other sites: as somebody who follows a link or sends a form of ours (`page`), or
-   * by a script of a page on an allowed origin (`script`). Left out: not at all.
+   * How a browser may use the route from other sites: by following a link or sending a form of ours (`page`), or by a
+   * script of a page on an allowed origin (`script`). Absent: not at all.
    */
   readonly browser?: "page" | "script";
-  /** Its GET does something, once: a HEAD, as those send who look at links before people do, is not taken for it. */
-  readonly isAct?: true;
-  /** JSON, JSON or nothing, what a form sends (then each field is text), or whatever it is, as it came. */
+  /** GET changes something, once. HEAD, which link previews send, does not match the route. */
+  readonly changesState?: true;
+  /** `true`: JSON; `optional`: JSON or nothing; `form`: a form, each field as text; `raw`: any bytes, unread. */
   readonly takesBody?: true | "optional" | "form" | "raw";
-  /** Throws for whom nothing more is to be read. Undefined: that was clear at once. */
+  /** Throws if the body must not be read. Returns undefined if that needs no promise. */
   readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void> | undefined;
-  /** What a person sees in place of the envelope. */
+  /** Makes the page about a fault, in place of JSON. */
   readonly faultPage?: FaultPage;
   answer(request: RouteRequest): Promise<RouteAnswer> | RouteAnswer;
 }
@@ -42,29 +42,29 @@ export interface FaultedRequest {
 }
 
 export interface RouteRequest {
-  /** Of a route without a scope, nobody. */
+  /** Undefined for a route without a scope. */
   readonly caller: Caller | undefined;
   readonly params: Readonly<Record<string, string>>;
   readonly query: QueryReader;
-  /** The same, as it came. */
+  /** The query as text. */
   readonly rawQuery: string;
-  /** Path and query, as they came. */
+  /** Path and query as text. */
   readonly target: string;
-  /** Empty where the route takes none, or takes it as it came. */
+  /** Empty if the route takes no body, or a raw one. */
   readonly body: JsonObject;
-  /** Of a route that takes its body as it came. */
+  /** Set for a route that takes a raw body. */
   readonly received: ReceivedNotification | undefined;
   readonly headers: IncomingHttpHeaders;
 }
 
 export interface RouteAnswer {
   readonly status: number;
-  /** Undefined: none; a page as it stands; anything else goes as JSON. */
+  /** Undefined: no body; text with a content type: as it is; anything else is sent as JSON. */
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Who asks, and in which environment: a control key has none, and cannot stand in for an environment's. */
+/** Returns the caller and its environment. Throws for a control key, which has no environment. */
 export function callerIn({ caller }: RouteRequest): {
   readonly actor: string;
   readonly environment: string;
@@ -83,13 +83,13 @@ const maxKnown = 500;
 const maxKnownLength = 200;
 
 export interface Router {
-  /** The row that a request is for; undefined where `match` throws. */
+  /** Returns the route of a request; undefined where `match` throws. */
   find(method: string, path: string): Match | undefined;
   /** Throws `not_found`, or `method_not_allowed` with what is allowed. */
   match(method: string, path: string): Match;
   /** Throws `not_found`. */
   allowed(path: string): readonly string[];
-  /** Whether a row takes every method there is, so that none of them is the door's to answer. */
+  /** Returns whether a route takes every method, so that the listener itself answers none. */
   takesAny(path: string): boolean;
 }
 
@@ -98,26 +98,29 @@ interface CompiledRoute {
   readonly segments: readonly string[];
 }
 
-/** `others` are the rows of a path that none of the table is for, as they are at that moment. */
+/** `others` returns the current routes of a path that no route of the table matches. */
 export function createRouter(routes: readonly Route[], others: (path: string) => readonly Route[] = () => []): Router {
-  const rows: readonly CompiledRoute[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
-  // Each request looks more than once, and there are many rows.
-  const byFirst = Map.groupBy(rows, ({ segments: [first = ""] }) => first);
+  const compiled: readonly CompiledRoute[] = routes.map((route) => ({
+    route,
+    segments: route.path.split("/").slice(1),
+  }));
+  // Each request is looked up more than once, and there are many routes.
+  const byFirst = Map.groupBy(compiled, ({ segments: [first = ""] }) => first);
 
-  /** Of paths that were asked for lately: a provider asks for the same one again and again, and a door three times. */
+  /** Matches of recent paths: providers repeat a path, and the listener looks each up three times. */
   const known = new Map<string, readonly Match[]>();
 
   function at(path: string): readonly Match[] {
-    const there = known.get(path);
-    if (there !== undefined) return there;
-    const found = lookedUp(path);
+    const cached = known.get(path);
+    if (cached !== undefined) return cached;
+    const found = lookUp(path);
     if (found.length === 0) return others(path).map((route) => ({ route, params: {} }));
     if (known.size >= maxKnown) known.clear();
     if (path.length <= maxKnownLength) known.set(path, found);
     return found;
   }
 
-  function lookedUp(path: string): Match[] {
+  function lookUp(path: string): Match[] {
     const segments = path.split("/").slice(1).map(decodeSegment);
     return (byFirst.get(segments[0] ?? "") ?? []).flatMap(({ route, segments: pattern }) => {
       const params = paramsOf(pattern, segments);
@@ -133,7 +136,9 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
   function ofMethod(matches: readonly Match[], method: string): Match | undefined {
     const isHead = method === "HEAD";
     const wanted = isHead ? "GET" : method;
-    return matches.find(({ route }) => (route.method === wanted && !(isHead && route.isAct)) || route.method === "ANY");
+    return matches.find(
+      ({ route }) => (route.method === wanted && !(isHead && route.changesState)) || route.method === "ANY",
+    );
   }
 
   return {
@@ -170,7 +175,7 @@ export function createWebhookLookup(routes: readonly Route[]) {
 
 export const noSuchRoute = () => new Fault("not_found", "no such route");
 
-/** The name of a row, as metrics have it. */
+/** Returns the name of a route in metrics. */
 export const patternOf = ({ route }: Match): string => route.path;
 
 function paramsOf(
@@ -185,7 +190,7 @@ function paramsOf(
     const segment = segments[i];
     if (segment === undefined) return undefined;
     if (part.startsWith(":")) {
-      // An empty segment, or one that would be resolved away, names nothing.
+      // An empty segment, and one that URL parsers resolve away, is no name.
       if (segment === "" || segment === "." || segment === "..") return undefined;
       params[part.slice(1)] = segment;
     } else if (part !== segment) return undefined;
@@ -197,7 +202,7 @@ function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // Not percent-encoding: it can be the name of nothing.
+    // Not valid percent-encoding: no name.
     return undefined;
   }
 }

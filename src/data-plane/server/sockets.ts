@@ -7,41 +7,41 @@ import { rawAnswer } from "../../base/http/malformed.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { StreamRequest } from "../../relay/http2/stream-front.ts";
 
-/** What a door remembers of its callers' connections: the answer to what was asked last, and which of them end. */
+/** Tracks client connections on the general path: the last response of each, and which ones are ending. */
 export interface DoorSockets {
-  /** Returns false when nothing more of the connection is read. */
+  /** Returns false if the connection is not read any further. */
   begin(response: ServerResponse): boolean;
-  /** Of a caller that is idle, nothing is kept: with its last answer and its request that would be 10 KB each. */
+  /** Forgets a finished response: with its request it holds 10 KB for each idle client. */
   forget(response: FrontResponse): void;
-  /** RFC 9112, 9.6: on a connection that is said to end, no further request is processed. */
+  /** RFC 9112, section 9.6: processes no further request on a connection that was announced to end. */
   end(socket: Duplex): void;
   isEnding(socket: Duplex): boolean;
-  /** For an answer on a connection that the server has given away, and that ends with it. */
+  /** Returns a response for a socket that Node has detached from the server; the connection ends with the response. */
   responseOver(socket: Socket, request: IncomingMessage): ServerResponse | undefined;
   /**
-   * Whether what is left of a request is not waited for, so that the connection ends with the answer to it. Over
-   * HTTP/2 each request has a stream of its own, which ends in any case.
+   * Returns whether the connection ends with the response, because the rest of the request is too long to drop. HTTP/2
+   * requests have streams of their own, which end in any case.
    */
   cutsOff(request: FrontRequest): boolean;
-  /** Answers what never became a request, in its turn: behind the answers to what came before it. */
+  /** Answers bytes that are no request, after the responses to earlier requests. */
   refuse(socket: Duplex, fault: Fault): void;
 }
 
 export function createDoorSockets(): DoorSockets {
-  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
+  const lastResponses = new WeakMap<Duplex, ServerResponse>();
   const ending = new WeakSet<Duplex>();
 
   return {
     begin(response) {
       const { socket } = response.req;
       if (ending.has(socket)) return false;
-      lastAnswers.set(socket, response);
+      lastResponses.set(socket, response);
       return true;
     },
     forget(response) {
       if (!(response instanceof http.ServerResponse)) return;
       const { socket } = response.req;
-      if (response.closed && lastAnswers.get(socket) === response) lastAnswers.delete(socket);
+      if (response.closed && lastResponses.get(socket) === response) lastResponses.delete(socket);
     },
     end: (socket) => void ending.add(socket),
     isEnding: (socket) => ending.has(socket),
@@ -51,8 +51,8 @@ export function createDoorSockets(): DoorSockets {
       (ending.has(request.socket) ? hasBody(request) : !isSoonRead(request)),
     responseOver(socket, request) {
       socket.on("error", () => socket.destroy());
-      // What was asked before it on the same connection has no answer yet, and now nobody keeps the two apart.
-      if (ending.has(socket) || lastAnswers.get(socket)?.closed === false) {
+      // An earlier request on the connection has no response yet: the two could not be told apart.
+      if (ending.has(socket) || lastResponses.get(socket)?.closed === false) {
         socket.destroy();
         return undefined;
       }
@@ -63,11 +63,11 @@ export function createDoorSockets(): DoorSockets {
       return response;
     },
     refuse(socket, fault) {
-      const last = lastAnswers.get(socket);
+      const last = lastResponses.get(socket);
       const end = () => endSocket(socket, rawAnswer(fault));
       if (last === undefined || last.closed) end();
       else if (last.req.complete) last.once("close", end);
-      // A body that makes no sense: its own answer, unless that has begun, or others are due before it.
+      // A malformed body: answer its own request, unless the response has begun or others are due before it.
       else if (last.socket !== null && !last.headersSent) end();
       else socket.destroy();
     },
@@ -77,12 +77,12 @@ export function createDoorSockets(): DoorSockets {
 const hasBody = ({ headers }: FrontRequest): boolean =>
   headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 
-/** A body this small lies in the socket's buffer already: it is dropped, and the connection goes on. */
+/** A body this small is already in the socket's buffer: drop it, and keep the connection. */
 const droppedBytes = 64 * 1024;
 
-/** Whether what is left of a request is so little that it costs less to drop it than to connect again. */
+/** Returns whether dropping the rest of a request costs less than a new connection. */
 function isSoonRead({ headers }: FrontRequest): boolean {
-  // Who was not told to go on may leave the body out: what comes next may be it, or another request.
+  // A client that did not get `100 Continue` may omit the body: the next bytes may be a body or another request.
   if (headers.expect !== undefined || headers["transfer-encoding"] !== undefined) return false;
   return Number(headers["content-length"] ?? 0) <= droppedBytes;
 }

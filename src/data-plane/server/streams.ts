@@ -5,7 +5,7 @@ import { Fault } from "../../base/fault.ts";
 import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
 
-/** The half of a door that speaks HTTP/2: streams become requests like any other. */
+/** The HTTP/2 side of a listener: streams become requests like any other. */
 export interface DoorStreams {
   serve(socket: Socket): void;
   leave(): void;
@@ -23,27 +23,27 @@ interface DoorStreamsOptions {
   readonly maxHeadBytes: number;
   readonly maxHeadLines: number;
   readonly stallMs: number;
-  readonly onRequest: (asked: StreamCall) => void;
-  readonly fail: (asked: StreamCall, fault: Fault) => void;
+  readonly onRequest: (call: StreamCall) => void;
+  readonly fail: (call: StreamCall, fault: Fault) => void;
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 
-/** In MB. Answers on their way to a caller count: a hundred of them, with as much of each as a relay holds. */
+/** MB, including responses on their way to the client: a hundred, each with as much as a relay holds. */
 const maxSessionMemory = 64;
-const lookEveryMs = 1_000;
+const scanEveryMs = 1_000;
 
 export const unmetExpectation = () => new Fault("invalid_headers", "the Expect header must be 100-continue or absent");
 
 export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   const { maxHeadBytes, maxHeadLines, stallMs, onRequest, fail, refuse } = options;
   const sessions = createHttp2Sessions({ maxHeadBytes, maxHeadLines, maxSessionMemory, refuse });
-  /** What is waiting to be taken, and since when as much of it. */
+  /** Unread bytes of each stream's response, and since when there have been that many. */
   const open = new Map<ServerHttp2Stream, { bytes: number; since: number }>();
 
   sessions.server.on("stream", (stream, headers, flags, rawHeaders: readonly string[]) => {
     const socket = sessions.socketOf(stream);
     if (socket === undefined) {
-      // Its session is gone already.
+      // The session has already ended.
       stream.destroy();
       return;
     }
@@ -51,15 +51,15 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
     stream.once("close", () => open.delete(stream));
     const request = new StreamRequest({ stream, headers, flags, rawHeaders, socket });
     const response = new StreamResponse(request);
-    const asked = { request, response, proceed: proceedFor(stream, headers) };
+    const call = { request, response, proceed: proceedFor(stream, headers) };
     sessions.begin(stream, () => {
-      if (headers.expect === undefined || isContinue(headers)) onRequest(asked);
-      else fail(asked, unmetExpectation());
+      if (headers.expect === undefined || isContinue(headers)) onRequest(call);
+      else fail(call, unmetExpectation());
     });
   });
 
-  /** An answer that is complete and that nobody takes is held in vain; one that is not, its provider's clock sees. */
-  function look(): void {
+  /** Drops complete responses that the client does not read. For incomplete ones, the provider's timeout applies. */
+  function scan(): void {
     const now = performance.now();
     for (const [stream, seen] of open) {
       const bytes = stream.writableEnded ? stream.bufferSize : 0;
@@ -68,20 +68,20 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
         seen.since = now;
       } else if (now - seen.since > stallMs) {
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-        // Who stands still is taken no more of.
+        // A client that stalls sends no further requests.
         stream.session?.close();
       }
     }
   }
-  const looking = setInterval(look, lookEveryMs);
-  looking.unref();
+  const scanning = setInterval(scan, scanEveryMs);
+  scanning.unref();
 
   return {
     serve: sessions.serve,
     leave: sessions.leave,
     drain: sessions.drain,
     destroy() {
-      clearInterval(looking);
+      clearInterval(scanning);
       sessions.destroy();
     },
   };

@@ -171,13 +171,13 @@ it("limits the sockets of one session's holder", async () => {
     return { socket, id: String(JSON.parse(String(text)).ws_client_id) };
   };
   const first = await open();
-  sockets.begun(first.id, "of-somebody-else");
-  for (let i = 0; i < 11; i += 1) sockets.begun((await open()).id, "of-one-holder");
+  sockets.nameBy(first.id, "of-somebody-else");
+  for (let i = 0; i < 11; i += 1) sockets.nameBy((await open()).id, "of-one-holder");
   // Each one finds a slot, and takes none from other holders.
-  for (let i = 0; i < 3; i += 1) sockets.begun((await open()).id, "of-one-holder");
+  for (let i = 0; i < 3; i += 1) sockets.nameBy((await open()).id, "of-one-holder");
   const late = await open();
-  sockets.begun(late.id, "of-a-third");
-  expect([first, late].map(({ id }) => sockets.tell(id, denied))).toEqual([true, true]);
+  sockets.nameBy(late.id, "of-a-third");
+  expect([first, late].map(({ id }) => sockets.send(id, denied))).toEqual([true, true]);
 });
 
 const denied = {

@@ -1,7 +1,7 @@
 import http from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { againAfter } from "../../../src/data-plane/proxy/retries.ts";
+import { retryDelayMs } from "../../../src/data-plane/proxy/retries.ts";
 import {
   type Answering,
   ok,
@@ -236,7 +236,7 @@ it("stops trying when the caller has left", async () => {
 });
 
 it("begins no attempt that would be too late", () => {
-  const going = {
+  const call = {
     asked: { method: "GET", body: "none" },
     options: { retryOn: [] },
     live: { provider: {} },
@@ -250,9 +250,9 @@ it("begins no attempt that would be too late", () => {
     idleSeconds: undefined,
   };
   const after = (secondsAgo: number) =>
-    againAfter(
+    retryDelayMs(
       { head },
-      { going: { ...going, since: performance.now() - secondsAgo * 1_000 }, content: undefined, tried: 0, nowMs: 0 },
+      { call: { ...call, since: performance.now() - secondsAgo * 1_000 }, content: undefined, tried: 0, nowMs: 0 },
     );
   expect(after(0)).toBe(20_000);
   expect(after(35)).toBe(20_000);

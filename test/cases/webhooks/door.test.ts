@@ -49,7 +49,7 @@ beforeAll(async () => {
     guard: createDoorGuard({ hosts: () => new Set(["localhost", "127.0.0.1"]) }),
     limits: defaultLimits,
     tls: undefined,
-    hasFastLane: isFastLane,
+    hasFastPath: isFastLane,
     warn: createRareWarning({ log, now: Date.now }),
     world,
   });

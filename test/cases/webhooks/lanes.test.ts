@@ -36,7 +36,7 @@ interface Opened {
   readonly logged: string[];
 }
 
-async function openDoor(hasFastLane: boolean): Promise<Opened> {
+async function openDoor(hasFastPath: boolean): Promise<Opened> {
   const logged: string[] = [];
   const log = createLog({ level: "error", format: "json", write: (line) => void logged.push(line) });
   const metrics = createMetrics();
@@ -61,7 +61,7 @@ async function openDoor(hasFastLane: boolean): Promise<Opened> {
     guard: createDoorGuard({ hosts: () => new Set(["localhost"]) }),
     limits: defaultLimits,
     tls: undefined,
-    hasFastLane,
+    hasFastPath,
     warn: createRareWarning({ log, now: Date.now }),
     world: { now: Date.now, log, metrics },
   });
