@@ -45,28 +45,35 @@ export interface FastPathOptions {
 }
 
 /**
- * The fast path for most proxy requests and most webhooks, without `node:http`: a plain head, and a body of known
+ * The fast path for most proxy requests and most webhooks, without `node:http`: a plain head, and a body of headersCache
  * length or none. Decides, before anything has happened, whether a request can use the fast path. All other requests,
  * also those to refuse, go with their bytes unread to the general path, as does the rest of their connection. From
  * there both paths are the same: `ProxiedRequest` and the provider side of the relay, or the listener's route.
  */
 export function createFastPath(options: FastPathOptions): Clients {
   const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
-  const relaying = proxy && { proxy, counting: { count, answered: count.of(providerRoute), textOf, endless } };
+  const relaying = proxy && { proxy, services: { count, answered: count.of(providerRoute), textOf, endless } };
 
-  function take(line: ClientConnection, head: RequestHead): boolean | Promise<void> {
+  function take(connection: ClientConnection, head: RequestHead): boolean | Promise<void> {
     const match = head.url.startsWith(underProxy) ? undefined : receiving.routeFor?.(head);
-    if (match !== undefined) return receive(line, head, match);
-    return relaying === undefined ? false : toProvider(relaying, line, head);
+    if (match !== undefined) return receive(connection, head, match);
+    return relaying === undefined ? false : toProvider(relaying, connection, head);
   }
 
-  function receive(line: ClientConnection, head: RequestHead, match: Match): boolean | Promise<void> {
+  function receive(connection: ClientConnection, head: RequestHead, match: Match): boolean | Promise<void> {
     const { method, url, fields } = head;
     if (fields.contentLength > receiving.maxBytes) return false;
     // Webhook headers differ each time: do not cache them.
     const headers = headersIn(fields);
-    if (headers === "of a page") return false;
-    const request = { method, url, httpVersion: "1.1", rawHeaders: fields.rawHeaders, headers, socket: line.socket };
+    if (headers === "from a page") return false;
+    const request = {
+      method,
+      url,
+      httpVersion: "1.1",
+      rawHeaders: fields.rawHeaders,
+      headers,
+      socket: connection.socket,
+    };
     let admitted: Promise<void> | undefined;
     try {
       if (aliasOf(request) !== undefined) return false;
@@ -78,18 +85,18 @@ export function createFastPath(options: FastPathOptions): Clients {
     }
     // The general path reports the result.
     if (admitted !== undefined) return admitted.then(nothing, nothing);
-    new WebhookCall(receiving, { line, match, head, headers }).begin();
+    new WebhookCall(receiving, { connection, match, head, headers }).begin();
     return true;
   }
 
   function toProvider(
-    { proxy: to, counting }: FastPathParts,
-    line: ClientConnection,
+    { proxy: to, services }: ProviderPath,
+    connection: ClientConnection,
     head: RequestHead,
   ): boolean | Promise<void> {
     const headers = headersOf(head.fields);
-    if (headers === "of a page") return false;
-    const call = new FastCall(to, counting, { line, head, headers });
+    if (headers === "from a page") return false;
+    const call = new FastCall(to, services, { connection, head, headers });
     let ready: ProviderCall | Promise<void> | undefined;
     try {
       call.alias = aliasOf(call);
@@ -115,47 +122,47 @@ const nothing = () => {};
 const providerRoute = `${proxyPrefix}/*`;
 const underProxy = `${proxyPrefix}/`;
 
-/** Headers that only a page's browser sends. `asked` lists the headers that this directory reads. */
-const ofPages = new Set(["origin", "sec-fetch-site"]);
-const asked = new Set([...singleHeaders, "content-length"]);
+/** Headers that only a page's browser sends. `usedHeaders` are the headers that this directory reads. */
+const pageHeaders = new Set(["origin", "sec-fetch-site"]);
+const usedHeaders = new Set([...singleHeaders, "content-length"]);
 
-type HeadersOrPage = IncomingHttpHeaders | "of a page";
+type HeadersOrPage = IncomingHttpHeaders | "from a page";
 
-const known = createNote<HeadersOrPage>();
+const headersCache = createNote<HeadersOrPage>();
 
 const headersOf = (fields: RequestFields): HeadersOrPage =>
-  known.of(fields.memo) ?? known.keep(fields.memo, headersIn(fields));
+  headersCache.of(fields.memo) ?? headersCache.keep(fields.memo, headersIn(fields));
 
 /**
  * One long-lived object shape. The shape of objects built field by field is collected with the last of them. The code
  * compiled for requests would be dropped with the shape once all callers had left for a while.
  */
-const unsaid: Readonly<Record<string, string | undefined>> = Object.fromEntries(
-  [...asked].map((name) => [name, undefined]),
+const noHeaders: Readonly<Record<string, string | undefined>> = Object.fromEntries(
+  [...usedHeaders].map((name) => [name, undefined]),
 );
 
 /** Duplicate headers are found later, by the checks that read all of them. */
 function headersIn({ rawHeaders }: RequestFields): HeadersOrPage {
-  const headers = { ...unsaid };
+  const headers = { ...noHeaders };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const lower = lowerCase(rawHeaders[i] ?? "");
-    if (asked.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
-    else if (ofPages.has(lower)) return "of a page";
+    if (usedHeaders.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
+    else if (pageHeaders.has(lower)) return "from a page";
   }
   return headers;
 }
 
-interface FastPathParts {
+interface ProviderPath {
   readonly proxy: ProviderProxy;
-  readonly counting: FastCallServices;
+  readonly services: FastCallServices;
 }
 
 interface FastCallServices extends Pick<FastPathOptions, "count" | "textOf" | "endless"> {
   readonly answered: RouteCount;
 }
 
-interface ReceivedHead {
-  readonly line: ClientConnection;
+interface ConnectionHead {
+  readonly connection: ClientConnection;
   readonly head: RequestHead;
   readonly headers: IncomingHttpHeaders;
 }
@@ -171,22 +178,22 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly socket: Socket;
   alias: ConnectionRef | undefined = undefined;
   readonly #proxy: ProviderProxy;
-  readonly #counting: FastCallServices;
-  readonly #line: ClientConnection;
+  readonly #services: FastCallServices;
+  readonly #connection: ClientConnection;
   #since = 0;
   #isOver = false;
   #isEndless = false;
 
-  constructor(proxy: ProviderProxy, counting: FastCallServices, { line, head, headers }: ReceivedHead) {
+  constructor(proxy: ProviderProxy, services: FastCallServices, { connection, head, headers }: ConnectionHead) {
     this.#proxy = proxy;
-    this.#counting = counting;
-    this.#line = line;
+    this.#services = services;
+    this.#connection = connection;
     this.method = head.method;
     this.url = head.url;
     this.rawHeaders = head.fields.rawHeaders;
     this.memo = head.fields.memo;
     this.headers = headers;
-    this.socket = line.socket;
+    this.socket = connection.socket;
   }
 
   get request(): this {
@@ -199,38 +206,38 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
 
   begin(since: number): void {
     this.#since = since;
-    this.#counting.count.begin();
+    this.#services.count.begin();
   }
 
   get isGone(): boolean {
-    return this.#isOver || this.#line.isGone;
+    return this.#isOver || this.#connection.isGone;
   }
 
   get isSettled(): boolean {
-    return this.#isOver || this.#line.isSettled;
+    return this.#isOver || this.#connection.isSettled;
   }
 
   clientSide(answering: AnswerRules): ClientSide {
-    return this.#line.begin(answering, this);
+    return this.#connection.begin(answering, this);
   }
 
   /** A caller that waits for `100 Continue` is on the general path. */
   proceed(): void {}
 
   answerFault(fault: Fault): void {
-    this.#line.answer(this.#counting.textOf(fault));
+    this.#connection.answer(this.#services.textOf(fault));
   }
 
   /** The client connection itself announces the last response. */
   beginAnswer(isEndless: boolean): void {
     this.#isEndless = isEndless;
-    if (isEndless) this.#counting.endless.add(this.#line);
+    if (isEndless) this.#services.endless.add(this.#connection);
   }
 
   over(status: number): void {
-    const { answered, endless } = this.#counting;
+    const { answered, endless } = this.#services;
     this.#isOver = true;
-    if (this.#isEndless) endless.delete(this.#line);
+    if (this.#isEndless) endless.delete(this.#connection);
     this.#proxy.leave();
     answered.end(status, this.#since);
   }

@@ -23,7 +23,7 @@ export interface WebhookCallShared {
 }
 
 interface WebhookCallOptions {
-  readonly line: ClientConnection;
+  readonly connection: ClientConnection;
   readonly match: Match;
   readonly head: RequestHead;
   readonly headers: IncomingHttpHeaders;
@@ -36,7 +36,7 @@ interface WebhookCallOptions {
 export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   readonly mayHaveArrived = true;
   readonly #shared: WebhookCallShared;
-  readonly #begun: WebhookCallOptions;
+  readonly #options: WebhookCallOptions;
   readonly #since = performance.now();
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
@@ -44,21 +44,21 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   #isRefused = false;
   #isOver = false;
 
-  constructor(shared: WebhookCallShared, begun: WebhookCallOptions) {
+  constructor(shared: WebhookCallShared, options: WebhookCallOptions) {
     this.#shared = shared;
-    this.#begun = begun;
+    this.#options = options;
     shared.count.begin();
   }
 
   begin(): void {
-    const { line, head } = this.#begun;
+    const { connection, head } = this.#options;
     const { contentLength } = head.fields;
-    line.begin(this, this);
+    connection.begin(this, this);
     if (contentLength === 0) {
       this.end();
       return;
     }
-    line.sendBody(this);
+    connection.sendBody(this);
     // Most bodies come in one piece with their head and need no timeout.
     if (this.#bytes < contentLength && !this.#isRefused) {
       this.#slow = setTimeout(() => this.#refuse(bodyNotInTime()), bodyWithinMs);
@@ -89,10 +89,10 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
 
   async #answer(body: Buffer): Promise<void> {
     try {
-      const answer = await this.#begun.match.route.answer(new WebhookRequest(this.#begun, body));
-      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOfAnswer(answer));
+      const answer = await this.#options.match.route.answer(new WebhookRequest(this.#options, body));
+      if (!this.#isOver) this.#options.connection.answer(this.#shared.textOfAnswer(answer));
     } catch (error) {
-      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(faultOfStore(error)));
+      if (!this.#isOver) this.#options.connection.answer(this.#shared.textOf(faultOfStore(error)));
     } finally {
       this.#giveRoom();
     }
@@ -101,7 +101,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   #refuse(fault: Fault): void {
     this.#isRefused = true;
     this.#giveRoom();
-    if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(fault));
+    if (!this.#isOver) this.#options.connection.answer(this.#shared.textOf(fault));
   }
 
   #giveRoom(): void {
@@ -113,12 +113,12 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
     const { count } = this.#shared;
     this.#isOver = true;
     clearTimeout(this.#slow);
-    count.end({ route: patternOf(this.#begun.match), status, since: this.#since });
+    count.end({ route: patternOf(this.#options.match), status, since: this.#since });
   }
 
   /** If the caller leaves before the body is complete, drop the body. A complete body is still processed. */
   leave(): void {
-    if (this.#bytes < this.#begun.head.fields.contentLength) this.#giveRoom();
+    if (this.#bytes < this.#options.head.fields.contentLength) this.#giveRoom();
   }
 
   // Unused: no provider answers, and the responses made here are small.

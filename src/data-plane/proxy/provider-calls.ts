@@ -24,19 +24,19 @@ import { isUseRecorded, type UseRecords } from "./use-records.ts";
 /** Checks every request to a provider and prepares its call. */
 export interface ProviderCalls {
   /** Calls either `ready` or `fail`, once. Uses no promise if the connection is cached. */
-  begin(asking: ObservedCall, outcome: CallCallbacks): void;
+  begin(context: ObservedCall, outcome: CallCallbacks): void;
   /**
    * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded or the
    * key is not cached. A returned promise settles when the connection may be cached. Throws what `fail` would get.
    * Takes no rate-limit token: `admit` does, and returns whether there was one.
    */
-  peek(asking: CallContext): ProviderCall | Promise<void> | undefined;
+  peek(context: CallContext): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
   /**
    * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
    * there are none.
    */
-  withNewCredentials(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  withNewCredentials(context: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
   reloadConnection(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** Returns the input for `outgoing`, which writes the provider's request. */
@@ -70,18 +70,18 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   const cache = createCallCache({ attachments, upstream, count, world });
   const nonces = createProviderNonces();
 
-  function begin(asking: ObservedCall, { ready, fail }: CallCallbacks): void {
+  function begin(context: ObservedCall, { ready, fail }: CallCallbacks): void {
     const since = performance.now();
-    const { request } = asking;
+    const { request } = context;
     const failed = (error: unknown) => fail(faultOfPreparing(error));
 
     function find({ key, caller }: AuthenticatedCaller): Promise<void> | undefined {
-      const ref = requestedConnection(request, { environment: caller.environment, alias: asking.alias });
+      const ref = requestedConnection(request, { environment: caller.environment, alias: context.alias });
       const options = requestedOptions(request);
       rates.take?.(caller.keyId, ref, since);
       const found = (one: LiveConnection): undefined => {
-        const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
-        ready(prepareCall(cache, asking, { since, caller, live: one, key, options, use }));
+        const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
+        ready(prepareCall(cache, context, { since, caller, live: one, key, options, use }));
       };
       const held = live.peek(ref);
       return held === undefined ? live.get(ref).then(found) : found(held);
@@ -97,9 +97,9 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
   }
 
-  function peek(asking: CallContext): ProviderCall | Promise<void> | undefined {
+  function peek(context: CallContext): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
-    const wanted = requestOf(asking);
+    const wanted = requestOf(context);
     if (wanted === undefined) return undefined;
     const { caller, key, ref, options } = wanted;
     const held = live.peek(ref, wanted.seat);
@@ -107,7 +107,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (held === undefined) return live.get(ref).then(ignore, ignore);
     if (isUseRecorded(held)) return undefined;
     if (wanted.seat !== held.seat) wanted.seat = held.seat;
-    return prepareCall(cache, asking, { since, caller, live: held, key, options, use: undefined });
+    return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });
   }
 
   return {
@@ -117,11 +117,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const { tryTake } = rates;
       return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
     },
-    async withNewCredentials(asking, refused) {
+    async withNewCredentials(context, refused) {
       const { since, caller, options, use, asked } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
-      return prepareCall(cache, asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
+      return prepareCall(cache, context, { since, caller, live: fresh, key: asked.key ?? "", options, use });
     },
     async reloadConnection({ live: { connection } }) {
       try {

@@ -18,7 +18,7 @@ import { type ResponseHead, statusLine } from "../../relay/http1/response-head.t
 import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
-import { HeldAnswer } from "../server/held-answer.ts";
+import { HeldResponse } from "./held-response.ts";
 import type { ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
 import type { ProxyCall } from "./proxy-call.ts";
@@ -61,9 +61,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   #exchange: Exchange | undefined;
   #tried = 0;
   /** A provider's 401 response, held while other credentials are looked up. */
-  #refusal: HeldAnswer | undefined;
+  #refusal: HeldResponse | undefined;
   #wasRefused = false;
-  #wasProvenAgain = false;
+  #hasRepeatedWithNonce = false;
 
   constructor(shared: ProxyServices, { call, ready, content, trace }: PreparedRequest) {
     this.#shared = shared;
@@ -98,8 +98,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const content = this.#content;
     this.#attempt = this.#trace?.attempt(ready);
     const again = content === undefined && this.#attempt === undefined ? outgoingAgain(ready) : undefined;
-    const how = again === undefined ? this.#howToSend() : undefined;
-    const head = again ?? outgoing(this.#goingOf({ ready, content, isKept: how === undefined })).head;
+    const how = again === undefined ? this.#sendOptions() : undefined;
+    const head = again ?? outgoing(this.#outgoingRequest({ ready, content, isKept: how === undefined })).head;
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const request = { origin, method: asked.method, head, body };
     const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
@@ -116,7 +116,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     return exchange;
   }
 
-  #goingOf({ ready, content, isKept }: RequestPreparation): OutgoingRequest {
+  #outgoingRequest({ ready, content, isKept }: RequestPreparation): OutgoingRequest {
     const { calls } = this.#shared;
     const { asked } = ready;
     const sent: ProxiedHead =
@@ -129,7 +129,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** Returns undefined for most requests: they use HTTP/1.1. */
-  #howToSend(): SendOptionsOf | undefined {
+  #sendOptions(): SendOptions | undefined {
     const { live, asked, attachment } = this.#ready;
     const { request } = this.#call.context;
     const isCall = isGrpc(request.headers["content-type"]);
@@ -140,7 +140,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** Returns whether the request is retried; the caller does not see the response then. */
-  #isTriedAgain(result: AttemptResult): boolean {
+  #retries(result: AttemptResult): boolean {
     const { options } = this.#ready;
     const call = this.#call;
     if (this.#tried === options.retries || call.isGone) return false;
@@ -169,27 +169,27 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** The credentials may have been revoked early: look for others once (RFC 6750, section 3.1). */
-  #isHeld(head: ResponseHead, hasMore: boolean): boolean {
+  #holdsRefusal(head: ResponseHead, hasMore: boolean): boolean {
     if (head.status !== 401 || this.#wasRefused) return false;
     this.#wasRefused = true;
     const { calls, count, world } = this.#shared;
-    const looking = calls.withNewCredentials(this.#call.context, this.#ready);
+    const renewal = calls.withNewCredentials(this.#call.context, this.#ready);
     if (!this.#maySendAgain()) {
       // Renew for the next request.
-      looking.catch((err: unknown) => world.log.debug("could not refresh refused credentials", { err }));
+      renewal.catch((err: unknown) => world.log.debug("could not refresh refused credentials", { err }));
       return false;
     }
-    const refusal = new HeldAnswer(head, hasMore);
+    const refusal = new HeldResponse(head, hasMore);
     this.#refusal = refusal;
-    looking.then(
+    renewal.then(
       (renewed) => {
         if (this.#refusal !== refusal) return;
-        if (renewed === undefined) this.#letRefusalGo(refusal);
+        if (renewed === undefined) this.#forwardRefusalAfterReload(refusal);
         else this.#sendAgain(renewed);
       },
       (err: unknown) => {
         world.log.debug("could not refresh refused credentials", { err });
-        this.#letRefusalGo(refusal);
+        this.#forwardRefusalAfterReload(refusal);
       },
     );
     count.proxyRefusals.inc();
@@ -212,28 +212,28 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** Forwards the refusal, after reading the connection again, since the refusal may have changed its state. */
-  #letRefusalGo(refusal: HeldAnswer): void {
+  #forwardRefusalAfterReload(refusal: HeldResponse): void {
     const { calls } = this.#shared;
     calls.reloadConnection(this.#ready).then((live) => {
       if (this.#refusal !== refusal) return;
       if (live !== undefined) this.#ready = { ...this.#ready, live };
-      this.#letGo();
+      this.#forwardRefusal();
     });
   }
 
   /** Forwards the refusal. */
-  #letGo(): void {
+  #forwardRefusal(): void {
     const refusal = this.#refusal;
     this.#refusal = undefined;
-    refusal?.handOn(this);
+    refusal?.forward(this);
   }
 
   /** Repeats the request with the provider's nonce: the provider did nothing, and the credentials are fine. */
-  #isProvenAgain(): boolean {
+  #repeatsWithNonce(): boolean {
     const { asked, options } = this.#ready;
-    const mayAsTheCallerSays = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
-    if (this.#wasProvenAgain || !(mayAsTheCallerSays || this.#maySendAgain())) return false;
-    this.#wasProvenAgain = true;
+    const isAllowedByRetries = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
+    if (this.#hasRepeatedWithNonce || !(isAllowedByRetries || this.#maySendAgain())) return false;
+    this.#hasRepeatedWithNonce = true;
     this.#exchange?.abort();
     // Deferred, not run inside the connection that is being aborted.
     setImmediate(() => this.#sendAgain(this.#ready));
@@ -242,9 +242,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   onHead(head: ResponseHead, hasMore: boolean): void {
     const lacksNonce = this.#shared.calls.noteResponse(this.#ready, head);
-    if (lacksNonce ? this.#isProvenAgain() : this.#isHeld(head, hasMore)) return;
+    if (lacksNonce ? this.#repeatsWithNonce() : this.#holdsRefusal(head, hasMore)) return;
     this.#attempt?.noteStatus(head.status);
-    if (this.#isTriedAgain({ head })) {
+    if (this.#retries({ head })) {
       this.#exchange?.abort();
       return;
     }
@@ -271,7 +271,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       return true;
     }
     // Larger than the held size: forward the response, since a long refusal is a real answer.
-    this.#letGo();
+    this.#forwardRefusal();
     this.#shared.count.down.add(content.length);
     this.#ready.use?.down(content.length);
     return this.#guard.onContent(content, release);
@@ -287,9 +287,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   onFailure(failure: RelayFailure): void {
-    this.#letGo();
+    this.#forwardRefusal();
     this.#attempt?.noteFailure(faultOfRelay(failure).code);
-    if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
+    if (!this.#retries({ failure })) this.#guard.onFailure(failure);
   }
 
   onDrain(): void {
@@ -303,19 +303,19 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   linesFor(head: ResponseHead): string {
     const { lines, notable = [] } = head;
-    if (lines === undefined) return this.#linesAnew(head);
+    if (lines === undefined) return this.#rewrittenLines(head);
     if (notable.length === 0) {
       this.#call.beginAnswer(isEventStream(head));
       return lines + addedLines + headerLines(stateFields(this.#ready));
     }
     const added = this.#incoming(notable, head);
     // Other forwarded headers must keep their position among all headers.
-    if (added.length > addedFields.length + stateFields(this.#ready).length) return this.#linesAnew(head);
+    if (added.length > addedFields.length + stateFields(this.#ready).length) return this.#rewrittenLines(head);
     this.#call.beginAnswer(isEventStream(head));
     return lines + headerLines(added);
   }
 
-  #linesAnew(head: ResponseHead): string {
+  #rewrittenLines(head: ResponseHead): string {
     return statusLine(head.status, head.reason) + headerLines(this.fieldsFor(head));
   }
 
@@ -368,7 +368,7 @@ interface RequestPreparation {
   readonly isKept: boolean;
 }
 
-type SendOptionsOf = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
+type SendOptions = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 

@@ -32,7 +32,7 @@ export interface ProviderProxy {
    * called. Undefined, or a throw: `handle` must handle or refuse the request. A promise settles when `ready` can be
    * called again.
    */
-  prepare(asking: CallContext): ProviderCall | Promise<void> | undefined;
+  prepare(context: CallContext): ProviderCall | Promise<void> | undefined;
   /** Relays the call; `left` is called once it is over. */
   relay(call: ProxyCall, ready: ProviderCall): void;
   /** Handles a request for a WebSocket, like `handle`. */
@@ -75,10 +75,10 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const shared: ProxyServices = { calls, upstream, world, count, fail };
 
   function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
-    const turnedAway = load.enter();
-    if (turnedAway === undefined) open.add();
-    else fail({ isSettled: isSettled(response), answerFault }, turnedAway);
-    return turnedAway === undefined;
+    const rejection = load.enter();
+    if (rejection === undefined) open.add();
+    else fail({ isSettled: isSettled(response), answerFault }, rejection);
+    return rejection === undefined;
   }
 
   function begin(asked: HttpCall): void {
@@ -127,11 +127,11 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       if (isIn) begin(call);
       return isIn;
     },
-    prepare(asking) {
+    prepare(context) {
       if (tracing !== undefined || !load.hasRoom()) return undefined;
-      const ready = calls.peek(asking);
+      const ready = calls.peek(context);
       if (ready === undefined || ready instanceof Promise) return ready;
-      const isPlain = !ready.isLastHop && !needsContent(asking.request, ready);
+      const isPlain = !ready.isLastHop && !needsContent(context.request, ready);
       return isPlain && calls.admit(ready) ? ready : undefined;
     },
     relay(call, ready) {
@@ -159,8 +159,8 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
 class HttpProxyCall implements ProxyCall {
   readonly context: HttpCall;
 
-  constructor(asking: HttpCall) {
-    this.context = asking;
+  constructor(context: HttpCall) {
+    this.context = context;
   }
 
   get isGone(): boolean {

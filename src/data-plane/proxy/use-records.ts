@@ -13,7 +13,7 @@ import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts
  * speed of the disk. A log is also kept elsewhere, out of reach of the callers it describes.
  */
 export interface UseRecords {
-  begin(asking: UseCall, used: UseContext): UseRecorder;
+  begin(call: UseCall, used: UseContext): UseRecorder;
 }
 
 interface UseCall {

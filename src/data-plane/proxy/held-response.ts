@@ -5,7 +5,7 @@ import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 const maxHeldBytes = 64 * 1024;
 
 /** The beginning of a response, or all of a small one, that may still be forwarded. */
-export class HeldAnswer {
+export class HeldResponse {
   readonly #head: ResponseHead;
   readonly #hasMore: boolean;
   #content: Buffer[] = [];
@@ -29,7 +29,7 @@ export class HeldAnswer {
     this.#trailers = trailers;
   }
 
-  handOn(to: ResponseReceiver): void {
+  forward(to: ResponseReceiver): void {
     to.onHead(this.#head, this.#hasMore);
     for (const content of this.#content) to.onContent(content, undefined);
     if (this.#trailers !== undefined) to.onEnd(this.#trailers);
