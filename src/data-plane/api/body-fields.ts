@@ -58,7 +58,7 @@ function integer(bounds: { readonly min: number; readonly max: number; readonly 
   };
 }
 
-/** One of a few words. */
+/** Reads one of a few words. */
 function choice<const T extends string>(...oneOf: readonly T[]): BodyField<T | undefined> {
   return {
     type: "string",

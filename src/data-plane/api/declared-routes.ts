@@ -28,7 +28,7 @@ interface RecordList {
   readonly model: string;
 }
 
-/** What a script serves on a route that the script declares. */
+/** The service of a script on a route that the script declares. */
 type Served =
   | RecordList
   | { readonly kind: "action"; readonly script: ActionScript }

@@ -7,7 +7,7 @@ const organizationFields = { id: inBody.requiredText, display_name: inBody.text 
 
 export const organizationField = inBody.object(organizationFields);
 
-/** `end_user`: the user of the application whom a connection belongs to. */
+/** `end_user`: the application's user who owns a connection. */
 export const endUserField = inBody.object({
   id: inBody.requiredText,
   email: inBody.text,

@@ -11,7 +11,7 @@ import { type QuerySchema, readQueryValues } from "./query-fields.ts";
 export interface JsonRoute {
   readonly method: Method;
   readonly path: string;
-  /** What the caller's key must be allowed to do. */
+  /** Scope that the caller's key must have. */
   readonly scope: Scope;
   readonly query: Readonly<Record<string, FieldShape>>;
   /** Undefined: the route takes no body. */

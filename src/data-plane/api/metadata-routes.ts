@@ -6,10 +6,10 @@ import type { RouteAnswer } from "../server/routes.ts";
 import { type BodyField, inBody } from "./body-fields.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 
-/** One call changes up to this many connections, all or none. */
+/** Limits the connections of one call, which changes all or none. */
 const maxConnections = 1_000;
 
-/** One id, or an array of ids. */
+/** Reads one id, or an array of ids. */
 const connectionIds: BodyField<string | string[]> = {
   type: "array",
   items: { type: "string", description: "an id; a single one may be sent without the array" },

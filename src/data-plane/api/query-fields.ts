@@ -32,7 +32,7 @@ function flag(fallback = false): QueryField<boolean> {
   return { type: "boolean", fallback, read: (query, name) => query.flag(name, fallback) };
 }
 
-/** One of a few words. */
+/** Reads one of a few words. */
 function choice<const T extends string>(...oneOf: readonly T[]): QueryField<T | undefined> {
   return {
     type: "string",

@@ -10,7 +10,7 @@ export interface BrowserCookies {
   renew(headers: IncomingHttpHeaders): { readonly secret: string; readonly setCookie: string };
 }
 
-/** As long as a connect session, which the cookie binds to the browser. */
+/** The lifetime of a connect session, which the cookie binds to the browser. */
 const maxAgeSeconds = sessionLifetimeMs / 1_000;
 
 /**

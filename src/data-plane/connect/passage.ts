@@ -5,7 +5,7 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { Passage } from "../pages/connect-page.ts";
 import type { QueryReader } from "../server/query.ts";
 
-/** What the pages of a session pass on, and the origins that may frame them. */
+/** Values that the pages of a session pass on, and the origins that may frame the pages. */
 interface CheckedPassage {
   readonly passage: Passage;
   readonly framedBy: readonly string[];

@@ -14,9 +14,9 @@ export interface SessionBrowser {
 
 /** Binds each connect session to the browser that uses it first. */
 export interface SessionBrowsers {
-  /** For a page that is only shown. Throws `other_browser`. */
+  /** Handles a page that is only shown. Throws `other_browser`. */
   show(session: StoredSession, headers: IncomingHttpHeaders): Promise<SessionBrowser>;
-  /** For a request that does something with the session. Throws `other_browser`. */
+  /** Handles a request that does something with the session. Throws `other_browser`. */
   act(session: StoredSession, headers: IncomingHttpHeaders): Promise<SessionBrowser>;
 }
 

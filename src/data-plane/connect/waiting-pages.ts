@@ -36,7 +36,7 @@ interface WaitingPage {
 
 /** A session makes one connection, and its holder may begin in a few tabs. */
 const maxNamedBySession = 8;
-/** As long as the session of a waiting page can last. */
+/** The lifetime of a session. */
 const lifetimeMs = 30 * 60_000;
 
 interface WaitingPagesOptions {

@@ -4,7 +4,7 @@ import type { ConnectionField, Provider } from "../../gen/latchkey/v1/provider_p
 import { patternMistake } from "../../providers/field-pattern.ts";
 import { filled, type PageSettings, provided } from "./page-settings.ts";
 
-/** One input of the connect page's form. */
+/** An input of the connect page's form. */
 export interface FormField {
   readonly name: string;
   readonly id: string;
@@ -16,7 +16,7 @@ export interface FormField {
   /** The value is never written into a page. */
   readonly secret: boolean;
   readonly isCredential: boolean;
-  /** What to enter when the field is empty, and when its value is wrong. */
+  /** Texts for an empty field, and for a wrong value. */
   readonly missing: string;
   readonly wrong: string;
 }

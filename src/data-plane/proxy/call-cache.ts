@@ -10,7 +10,7 @@ import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import type { ProxyCount, ResponseCounter } from "./proxy-count.ts";
 
-/** What all calls of a live connection share: its credentials, and its last target. */
+/** Values that all calls of a live connection share: its credentials, and its last target. */
 export interface CachedCall {
   readonly attachment: Attachment;
   readonly binding: Binding;

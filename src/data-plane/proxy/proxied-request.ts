@@ -324,7 +324,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   answerFailure(failure: RelayFailure): void {
-    // For a gRPC caller, the provider's reset code is the provider's answer.
+    // gRPC callers read the provider's reset code as its response.
     const { resetCode } = failure;
     const isCall = isGrpc(this.#call.context.request.headers["content-type"]);
     if (isCall && resetCode !== undefined && this.#caller instanceof Http2Client) {

@@ -67,7 +67,7 @@ export function beginProxyTrace(tracing: Tracing, { request, response, until }: 
     readonly status: number | undefined;
     /** The code of Latchkey's own error response. */
     readonly fault?: string | undefined;
-    /** What cut the response off. */
+    /** The cause of a cut response. */
     readonly cut?: string | undefined;
   }
 
@@ -79,7 +79,7 @@ export function beginProxyTrace(tracing: Tracing, { request, response, until }: 
     current?.end();
     if (attempts > 0) span.set("latchkey.retries", attempts - 1);
     if (status !== undefined) span.set("http.response.status_code", status);
-    // By the conventions, a caller's mistake is no error of the server. The type of the mistake is recorded.
+    // Conventions do not count a caller's mistake as an error of the server; the type is recorded all the same.
     const isOfCaller = cut === undefined && status !== undefined && status < 500;
     if (!isOfCaller) span.fail(why ?? String(status));
     else if (fault !== undefined) span.set("error.type", fault);

@@ -53,13 +53,13 @@ export function createTunnelRequests({ open }: Pick<Upstream, "open">): TunnelRe
     });
     const { host, port } = origin;
     const options = { target: { host, port, protocol: "http:" }, agent };
-    // It reads nothing else of a request. After an error of the tunnel it ends the caller's side by itself.
+    // http-proxy-3 reads nothing else of a request. It ends the caller's side after an error of the tunnel.
     proxy.ws(shown as unknown as IncomingMessage, socket, Buffer.alloc(0), options, () => {});
     const { request } = latest;
     const [tunnel] = request?.listeners("upgrade") ?? [];
     if (request === undefined || tunnel === undefined) throw new Error("http-proxy-3 has made no request");
     for (const event of ["upgrade", "response", "error"]) request.removeAllListeners(event);
-    // It has added this listener for an `upgrade` event.
+    // http-proxy-3 has added this listener for an `upgrade` event.
     return { request, tunnel: tunnel as TunnelRequest["tunnel"] };
   };
 }

@@ -46,7 +46,7 @@ export interface UseRecorder {
 
 interface UseTarget {
   readonly host: string;
-  /** As the caller wrote the path, with its query. */
+  /** The path as the caller wrote it, with its query. */
   readonly path: string;
   readonly attachment: Attachment;
   /** The caller's key. */

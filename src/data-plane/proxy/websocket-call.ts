@@ -40,7 +40,7 @@ export interface WebSocketServices {
   readonly count: ProxyCount;
 }
 
-/** One request for a WebSocket, until its tunnel is open or the caller has another response. */
+/** A request for a WebSocket, until its tunnel is open or the caller has another response. */
 export class WebSocketCall {
   readonly #services: WebSocketServices;
   readonly #call: UpgradeCall;

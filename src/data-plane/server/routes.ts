@@ -13,7 +13,7 @@ export interface Route {
   readonly method: Method | "ANY";
   /** `:name` matches one segment, `*` at the end any rest; the first segment is a word. */
   readonly path: string;
-  /** What the caller's key must be allowed to do; undefined: the route needs no key. */
+  /** Scope that the caller's key must have; undefined: the route needs no key. */
   readonly scope: Scope | undefined;
   /** Browsers and providers use the route, so the public listener has it too. */
   readonly isPublic?: true;
@@ -202,7 +202,7 @@ function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // Not valid percent-encoding: no name.
+    // Malformed percent-encoding names nothing.
     return undefined;
   }
 }
