@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Broker } from "../../broker/broker.ts";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 import { type BodySchema, readBody } from "./body-fields.ts";

@@ -1,7 +1,8 @@
 import { Fault } from "../../base/fault.ts";
 import { createNote } from "../../base/memo.ts";
 import type { CacheSlot } from "../../broker/credentials/live-connections.ts";
-import type { Access, Caller } from "../../broker/setup/access.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";

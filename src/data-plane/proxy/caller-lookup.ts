@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
-import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { callerKey } from "../../core/outgoing/caller-key.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Attachment } from "../../auth/attachment.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
-import type { Caller } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";

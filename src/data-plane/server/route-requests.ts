@@ -1,7 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
-import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
 import { answeredEvent, type DoorAnswers } from "./answers.ts";
