@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import { faultOfParser, isGone } from "../../base/http/malformed.ts";
+import { startInjection } from "../../base/node/injected-sockets.ts";
 import { wantsWebSocket } from "../proxy/upgrade.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
@@ -52,8 +53,8 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     // Other upgrades are answered as plain requests, or refused by the proxy.
     shouldUpgradeCallback: (request: IncomingMessage) => wantsWebSocket(request) && upgradeFor(request) !== undefined,
   });
-  // This server never listens itself; only after `listening` does Node enforce head timeouts.
-  server.emit("listening");
+  // This server never listens itself.
+  const inject = startInjection(server);
   // Latchkey counts headers and answers 431: Node would drop headers silently.
   server.maxHeadersCount = 0;
   /** Connections that have not sent a request yet. */
@@ -108,7 +109,7 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     serve(socket) {
       silent.add(socket);
       socket.once("close", () => silent.delete(socket));
-      server.emit("connection", socket);
+      inject(socket);
     },
     refuse: (socket, code) => void server.emit("clientError", Object.assign(new Error(code), { code }), socket),
     drain() {

@@ -3,7 +3,7 @@ import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
-import { sharedSocketOf } from "../../relay/node/shared-socket.ts";
+import { sharedSocketOf } from "../../base/node/shared-socket.ts";
 import { createFastPath, type FastPathOptions } from "../fast-path/fast-path.ts";
 import { createHttp1Server, type Http1ServerOptions } from "./http1-server.ts";
 import { createDoorStreams } from "./streams.ts";
