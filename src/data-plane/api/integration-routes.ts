@@ -1,7 +1,7 @@
 import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
 import { hasCallback } from "../../core/callback-address.ts";
-import { authModeOf } from "../../core/dialect/auth-mode.ts";
+import { authModeOf } from "../../core/dialect/credentials.ts";
 import { integrationJson } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";

@@ -1,10 +1,15 @@
 import { create } from "@bufbuild/protobuf";
+import type { SchemeName } from "../../auth/scheme.ts";
 import { Fault } from "../../base/fault.ts";
 import { type Integration, IntegrationSecretsSchema, OAuthAppSchema } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** Credential kinds that need the customer's own app at the provider. */
-const kindsWithApp = ["oauth2", "oauth2Client", "oauth1", "tba", "app"];
+/** Whether each kind of credentials needs the customer's own app at the provider. */
+const needsApp: { readonly [N in SchemeName]: boolean } = {
+  ...{ oauth2: true, oauth2Client: true, oauth1: true, tba: true, app: true },
+  ...{ apiKey: false, basic: false, jwt: false, twoStep: false, signature: false },
+  ...{ awsSigv4: false, clientCertificate: false, none: false },
+};
 
 /** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */
 export function quickstartApp(provider: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
@@ -16,7 +21,7 @@ export function quickstartApp(provider: Provider): Partial<Pick<Integration, "oa
       secrets: create(IntegrationSecretsSchema, { clientSecret }),
     };
   }
-  if (!kindsWithApp.includes(auth.case ?? "")) return {};
+  if (auth.case === undefined || !needsApp[auth.case]) return {};
   const message =
     `${name} needs an app of your own: register one with the provider, with the redirect URI of this latchkey, and ` +
     "create the integration by POST /integrations with its client id and client secret";

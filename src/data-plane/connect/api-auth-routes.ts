@@ -1,6 +1,6 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import { readCredentials } from "../../core/dialect/import-credentials.ts";
+import { readCredentials } from "../../core/dialect/credentials.ts";
 import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { ConnectRoute } from "./connect-route.ts";

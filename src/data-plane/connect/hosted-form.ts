@@ -1,8 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import { typeOf } from "../../core/dialect/credentials.ts";
 import { withParameters } from "../../core/return-target.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type ConnectPageOptions, formPage, type IntegrationChoice, titleOf } from "../pages/connect-page.ts";
+import { isTypedIn } from "../pages/form-fields.ts";
 import { withCookie } from "../pages/layout.ts";
 import { settingsOf } from "../pages/page-settings.ts";
 import { connectedPage, returnPage } from "../pages/result-page.ts";
@@ -36,7 +39,7 @@ export async function submitHostedForm(
   try {
     const credentials = credentialsOf({
       ...credentialFields(body),
-      type: types[choice.provider.auth.case ?? ""] ?? "",
+      type: typedInType(choice.provider),
     });
     const params = connectionValues(body);
     const { ref } = await broker.authorizations.connect({ session, integration: key, credentials, params });
@@ -72,13 +75,9 @@ function resultPage(choice: IntegrationChoice, showing: ConnectPageOptions, conn
   });
 }
 
-/** The SDK's names of credentials that a person can type in. */
-const types: Readonly<Record<string, string>> = {
-  apiKey: "API_KEY",
-  basic: "BASIC",
-  oauth2Client: "OAUTH2_CC",
-  none: "NONE",
-};
+/** Returns the SDK's name of the credentials that a person typed in; empty if this kind cannot be typed in. */
+const typedInType = ({ auth }: Provider): string =>
+  auth.case !== undefined && isTypedIn(auth.case) ? typeOf(auth.case) : "";
 
 const textsOf = (body: JsonObject): Pick<QueryReader, "text"> => ({
   text(name) {

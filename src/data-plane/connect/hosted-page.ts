@@ -36,7 +36,7 @@ export async function showHostedPage(
   const stored = await broker.sessions.withToken(token);
   const session = stored.value;
   const passage = await readPassage(broker, query, session, token);
-  const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice, settings) }));
+  const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice) }));
   const { secret, setCookie } = await browsers.show(stored, headers);
   const showing = { session, settings, owner: await choices.ownerOf(session), browser: secret, ...passage };
   const key = query.text("integration");

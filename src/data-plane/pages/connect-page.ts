@@ -32,7 +32,7 @@ export const isRedirected = ({ provider: { auth } }: IntegrationChoice): boolean
   auth.case === "oauth2" || auth.case === "oauth1";
 
 /** Returns why the pages cannot connect an integration, for its developer; undefined: they can. */
-export function obstacleOf({ integration, provider }: IntegrationChoice, settings: PageSettings): string | undefined {
+export function obstacleOf({ integration, provider }: IntegrationChoice): string | undefined {
   const { auth } = provider;
   if (auth.case !== "oauth2" && auth.case !== "oauth1") {
     return auth.case !== undefined && isTypedIn(auth.case)

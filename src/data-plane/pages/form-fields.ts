@@ -77,7 +77,10 @@ function hostOfExample({ name, example }: ConnectionField, { auth, proxy }: Prov
 }
 
 /** Returns the inputs for a kind of credentials, with the names of the SDK's dialect; undefined: none can be typed in. */
-export function credentialInputs(kind: string, { texts }: PageSettings): readonly FormField[] | undefined {
+export function credentialInputs(
+  kind: SchemeName | undefined,
+  { texts }: PageSettings,
+): readonly FormField[] | undefined {
   const { labels, problems } = texts;
   const input: MakeInput = (name, { secret, required }) => ({
     ...{
@@ -96,6 +99,38 @@ export function credentialInputs(kind: string, { texts }: PageSettings): readonl
   });
   return kind === undefined ? undefined : inputsByKind[kind]?.(input);
 }
+
+type MakeInput = (
+  name: keyof PageSettings["texts"]["labels"],
+  options: Pick<FormField, "secret" | "required">,
+) => FormField;
+
+/** Inputs of the kinds of credentials that a person can type in; undefined: the kind is authorized or imported. */
+const inputsByKind: { readonly [N in SchemeName]: ((input: MakeInput) => readonly FormField[]) | undefined } = {
+  apiKey: (input) => [input("apiKey", { secret: true, required: true })],
+  // Either may be empty: some providers require that.
+  basic: (input) => [
+    input("username", { secret: false, required: false }),
+    input("password", { secret: true, required: false }),
+  ],
+  oauth2Client: (input) => [
+    input("client_id", { secret: false, required: true }),
+    input("client_secret", { secret: true, required: true }),
+  ],
+  none: () => [],
+  oauth2: undefined,
+  oauth1: undefined,
+  tba: undefined,
+  app: undefined,
+  jwt: undefined,
+  twoStep: undefined,
+  signature: undefined,
+  awsSigv4: undefined,
+  clientCertificate: undefined,
+};
+
+/** Returns whether a person can type in credentials of this kind. */
+export const isTypedIn = (kind: SchemeName): boolean => inputsByKind[kind] !== undefined;
 
 /** Returns the inputs with their labels. The first with a problem gets the focus, even without scripts. */
 export function inputsHtml(fields: readonly FormField[], { values, problems }: Entries, isInFrame: boolean): Html[] {
