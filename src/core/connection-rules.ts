@@ -32,9 +32,9 @@ export function checkConnectionId(id: string): Mistake[] {
   const path = ["connection_id"];
   if (id.length < 1 || id.length > 255) return [mistake(path, "must have 1 to 255 characters")];
   if (!/^[\x20-\x7e]*$/.test(id)) return [mistake(path, "must be printable ASCII")];
-  if (id.startsWith(" ") || id.endsWith(" ")) return [mistake(path, "must not begin or end with a blank")];
+  if (id.startsWith(" ") || id.endsWith(" ")) return [mistake(path, "must not begin or end with a space")];
   if (id.split(/[/\\]/).some((part) => part === "." || part === "..")) {
-    return [mistake(path, "must have no part between slashes that is . or ..")];
+    return [mistake(path, "must not have . or .. as a path segment")];
   }
   return [];
 }
@@ -53,9 +53,9 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
     const lower = key.toLowerCase();
     if (key.length > 64) mistakes.push(mistake(path, "the key must have at most 64 characters"));
     if (!tagKey.test(key)) {
-      mistakes.push(mistake(path, "the key must begin with a letter and go on with letters, digits and _ - . /"));
+      mistakes.push(mistake(path, "the key must begin with a letter and contain only letters, digits and _ - . /"));
     }
-    if (seen.has(lower)) mistakes.push(mistake(path, "is the same as another key once both are lower-cased"));
+    if (seen.has(lower)) mistakes.push(mistake(path, "is the same as another key in lower case"));
     if (value.length < 1 || value.length > 255) mistakes.push(mistake(path, "must have 1 to 255 characters"));
     if (!isPlainText(value)) mistakes.push(mistake(path, "must be text without control characters"));
     seen.add(lower);
@@ -102,7 +102,7 @@ function checkWatchedUris(uris: JsonValue | undefined): Mistake[] {
   if (!Array.isArray(uris)) return [mistake(path, "must be an array of text")];
   if (uris.length > maxWatchedUris) return [mistake(path, `must be at most ${maxWatchedUris}`)];
   const wrong = uris.findIndex((uri) => typeof uri !== "string" || uri === "");
-  return wrong === -1 ? [] : [mistake([...path, String(wrong)], "must be text, and not empty")];
+  return wrong === -1 ? [] : [mistake([...path, String(wrong)], "must be non-empty text")];
 }
 
 const checkChannelKeys = (metadata: JsonObject): Mistake[] =>
@@ -128,10 +128,10 @@ export function checkConnectionConfig(config: JsonObject, fields: readonly Conne
     }
     if (typeof value !== "string") return [mistake(at, "must be text")];
     if (field.pattern !== "" && !new RegExp(`^(?:${field.pattern})$`, "u").test(value)) {
-      return [mistake(at, "is not of the form that the provider wants")];
+      return [mistake(at, "does not have the form that the provider requires")];
     }
     if (field.suffixes.length > 0 && hostIn(value, field) === undefined) {
-      return [mistake(at, `must be https and end in one of ${field.suffixes.join(", ")}`)];
+      return [mistake(at, `must be an https URL whose host ends in one of ${field.suffixes.join(", ")}`)];
     }
     return [];
   });
@@ -144,7 +144,7 @@ export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[]
   if (!URL.canParse(url) || /\s/.test(url) || !isPlainText(url)) return [mistake(path, "must be a URL")];
   const { protocol, username, password } = new URL(url);
   if (protocol !== "https:" && protocol !== "http:") return [mistake(path, "must be https or http")];
-  return username + password === "" ? [] : [mistake(path, "must not hold a user name or password")];
+  return username + password === "" ? [] : [mistake(path, "must not contain a user name or password")];
 }
 
 /** Returns the nesting depth of a value; a scalar has depth 0. Stops counting just past the limit. */

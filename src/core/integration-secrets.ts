@@ -10,8 +10,8 @@ export function checkIntegrationSecrets(
   const { clientCertificate: certificate = "", clientPrivateKey: privateKey = "" } = secrets ?? {};
   if (certificate === "" && privateKey === "") return [];
   const mistake = (name: string, message: string) => [{ path: ["secrets", name], message }];
-  if (certificate === "") return mistake("client_certificate", "is needed beside its private key");
-  if (privateKey === "") return mistake("client_private_key", "is needed beside the client certificate");
+  if (certificate === "") return mistake("client_certificate", "must be set together with client_private_key");
+  if (privateKey === "") return mistake("client_private_key", "must be set together with client_certificate");
   try {
     requireCertificate({ certificate, privateKey });
     return [];

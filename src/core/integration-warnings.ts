@@ -36,8 +36,8 @@ function hostPrefixIgnored(hosts: Integration["hosts"]): IntegrationWarning[] {
   const ignored = hosts.filter(({ prefix }) => prefix !== "").map(({ prefix, origin }) => `${prefix} (${origin})`);
   if (ignored.length === 0) return [];
   const message =
-    `hosts name prefixes that are ignored: ${ignored.join(", ")}. Only a provider's description sends paths to ` +
-    "another host; a host of an integration is reached by Base-Url-Override";
+    `hosts has prefixes that are ignored: ${ignored.join(", ")}. Only a provider's description can send paths to ` +
+    "another host; use Base-Url-Override to reach a host of an integration";
   return [warning("host_prefix_ignored", message, [])];
 }
 
@@ -60,8 +60,8 @@ export function webhooksUnproven(
   if (provider === undefined || !wantsWebhookSecret(provider)) return undefined;
   if (webhookSecret(provider.notification?.signature, secrets) !== "") return undefined;
   const message =
-    `webhooks of ${provider.displayName || provider.name} are taken unproven from whoever knows their address: ` +
-    "set webhook_secret to what they are signed with";
+    `webhooks of ${provider.displayName || provider.name} are accepted without proof from anyone who knows the webhook URL: ` +
+    "set webhook_secret to the secret that signs them";
   return warning("webhooks_unproven", message, []);
 }
 
@@ -74,9 +74,9 @@ export function sharedCallback(
   if (!isConfusable(integration, provider) || others.length === 0) return undefined;
   const named = others.map(({ environment, key }) => `${key} (${environment})`).join(", ");
   const message =
-    `it shares its redirect URI with ${named}, and no issuer of ${provider.displayName || provider.name} is known by ` +
-    "which an answer that was meant for another could be told: set callback to bound, and register the callback_url " +
-    "that is shown then at the provider; or describe the provider's issuer";
+    `it shares its redirect URI with ${named}, and ${provider.displayName || provider.name} has no known issuer that ` +
+    "would identify its answers: set callback to bound, and register the callback_url " +
+    "that is then shown at the provider; or describe the provider's issuer";
   return warning("shared_callback", message, []);
 }
 
@@ -141,7 +141,7 @@ export function refreshTokensUsedUp(provider: Provider, live: number): Integrati
   if (most === 0 || live <= most * usedUpShare) return undefined;
   const message =
     `${live} of the ${most} refresh tokens that one account of ${provider.displayName || provider.name} may have of ` +
-    "this app are used up; one more than that, and the oldest stops working: revoke those that nobody needs";
+    "this app are used up; one more than that, and the oldest stops working: revoke unused ones";
   return warning("refresh_tokens_used_up", message, []);
 }
 

@@ -11,13 +11,15 @@ export function checkNotification(rules: NotificationRules): Mistake[] {
     ...(signature === undefined ? [] : checkSignature(signature, rules)),
     ...Object.entries(values).flatMap(([name, rule]) => checkValue(rule, `notification.values.${name}`)),
     ...namesIn(rules).flatMap(([path, name]) =>
-      Object.hasOwn(values, name) ? [] : [mistake(`notification.${path}`, `names no value: there is no "${name}"`)],
+      Object.hasOwn(values, name)
+        ? []
+        : [mistake(`notification.${path}`, `must name a declared value; there is no "${name}"`)],
     ),
     ...(challenge === undefined ? [] : checkChallenge(challenge)),
     ...(headerPrefix === "" ? [] : checkName(headerPrefix, "notification.header_prefix")),
     ...secretHeaders.flatMap((name, i) => checkName(name, `notification.secret_headers.${i}`)),
     ...(rules.number !== "" && rules.channel === ""
-      ? [mistake("notification.channel", "must name the value of the channel whose messages are numbered")]
+      ? [mistake("notification.channel", "must name the value that holds the channel of numbered messages")]
       : []),
   ];
 }
@@ -39,7 +41,7 @@ const namesIn = ({
 
 /** Checks a header name, which is kept in lower case. */
 const checkName = (name: string, path: string): Mistake[] =>
-  /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name) ? [] : [mistake(path, "must be the name of a header, in lower case")];
+  /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name) ? [] : [mistake(path, "must be a header name in lower case")];
 
 const only = (places: readonly string[]): boolean => places.filter((place) => place !== "").length === 1;
 
@@ -47,7 +49,7 @@ function checkValue({ header, body, query, form }: ValueRule, path: string): Mis
   return [
     ...(only([header, body, query, form])
       ? []
-      : [mistake(path, "must stand in one place: header, body, query or form")]),
+      : [mistake(path, "must name exactly one of header, body, query and form")]),
     ...(header === "" ? [] : checkName(header, `${path}.header`)),
   ];
 }
@@ -68,7 +70,7 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
     rules.headerPrefix !== "" &&
     header.startsWith(rules.headerPrefix) &&
     !rules.secretHeaders.includes(header)
-      ? [mistake("notification.secret_headers", `must hold ${header}, which is a secret`)]
+      ? [mistake("notification.secret_headers", `must contain ${header}, which is a secret`)]
       : []),
   ];
 }
@@ -80,7 +82,7 @@ interface SchemeRules {
 }
 
 const required = ({ scheme }: SignatureRules, name: string, value: string): Mistake[] =>
-  value === "" ? [mistake(name, `is needed for ${scheme}`)] : [];
+  value === "" ? [mistake(name, `is required for ${scheme}`)] : [];
 
 const schemes: { readonly [S in SignatureScheme]: SchemeRules } = {
   hmac: {
@@ -92,7 +94,7 @@ const schemes: { readonly [S in SignatureScheme]: SchemeRules } = {
   shared_token: {
     sendsSecret: true,
     check: ({ header, query, body }) =>
-      only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")],
+      only([header, query, body]) ? [] : [mistake("header", "or query or body must name the place of the token")],
   },
   jwt: {
     sendsSecret: false,
@@ -102,7 +104,7 @@ const schemes: { readonly [S in SignatureScheme]: SchemeRules } = {
       ...required(signature, "issuer", signature.issuer),
       // Without either, a token that the signer issued for another audience would be accepted.
       ...(signature.audience === "" && signature.identityClaim === ""
-        ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
+        ? [mistake("audience", "or identity_claim is required, because these keys sign for other audiences too")]
         : []),
     ],
   },
@@ -128,16 +130,16 @@ function checkHmac(signature: SignatureRules): Mistake[] {
   return [
     ...(["sha256", "sha1", "sha512"].includes(hash) ? [] : [mistake("hash", "must be sha256, sha1 or sha512")]),
     ...(["hex", "base64"].includes(encoding) ? [] : [mistake("encoding", "must be hex or base64")]),
-    ...(isUnderstood ? [] : [mistake("content", `may hold no other \${…} than ${placeholders.join(", ")}`)]),
-    ...(coversBody ? [] : [mistake("content", "must hold the body: what is not signed anybody may have put in")]),
+    ...(isUnderstood ? [] : [mistake("content", `may contain only these placeholders: ${placeholders.join(", ")}`)]),
+    ...(coversBody ? [] : [mistake("content", "must contain the body, because an unsigned body proves nothing")]),
     ...(bodyHashQuery !== "" && !used.some((name) => name.endsWith("url"))
-      ? [mistake("content", "must hold the URL, in which the hash of the body stands")]
+      ? [mistake("content", "must contain the URL, which holds the hash of the body")]
       : []),
-    ...(timestampPart !== "" && part === "" ? [mistake("part", "must name the signatures beside the timestamp")] : []),
+    ...(timestampPart !== "" && part === "" ? [mistake("part", "must name the part that holds the signatures")] : []),
     // An unsigned timestamp proves nothing.
     ...(used.includes("timestamp") === hasTime
       ? []
-      : [mistake("content", "must hold the timestamp where there is one, and only there")]),
+      : [mistake("content", "must contain the timestamp if and only if there is one")]),
     ...(tolerance !== undefined && !hasTime ? [mistake("tolerance", "needs a timestamp")] : []),
   ];
 }
@@ -145,15 +147,15 @@ function checkHmac(signature: SignatureRules): Mistake[] {
 function checkChallenge({ query, body, header, contentType, when, is }: ChallengeRules): Mistake[] {
   const at = (name: string) => `notification.challenge.${name}`;
   return [
-    ...(only([query, body, header]) ? [] : [mistake(at("query"), "or body or header must say what is echoed")]),
+    ...(only([query, body, header]) ? [] : [mistake(at("query"), "or body or header must name the value to echo")]),
     ...(header === "" ? [] : checkName(header, at("header"))),
     ...(["", "text/plain", "application/json"].includes(contentType)
       ? []
       : [mistake(at("content_type"), "must be text/plain or application/json")]),
-    ...((when === "") === (is === "") ? [] : [mistake(at("when"), "and is belong together")]),
+    ...((when === "") === (is === "") ? [] : [mistake(at("when"), "and is must be set together")]),
     // Strangers choose the value, so the header must not have a meaning for the receiver of the response.
     ...(header === "" || header.startsWith("x-")
       ? []
-      : [mistake(at("header"), "must be one of the provider's own, x-…")]),
+      : [mistake(at("header"), "must be a header of the provider that begins with x-")]),
   ];
 }

@@ -32,17 +32,17 @@ export function checkUrl(checked: CheckedUrl): Mistake[] {
     return [mistake(path, isForBrowsers ? "must be https, or http on this machine" : "must be https")];
   }
   if ((isBase ? search : "") + hash + username + password !== "") {
-    return [mistake(path, isBase ? "must be no more than host and path" : "must be no more than host, path and query")];
+    return [mistake(path, isBase ? "must have only a host and a path" : "must have only a host, a path and a query")];
   }
-  if (filled.includes("${")) return [mistake(path, "may only hold ${connectionConfig.NAME}")];
+  if (filled.includes("${")) return [mistake(path, "may contain only ${connectionConfig.NAME}")];
   const { host = "", path: ofPath = "", rest = "" } = urlTemplate(url) ?? {};
   const isWhole = ![host.replaceAll(inHost, ""), ofPath.replaceAll(inPath, ""), rest].join(" ").includes("${");
-  if (!isWhole) return [mistake(path, "may hold ${…} only as whole labels of the host or a whole segment of the path")];
+  if (!isWhole) return [mistake(path, "may contain ${…} only as a whole host label or a whole path segment")];
   return [
     ...placesIn(host).flatMap(([, name]) => checkPlace({ name, path, fields, knowsSuffixes: true })),
     ...placesIn(ofPath).flatMap(([from, name]) => {
       if (from === "connectionConfig") return checkPlace({ name, path, fields, knowsSuffixes: false });
-      return mayNameCredentials ? [] : [mistake(path, "may not name credentials")];
+      return mayNameCredentials ? [] : [mistake(path, "must not name credentials")];
     }),
   ];
 }
@@ -62,7 +62,7 @@ function checkPlace({ name, path, fields, knowsSuffixes }: UrlField): Mistake[] 
   const isRestricted = field !== undefined && (field.pattern !== "" || (knowsSuffixes && field.suffixes.length > 0));
   return isRestricted
     ? []
-    : [mistake(path, `uses connectionConfig.${name}, which no connection field describes by a pattern`)];
+    : [mistake(path, `uses connectionConfig.${name}, which needs a connection field with a pattern`)];
 }
 
 export function checkOrigin(origin: string, path: string): Mistake[] {

@@ -17,7 +17,7 @@ import { mistake } from "./mistake.ts";
 export function checkProvider(provider: Provider): Mistake[] {
   const { auth, proxy, connectionFields, notification } = provider;
   return [
-    ...(auth.case === undefined ? [mistake("auth", "names no kind of credentials that latchkey knows")] : []),
+    ...(auth.case === undefined ? [mistake("auth", "must name a known kind of credentials")] : []),
     ...checkUrl({ url: proxy?.baseUrl ?? "", path: "proxy.base_url", fields: connectionFields, isBase: true }),
     ...(proxy?.hosts ?? []).flatMap(({ prefix, origin }, i) => [
       ...checkPrefix(prefix, `proxy.hosts.${i}.prefix`),
@@ -25,7 +25,7 @@ export function checkProvider(provider: Provider): Mistake[] {
     ]),
     ...connectionFields.flatMap((field, i) => checkField(field, `connection_fields.${i}`)),
     ...twice(connectionFields.map(({ name }) => name)).map((i) =>
-      mistake(`connection_fields.${i}.name`, "is there twice"),
+      mistake(`connection_fields.${i}.name`, "is a duplicate"),
     ),
     ...endpoints(provider).flatMap(([name, url]) =>
       checkUrl({
@@ -42,14 +42,19 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...provider.describe.flatMap(({ request, field, value }, i) => [
       ...checkRequest(request, `describe.${i}.request`),
       ...checkTarget(field, `describe.${i}.field`),
-      ...(value === "" ? [mistake(`describe.${i}.value`, "must say where the value stands")] : []),
+      ...(value === "" ? [mistake(`describe.${i}.value`, "must name the place of the value")] : []),
     ]),
     ...checkDottedPaths(provider),
     ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
       checkRequest(watch, `channel.resources.${name}.watch`),
     ),
     ...(provider.channel?.sequentialNumbers === true && !isCountable(notification)
-      ? [mistake("channel.sequential_numbers", "needs a notification.message_id of the channel and the number alone")]
+      ? [
+          mistake(
+            "channel.sequential_numbers",
+            "needs a notification.message_id made only of the channel and the number",
+          ),
+        ]
       : []),
     ...(provider.channel?.stop === undefined ? [] : checkRequest(provider.channel.stop, "channel.stop")),
     ...(provider.verification === undefined ? [] : checkRequest(provider.verification.request, "verification.request")),
@@ -75,7 +80,7 @@ function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: 
     ),
     ...(defaultValue === "" || (whole.test(defaultValue) && isWithin(defaultValue, suffixes))
       ? []
-      : [mistake(`${path}.default_value`, "is not of the form that the pattern or the suffixes want")]),
+      : [mistake(`${path}.default_value`, "does not match the pattern or the suffixes")]),
   ];
 }
 
@@ -94,10 +99,10 @@ const checkTarget = (field: string, path: string): Mistake[] =>
 function checkRequest(request: RequestTemplate | undefined, path: string): Mistake[] {
   const { method = "", path: target = "", body = "" } = request ?? {};
   return [
-    ...(/^[A-Z]+$/.test(method) ? [] : [mistake(`${path}.method`, "must be a method, in capitals")]),
+    ...(/^[A-Z]+$/.test(method) ? [] : [mistake(`${path}.method`, "must be an HTTP method in upper case")]),
     ...(target.startsWith("/") && !target.startsWith("//")
       ? []
-      : [mistake(`${path}.path`, "must begin with one slash")]),
+      : [mistake(`${path}.path`, "must begin with exactly one slash")]),
     ...(body === "" || isJson(body) ? [] : [mistake(`${path}.body`, "must be JSON")]),
   ];
 }
@@ -117,17 +122,17 @@ function checkOAuth2(auth: Provider["auth"]): Mistake[] {
   const { metadataUrl, jwksUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
   return [
     // RFC 8414, 3.3: without an issuer to compare with, anyone's metadata would be accepted.
-    ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a metadata URL")] : []),
+    ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is required with a metadata URL")] : []),
     // OpenID Connect Core, 3.1.3.7: a key set may sign for other issuers as well.
-    ...(jwksUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a key set")] : []),
-    ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is needed to compare an answer's with")] : []),
-    ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is there twice")),
+    ...(jwksUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is required with a key set")] : []),
+    ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is required with issuer_always")] : []),
+    ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is a duplicate")),
     ...scopeNotes.flatMap(({ scope }, i) =>
       scope === "" ? [mistake(`auth.scope_notes.${i}.scope`, "must name a scope")] : [],
     ),
     // Without a grant type, a refresh token would be sent where an access token is expected.
     ...(renewal !== undefined && renewal.grantType === ""
-      ? [mistake("auth.renewal.grant_type", "must say which grant renews")]
+      ? [mistake("auth.renewal.grant_type", "must name the grant that refreshes tokens")]
       : []),
   ];
 }

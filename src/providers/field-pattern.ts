@@ -9,10 +9,10 @@ export function patternMistake(pattern: string): string | undefined {
   const escaped = withClassesEscaped(pattern);
   if (escaped === pattern && isValidInBoth) return undefined;
   if (isValid(escaped, "u") && isValid(escaped, "v")) {
-    return `must be a regular expression under the flag v too, with which browsers read it: write ${escaped}`;
+    return `must also be a regular expression with the flag v, which browsers use: write ${escaped}`;
   }
   return isValid(pattern, "u")
-    ? "must be a regular expression under the flag v too, with which browsers read it: within [ and ], write a backslash before ( ) [ ] { } / - | where they stand for themselves, and no doubled punctuation such as &&"
+    ? "must also be a regular expression with the flag v, which browsers use: inside [ and ], put a backslash before ( ) [ ] { } / - | where they are literal, and no doubled punctuation such as &&"
     : "must be a regular expression";
 }
 

@@ -16,7 +16,7 @@ export function expiryTime(fields: JsonFields) {
 
 /** Rejects `expires_in`: without its start time, a lifetime could only be guessed. */
 export function expiry(fields: JsonFields) {
-  if (fields.has("expires_in")) fields.refuse("expires_in", "does not say since when: give expires_at instead");
+  if (fields.has("expires_in")) fields.refuse("expires_in", "has no start time; send expires_at instead");
   return expiryTime(fields);
 }
 

@@ -9,9 +9,9 @@ const maxMistakes = 100;
 /** Describes what storing the number would change; undefined if it is stored exactly. */
 export function inexactNumber(value: number): string | undefined {
   if (!Number.isFinite(value)) return "must be a finite number";
-  if (Object.is(value, -0)) return "must not be -0: its sign would be lost; send 0";
+  if (Object.is(value, -0)) return "must not be -0; send 0";
   if (Number.isInteger(value) && Math.abs(value) > maxExact)
-    return `must be from -${maxExact} to ${maxExact}, or text: larger integers lose digits`;
+    return `must be from -${maxExact} to ${maxExact}, or text, since larger integers lose digits`;
   return undefined;
 }
 
@@ -21,9 +21,9 @@ function inexactLiteral(literal: string): string | undefined {
   if (wrong !== undefined) return wrong;
   const [mantissa = ""] = literal.split(/[eE]/);
   const digits = mantissa.replace(/[-.]/g, "").replace(/^0+/, "");
-  if (value === 0 && digits !== "") return "is too small for a number, and would become 0; send text";
+  if (value === 0 && digits !== "") return "is too small for a number and would become 0; send text";
   if (digits.replace(/0+$/, "").length > maxDigits)
-    return `must have at most ${maxDigits} digits, or be text: the others would be lost`;
+    return `must have at most ${maxDigits} digits, or be text, since further digits are lost`;
   return undefined;
 }
 
@@ -58,9 +58,9 @@ export function findInexact(text: string, { isRequest = true }: { readonly isReq
     // Lone surrogates can only appear as escapes: bytes that are not UTF-8 were refused earlier.
     const value = isEscaped ? String(JSON.parse(`"${raw}"`)) : raw;
     if (frame?.keys !== undefined && frame.isKeyNext) {
-      if (isEscaped && !value.isWellFormed()) refuse("must have well-formed Unicode as its keys");
+      if (isEscaped && !value.isWellFormed()) refuse("must have well-formed Unicode keys");
       frame.at = value;
-      if (frame.keys.has(value) && (frames.length > 1 || !isRequest)) refuse("is there twice");
+      if (frame.keys.has(value) && (frames.length > 1 || !isRequest)) refuse("is a duplicate");
       frame.keys.add(value);
     } else if (isEscaped && !value.isWellFormed()) refuse("must be well-formed Unicode");
     return end + 1;

@@ -149,7 +149,7 @@ function whatProtobufCannotCarry(value: JsonValue, depth: number): Mistake | und
   if (typeof value !== "object" || value === null) return undefined;
   if (depth > maxMetadataDepth) return { path: [], message: `must be at most ${maxMetadataDepth} deep` };
   for (const [key, inner] of Object.entries(value)) {
-    if (!key.isWellFormed()) return { path: [], message: "must have well-formed Unicode as its keys" };
+    if (!key.isWellFormed()) return { path: [], message: "must have well-formed Unicode keys" };
     // Array entries are values by index, object entries by key; JSON has nothing else.
     const wrong = whatProtobufCannotCarry(inner as JsonValue, depth + 1);
     if (wrong !== undefined) return { path: [key, ...wrong.path], message: wrong.message };

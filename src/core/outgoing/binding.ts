@@ -33,7 +33,7 @@ interface BindingInput {
 /** Throws `UnboundHost`. */
 export function bindingOf({ connection, integration, provider }: BindingInput): Binding {
   const { proxy } = provider;
-  if (proxy === undefined || proxy.baseUrl === "") throw new UnboundHost("its provider says nowhere to send requests");
+  if (proxy === undefined || proxy.baseUrl === "") throw new UnboundHost("its provider has no base URL");
   const base = addressOf(
     filledUrl(proxy.baseUrl, {
       fields: provider.connectionFields,
@@ -41,7 +41,7 @@ export function bindingOf({ connection, integration, provider }: BindingInput): 
       defaults: integration.connectionDefaults,
     }),
   );
-  if (base === undefined) throw new UnboundHost("its configuration makes no address");
+  if (base === undefined) throw new UnboundHost("its connection_config gives no valid address");
   const hosts = addressesOf(proxy.hosts);
   // Only the provider maps paths to hosts. A host of the integration is just another address that a caller may request
   // by name.

@@ -24,7 +24,7 @@ export interface TemplateValues {
  */
 export function filledUrl(url: string, filling: TemplateValues): string {
   const template = urlTemplate(url);
-  if (template === undefined) throw new UnboundHost("its provider's URL is none");
+  if (template === undefined) throw new UnboundHost("its provider's URL is not valid");
   const { scheme, rest } = template;
   const fill = (text: string, read: ReadField) =>
     text.replaceAll(placeholder, (_, from: string, name: string) => valueFor({ from, name, read, filling }));
@@ -34,7 +34,7 @@ export function filledUrl(url: string, filling: TemplateValues): string {
   // `URL` must not rewrite the host: a number that parses as an IP address (`127.1`) would become a different host.
   const name = host.replace(/:\d+$/, "").toLowerCase();
   if (!URL.canParse(filled) || new URL(filled).hostname !== name)
-    throw new UnboundHost("its configuration makes no URL");
+    throw new UnboundHost("its connection_config gives no valid URL");
   return filled;
 }
 
@@ -55,14 +55,14 @@ function valueFor({ from, name, read, filling }: TemplateField): string {
   if (from === "credentials") {
     const value = credentials[name];
     const filled = typeof value === "string" && read === segmentIn ? segmentIn(value, undescribed) : undefined;
-    if (filled === undefined) throw new UnboundHost(`its credentials' ${name} is no segment of a path`);
+    if (filled === undefined) throw new UnboundHost(`its credentials' ${name} is not valid as a path segment`);
     return filled;
   }
   const field = fields.find((one) => one.name === name);
   const value = present(config[name]) ?? present(defaults[name]) ?? field?.defaultValue;
   const filled = field === undefined || typeof value !== "string" ? undefined : read(value, field);
   if (filled === undefined) {
-    throw new UnboundHost(`its connection_config.${name} is no part of a URL that its provider allows`);
+    throw new UnboundHost(`its connection_config.${name} is not allowed in the URL by its provider`);
   }
   return filled;
 }

@@ -5,17 +5,17 @@
 export function mistakeInPath(target: string): string | undefined {
   if (isPlain.test(target)) return undefined;
   if (!target.startsWith("/")) return "the path must begin with a slash";
-  if (!/^[\x21-\x7e]*$/.test(target)) return "the path must be of visible ASCII characters";
-  if (target.includes("#")) return "the path must not hold a fragment";
+  if (!/^[\x21-\x7e]*$/.test(target)) return "the path must contain only visible ASCII characters";
+  if (target.includes("#")) return "the path must not contain a fragment";
   const [path = ""] = target.split("?", 1);
-  if (path.includes("\\")) return "the path must not hold a backslash";
+  if (path.includes("\\")) return "the path must not contain a backslash";
   if (!risky.test(path)) return undefined;
-  if (/%(?:00|0a|0d)/i.test(path)) return "the path must not hold an encoded NUL or line break";
+  if (/%(?:00|0a|0d)/i.test(path)) return "the path must not contain an encoded NUL or line break";
   // The provider may decode once before resolving the path; the path must not climb even then.
   const segments = path.replaceAll(/%2e/gi, ".").split(/\/|%2f|%5c/i);
   // Servers that know path parameters remove them before looking for dots: `..;x` climbs as well.
   return segments.some((segment) => /^\.\.?(?:;|%3b|$)/i.test(segment))
-    ? "the path must not hold dot segments"
+    ? "the path must not contain dot segments"
     : undefined;
 }
 

@@ -17,7 +17,7 @@ const maxBaseUrlLength = 2_048;
 export function proxyOptions(header: (name: string) => string | undefined): ProxyOptions {
   const baseUrl = header("base-url-override") || undefined;
   if (baseUrl !== undefined && baseUrl.length > maxBaseUrlLength) {
-    throw new Fault("host_not_allowed", "the Base-Url-Override is longer than any that is allowed");
+    throw new Fault("host_not_allowed", "the Base-Url-Override header is too long");
   }
   const retries = retriesOf(header("retries"));
   const retryOn = statusesOf(header("retry-on"));
@@ -38,7 +38,8 @@ function statusesOf(text: string | undefined): number[] {
   if (text === undefined || text.trim() === "") return [];
   return text.split(",").map((part) => {
     const status = /^\s*([1-5]\d\d)\s*$/.exec(part)?.[1];
-    if (status === undefined) throw new Fault("invalid_headers", "Retry-On must be statuses, comma-separated");
+    if (status === undefined)
+      throw new Fault("invalid_headers", "Retry-On must be a comma-separated list of status codes");
     return Number(status);
   });
 }

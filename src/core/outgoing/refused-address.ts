@@ -10,8 +10,8 @@ export function refusedAddress(binding: Pick<Binding, "addressAt">, baseUrl?: st
   if (secure !== undefined && secure !== baseUrl && binding.addressAt(secure) !== undefined) {
     return new Fault(
       "host_not_allowed",
-      "the base URL override must begin with https://, as the provider's own address does; hosts that are spoken to without TLS are named in LATCHKEY_ALLOW_PRIVATE, as http://host:port",
+      "the base URL override must begin with https://, like the provider's own address; list hosts without TLS in LATCHKEY_ALLOW_PRIVATE, as http://host:port",
     );
   }
-  return new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
+  return new Fault("host_not_allowed", "this connection's credentials may not be sent to that host");
 }

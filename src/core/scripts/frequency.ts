@@ -29,11 +29,11 @@ export function parseFrequency(text: string): Frequency {
   // `hour` alone is no frequency; `every hour` is.
   const isBare = amount === undefined && !/^every\s/i.test(text.trim());
   if (one === undefined || isBare) {
-    return { ok: false, problem: "is no frequency: write it as `every 5 minutes`, `every hour` or `1d`" };
+    return { ok: false, problem: "must be a frequency such as `every 5 minutes`, `every hour` or `1d`" };
   }
   const everyMs = one * (amount === undefined ? (parts[part ?? ""] ?? 1) : Number(amount));
-  if (everyMs < leastFrequencyMs) return { ok: false, problem: "is too often: 30 seconds is the least" };
-  if (everyMs > mostFrequencyMs) return { ok: false, problem: "is too seldom: 31 days is the most" };
+  if (everyMs < leastFrequencyMs) return { ok: false, problem: "must be at least 30 seconds" };
+  if (everyMs > mostFrequencyMs) return { ok: false, problem: "must be at most 31 days" };
   return { ok: true, everyMs };
 }
 

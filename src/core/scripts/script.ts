@@ -241,6 +241,9 @@ export const noScripts: ScriptHost = {
   sourceOf: () => undefined,
   onChange: () => () => {},
   run: () =>
-    Promise.resolve({ kind: "failed", failure: { code: "host_error", message: "there are no scripts", stack: [] } }),
+    Promise.resolve({
+      kind: "failed",
+      failure: { code: "host_error", message: "no scripts are configured", stack: [] },
+    }),
   close: () => Promise.resolve(),
 };

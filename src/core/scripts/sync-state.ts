@@ -78,7 +78,7 @@ export function newRun({ id, ref, name, variant, kind, cause, lane, dueMs, envir
 }
 
 export function runOf({ run }: StoredRun): Run {
-  if (run === undefined) throw new Error("a stored run holds one");
+  if (run === undefined) throw new Error("a stored run must have a run");
   return run;
 }
 

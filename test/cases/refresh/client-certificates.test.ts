@@ -112,8 +112,8 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     const { ca, running, change } = await guarded();
     const [one, other] = [textOf(issued(ca, "one")), textOf(issued(ca, "other"))];
     const wrong: readonly (readonly [Partial<typeof one>, string, string])[] = [
-      [{ certificate: one.certificate }, "client_private_key", "is needed beside"],
-      [{ privateKey: one.privateKey }, "client_certificate", "is needed beside"],
+      [{ certificate: one.certificate }, "client_private_key", "must be set together"],
+      [{ privateKey: one.privateKey }, "client_certificate", "must be set together"],
       [
         { certificate: one.certificate, privateKey: other.privateKey },
         "client_certificate",
@@ -203,7 +203,7 @@ describe.skipIf(lacks("openssl"))("a certificate of an integration's", () => {
     const { integration } = await running.client(IntegrationService).getIntegration(asked);
     expect(integration?.secrets?.clientCertificate.trim()).toBe(certificate.trim());
     await expect(startTestSidecar(declared({ client_certificate: whole.client_certificate }))).rejects.toThrow(
-      /"here": client_private_key: is needed beside the client certificate/,
+      /"here": client_private_key: must be set together with client_certificate/,
     );
   });
 });

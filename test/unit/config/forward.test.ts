@@ -51,8 +51,8 @@ describe("by variables", () => {
   it.each([
     ["no URL", "app/hooks", "LATCHKEY_FORWARD_URL must be a URL"],
     ["another scheme", "ftp://app.example/hunter2", "LATCHKEY_FORWARD_URL must be https or http"],
-    ["a password", "https://ada:hunter2@app.example", "LATCHKEY_FORWARD_URL must not hold a user name or password"],
-    ["a user", "https://ada@app.example", "LATCHKEY_FORWARD_URL must not hold a user name or password"],
+    ["a password", "https://ada:hunter2@app.example", "LATCHKEY_FORWARD_URL must not contain a user name or password"],
+    ["a user", "https://ada@app.example", "LATCHKEY_FORWARD_URL must not contain a user name or password"],
     ["a blank", "https://app.example/a b", "LATCHKEY_FORWARD_URL must be a URL"],
   ])("refuses a forward URL with %s, and does not quote it", (_what, url, message) => {
     const found = mistakes(() => read("{}", { LATCHKEY_FORWARD_URL: url }));
@@ -130,7 +130,7 @@ describe("by the file", () => {
 
   it.each([
     ["{ url: 'ftp://app.example' }", /^the environment "prod": forward\.url must be https or http$/],
-    ["{ url: 'https://ada:hunter2@app.example' }", /"prod": forward\.url must not hold a user name or password$/],
+    ["{ url: 'https://ada:hunter2@app.example' }", /"prod": forward\.url must not contain a user name or password$/],
     ["{ secondary: 'file:///etc' }", /"prod": forward\.secondary must be https or http$/],
     ["{ url: app }", /forward\.url: must be a URL$/],
     ["{ secret: whsec_hunter2 }", /forward\.secret: must be \{env: NAME\} or \{file: path\}, or a list of up to three/],

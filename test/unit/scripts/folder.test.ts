@@ -185,7 +185,7 @@ it.each([
     "X08 a frequency that is none",
     "calendar/syncs/it.ts",
     sync('  frequency: "banana",'),
-    /"banana" is no frequency/,
+    /"banana" must be a frequency/,
     7,
     3,
   ],
