@@ -72,7 +72,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     // A round that takes longer than the interval is not joined by a second one.
     round ??= keep()
       .catch((err: unknown) => {
-        if (!ended.signal.aborted) world.log.warn("housekeeping was not done, and will be tried again", { err });
+        if (!ended.signal.aborted) world.log.warn("housekeeping failed; will retry", { err });
       })
       .finally(() => {
         round = undefined;

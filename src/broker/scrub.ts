@@ -65,7 +65,7 @@ export function createScrubStore({ store, backend, world }: ScrubOptions): Scrub
     }
     metrics.storeDamaged.set(count);
     if (count > 0) log.error("the store is damaged", { checked, damaged: count });
-    else log.info("the store was read, and is sound", { checked });
+    else log.info("scrubbed the store; no damage found", { checked });
     yield { checked, damaged: count, examples, isDone: true };
   };
 }

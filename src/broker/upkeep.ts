@@ -60,7 +60,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
       const { storeId, format } = backend.status();
       await requireSoundFiles();
       const snapshot = await backend.snapshot();
-      log.info("a backup is being taken", { actor, revision: snapshot.revision });
+      log.info("backup started", { actor, revision: snapshot.revision });
       try {
         for await (const piece of writeBackup(snapshot, { storeId, format, createdMs: world.now() })) {
           if (signal.aborted) return;
@@ -74,14 +74,14 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
     },
     scrub: ({ signal }) => scrub(signal),
     async *reseal({ signal }) {
-      if (isResealing) throw new Fault("in_use", "everything is being sealed anew already; let that come to its end");
+      if (isResealing) throw new Fault("in_use", "a re-seal is already running; wait until it ends");
       isResealing = true;
       try {
         for await (const progress of reseal({ backend, keyring, frames, signal })) {
           if (signal.aborted) return;
           yield progress;
         }
-        log.info("everything was sealed anew");
+        log.info("re-sealed the store");
       } catch (error) {
         throw error instanceof StoreDamaged ? damaged(error) : error;
       } finally {
@@ -93,4 +93,4 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
 }
 
 const damaged = (cause: Error): Fault =>
-  new Fault("internal", "the store is damaged: `latchkey store scrub` says where", { cause });
+  new Fault("internal", "the store is damaged; run `latchkey store scrub` for details", { cause });

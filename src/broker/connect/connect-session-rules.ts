@@ -19,7 +19,7 @@ export function checkConnectSession(session: SessionDescription): Mistake[] {
   const isNobodys = endUser === undefined && Object.keys(tags).length === 0 && reconnect === undefined;
   const ownTags = checkTags(tags);
   return [
-    ...(isNobodys ? [{ path: ["end_user"], message: "is required, or else tags" }] : []),
+    ...(isNobodys ? [{ path: ["end_user"], message: "or tags must be set" }] : []),
     // Checks the session's own tags first, then all tags including those of the end user, for their number.
     ...(ownTags.length > 0 ? ownTags : checkTags({ ...endUserTags(endUser), ...tags })),
     ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
@@ -64,7 +64,7 @@ function checkDefaults(path: readonly string[], defaults: IntegrationDefaults): 
     ...(params.length > maxParams
       ? [{ path: [...path, "authorization_params"], message: `must be at most ${maxParams}` }]
       : []),
-    ...(isLong ? [{ path, message: `must hold no text of more than ${maxTextLength} characters` }] : []),
+    ...(isLong ? [{ path, message: `must contain no text longer than ${maxTextLength} characters` }] : []),
     ...(Buffer.byteLength(JSON.stringify(connectionConfig)) > maxConfigBytes
       ? [{ path: [...path, "connection_config"], message: `must be at most ${maxConfigBytes} bytes` }]
       : []),

@@ -122,7 +122,7 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
     async withToken(token) {
       const found = isToken(token) ? await connectSessions.get(digestOf(token)) : undefined;
       if (found !== undefined && !isSessionOver(found.value, world.now())) return found;
-      throw new Fault("unknown_session", "the connect session is not known, has been used, or is over: make another");
+      throw new Fault("unknown_session", "the connect session is unknown, used or expired; create another");
     },
     async bind(stored, secret) {
       const browserHash = digestOf(secret);
@@ -186,7 +186,7 @@ function newSession(wanted: NewSession, { id, createdBy, nowMs }: SessionOrigin)
 
 /** The error for every browser except the one that the session is bound to. */
 export const otherBrowser = () =>
-  new Fault("other_browser", "the connect session is in use in another browser, or this one has lost its cookies");
+  new Fault("other_browser", "the connect session is in use in another browser, or this browser has lost its cookies");
 
 /** 192 random bits: anyone who guessed a token could make a connection in another user's name. */
 const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;

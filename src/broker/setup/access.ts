@@ -115,7 +115,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     },
     async revoke({ id, expectedRevision }, actor) {
       if (keys.isDeclared(id)) {
-        throw new Fault("read_only", `the key "${id}" is declared in configuration and is taken out there`);
+        throw new Fault("read_only", `the key "${id}" is declared in the configuration; remove it there`);
       }
       await transact(store, async () => {
         // Delete the digests with the key: a digest left behind would authenticate as the next key with the same id.
@@ -141,7 +141,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 /** Throws unless a key of an environment lacks the scope admin, and a key of none has admin alone. */
 function requireScopesFit(environment: string, scopes: readonly Scope[]): void {
   if ((environment === "") !== scopes.includes(Scope.ADMIN) || (environment === "" && scopes.length > 1)) {
-    const message = "a key belongs to an environment, or has the scope admin alone and belongs to none";
+    const message = "a key must belong to an environment, or have only the scope admin and no environment";
     throw new Fault("invalid_body", message, { mistakes: [{ path: ["scopes"], message }] });
   }
 }

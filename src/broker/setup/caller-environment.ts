@@ -47,7 +47,7 @@ export function createCallerEnvironments(options: CallerEnvironmentsOptions): Ca
       if (named !== "") return requireKnown(named);
       const [first, second] = await collections.environments.page({ under: [], limit: 2 });
       if (first !== undefined && second === undefined) return first.value.name;
-      const message = "the environment must be named: the key belongs to none, and there is not exactly one";
+      const message = "environment is required: the key belongs to none, and there is not exactly one environment";
       throw new Fault("invalid_body", message, { mistakes: [{ path: ["environment"], message }] });
     },
     forget(name) {

@@ -100,7 +100,7 @@ export function createDeclaredIntegrations(options: DeclaredIntegrationsOptions)
       if (before === undefined || before.value.provider === provider) return;
       throw new Fault(
         "conflict",
-        `the integration "${key}" is there already, with the provider "${before.value.provider}"`,
+        `the integration "${key}" already exists with the provider "${before.value.provider}"`,
       );
     },
   };

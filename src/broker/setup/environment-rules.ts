@@ -77,7 +77,7 @@ export function requireUndeclaredFields(environment: Environment, fields: readon
   const subject = fixed.includes("name") ? "" : `${fixed.join(" and ")} of `;
   throw new Fault(
     "read_only",
-    `${subject}the environment "${environment.name}" is declared in the configuration, a file or variables such as LATCHKEY_FORWARD_URL, and is changed there`,
+    `${subject}the environment "${environment.name}" is declared in the configuration, a file or variables such as LATCHKEY_FORWARD_URL; change it there`,
   );
 }
 

@@ -34,7 +34,7 @@ export const withCallback = (
 
 export function requireUndeclared({ key, declared }: Integration): void {
   if (declared) {
-    throw new Fault("read_only", `the integration "${key}" is declared in the configuration file and is changed there`);
+    throw new Fault("read_only", `the integration "${key}" is declared in the configuration file; change it there`);
   }
 }
 

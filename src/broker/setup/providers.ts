@@ -46,7 +46,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
     }
     const { declared: inFile } = known.find(name);
     const home = inFile ? "the configuration file" : "the built-in catalogue";
-    throw new Fault("read_only", `the provider "${name}" belongs to ${home} and is not changed here`);
+    throw new Fault("read_only", `the provider "${name}" belongs to ${home} and cannot be changed here`);
   }
 
   return {

@@ -99,7 +99,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
       if (pinned.of(environment) !== undefined) {
         throw new Fault(
           "read_only",
-          `the signing secret of "${environment}" is pinned in configuration and is changed there`,
+          `the signing secret of "${environment}" is pinned in the configuration; change it there`,
         );
       }
       const { result } = await transact(store, async () => {

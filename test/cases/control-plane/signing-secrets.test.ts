@@ -123,7 +123,7 @@ it("signs with a variable's secret for the default environment, and delivers to 
   expect(await shown("dev")).toEqual([first]);
   expect(await shown("prod")).not.toEqual([first]);
   const refused = environments.rotateSigningSecret({ environment: "dev" });
-  await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining("pinned in configuration") });
+  await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining("pinned in the configuration") });
   expect((await refused.catch((error) => error)).metadata.get("latchkey-error")).toBe("read_only");
 
   // A changed file does not affect values that variables set.

@@ -90,7 +90,7 @@ it("hands out a backup in chunks that no client finds too large, and the manifes
   expect(last?.case === "manifest" && equals(BackupManifestSchema, last.value, manifest)).toBe(true);
   const { storeId, revision } = await client(StoreService).getStoreStatus({});
   expect(manifest).toMatchObject({ storeId, revision, keyIds: ["test"] });
-  expect(logged.join("")).toContain(`"actor":"admin-key","revision":${revision},"msg":"a backup is being taken"`);
+  expect(logged.join("")).toContain(`"actor":"admin-key","revision":${revision},"msg":"backup started"`);
 });
 
 it("waits for a slow reader, and loses nothing", async () => {

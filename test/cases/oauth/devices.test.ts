@@ -246,7 +246,7 @@ it("reports why a device authorization cannot start", async () => {
   expect(await refusal(begin(all, { integration: "nobody" }))).toBe("unknown_provider_config");
   expect(await refusal(begin(all, { integration: "sandbox-api-key" }))).toBe("invalid_body");
   expect(await refusal(begin(all, { integration: "no-devices" }))).toBe("integration_misconfigured");
-  await expect(begin(all, { integration: "no-devices" })).rejects.toThrow(/no-devices, gives no codes to devices/);
+  await expect(begin(all, { integration: "no-devices" })).rejects.toThrow(/no-devices, has no device authorization/);
   expect(await refusal(begin(all, { connectionId: "a b\0" }))).toBe("invalid_body");
   expect(await refusal(begin(all, { tags: { "": "x" } }))).toBe("invalid_body");
   expect(await refusal(begin(all, { webhookUrlOverride: "nowhere" }))).toBe("invalid_body");

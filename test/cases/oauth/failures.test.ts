@@ -99,7 +99,7 @@ it("logs a code that no user enters, in the commit that ends the wait", async ()
     of: `${files}/`,
     failed: true,
     lines: [
-      ["warn", "nobody entered the code in time", { reason: "expired", code: "expired_token", credentials: "oauth2" }],
+      ["warn", "the code was not entered in time", { reason: "expired", code: "expired_token", credentials: "oauth2" }],
     ],
   });
   expect(processLines(all).get(log?.id)).toMatchObject({ outcome: "expired", reason: "expired_token" });
@@ -120,7 +120,7 @@ it("logs typed-in credentials that the provider rejects", async () => {
       lines: [
         [
           "warn",
-          "what was brought was not accepted, and nothing was filed",
+          "the provider rejected the credentials; nothing was saved",
           { reason: "refused", code: "invalid_client", credentials: "oauth2Client" },
         ],
       ],
@@ -217,7 +217,7 @@ it("logs an integration without a client id, and no mistakes of the end user", a
       lines: [
         [
           "error",
-          expect.stringContaining("its operator must mend that"),
+          expect.stringContaining("its operator must correct it"),
           { reason: "misconfigured", code: "integration_misconfigured", credentials: "oauth2" },
         ],
       ],

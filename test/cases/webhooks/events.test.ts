@@ -107,7 +107,7 @@ it("reports that a connection was authorized with another account, without namin
   const [log, ...others] = await logs();
   expect([log?.integration, log?.connectionId, log?.failed, others]).toEqual([calendar, id, false, []]);
   expect(log?.lines.map(({ level, message }) => [level, message])).toEqual([
-    ["warn", "authorised again, the connection is now of another account at the provider"],
+    ["warn", "the connection was authorized again, with another account at the provider"],
   ]);
   const said = [
     ...application.seen.map(({ body }) => body),

@@ -100,7 +100,7 @@ export function configOf(context: AuthorizationContext, given: Readonly<Record<s
   const fieldMistakes = checkConnectionConfig(whole, fields);
   const mistakes = fieldMistakes.length > 0 ? fieldMistakes : checkAddresses(provider, whole);
   if (mistakes.length > 0) {
-    throw new Fault("invalid_query_params", "the connection needs other details", { mistakes });
+    throw new Fault("invalid_query_params", "the connection details are not valid", { mistakes });
   }
   return config;
 }

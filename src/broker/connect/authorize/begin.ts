@@ -75,7 +75,10 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
     const { environment } = integration;
     const kind = provider.auth.case;
     if (kind !== "oauth2" && kind !== "oauth1") {
-      throw new Fault("invalid_query_params", `"${integration.key}" is not authorized at a provider's page`);
+      throw new Fault(
+        "invalid_query_params",
+        `"${integration.key}" is not authorized at a provider's page; its credentials are entered or imported`,
+      );
     }
     if ((integration.oauth?.clientId ?? "") === "") {
       throw new Fault("integration_misconfigured", `the integration "${integration.key}" has no client id yet`);

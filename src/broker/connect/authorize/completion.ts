@@ -97,7 +97,7 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
     const parties = await contexts.partiesOf(context, pending.connectionConfig ?? {});
     if (auth.case === "oauth1") return completeOAuth1({ pending, answer, context, parties });
     if (auth.case !== "oauth2")
-      throw new AuthorizationFailure("misconfigured", "It is not authorized like this any more.");
+      throw new AuthorizationFailure("misconfigured", "This integration is no longer authorized like this.");
     return completeOAuth2({ pending, answer, context, parties }, auth.value);
   };
 }

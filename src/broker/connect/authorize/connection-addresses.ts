@@ -18,7 +18,7 @@ export function checkAddresses({ auth, proxy, connectionFields: fields }: Provid
   });
   return [...new Set(wrong)].map((name) => ({
     path: ["connection_config", name],
-    message: "makes no address of the provider",
+    message: "does not give a valid address of the provider",
   }));
 }
 

@@ -43,7 +43,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     const context = await contexts.of(session, key);
     const wanted = context.provider.auth.case ?? "none";
     if (credentials.kind.case !== wanted) {
-      throw new Fault("invalid_body", `"${key}" takes credentials of another kind`);
+      throw new Fault("invalid_body", `"${key}" uses another kind of credentials`);
     }
     try {
       const connection = await storeIfAccepted(context, credentials, configOf(context, params));

@@ -54,19 +54,19 @@ interface FailedAuthorizationsOptions {
 /** Constant sentences: text from outside appears in the log only as a code. */
 const sentences: { readonly [B in FailureReason]: string } = {
   denied: "the end user did not allow it",
-  expired: "nobody entered the code in time",
-  other_browser: "the answer came by another browser than the one that began, or its cookies were not kept",
-  context_mismatch: "the answer came to another address than the one it was asked for at",
-  issuer_mismatch: "the answer is not from the provider that was asked",
-  malformed_answer: "the answer names a parameter twice, or a code beside an error: nothing of it was believed",
-  signature: "the answer is not signed as the provider signs it",
-  id_token: "the id_token is not the provider's, or not of this authorization: nothing was filed",
-  provider_error: "the provider refused, or answered with what cannot be used",
-  session_over: "the connect session was used already, or is too old",
-  token_refused: "the provider did not accept what it had just issued",
+  expired: "the code was not entered in time",
+  other_browser: "the response came from another browser, or without its cookies",
+  context_mismatch: "the response came to another redirect URI than requested",
+  issuer_mismatch: "the response is from another issuer than the provider",
+  malformed_answer: "the response repeats a parameter or has both a code and an error; ignored",
+  signature: "the response does not have the provider's signature",
+  id_token: "the id_token is not valid for this authorization; nothing was saved",
+  provider_error: "the provider returned an error or an unusable response",
+  session_over: "the connect session has been used or has expired",
+  token_refused: "the provider rejected the code or token that it had just issued",
   provider_unavailable: "the provider could not be reached",
-  misconfigured: "the provider does not accept the integration's application: its operator must mend that",
-  refused: "what was brought was not accepted, and nothing was filed",
+  misconfigured: "the provider does not accept the integration's application; its operator must correct it",
+  refused: "the provider rejected the credentials; nothing was saved",
 };
 
 export function createFailedAuthorizations(options: FailedAuthorizationsOptions): FailedAuthorizations {
@@ -110,7 +110,7 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
     };
   }
 
-  const notKept = (err: unknown) => world.log.warn("the log of an authorization that failed was not kept", { err });
+  const notKept = (err: unknown) => world.log.warn("could not store the log of a failed authorization", { err });
 
   /** Reports a failure and stores its log; `logId` is undefined if the log was not stored. */
   async function kept(

@@ -67,8 +67,8 @@ export function failureOf(error: unknown, { world, logId }: FailureLog): Authori
   }
   if (fault.code !== "internal") return new AuthorizationFailure("refused", sentence(fault.message), fault.code);
   world.metrics.unhandled.inc();
-  world.log.error("an authorization failed unexpectedly", { log_id: logId, err: fault.cause });
-  return new AuthorizationFailure("refused", `Something went wrong here; the log has it as ${logId}.`, "internal");
+  world.log.error("unexpected error; authorization failed", { log_id: logId, err: fault.cause });
+  return new AuthorizationFailure("refused", `Something went wrong here. See the log ${logId}.`, "internal");
 }
 
 function failedBy({ kind, code }: TokenFailure): AuthorizationFailure {
@@ -95,7 +95,7 @@ function failedBy({ kind, code }: TokenFailure): AuthorizationFailure {
           code,
         );
       }
-      return new AuthorizationFailure("provider_error", "The provider answered with what cannot be used.", code);
+      return new AuthorizationFailure("provider_error", "The provider sent an unusable answer.", code);
     default:
       return unavailable(code);
   }

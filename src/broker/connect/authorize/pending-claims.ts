@@ -69,4 +69,4 @@ export function createPendingClaims({ store, collections, audit, world }: Pendin
 
 /** The same error for every unacceptable state, so that guessing states reveals nothing. */
 export const unknownAuthorization = () =>
-  new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
+  new Fault("unknown_authorization", "this response belongs to no pending authorization; begin again");

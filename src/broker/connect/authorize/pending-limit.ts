@@ -30,7 +30,7 @@ export function createPendingLimit({ collections, now }: PendingLimitOptions): P
       if (found.filter(({ value }) => !isOver(value, at)).length + before >= maxPending) {
         throw new Fault(
           "too_many_requests",
-          "too many authorizations of this connect session have begun and not ended",
+          "too many authorizations of this connect session are pending; retry later",
           { retryAfterSeconds: pendingLifetimeMs / 1_000 },
         );
       }

@@ -46,7 +46,7 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
     const nonce = scopes.includes("openid") ? unguessable() : "";
     secrets.push(...[state, codeVerifier, nonce].filter((one) => one !== ""));
     const { url, pushedUrl } = await tokenEndpoint.authorization(parties);
-    if (url === "") throw new Fault("integration_misconfigured", "its provider says nowhere to send end users");
+    if (url === "") throw new Fault("integration_misconfigured", "its provider has no authorization URL");
     const parameters = authorizationParameters(rules, {
       clientId: parties.integration.oauth?.clientId ?? "",
       redirectUri,
@@ -98,9 +98,9 @@ function requireUnreserved(params: ProviderPageRequest["authorizationParams"], r
   if (reserved.length === 0) return;
   const mistakes = reserved.map((name) => ({
     path: ["authorization_params", name],
-    message: "is not a page's to say",
+    message: "cannot be set by a page",
   }));
-  throw new Fault("invalid_query_params", "the authorization cannot begin like that", { mistakes });
+  throw new Fault("invalid_query_params", "the authorization parameters are not valid", { mistakes });
 }
 
 /** 256 random bits in 43 characters, the minimum length of a PKCE verifier (RFC 7636, section 4.1). */

@@ -88,7 +88,8 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
       requireConfigScope(caller, { provider, before, after: { ...before, ...asked.connectionConfig } });
     }
     const { auth } = provider;
-    if (auth.case !== "oauth2") throw new Fault("invalid_body", `"${integration.key}" is not authorized with a code`);
+    if (auth.case !== "oauth2")
+      throw new Fault("invalid_body", `"${integration.key}" does not use OAuth 2, so it has no device codes`);
     const connectionConfig = configOf(context, {});
     const scopes = scopesOf(context, auth.value, []);
     const code = await codeFor(context, connectionConfig, scopes).catch((error: unknown) =>
@@ -139,7 +140,10 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     return tokenEndpoint.beginDevice({ ...asking, scopes }).catch((error: unknown) => {
       if (!(error instanceof TokenFailure) || error.code !== "device_url_missing") throw error;
       const { key, provider } = context.integration;
-      throw new Fault("integration_misconfigured", `the provider of "${key}", ${provider}, gives no codes to devices`);
+      throw new Fault(
+        "integration_misconfigured",
+        `the provider of "${key}", ${provider}, has no device authorization`,
+      );
     });
   }
 
@@ -150,7 +154,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
       const authorization = found?.value.authorization;
       const isTheirs = environment === undefined || authorization?.environment === environment;
       if (authorization !== undefined && isTheirs) return authorization;
-      throw new Fault("not_found", "there is no such device authorization, or not any more");
+      throw new Fault("not_found", "there is no such device authorization, or it has expired");
     },
   };
 }

@@ -89,7 +89,7 @@ function deviceFailure(error: unknown): unknown {
     if (error.code === "access_denied")
       return new AuthorizationFailure("denied", "Access was not allowed.", error.code);
     if (error.code === "expired_token")
-      return new AuthorizationFailure("expired", "Nobody entered the code in time. Begin again.", error.code);
+      return new AuthorizationFailure("expired", "The code was not entered in time. Begin again.", error.code);
   }
   return error;
 }

@@ -22,7 +22,7 @@ export async function pollDevice(
   for (let interval = intervalMs; ; ) {
     if (now() + interval >= expiresAtMs) throw expired();
     await wait(interval, asking.signal).catch((cause: unknown) => {
-      throw new TokenFailure(left, "nobody waits for the device any more", { cause });
+      throw new TokenFailure(left, "polling for the device was stopped", { cause });
     });
     try {
       return await tokens.ask({ ...asking, grant: { type: "device_code", deviceCode } });
@@ -42,5 +42,5 @@ const left = { kind: "passing", code: "left", retryAfterMs: undefined } as const
 const expired = () =>
   new TokenFailure(
     { kind: "grant_dead", code: "expired_token", retryAfterMs: undefined },
-    "the device's code has run out",
+    "the device code has expired",
   );

@@ -107,7 +107,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     },
     async withRoom(begin) {
       if (!hasRoom()) {
-        const message = `${maxAtOnce} device authorizations are under way, and no more at once`;
+        const message = `${maxAtOnce} device authorizations are pending, the most at a time; retry later`;
         throw new Fault("too_many_requests", message, { retryAfterSeconds: 60 });
       }
       beginning += 1;

@@ -89,7 +89,7 @@ export function createCommitImports(options: ImportCommitOptions): CommitImports
   function otherAccountLog({ ref, provider }: Connection): Change[] {
     const { environment = "", integration = "", id: connectionId = "" } = ref ?? {};
     const log = logs.begin({ operation: "auth.authorize", environment, integration, connectionId, secrets: [] });
-    log.warn("authorised again, the connection is now of another account at the provider", { provider });
+    log.warn("the connection was authorized again, with another account at the provider", { provider });
     return log.end({ failed: false }).changes();
   }
 
