@@ -188,7 +188,8 @@ it.skipIf(lacks("tmpfs"))(
     const { bavail, bsize } = statfsSync(folder);
     writeFileSync(filler, Buffer.alloc(bavail * bsize));
     await fetch(begun.verificationUriComplete);
-    const isTried = () => all.sidecar.logged.some((line) => line.includes("asked again"));
+    const isTried = () =>
+      all.sidecar.logged.some((line) => line.includes("store unavailable; device authorization waits"));
     await expect.poll(isTried, { timeout: 20_000 }).toBe(true);
     rmSync(filler);
     const { state, connection } = await ended(all, begun.id, 30_000);

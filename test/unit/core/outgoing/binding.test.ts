@@ -125,5 +125,5 @@ it.each([
 
 it("uses none that lacks its part of the host", () => {
   expect(() => bound({ provider: templated })).toThrow(/connection_config\.subdomain/);
-  expect(() => bound({ provider: {} })).toThrow(/nowhere/);
+  expect(() => bound({ provider: {} })).toThrow(/no base URL/);
 });
