@@ -94,7 +94,7 @@ it.each(settings)("gives the same for the same draft with $auth.case (%#)", (set
   }
 });
 
-it.each(settings)("lets no body but the one it asked for change $auth.case (%#)", (setting) => {
+it.each(settings)("lets only the requested body change $auth.case (%#)", (setting) => {
   const attachment = attach(setting);
   if (attachment.kind === "fixed") return;
   const draft = draftOf("POST", "https://api.example.com/", { headers: [["content-type", "application/json"]] });

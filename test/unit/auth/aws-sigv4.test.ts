@@ -135,7 +135,7 @@ it.each<[string, RequestDraft, string]>([
   expect(signatureIn(authorizationOf(ordinary, draft))).toBe(signature);
 });
 
-it("writes the header as the suite's get-vanilla has it", () => {
+it("writes the header of the suite's get-vanilla", () => {
   expect(headersOf(ordinary, suiteDraft("GET", "/"))).toEqual({
     authorization:
       "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, " +
@@ -225,7 +225,7 @@ it.each([
   expect(signatureIn(authorizationOf(attachment, draft))).toBe(signatureOfCanonical(canonical, "s3"));
 });
 
-it("hashes a header's bytes, not what they would be as text", () => {
+it("hashes the bytes of a header, and not its text", () => {
   const lines = ["GET", "/", "", "host:example.amazonaws.com", "x-amz-date:20150830T123600Z", "x-any:é"];
   const canonical = Buffer.from([...lines, "", "host;x-amz-date;x-any", hash("")].join("\n"), "latin1");
   const draft = suiteDraft("GET", "/", { headers: [["x-any", "é"]] });
@@ -249,7 +249,7 @@ it("reads a body everywhere but on its way to S3", () => {
   expect(s3.needs).toBe("nothing");
 });
 
-it("signs neither what something on the way may change nor what the caller says of signatures", () => {
+it("signs neither fields that proxies may change nor the caller's own signature fields", () => {
   const callers = ["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];
   const onTheWay = [
     "host",
@@ -284,7 +284,7 @@ it("makes a new key for each day", () => {
   );
 });
 
-it("signs for the provider's service, whatever the connection says", () => {
+it("signs for the provider's service, whatever the connection contains", () => {
   const attachment = attachSigning(settingOf({ service: "s3" }, "execute-api"));
   expect(authorizationOf(attachment, suiteDraft("GET", "/"))).toContain("/us-east-1/execute-api/aws4_request");
 });
@@ -305,11 +305,11 @@ it.each([
     "the access key ID must not contain line breaks or other characters that are not allowed in a header",
     { accessKeyId: "AKID\r\nx: y" },
   ],
-])("says that %s (%#)", (message, value) => {
+])("reports that %s (%#)", (message, value) => {
   expect(refusalOf(settingOf(value))).toBe(message);
 });
 
-it("takes a role whose keys are there", () => {
+it("uses a role that has its keys", () => {
   const value = { roleArn: "arn:aws:iam::1:role/a", sessionToken: "t" };
   expect(headersOf(attachSigning(settingOf(value)), suiteDraft("GET", "/"))["x-amz-security-token"]).toBe("t");
 });

@@ -24,6 +24,6 @@ it.each([
     "ada",
     "s3cr3t-canary\n",
   ],
-])("says that %s", (message, username, password) => {
+])("reports that %s", (message, username, password) => {
   expect(refusalOf(settingOf(username, password))).toBe(message);
 });

@@ -12,7 +12,7 @@ const auth = { case: "clientCertificate", value: {} } as const;
 const kindOf = (value: { certificate: string; privateKey: string }): Kind => ({ case: "clientCertificate", value });
 const pair = { certificate, privateKey: rsaKey };
 
-it("gives the TLS connection its certificate, and the request nothing", () => {
+it("adds its certificate to the TLS connection, and nothing to the request", () => {
   expect(attachFixed({ auth, kind: kindOf(pair) })).toEqual({
     kind: "fixed",
     headers: [],
@@ -51,6 +51,6 @@ it.each([
   ["the private key of the client certificate is missing", { ...pair, privateKey: "" }],
   ["the private key of the client certificate must be unencrypted PEM", { ...pair, privateKey: "s3cr3t-canary" }],
   ["the private key does not match the client certificate", { ...pair, privateKey: strange }],
-])("says that %s", (message, value) => {
+])("reports that %s", (message, value) => {
   expect(refusalOf({ auth, kind: kindOf(value) })).toBe(message);
 });

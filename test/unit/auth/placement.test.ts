@@ -62,7 +62,7 @@ const kinds: readonly (readonly [name: string, settingOf: Maker])[] = [
 
 const secret = "s3cr3t-canary";
 
-it.each(kinds)("sends %s as a bearer token unless the provider says otherwise", (_, settingOf) => {
+it.each(kinds)("sends %s as a bearer token by default", (_, settingOf) => {
   const bearer = { kind: "fixed", headers: [["authorization", `Bearer ${secret}`]], query: [] };
   expect(attachFixed(settingOf(secret))).toEqual(bearer);
   expect(attachFixed(settingOf(secret, {}))).toEqual(bearer);
@@ -78,19 +78,19 @@ it.each(kinds)("puts %s where the provider wants it", (_, settingOf) => {
   expect(placed({ query: "key" })).toEqual({ kind: "fixed", headers: [], query: [["key", secret]] });
 });
 
-it.each(kinds)("lets the caller's own %s give way", (_, settingOf) => {
+it.each(kinds)("replaces the caller's own %s", (_, settingOf) => {
   const names = (placement?: Placement) => attachedNames(providerOf(settingOf("", placement).auth));
   expect(names()).toEqual({ headers: ["authorization"], query: [] });
   expect(names({ header: "x-api-key" })).toEqual({ headers: ["x-api-key"], query: [] });
   expect(names({ query: "key" })).toEqual({ headers: [], query: ["key"] });
 });
 
-it.each(kinds)("says so when %s is missing", (_, settingOf) => {
+it.each(kinds)("reports that %s is missing", (_, settingOf) => {
   expect(refusalOf(settingOf(""))).toMatch(/^the (installation's )?(API key|access token|token) is missing$/);
 });
 
 it.each(["\r\nx-other: 1", "\n", "\r", "\0", "\x7f", "☃", "\ud800"])(
-  "keeps a token with %j out of a header, and out of what it says",
+  "keeps a token with %j out of a header, and out of the message",
   (bad) => {
     for (const [, settingOf] of kinds) {
       const message = refusalOf(settingOf(secret + bad));

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { GrowingBytes } from "../../../src/base/growing-bytes.ts";
 
-it("copies what came before a few times, however small the pieces are", () => {
+it("copies earlier bytes only a few times, however small the pieces", () => {
   const growing = new GrowingBytes();
   const buffers = new Set<number | ArrayBufferLike>();
   for (let i = 0; i < 65_536; i += 1) {

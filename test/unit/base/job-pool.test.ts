@@ -37,7 +37,7 @@ it("bounds the jobs of a group, and all jobs", async () => {
   expect(jobs.mayBegin({ key: "d", group: "g" })).toBe(true);
 });
 
-it("says when a job has ended, and there is room again by then", async () => {
+it("reports the end of a job, when there is room again", async () => {
   const { jobs, begin, ended } = pool();
   const end = begin("a", "g");
   end();
@@ -53,7 +53,7 @@ it("holds back a key whose job failed, and no other key", () => {
   expect(jobs.mayBegin({ key: "b", group: "g" })).toBe(true);
 });
 
-it("lets a key begin again after its pause", () => {
+it("lets a key start again after its pause", () => {
   const { jobs } = pool({ pauseMs: 0 });
   jobs.pause("a");
   expect(jobs.mayBegin({ key: "a", group: "g" })).toBe(true);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createLimiter } from "../../../src/base/limiter.ts";
 
-it("lets so many of a kind in at a time, in their order, and holds up no other kind", async () => {
+it("admits a number of each kind at a time, in order, without delaying other kinds", async () => {
   const turns = createLimiter(2);
   const order: number[] = [];
   let open = 0;

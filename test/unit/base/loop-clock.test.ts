@@ -14,7 +14,7 @@ function busyFor(ms: number): void {
   for (const until = performance.now() + ms; performance.now() < until; );
 }
 
-describe("a clock that stands still while the loop does", () => {
+describe("a clock that pauses with the loop", () => {
   it("calls when it is so much later", async () => {
     const clock = clockForTest();
     const since = performance.now();
@@ -23,7 +23,7 @@ describe("a clock that stands still while the loop does", () => {
     expect(performance.now() - since).toBeLessThan(600);
   });
 
-  it("does not count what the process spent on other things", async () => {
+  it("does not count time that the process spent otherwise", async () => {
     const clock = clockForTest();
     const since = performance.now();
     const over = new Promise<number>((resolve) => clock.after(600, () => resolve(performance.now())));
@@ -35,7 +35,7 @@ describe("a clock that stands still while the loop does", () => {
     expect((await over) - since).toBeGreaterThan(1_350);
   });
 
-  it("sees to what has arrived before it calls", async () => {
+  it("handles arrived data before it calls", async () => {
     const clock = clockForTest();
     const order: string[] = [];
     const over = new Promise<void>((resolve) =>
@@ -58,7 +58,7 @@ describe("a clock that stands still while the loop does", () => {
     expect(order).toEqual(["arrived", "over"]);
   });
 
-  it("calls nobody who called it off, nor after it was closed", async () => {
+  it("makes no call that was cancelled, or after it was closed", async () => {
     const clock = clockForTest();
     const called: string[] = [];
     const callOff = clock.after(60, () => called.push("called off"));

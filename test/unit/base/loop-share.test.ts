@@ -13,7 +13,7 @@ async function busy(ms: number): Promise<void> {
   await new Promise(setImmediate);
 }
 
-it("lets a burst go through, and then has the loop rest for what it owes", async () => {
+it("admits a burst, and then pauses for what it owes", async () => {
   const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 1_000 });
   await busy(2);
   expect(share.restMs()).toBe(0);
@@ -25,7 +25,7 @@ it("lets a burst go through, and then has the loop rest for what it owes", async
   expect(share.restMs()).toBe(0);
 });
 
-it("saves up nothing of what was idle", async () => {
+it("saves no credit from idle time", async () => {
   const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 1_000 });
   await sleep(200);
   expect(share.restMs()).toBe(0);
@@ -33,7 +33,7 @@ it("saves up nothing of what was idle", async () => {
   expect(share.restMs()).toBeGreaterThan(20);
 });
 
-it("lets some of it begin after a while, however busy the loop is with other things", async () => {
+it("starts some work after a while, however busy the loop", async () => {
   const share = createLoopShare({ idleForBusy: 2, owedMs: 5, mostMs: 40 });
   await busy(30);
   expect(share.restMs()).toBeLessThanOrEqual(40);
@@ -44,7 +44,7 @@ it("lets some of it begin after a while, however busy the loop is with other thi
   expect(share.restMs()).toBeGreaterThan(0);
 });
 
-it("forgives nothing that is owed because of a rest that was over long ago", async () => {
+it("does not waive a debt for an earlier pause", async () => {
   const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 60 });
   await busy(30);
   expect(share.restMs()).toBeGreaterThan(0);

@@ -58,11 +58,11 @@ function messageOf(random: () => number, schema: DescMessage) {
   return message;
 }
 
-it("has a way of its own to write what is stored with every notification, record and use", () => {
+it("has an encoder for what is stored with every notification, record and use", () => {
   expect(schemas.map(({ typeName }) => typeName).toSorted()).toEqual(Object.keys(messageWriters).toSorted());
 });
 
-it.each(schemas)("writes $name as protobuf has it, whatever it holds", (schema) => {
+it.each(schemas)("writes $name like protobuf, with any content", (schema) => {
   const random = seeded(schema.typeName.length);
   const bytesOf = bytesFor(schema);
   for (let i = 0; i < 2_000; i += 1) {
@@ -78,7 +78,7 @@ it("gives each its own bytes", () => {
   expect(all.map((bytes) => fromBinary(StoredRecordSchema, bytes).id.length)).toEqual([3, 3, 500_000]);
 });
 
-it("refuses what no number of its kind can be, and writes the next as if nothing had been", () => {
+it("refuses an invalid number, and writes the next message correctly", () => {
   const bytesOf = bytesFor(StoredForwardSchema);
   const forward = (attemptCount: number) => create(StoredForwardSchema, { id: "msg", attemptCount });
   for (const wrong of [-1, 0.5, Number.NaN, 2 ** 32]) expect(() => bytesOf(forward(wrong))).toThrow(RangeError);

@@ -44,7 +44,7 @@ it("runs one more scan for all wakes during a scan, and never two at once", asyn
   await loop.stop();
 });
 
-it("joins the running scan, and tells what it began", async () => {
+it("joins the running scan, and returns the number it started", async () => {
   const { loop, scans } = heldLoop();
   const both = Promise.all([loop.scanNow(), loop.scanNow()]);
   expect(scans).toHaveLength(1);
@@ -52,7 +52,7 @@ it("joins the running scan, and tells what it began", async () => {
   expect(await both).toEqual([7, 7]);
 });
 
-it("tells of a scan that fails, counts nothing for it, and scans again", async () => {
+it("reports a failed scan, counts nothing for it, and scans again", async () => {
   const { loop, scans, failures } = heldLoop();
   const failed = loop.scanNow();
   const cause = new Error("the store is away");

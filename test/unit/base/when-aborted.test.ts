@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { whenAborted } from "../../../src/base/when-aborted.ts";
 
-it("tells all who wait, once, and nobody who has gone", () => {
+it("calls all waiting listeners once, and no removed one", () => {
   const controller = new AbortController();
   const told: string[] = [];
   whenAborted(controller.signal, () => told.push("a"));
@@ -21,7 +21,7 @@ it("tells all who wait, once, and nobody who has gone", () => {
   expect(told).toEqual(["a", "c"]);
 });
 
-it("listens once to each signal, however many wait, and for no longer than somebody does", () => {
+it("adds one listener to each signal, as long as there are waiters", () => {
   const { signal } = new AbortController();
   const leaves = Array.from({ length: 100 }, () => whenAborted(signal, () => {}));
   expect(getEventListeners(signal, "abort")).toHaveLength(1);
@@ -29,7 +29,7 @@ it("listens once to each signal, however many wait, and for no longer than someb
   expect(getEventListeners(signal, "abort")).toHaveLength(0);
 });
 
-it("lets nobody who leaves twice take another's place", () => {
+it("removing a listener twice does not affect others", () => {
   const controller = new AbortController();
   const told: string[] = [];
   const leave = whenAborted(controller.signal, () => told.push("a"));
@@ -42,7 +42,7 @@ it("lets nobody who leaves twice take another's place", () => {
   expect(told).toEqual(["b", "c"]);
 });
 
-it("keeps no signal that was made of others, and that nobody waits for", async () => {
+it("keeps no combined signal without waiters", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const whole = new AbortController();
@@ -56,7 +56,7 @@ it("keeps no signal that was made of others, and that nobody waits for", async (
   expect(refs.filter((ref) => ref.deref() !== undefined)).toHaveLength(0);
 });
 
-it("tells the others when one of them throws, which is reported", async () => {
+it("calls the others when one throws, which is reported", async () => {
   const controller = new AbortController();
   const told: string[] = [];
   const reported: unknown[] = [];

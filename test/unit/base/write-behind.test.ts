@@ -32,7 +32,7 @@ function waiting(count: number) {
   return { pace, begun: () => count - left };
 }
 
-it("begins a few in each turn of the loop, until there is nothing to begin", async () => {
+it("starts a few in each tick, until there are no more", async () => {
   standingClock();
   const { pace, begun } = waiting(2 * most + 1);
   pace.soon();
@@ -55,7 +55,7 @@ it("begins fewer while turns are long", async () => {
   expect(begun()).toBe(few + most);
 });
 
-it("begins none before what is under way in this turn is through, however many microtasks that takes", async () => {
+it("starts none before the current tick is over, however many microtasks that takes", async () => {
   const { pace, begun } = waiting(1);
   pace.soon();
   for (let i = 0; i < 100; i += 1) await undefined;
@@ -64,7 +64,7 @@ it("begins none before what is under way in this turn is through, however many m
   expect(begun()).toBe(1);
 });
 
-it("looks once in a turn, whoever says that there may be something", async () => {
+it("scans once a tick, however often it is triggered", async () => {
   standingClock();
   const { pace, begun } = waiting(3 * most);
   for (let i = 0; i < 5; i += 1) pace.soon();
@@ -72,7 +72,7 @@ it("looks once in a turn, whoever says that there may be something", async () =>
   expect(begun()).toBe(most);
 });
 
-it("begins nothing once it is closed", async () => {
+it("starts nothing once it is closed", async () => {
   const { pace, begun } = waiting(1);
   pace.soon();
   pace.close();
@@ -82,7 +82,7 @@ it("begins nothing once it is closed", async () => {
   expect(begun()).toBe(0);
 });
 
-it("rests for as long as its share of the loop says, and goes on by itself", async () => {
+it("pauses as its share of the loop requires, and continues by itself", async () => {
   const rests = [0, 0, 30, 0, 0];
   let begun = 0;
   const pace = createWriteBehind({

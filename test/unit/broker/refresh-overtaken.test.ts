@@ -46,7 +46,7 @@ async function expired() {
   return { ...all, spent, put, beforeIntent };
 }
 
-it("asks with nothing that was replaced after it was read, and renews what took its place", async () => {
+it("uses no credentials that were replaced after it read them, and refreshes the new ones", async () => {
   const { broker, spent, put, beforeIntent, known } = await expired();
   beforeIntent(() => put("second"));
   const { credentials } = await broker.live.get(refOf("ada"));
@@ -55,7 +55,7 @@ it("asks with nothing that was replaced after it was read, and renews what took 
   expect((await known("ada")).credentials).toEqual(credentials);
 });
 
-it("asks for nothing where the connection was deleted after it was read", async () => {
+it("sends nothing if the connection was deleted after it was read", async () => {
   const { broker, spent, beforeIntent } = await expired();
   beforeIntent(async () => void (await broker.connections.delete({ ref: refOf("ada"), expectedRevision: 0n }, "test")));
   await expect(broker.live.get(refOf("ada"))).rejects.toMatchObject({ code: "unknown_connection" });

@@ -124,7 +124,7 @@ async function follows(backends: readonly [Backend, Backend], rounds: number): P
   expect({ seed, count }).toEqual({ seed, count: expected.size });
 }
 
-it("lets a reader who follows cursors miss no change of a store of one process", async () => {
+it("a reader that follows cursors misses no change of one process", async () => {
   const backend = await openTestStore(testWorld());
   await follows([backend, backend], 150);
 });
@@ -132,7 +132,7 @@ it("lets a reader who follows cursors miss no change of a store of one process",
 describe.skipIf(lacks("postgres"))("of replicas", () => {
   const file = postgresForFile();
 
-  it("lets a reader who follows cursors miss no change of two that write at once", async () => {
+  it("a reader that follows cursors misses no change of two concurrent writers", async () => {
     const schema = file.newSchema();
     const first = (await file.open({ schema })).store;
     await follows([first, (await file.open({ schema })).store], 60);

@@ -115,7 +115,7 @@ it("knows whose fault it is that an app gets no token", async () => {
   await expectFailure(to(201, { ...own, private_key: "nonsense" }), "misconfigured", "client_unusable");
 });
 
-it("sends all fields as a form where nothing else is said, and what each text holds where it is", async () => {
+it("sends all fields as a form by default, or filled into the described texts", async () => {
   const plain = await described({
     rules: (at) => ({ tokenUrl: `${at}/login`, fields: ["user", "pass word"] }),
     fields: { user: "ada", "pass word": "a&b=c +%", other: "not sent" },
@@ -163,7 +163,7 @@ it("sends all fields as a form where nothing else is said, and what each text ho
   expect(get.request?.body).toBe("");
 });
 
-it("sends nothing where a field is missing, or fits into no header or address", async () => {
+it("sends nothing if a field is missing, or fits into no header or address", async () => {
   const rules = (at: string): Rules => ({
     tokenUrl: `${at}/t/\${credentials.id}`,
     request: { headers: { "x-key": "${credentials.key}" } },

@@ -42,7 +42,7 @@ it.each([
   await expectFailure(tokens.accessToken({ ...who, temporary, verifier }), "grant_dead", "token_rejected");
 });
 
-it("says what is wrong with whom", async () => {
+it("reports what is wrong, and on which side", async () => {
   const { tokens, who, decided, sandbox } = await toSandbox("");
   const stranger: TokenParties = { ...who, client: { id: "nobody", secret: "x" } };
   await expectFailure(tokens.requestToken({ ...stranger, callback }), "client_refused", "consumer_key_unknown");
@@ -59,7 +59,7 @@ it("says what is wrong with whom", async () => {
   await expectFailure(tokens.accessToken({ ...who, temporary, verifier: "x" }), "uncertain", "closed");
 });
 
-it("goes on with nobody who does not confirm the callback (RFC 5849, section 2.1)", async () => {
+it("stops without a confirmed callback (RFC 5849, section 2.1)", async () => {
   const { tokens, who } = await toSandbox("", "oauth1", { callbackConfirmed: false });
   await expectFailure(tokens.requestToken({ ...who, callback }), "unusable", "callback_unconfirmed");
 });

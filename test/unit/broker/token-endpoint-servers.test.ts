@@ -216,7 +216,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
   });
 
   it.each([-300_000, 300_000, -8_000, 8_000])(
-    "O23: is taken by a provider whose clock is %i ms from ours",
+    "O23: is accepted by a provider whose clock is %i ms off",
     async (skewMs) => {
       const { tokens, who, requests } = await opened({
         client: { token_endpoint_auth_method: "private_key_jwt", jwks: { keys: [ec.jwk] } } as Partial<Client>,
@@ -243,7 +243,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     expect(requests.filter((line) => line === "POST /token")).toHaveLength(1);
   });
 
-  it("O23: says of a key that is too short, or none, that the client cannot authenticate", async () => {
+  it("O23: reports that the client cannot authenticate with a short key, or none", async () => {
     const { tokens, who, requests } = await opened({ rules: { tokenEndpointAuthMethod: "private_key_jwt" } });
     const weak = keyOf("rsa", { modulusLength: 1_024 }).privateKey;
     const odd = keyOf("ec", { namedCurve: "secp256k1" }).privateKey;
@@ -345,7 +345,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     await expectFailure(tokens.ask({ ...who, client: unfit, grant: own }), "misconfigured", "client_unusable");
   });
 
-  it("shows the integration's certificate with whatever leads to a token, and its connection's own before it", async () => {
+  it("sends the integration's certificate in every token request, or the connection's own", async () => {
     const shown: string[] = [];
     const { origin, port } = await serve(
       (request, response) => {
@@ -393,7 +393,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     ]);
   });
 
-  it("shows no certificate where the server wants one, and sends nothing to who is not trusted", async () => {
+  it("sends no certificate to a server that is not trusted, and reports one that requires it", async () => {
     const { origin, port } = await serve((_, response) => void response.end("{}"), {
       ...tls,
       ca: pem(ca.cert),
@@ -472,7 +472,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     );
   });
 
-  it("O21: lets a device in, and revokes what it got", async () => {
+  it("O21: connects a device, and revokes its token", async () => {
     const { tokens, who, provider } = await opened();
     const begun = await tokens.beginDevice({ ...who, scopes: ["openid", "offline_access"] });
     const asked = () => tokens.ask({ ...who, grant: { type: "device_code", deviceCode: begun.deviceCode } });
@@ -491,7 +491,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     await expectFailure(tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken } }), "grant_dead");
   });
 
-  it("speaks to a server that somebody else wrote for tests, well and badly", async () => {
+  it("talks to an independent test server, with and without failures", async () => {
     const server = new OAuth2Server(files.key, files.cert);
     await server.issuer.keys.generate("RS256");
     await server.start(0, "127.0.0.1");

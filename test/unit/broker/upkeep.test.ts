@@ -55,7 +55,7 @@ async function all<T>(steps: AsyncIterable<T>): Promise<T[]> {
   return seen;
 }
 
-it("lets go of the snapshot when the backup is at its end", async () => {
+it("releases the snapshot at the end of the backup", async () => {
   const { backend, store, upkeep } = await openUpkeep();
   await store.commit(many(3_000));
   const pieces = await all(upkeep.backup(asked));
@@ -73,7 +73,7 @@ it("lets go of the snapshot when the backup is at its end", async () => {
   expect(manifest.revision).toBe(BigInt(backend.status().revision));
 });
 
-it("lets go of the snapshot when whoever takes the backup leaves, or is told to", async () => {
+it("releases the snapshot when the backup's reader leaves, or is cancelled", async () => {
   const { backend, store, upkeep } = await openUpkeep();
   await store.commit(many(3_000));
   for await (const _ of upkeep.backup(asked)) {
@@ -93,7 +93,7 @@ it("lets go of the snapshot when whoever takes the backup leaves, or is told to"
   expect(backend.open()).toBe(0);
 });
 
-it("takes no backup of what is damaged, and says what to do", async () => {
+it("takes no backup of damaged data, and says what to do", async () => {
   const { backend, upkeepOf } = await openUpkeep();
   const { backup } = upkeepOf({
     async snapshot() {
@@ -109,7 +109,7 @@ it("takes no backup of what is damaged, and says what to do", async () => {
   expect(backend.open()).toBe(0);
 });
 
-it("takes no backup of a store with a damaged file, though nothing that is read from it shows it", async () => {
+it("takes no backup of a store with a damaged file, even if all entries can be read", async () => {
   const { backend, upkeepOf } = await openUpkeep();
   const { backup } = upkeepOf({
     async *scrub() {
@@ -120,7 +120,7 @@ it("takes no backup of a store with a damaged file, though nothing that is read 
   expect(backend.open()).toBe(0);
 });
 
-it("finds nothing damaged in a store that is sound, and has read all of it", async () => {
+it("finds no damage in an intact store, after reading all of it", async () => {
   const { store, upkeep, damaged } = await openUpkeep();
   await store.commit([...many(2_500), { key: "secret", value: bytes("s"), secret: true }]);
   const steps = await all(upkeep.scrub(asked));
@@ -131,7 +131,7 @@ it("finds nothing damaged in a store that is sound, and has read all of it", asy
   expect(await damaged()).toBe(0);
 });
 
-it("finds what was changed, moved or put there without the keys, secret or not, and names some of it", async () => {
+it("finds values changed, moved or added without the keys, secret or not, and names some", async () => {
   const { backend, store, upkeep, damaged } = await openUpkeep();
   await store.commit([...many(40), { key: "secret", value: bytes("s"), secret: true }]);
   const moved = (await backend.get("secret"))?.value;
@@ -149,7 +149,7 @@ it("finds what was changed, moved or put there without the keys, secret or not, 
   expect(await damaged()).toBe(0);
 });
 
-it("takes nothing for damaged that was replaced while it was read", async () => {
+it("does not report a value that was replaced while it was read", async () => {
   const { backend, store, upkeepOf } = await openUpkeep();
   await store.commit([{ key: "a", value: bytes("1"), secret: true }]);
   const [now] = await backend.list({ from: "a", to: "b", limit: 1 });
@@ -164,7 +164,7 @@ it("takes nothing for damaged that was replaced while it was read", async () => 
   expect((await all(scrub(asked))).at(-1)).toMatchObject({ checked: 1, damaged: 0 });
 });
 
-it("stops reading when it is told to, and does not say that it has read all", async () => {
+it("stops reading on request, and does not report completion", async () => {
   const { store, upkeep } = await openUpkeep();
   await store.commit(many(5_000));
   const told = new AbortController();
@@ -176,7 +176,7 @@ it("stops reading when it is told to, and does not say that it has read all", as
   expect(steps).toEqual([false]);
 });
 
-it("seals anew once at a time, and takes up what was left", async () => {
+it("re-encrypts once at a time, and continues earlier work", async () => {
   const [old, fresh] = [key("old"), key("fresh")];
   const { store, upkeep } = await openUpkeep([old, fresh]);
   await store.commit(many(2_000, true));
@@ -191,7 +191,7 @@ it("seals anew once at a time, and takes up what was left", async () => {
   expect(again.at(-1)).toEqual({ done: 2_000, total: 2_000 });
 });
 
-it("stops sealing anew when it is told to", async () => {
+it("stops re-encrypting on request", async () => {
   const { store, upkeep } = await openUpkeep();
   await store.commit(many(2_000, true));
   const told = new AbortController();
@@ -203,7 +203,7 @@ it("stops sealing anew when it is told to", async () => {
   expect(steps).toBe(1);
 });
 
-it("stops counting when whoever asked has left", async () => {
+it("stops counting when the caller has left", async () => {
   const { store, upkeep } = await openUpkeep();
   await store.commit(many(9_000, true));
   const told = new AbortController();
@@ -212,7 +212,7 @@ it("stops counting when whoever asked has left", async () => {
   await expect(counting).rejects.toMatchObject({ name: "AbortError" });
 });
 
-it("F04 says of each seal key whether the store could do without it", async () => {
+it("F04 reports for each seal key whether the store still needs it", async () => {
   const [old, fresh, spare] = [key("old"), key("fresh"), key("spare")];
   const before = await openUpkeep([old]);
   await before.store.commit(many(3, true));
@@ -235,7 +235,7 @@ it("F04 says of each seal key whether the store could do without it", async () =
   expect((await without.get("k000001"))?.value[0]).toBe(1);
 });
 
-it("has a status even when the place where the store lies cannot be asked", async () => {
+it("has a status even if the store's disk cannot be queried", async () => {
   const { upkeepOf } = await openUpkeep();
   const { status } = upkeepOf({ space: () => Promise.reject(new Error("away")) });
   expect(await status()).toMatchObject({ backend: "level", writable: true });

@@ -37,7 +37,7 @@ const withForward = (forward: string) => `environments: [{ name: prod, forward: 
 const env = { A: first, B: second, C: third };
 
 describe("by variables", () => {
-  it("takes where the default environment's webhooks go, and what signs them", () => {
+  it("reads the default environment's webhook address and signing secret", () => {
     const { forwardUrl, forwardSecret } = read("{}", {
       LATCHKEY_FORWARD_URL: " http://127.0.0.1:8080/hooks?a=1 ",
       LATCHKEY_FORWARD_SECRET: first,
@@ -84,7 +84,7 @@ describe("by variables", () => {
     );
   });
 
-  it("refuses to be told the same of the default environment by a variable and by the file", () => {
+  it("refuses the same setting of the default environment in a variable and the file", () => {
     const text = "environments: [{ name: dev, forward: { url: https://app.example, secret: { env: A } } }]";
     const url = { A: first, LATCHKEY_FORWARD_URL: "https://else.example" };
     const secret = { A: first, LATCHKEY_FORWARD_SECRET: second };
@@ -158,7 +158,7 @@ describe("of how many, how large and how long", () => {
     expect([defaultWebhooks, defaultLimits]).toEqual([config.webhooks, config.limits]);
   });
 
-  it("takes what the file says, at a start and when it changes", () => {
+  it("applies the file, at the start and after a change", () => {
     const text =
       "{ webhooks: { outbox: 5, per_destination: 2, timeout: 3s }, limits: { webhook_body_bytes: 2048 }, retention: { deliveries: 2h } }";
     const config = read(text);

@@ -15,7 +15,7 @@ it.each([
   ],
   ["of forwards", "retention: { deliveries: 30d }", { ...defaultRetention, deliveriesMs: 30 * 86_400_000 }],
   ["of records", "retention: { records: 90d }", { ...defaultRetention, recordsMs: 90 * 86_400_000 }],
-])("keeps things as the file says: %s", (_what, text, expected) => {
+])("applies the retention of the file: %s", (_what, text, expected) => {
   expect(read(text)).toEqual(expected);
 });
 

@@ -11,7 +11,7 @@ const read = (text: string) => {
   return parseConfig({ env, files }).scripts;
 };
 
-it("has scripts use as much as the file says, and as always where it says nothing", () => {
+it("applies the file's limits of scripts, and the defaults otherwise", () => {
   expect(read("{}")).toEqual(defaultScripts);
   const { limits } = defaultScripts;
   expect(read("scripts: { threads: 2, deadline: 2h, busy: 500ms, memory_bytes: 134217728, tool_calls: 9 }")).toEqual({

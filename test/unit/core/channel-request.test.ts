@@ -11,7 +11,7 @@ const template = create(RequestTemplateSchema, {
 const filled = (values: ChannelValues, config: Record<string, string> = { team: "a&b" }) =>
   filledChannelRequest(template, config, values);
 
-it("leaves a field out whose value is not given, wherever it stands", () => {
+it("omits a field without a value, at any depth", () => {
   const request = filled({ id: "x", address: "https://a.example/", token: "t", resource: "primary" });
   expect(JSON.parse(request?.body ?? "")).toEqual({ id: "x", params: { to: "https://a.example/" }, list: ["a t"] });
 });
@@ -32,6 +32,6 @@ it.each(["", ".", ".."])("is no request where a segment would be %j", (resource)
   expect(filled({ id: "x", resource })).toBeUndefined();
 });
 
-it("is none where the connection lacks a value", () => {
+it("is undefined if the connection lacks a value", () => {
   expect(filled({ id: "x", resource: "primary" }, {})).toBeUndefined();
 });

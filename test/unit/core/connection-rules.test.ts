@@ -56,7 +56,7 @@ describe("tags", () => {
     expect(pathsOf(checkTags({ ...ten, eleventh: "v" }))).toEqual(["tags"]);
   });
 
-  it("say of each what is wrong with it", () => {
+  it("report each mistake", () => {
     const wrong = { ok: "v", "": "v", "1": "v", long: "v".repeat(256), none: "", A: "1", a: "2", "a b": "", tab: "\t" };
     expect(pathsOf(checkTags(wrong))).toEqual([
       "tags.1",
@@ -70,18 +70,18 @@ describe("tags", () => {
     ]);
   });
 
-  it("are told apart by their keys in lower case, as they are stored", () => {
+  it("compare their keys in lower case, as stored", () => {
     expect(lowerTags({ Team: "X", "A.b/C": "1" })).toEqual({ team: "X", "a.b/c": "1" });
     // U+212A, the Kelvin sign, is lower-cased to k: it is no key to begin with.
     expect(pathsOf(checkTags({ "\u212a": "x" }))).toEqual(["tags.\u212a"]);
   });
 
-  it("that are the names of prototypes are tags or mistakes, and nothing else", () => {
+  it("treat the names of prototypes as tags or mistakes, and nothing else", () => {
     expect(checkTags({ constructor: "x", toString: "y", hasOwnProperty: "z" })).toEqual([]);
     expect(pathsOf(checkTags(JSON.parse('{"__proto__":"x"}')))).toEqual(["tags.__proto__"]);
   });
 
-  it("mirror an end user, and own tags are what is more than that", () => {
+  it("mirror an end user, and own the remaining tags", () => {
     const endUser = create(EndUserSchema, { id: "u", email: "e", organization: { id: "o" } });
     expect(endUserTags(endUser)).toEqual({ end_user_id: "u", end_user_email: "e", organization_id: "o" });
     expect(endUserTags(undefined)).toEqual({});
@@ -130,7 +130,7 @@ describe("connection_config", () => {
   const check = (host: unknown, more: object) => pathsOf(checkConnectionConfig({ host } as JsonObject, [field(more)]));
   const wrong = ["connection_config.host"];
 
-  it("brings what is required, unless there is a default", () => {
+  it("has the required fields, unless there is a default", () => {
     expect(pathsOf(checkConnectionConfig({}, [field({ required: true })]))).toEqual(wrong);
     expect(checkConnectionConfig({}, [field({ required: true, defaultValue: "x" })])).toEqual([]);
     expect(checkConnectionConfig({}, [field({})])).toEqual([]);
@@ -143,7 +143,7 @@ describe("connection_config", () => {
     for (const host of ["abc1", "a\n", " a", "A", 1, ["a"], {}]) expect(check(host, pattern)).toEqual(wrong);
   });
 
-  it("lies within the provider's domain", () => {
+  it("is within the provider's domain", () => {
     const suffixes = { suffixes: ["crm.test", "crm.example"] };
     for (const host of ["https://a.crm.test", "crm.test", "a.b.crm.example", "https://A.CRM.TEST:443/"]) {
       expect(check(host, suffixes)).toEqual([]);
@@ -168,7 +168,7 @@ describe("connection_config", () => {
     }
   });
 
-  it("is free beyond what the provider describes, within bounds", () => {
+  it("may have any other fields, within limits", () => {
     expect(checkConnectionConfig({ anything: { goes: [1, null] } }, [])).toEqual([]);
     expect(pathsOf(checkConnectionConfig({ a: nested(maxMetadataDepth) }, []))).toEqual(["connection_config"]);
     expect(pathsOf(checkConnectionConfig({ a: "x".repeat(300_000) }, []))).toEqual(["connection_config"]);

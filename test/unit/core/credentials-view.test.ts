@@ -25,7 +25,7 @@ it("hides the refresh token by its names and by its value, at any depth", () => 
   expect(view.kind).toMatchObject({ case: "oauth2", value: { accessToken: "a", refreshToken: "", raw: shown } });
 });
 
-it("hides it in what a two-step provider exchanges, too", () => {
+it("hides it in the exchange of a two-step provider too", () => {
   const value = { token: "t", refreshToken: hidden, raw, fields: { user: "u", renew: raw } };
   const view = withoutRefreshToken(credentials({ case: "twoStep", value }));
   expect(holdsIt(view)).toBe(false);
@@ -62,7 +62,7 @@ it("hides no other value because there is no refresh token", () => {
   expect(view.kind.value).toMatchObject({ raw: { empty: "", expires: 3_600 } });
 });
 
-it("changes nothing of what it was given: the store's copy stays whole", () => {
+it("does not change its input: the store's copy stays complete", () => {
   const oauth2 = credentials({ case: "oauth2", value: { accessToken: "a", refreshToken: hidden, raw } });
   const before = structuredClone(oauth2);
   withoutRefreshToken(oauth2);

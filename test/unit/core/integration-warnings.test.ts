@@ -17,7 +17,7 @@ const file = "https://www.googleapis.com/auth/drive.file";
 const calendar = "https://www.googleapis.com/auth/calendar";
 const email = "https://www.googleapis.com/auth/userinfo.email";
 
-it("says that refresh tokens of an app in testing die in seven days", () => {
+it("warns that refresh tokens of an app in testing expire in seven days", () => {
   const [warning] = warningsFor("google-drive", { publishing: TESTING, scopes: ["openid", file] });
   expect(warning).toMatchObject({ code: "short_lived_refresh_tokens", scopes: [file] });
   expect(warning?.message).toMatch(/Google Drive die 7 days after/);
@@ -27,7 +27,7 @@ it("says that refresh tokens of an app in testing die in seven days", () => {
   ]);
 });
 
-it("says nothing of basic scopes alone", () => {
+it("has no warning for basic scopes only", () => {
   for (const publishing of [UNSPECIFIED, TESTING, PRODUCTION]) {
     expect(codesFor("google", { publishing, scopes: ["openid", "profile", email] })).toEqual([]);
   }
@@ -35,7 +35,7 @@ it("says nothing of basic scopes alone", () => {
   expect(codesFor("calendar")).toEqual([]);
 });
 
-it("says which scopes need verification before going live, and which an assessment", () => {
+it("names scopes that need verification before production, and those that need an assessment", () => {
   const scopes = ["openid", calendar, drive, file];
   const warnings = warningsFor("google", { publishing: TESTING, scopes });
   expect(warnings.map(({ code }) => code)).toEqual(["short_lived_refresh_tokens", "verification_needed"]);
@@ -45,7 +45,7 @@ it("says which scopes need verification before going live, and which an assessme
   expect(sensitive?.message).not.toMatch(/assessment/);
 });
 
-it("says nothing of an app in production", () => {
+it("has no warning for an app in production", () => {
   expect(codesFor("google", { publishing: PRODUCTION, scopes: [drive] })).toEqual([]);
 });
 
@@ -56,7 +56,7 @@ it("asks which it is, where that matters", () => {
   expect(warning?.message).toMatch(/7 days.*security assessment/);
 });
 
-it("says that a scope is missing without which nothing can be renewed, published or not", () => {
+it("names a missing scope that refreshes require, published or not", () => {
   expect(codesFor("microsoft", { publishing: PRODUCTION, scopes: ["User.Read"] })).toEqual(["no_refresh_tokens"]);
   expect(codesFor("microsoft", { scopes: ["User.Read", "offline_access"] })).toEqual([]);
   expect(codesFor("salesforce", { scopes: ["api", "offline_access"] })).toEqual([]);
@@ -64,12 +64,12 @@ it("says that a scope is missing without which nothing can be renewed, published
   expect(codesFor("jira", {})).toEqual([]);
 });
 
-it("has nothing to say of other kinds of credentials, nor of a provider that is gone", () => {
+it("has no warning for other kinds of credentials, or an unknown provider", () => {
   expect(codesFor("stripe", { publishing: TESTING, scopes: [drive] })).toEqual([]);
   expect(codesFor("nobody", { publishing: TESTING, scopes: [drive] })).toEqual([]);
 });
 
-it("tells when more than nine tenths of an account's refresh tokens are used up", () => {
+it("warns when more than nine tenths of an account's refresh tokens are used up", () => {
   const google = catalogue.get("google") ?? create(ProviderSchema);
   for (const live of [0, 90]) expect(refreshTokensUsedUp(google, live)).toBeUndefined();
   const warning = refreshTokensUsedUp(google, 91);
@@ -79,7 +79,7 @@ it("tells when more than nine tenths of an account's refresh tokens are used up"
   expect(refreshTokensUsedUp(catalogue.get("slack") ?? google, 1_000)).toBeUndefined();
 });
 
-it("warns of webhooks that nothing proves, where a secret could", () => {
+it("warns of unverified webhooks, if a secret could verify them", () => {
   const none = { webhookSecret: "", clientSecret: "" };
   const app = { ...none, clientSecret: "app" };
   const codeOf = (name: string, secrets: typeof none) => webhooksUnproven(catalogue.get(name), secrets)?.code;

@@ -82,7 +82,7 @@ it("has every provider that it is known for, and no other", () => {
   expect([...catalogue.keys()].sort()).toEqual([...neutral, ...real, ...others].sort());
 });
 
-it("is what the README says is known", () => {
+it("has the entries that the README lists", () => {
   const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
   const [, known = ""] = /^Known out of the box: (.*)$/m.exec(readme) ?? [];
   const named = [...known.matchAll(/`([a-z0-9-]+)`/g)].map(([, name]) => name);
@@ -100,14 +100,14 @@ describe.each(all)("%s", (name, provider) => {
     expect(fromBinary(ProviderSchema, toBinary(ProviderSchema, provider))).toEqual(provider);
   });
 
-  it("says what it is, in words that are known", () => {
+  it("names known categories and auth kinds", () => {
     expect(provider.displayName).not.toBe("");
     expect(own.length).toBeGreaterThan(0);
     expect(own.filter((one) => !categories.includes(one))).toEqual([]);
     if (real.includes(name)) expect(provider.docsUrl).toMatch(/^https:\/\//);
   });
 
-  it("names https and nothing else", () => {
+  it("uses https only", () => {
     expect(textOf(`${name}.yaml`)).not.toMatch(/http:\/\//);
     expect(proxy?.baseUrl).toMatch(/^https:\/\//);
   });
@@ -126,7 +126,7 @@ describe.each(all)("%s", (name, provider) => {
     }
   });
 
-  it("leads nowhere else, whatever a connection says", () => {
+  it("has no other hosts, whatever a connection contains", () => {
     const names = connectionFields.map((field) => field.name);
     const evils = ["evil.test", "evil.test/x", "https://evil.test", "evil.test#", "x@evil.test", "evil.test\\"];
     // If the customer names the host, the customer chooses it.
@@ -143,7 +143,7 @@ describe.each(all)("%s", (name, provider) => {
     }
   });
 
-  it("attaches sample credentials where it says, and never to a URL", () => {
+  it("attaches sample credentials where described, and never to a URL", () => {
     const kind = samples[auth.case ?? ""];
     if (kind === undefined) throw new Error(`there are no sample credentials for ${auth.case}`);
     const credentials = create(CredentialsSchema, { kind });
@@ -159,7 +159,7 @@ describe.each(all)("%s", (name, provider) => {
     expect(shown).toContain(secret);
   });
 
-  it("asks its own API, for what it can hold", () => {
+  it("verifies and describes with requests to its own API, for fields that exist", () => {
     for (const { request, field, value } of rules) {
       expect(request?.path).toMatch(/^\/[^/]/);
       expect([field, value]).not.toContain("");
@@ -172,7 +172,7 @@ describe.each(all)("%s", (name, provider) => {
     }
   });
 
-  it("never sends on what proves where a notification comes from", () => {
+  it("never forwards the headers that prove a notification", () => {
     const { signature, headerPrefix = "", secretHeaders = [] } = provider.notification ?? {};
     if (signature === undefined) return;
     expect(signature.scheme).not.toBe("");
@@ -199,7 +199,7 @@ describe.each(all)("%s", (name, provider) => {
     expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
   });
 
-  it("can prove notifications wherever it has any, and say whose they are", () => {
+  it("can verify its notifications, and match them to connections", () => {
     const { notification } = provider;
     if (notification === undefined) return expect(silent).toContain(name);
     expect(notification.signature?.scheme).not.toBe("");
@@ -208,12 +208,12 @@ describe.each(all)("%s", (name, provider) => {
 });
 
 describe.each(ofOAuth2)("%s as an OAuth 2 provider", (name, rules) => {
-  it("says where to go", () => {
+  it("has a base URL", () => {
     expect(rules.authorizationUrl).not.toBe("");
     expect(rules.tokenUrl).not.toBe("");
   });
 
-  it("says of each scope what it means and how it is classed, and of all that it asks for by default", () => {
+  it("describes and classifies each scope, all default scopes included", () => {
     const { scopeNotes, defaultScopes } = rules;
     const vague = scopeNotes.filter(
       ({ meaning, sensitivity }) => meaning === "" || sensitivity === ScopeNote_Sensitivity.UNSPECIFIED,
@@ -225,18 +225,18 @@ describe.each(ofOAuth2)("%s as an OAuth 2 provider", (name, rules) => {
     expect(noted.length > 0 || name === "notion").toBe(true);
   });
 
-  it("asks for nothing by default that needs verification", () => {
+  it("requests no default scope that needs verification", () => {
     const classOf = (scope: string) => rules.scopeNotes.find((note) => note.scope === scope)?.sensitivity;
     const needy = rules.defaultScopes.filter((scope) => (classOf(scope) ?? 1) > ScopeNote_Sensitivity.BASIC);
     expect(needy).toEqual([]);
   });
 
-  it("asks by default for the scope without which nothing is renewed", () => {
+  it("requests the scope that refresh tokens need", () => {
     const { scopes = [] } = rules.refreshTokens ?? {};
     if (scopes.length > 0) expect(rules.defaultScopes.some((scope) => scopes.includes(scope))).toBe(true);
   });
 
-  it("takes for a host only what the provider's own domain ends in", () => {
+  it("accepts only hosts within the provider's own domain", () => {
     for (const of of Object.keys(rules.tokenAnswer?.connectionConfig ?? {})) {
       const field = get(name).connectionFields.find((one) => one.name === of);
       expect(field?.automatic).toBe(true);
@@ -332,7 +332,7 @@ describe("the particulars", () => {
       expect({ evil, at: at(evil) }).toEqual({ evil, at: undefined });
   });
 
-  it("lets the host of a GitLab of one's own be named by nobody who connects", () => {
+  it("does not let an end user name a self-managed GitLab's host", () => {
     expect(get("gitlab").connectionFields).toEqual([]);
   });
 
@@ -432,7 +432,7 @@ describe("the particulars", () => {
     ["github", "bad_refresh_token"],
     ["slack", "token_revoked"],
     ["hubspot", "bad_refresh_token"],
-  ])("knows by what %s says that a grant is gone", (name, code) => {
+  ])("recognizes the revoked grant of %s", (name, code) => {
     expect(oauth2Of(name).deadGrantErrors).toContain(code);
   });
 });

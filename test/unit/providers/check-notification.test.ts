@@ -19,7 +19,7 @@ it("takes a state from before there was anything to compare it with", () => {
   expect(mistakesIn({ sync_state: "sync" })).toEqual([]);
 });
 
-it("takes each scheme that says what it needs", () => {
+it("accepts each scheme with its required fields", () => {
   for (const signature of [
     {},
     hmac,

@@ -19,11 +19,11 @@ const probe = { request: { method: "GET", path: "/me" } };
 const shop = { name: "shop", pattern: "[a-z]+" };
 const host = { name: "host", suffixes: ["crm.example"] };
 
-it("takes a description that says no more than it must", () => {
+it("accepts a description with only the required fields", () => {
   expect(mistakesIn({})).toEqual([]);
 });
 
-it("finds every mistake at once, and says where", () => {
+it("reports every mistake at once, with its place", () => {
   const wrong = {
     proxy: { base_url: "http://a.example", hosts: [{ prefix: "x", origin: "https://a.example/" }] },
     connection_fields: [{ name: "a", pattern: "(" }, { name: "a" }],
@@ -81,7 +81,7 @@ it.each([
   expect(mistakesIn(oauth2({ issuer, [name]: "https://a.example/x?y=z" }))).toEqual([]);
 });
 
-it("lets a connection name a part of a URL that a field describes, and no other", () => {
+it("lets a connection fill only described parts of a URL", () => {
   const token = (url: string, fields: readonly object[]) =>
     pathsIn(oauth2({ token_url: url }, { connection_fields: fields }));
   expect(token("https://${connectionConfig.shop}.a.example/x", [shop])).toEqual([]);
@@ -109,14 +109,14 @@ it("lets a connection name a part of a URL that a field describes, and no other"
   }
 });
 
-it("lets the URL of an exchange name credentials in its path alone", () => {
+it("lets the URL of an exchange contain credentials only in its path", () => {
   const app = (url: string) => pathsIn({ app: { token_url: url } });
   expect(app("https://a.example/app/${credentials.installation_id}/tokens")).toEqual([]);
   expect(app("https://${credentials.installation_id}.a.example/")).toEqual(["auth.token_url"]);
   expect(pathsIn({ jwt: { token_url: "https://a.example/${credentials.x}" } })).toEqual(["auth.token_url"]);
 });
 
-it("wants suffixes in which not anybody can have a host, and defaults that fit", () => {
+it("requires suffixes that not everyone can register under, and defaults that match", () => {
   const field = (more: object) => pathsIn({ connection_fields: [{ name: "host", ...more }] });
   for (const suffix of [
     "com",
@@ -142,7 +142,7 @@ it("wants suffixes in which not anybody can have a host, and defaults that fit",
   expect(field({ suffixes: ["crm.example"], default_value: "login.crm.example" })).toEqual([]);
 });
 
-it("wants an issuer where something is compared with it, and a grant where something else renews", () => {
+it("requires an issuer where it is compared, and a grant where another one refreshes", () => {
   expect(pathsIn(oauth2({ metadata_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
   expect(pathsIn(oauth2({ jwks_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
   expect(pathsIn(oauth2({ issuer_always: true }))).toEqual(["auth.issuer"]);
@@ -175,6 +175,6 @@ it.each([
   ["oauth2.callback_signature.hash", oauth2({ callback_signature: { parameter: "hmac", hash: "md5" } })],
   ["oauth2.token_answer.expires_at_unit", oauth2({ token_answer: { expires_at_unit: "minutes" } })],
   ["app.request.authorization", { app: { request: { authorization: "digest" } } }],
-])("holds %s to what the schema says", (path, more) => {
+])("applies the schema to %s", (path, more) => {
   expect(pathsIn(more)).toEqual([path]);
 });

@@ -24,7 +24,7 @@ it.each([
   ["list.length", undefined],
   ["constructor", undefined],
   ["__proto__", undefined],
-])("finds at %s what stands there", (path, value) => {
+])("reads the value at %s", (path, value) => {
   expect(valueAt(path, answer)).toEqual(value);
 });
 

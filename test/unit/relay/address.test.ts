@@ -46,7 +46,7 @@ it("refuses every IPv6 range that is not for the public", () => {
   }
 });
 
-it("judges an IPv6 address that carries an IPv4 one by what it carries, in every spelling", () => {
+it("judges an IPv6 address with an embedded IPv4 one by the latter, in every spelling", () => {
   for (const address of [
     ...["::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:0001", "::FFFF:7F00:1", "::ffff:127.0.0.1%lo"],
     ...["::ffff:0:127.0.0.1", "::ffff:0:7f00:1", "::127.0.0.1", "::7f00:1"],
@@ -70,7 +70,7 @@ it("judges an IPv6 address that carries an IPv4 one by what it carries, in every
   expect(forbiddenKind("64:ff9b::8.8.8.8")).toBeUndefined();
 });
 
-it("knows what is no address at all", () => {
+it("recognizes invalid addresses", () => {
   for (const text of [
     "",
     "localhost",

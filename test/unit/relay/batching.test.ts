@@ -38,7 +38,7 @@ function gather(...all: readonly BatchMember[]): void {
   }
 }
 
-it("works on all that came in a turn, then writes all of it", async () => {
+it("processes everything that arrived in a tick, then writes everything", async () => {
   setBatchThreshold(0);
   const notes: string[] = [];
   gather(noting("a", notes), noting("b", notes), noting("c", notes));
@@ -52,7 +52,7 @@ it("works on all that came in a turn, then writes all of it", async () => {
   expect(notes.slice(6)).toEqual(["work d", "write d"]);
 });
 
-it("works at once on what has come for whoever judges by time, also from within, and on nothing twice", async () => {
+it("processes arrived data at once for time checks, also from within, and nothing twice", async () => {
   setBatchThreshold(0);
   const notes: string[] = [];
   const late = noting("late", notes);
@@ -72,7 +72,7 @@ it("works at once on what has come for whoever judges by time, also from within,
   expect(notes).toEqual(wanted);
 });
 
-it("goes on with the others after one that throws", async () => {
+it("continues with the others after an error", async () => {
   setBatchThreshold(0);
   const notes: string[] = [];
   const throwing: BatchMember = {
@@ -88,7 +88,7 @@ it("goes on with the others after one that throws", async () => {
   expect(notes).toEqual(["work a", "write a"]);
 });
 
-it("is asked to wait only while many come at a time", async () => {
+it("is asked to wait only while many arrive at a time", async () => {
   const server = createServer();
   await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void server.close());

@@ -21,13 +21,13 @@ it.each([
 });
 
 it.each(["", "-1", "abc", "abc 5", "1e12", "5 s", "0x5", "12:00", "2026", "Infinity", "NaN", "May 5"])(
-  "makes nothing of %j",
+  "ignores %j",
   (value) => {
     const expected = value === "2026" ? 2_026_000 : undefined;
     expect(retryAfterMs(value, "", now)).toBe(expected);
   },
 );
 
-it("makes nothing of a field that is not there", () => {
+it("ignores a missing field", () => {
   expect(retryAfterMs(undefined, "", now)).toBeUndefined();
 });

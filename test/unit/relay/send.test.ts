@@ -37,7 +37,7 @@ const saying =
   (_, socket) =>
     void socket.write(text);
 
-it("sends what it is given, framed by nobody else, and gives the answer back", async () => {
+it("sends a request with its own framing, and returns the response", async () => {
   const { send, url, provider } = await sending(
     saying("HTTP/1.1 418 Teapot\r\nX-B: first\r\nx-b: second\r\nContent-Length: 2\r\n\r\nok"),
   );
@@ -106,18 +106,21 @@ const troubles: Readonly<Record<string, readonly [Answering, string, boolean, nu
     200,
   ],
 };
-it.each(Object.entries(troubles))("of %s, says what it knows", async (_, [answer, reason, mayHaveArrived, status]) => {
-  const { send, url } = await sending(answer);
-  const error = await unanswered(send(post(url), { deadlineMs: 300, maxBytes: 64 }));
-  expect([error.reason, error.mayHaveArrived, error.status]).toEqual([reason, mayHaveArrived, status]);
-});
+it.each(Object.entries(troubles))(
+  "reports what it knows of %s",
+  async (_, [answer, reason, mayHaveArrived, status]) => {
+    const { send, url } = await sending(answer);
+    const error = await unanswered(send(post(url), { deadlineMs: 300, maxBytes: 64 }));
+    expect([error.reason, error.mayHaveArrived, error.status]).toEqual([reason, mayHaveArrived, status]);
+  },
+);
 
 it("takes exactly as much as is allowed", async () => {
   const { send, url } = await sending(saying(`HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n${"x".repeat(64)}`));
   expect((await send(post(url), { maxBytes: 64 })).body).toHaveLength(64);
 });
 
-it("knows that nothing was sent while the connection did not stand", async () => {
+it("knows that nothing was sent before the connection was established", async () => {
   // Accepts the connection, and never starts TLS.
   const mute = createServer(() => {});
   await once(mute.listen(0, "127.0.0.1"), "listening");
@@ -150,7 +153,7 @@ it("knows that nothing was sent while the connection did not stand", async () =>
   expect([none.reason, none.mayHaveArrived]).toEqual(["unsendable", false]);
 });
 
-it("says of what waited in vain, or was one too many, that it was not sent", async () => {
+it("reports a request as not sent if it only waited, or was one too many", async () => {
   const { send, url, provider } = await sending();
   const first = unanswered(send(post(url), { deadlineMs: 1_500 }));
   const second = unanswered(send(post(url)));
@@ -162,7 +165,7 @@ it("says of what waited in vain, or was one too many, that it was not sent", asy
   expect(provider.connections.flatMap((one) => one.requests())).toHaveLength(1);
 });
 
-it("still knows it once the request was given up", async () => {
+it("still knows it once the request was abandoned", async () => {
   const { upstream, provider } = await sending();
   const origin = upstream.admit({ scheme: "https", host: "127.0.0.1", port: provider.port });
   const head = `GET / HTTP/1.1\r\nhost: 127.0.0.1:${provider.port}\r\n\r\n`;
@@ -182,7 +185,7 @@ it("still knows it once the request was given up", async () => {
   expect(exchange.mayHaveArrived).toBe(true);
 });
 
-it("sends no field that leaves its line, and nothing in the open where nobody allowed it", async () => {
+it("sends no field with a line break, and no plain HTTP unless allowed", async () => {
   const { send, url, provider } = await sending();
   for (const headers of [{ a: "1\r\nb: 2" }, { "a b": "1" }, { a: "☃" }]) {
     const error = await unanswered(send({ ...post(url), headers }));

@@ -21,7 +21,7 @@ async function growth(during: () => Promise<void>): Promise<number> {
   return most - before;
 }
 
-it("X01 kills a script that spins, and nobody else waits for it", async () => {
+it("X01 kills a spinning script, without delaying others", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("while (true) {}") });
   let ticks = 0;
   const timer = setInterval(() => {
@@ -49,7 +49,7 @@ it.each([
   expect(failure(ran)).toMatchObject({ code: "busy" });
 });
 
-it("X01 ends what waits too long", async () => {
+it("X01 ends a script that waits too long", async () => {
   const { ran } = await one("await nango.get({ endpoint: '/' });", {
     limits: { deadlineMs: 200 },
     tool: () => new Promise(() => undefined),
@@ -90,12 +90,12 @@ it.each([
   expect(output(await at.run("other"))).toBe("well");
 });
 
-it("X02 says that it was the memory", async () => {
+it("X02 names memory as the reason", async () => {
   const { ran } = await one("const a: unknown[] = []; for (;;) a.push(new Uint8Array(1_000_000));");
   expect(failure(ran)).toMatchObject({ code: "memory" });
 });
 
-it("X02 lets a file have as much memory while it is read as a run of it may have, and no more", async () => {
+it("X02 allows a file at load as much memory as a run, and no more", async () => {
   const holding = (size: number) => action("return held.length;", `const held = new Uint8Array(${size}).fill(1);`);
   const files = { "calendar/actions/it.ts": holding(100 * mib) };
   const wide = await hosted(files, { limits: { memoryBytes: 192 * mib } });
@@ -121,7 +121,7 @@ it("X02 blames no memory that was refused before for a failure that comes later"
   expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("can never settle") });
 });
 
-it("X02 keeps a million lines to as many as are allowed, and says so", async () => {
+it("X02 limits a million lines to the allowed number, and reports it", async () => {
   const { ran } = await one("for (let i = 0; i < 1_000_000; i++) nango.log('line', i); return 'done';", {
     limits: { busyMs: 60_000 },
   });
@@ -138,7 +138,7 @@ it.each([
   ["x", 8_192],
   // Bytes are counted, not letters.
   ["漢", 2_730],
-])("X02 takes no more than a mebibyte of lines of %s, and says so", async (letter, fitting) => {
+])("X02 limits lines of %s to a mebibyte, and reports it", async (letter, fitting) => {
   const { ran } = await one(`for (let i = 0; i < 200; i++) nango.log('${letter}'.repeat(10_000)); return 'done';`);
   expect(output(ran)).toBe("done");
   const said = ran.lines.slice(0, -1);
@@ -262,7 +262,7 @@ it.each([
   expect((await other).outcome).toEqual({ kind: "done", output: "well" });
 });
 
-it("X03 lets a rejection that nobody hears of do no harm", async () => {
+it("X03 survives an unhandled rejection", async () => {
   const { ran } = await one("void Promise.reject(new Error('nobody')); return 1;");
   expect(output(ran)).toBe(1);
 });
@@ -272,7 +272,7 @@ it("X03 ends a script that waits for nothing", async () => {
   expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("can never settle") });
 });
 
-it("X03 lets an answer change no prototype", async () => {
+it("X03 lets no answer change a prototype", async () => {
   const { ran } = await one(
     `const { data } = await nango.get({ endpoint: "/" });
      return [({} as any).polluted ?? null, Object.getPrototypeOf(data) === Object.prototype, ({} as any).code ?? null];`,
@@ -286,7 +286,7 @@ it("X03 lets an answer change no prototype", async () => {
   expect(output(ran)).toEqual([null, true, null]);
 });
 
-it("X03 brings no __proto__ to the host", async () => {
+it("X03 passes no __proto__ to the host", async () => {
   const { ran } = await one(
     `await nango.batchSave;
      await nango.setMetadata(JSON.parse('{"a":1,"__proto__":{"polluted":1},"b":{"__pro\\\\u0074o__":{"polluted":1}}}'));
@@ -305,7 +305,7 @@ it("X03 gives tools data alone: no symbols, no getters, no proxies", async () =>
   expect(ran.calls[0]?.given).toEqual([{ g: 7, p: { x: 1 }, d: "1970-01-01T00:00:00.000Z", n: null }]);
 });
 
-it("X03 ends one that changes the language under its own tools, and hears nothing of others", async () => {
+it("X03 ends a script that changes the language under its tools, and does not affect others", async () => {
   const { ran } = await one(
     `JSON.stringify = (() => "not json") as any; Promise.prototype.then = (() => {}) as any;
      Map.prototype.set = (() => { throw 1; }) as any;
@@ -315,7 +315,7 @@ it("X03 ends one that changes the language under its own tools, and hears nothin
   expect(ran.outcome.kind).toBe("failed");
 });
 
-it("X03 begins each run anew: nothing of one is known to the next", async () => {
+it("X03 starts each run from scratch: it knows nothing of earlier runs", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action(
       `(globalThis as any).count = ((globalThis as any).count ?? 0) + 1; kept.push(1);
@@ -330,7 +330,7 @@ it("X03 begins each run anew: nothing of one is known to the next", async () => 
   expect(new Set(all.map((one) => one[4])).size).toBe(3);
 });
 
-it("X01 ends a thread that one step of the engine holds, tells what waited in it, and begins another", {
+it("X01 ends a thread blocked by one engine step, rejects its waiting runs, and starts another", {
   timeout: 60_000,
 }, async () => {
   const at = await hosted({

@@ -45,7 +45,7 @@ it("gives zod to scripts in each way of asking for it", async () => {
   expect(output(await at.run("third"))).toBe(false);
 });
 
-it("keeps what one script does to zod from all others", async () => {
+it("isolates one script's changes to zod from all others", async () => {
   const changed =
     'Object.defineProperty(globalThis, "__seen", { value: 1 }); z.ZodString.prototype.hacked = 1; z.globalRegistry.hacked = 1;';
   const at = await hosted({
@@ -59,7 +59,7 @@ it("keeps what one script does to zod from all others", async () => {
   expect(output(await at.run("looks"))).toEqual(["undefined", null, null]);
 });
 
-it("says of a name that zod has not what is wrong, with its line", async () => {
+it("reports an unknown name of zod, with its line", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("return nothing;", 'import { nothing } from "zod";') });
   const [broken] = at.host.broken();
   expect(broken?.mistakes[0]).toMatchObject({

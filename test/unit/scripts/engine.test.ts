@@ -23,7 +23,7 @@ async function openPictured() {
 const pagesOf = (machine: Machine): number => machine.picture().pages;
 const contents = (machine: Machine): Buffer => Buffer.concat(machine.picture().pieces.map(({ bytes }) => bytes));
 
-it("X02 gives a run nothing of what was in the memory that it gets", async () => {
+it("X02 gives a run nothing of earlier content in its memory", async () => {
   const { restore } = await openPictured();
   const first = await restore();
   const fresh = contents(first);
@@ -37,7 +37,7 @@ it("X02 gives a run nothing of what was in the memory that it gets", async () =>
   expect(contents(second).equals(fresh)).toBe(true);
 });
 
-it("X02 gives a run one memory that has grown, wiped, and no more than one; nothing that is pictured gets it", async () => {
+it("X02 reuses at most one grown memory, wiped, and never for a snapshot", async () => {
   const { restore, restoreToPicture } = await openPictured();
   const [first, other] = [await restore(), await restore()];
   const fresh = contents(first);
@@ -57,7 +57,7 @@ it("X02 gives a run one memory that has grown, wiped, and no more than one; noth
   expect(pagesOf(await restore())).toBe(size);
 });
 
-it("says that there was no more memory of the machine that wanted it, and not of the next one", async () => {
+it("reports exhausted memory of the machine that needed it, and not of the next one", async () => {
   const { restore } = await openPictured();
   const first = await restore();
   expect(() => first.enter("go", String(100 * 2 ** 20), "")).toThrow("out of memory");
@@ -71,7 +71,7 @@ it("says that there was no more memory of the machine that wanted it, and not of
   expect(second.lacksMemory()).toBe(false);
 });
 
-it("lets nobody into a machine that is gone", async () => {
+it("refuses calls to a released machine", async () => {
   const { restore } = await openPictured();
   const first = await restore();
   first.release();

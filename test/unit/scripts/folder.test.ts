@@ -37,7 +37,7 @@ async function until(at: Pick<Hosted, "host">, is: () => boolean): Promise<void>
   }
 }
 
-it("says of a file what it says of itself", async () => {
+it("shows a file's own description", async () => {
   const at = await hosted({
     "calendar/syncs/events.ts": `import { createSync } from "nango";
       import { z } from "zod";
@@ -254,7 +254,7 @@ it("refuses an endpoint that another has, and one of latchkey's own", async () =
   ]);
 });
 
-it("takes up a change without a restart, and lets what runs end as it began", async () => {
+it("applies a change without a restart, and lets running scripts finish", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("await nango.get({ endpoint: '/' }); return 1;") });
   const before = at.host.find(it1);
   let release: () => void = () => undefined;
@@ -269,7 +269,7 @@ it("takes up a change without a restart, and lets what runs end as it began", as
   expect(output(await running)).toBe(1);
 });
 
-it("takes up a change of what a file imports", async () => {
+it("applies a change of an imported file", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action("return shared;", 'import { shared } from "../shared.js";'),
     "calendar/shared.ts": "export const shared = 1;",
@@ -281,7 +281,7 @@ it("takes up a change of what a file imports", async () => {
   expect(output(await at.run("it"))).toBe(2);
 });
 
-it("keeps the last good one while a file is broken, and forgets the mistake once it is mended", async () => {
+it("keeps the last valid version while a file is broken, and clears the error after a correction", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("return 1;") });
   await at.write("calendar/actions/it.ts", action("return (;"));
   await until(at, () => at.host.broken().length === 1);
@@ -292,7 +292,7 @@ it("keeps the last good one while a file is broken, and forgets the mistake once
   expect(output(await at.run("it"))).toBe(3);
 });
 
-it("takes up what was missing once it comes", async () => {
+it("loads a file once its missing import exists", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action("return shared;", 'import { shared } from "../shared.js";'),
   });
@@ -302,7 +302,7 @@ it("takes up what was missing once it comes", async () => {
   expect(output(await at.run("it"))).toBe(7);
 });
 
-it("lets go of a file that is taken away, and takes up a new one", async () => {
+it("drops a removed file, and loads a new one", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("return 1;") });
   await at.write("calendar/actions/other.ts", action("return 2;"));
   await until(at, () => at.host.all().length === 2);
@@ -311,7 +311,7 @@ it("lets go of a file that is taken away, and takes up a new one", async () => {
   expect(at.host.find(it1)).toBeUndefined();
 });
 
-it("tells of a change once, and not of a look that found none", async () => {
+it("reports a change once, and no scan without changes", async () => {
   const at = await hosted({ "calendar/actions/it.ts": action("return 1;") });
   let told = 0;
   const off = at.host.onChange(() => {
@@ -359,7 +359,7 @@ it("runs on while the folder is away, and begins without one", async () => {
   expect(output(await at.run("it"))).toBe(1);
 });
 
-it("takes the customer's own zod before ours", async () => {
+it("prefers the customer's own zod", async () => {
   const folder = await mkdtemp(join(fileURLToPath(new URL(".", import.meta.url)), "own-zod-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, "node_modules/zod"), { recursive: true });

@@ -129,7 +129,7 @@ it("waits by timers, in their order, and takes them back", async () => {
   expect([...said].sort()).toEqual([1, 2, "late", "now", "soon"].sort());
 });
 
-it("writes what is said to the console into the run's log", async () => {
+it("writes console output into the run's log", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action(
       `console.log("a", { b: 1 }, [2]); console.warn("w"); console.error(new Error("bad")); console.debug(undefined, null, 1n);
@@ -150,7 +150,7 @@ it("writes what is said to the console into the run's log", async () => {
   ]);
 });
 
-it("says what to do instead of what is not there", async () => {
+it("names the alternative to a missing global", async () => {
   const at = await hosted({
     "calendar/actions/net.ts": action("return new WebSocket('ws://x.test');"),
     "calendar/actions/intl.ts": action("return eval('new Intl.NumberFormat()');"),

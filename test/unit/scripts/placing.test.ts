@@ -4,7 +4,7 @@ import { action, failure, hosted, output } from "./hosting.ts";
 /** The lines of the file that it is made of. */
 const lineOf = (text: string, part: string) => text.split("\n").findIndex((line) => line.includes(part)) + 1;
 
-it("says which line asked for the page that went wrong, and the list, the metadata or the input that did", async () => {
+it("names the line that requested the failing page, list, metadata or input", async () => {
   const bodies = {
     paged: `for await (const page of nango.paginate({ endpoint: "/", paginate:
       { type: "cursor", cursor_path_in_response: "next", cursor_name_in_request: "c", response_path: "list" } })) page.pop();`,
@@ -70,7 +70,7 @@ it("decodes the map of a file once, however often the file uses Intl", async () 
   expect(maps).toHaveLength(1);
 });
 
-it("says that there are no languages where one is asked for, instead of giving what is wrong", async () => {
+it("reports missing languages instead of returning wrong results", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action("return [() => (5).toLocaleString(), input][1] && eval(input);"),
   });

@@ -28,7 +28,7 @@ async function resting(): Promise<Hosted> {
   return at;
 }
 
-it("lets a script rest that takes too much run after run, its runs one after another, and no other", async () => {
+it("throttles a script that repeatedly exceeds its limits, one run at a time, and no other", async () => {
   const at = await resting();
   expect(at.logged.join("\n")).toContain('throttling its runs {"integration":"calendar","script":"it"}');
   const since = performance.now();
@@ -40,7 +40,7 @@ it("lets a script rest that takes too much run after run, its runs one after ano
   expect(second.beganAt - first.beganAt).toBeGreaterThan(restMs);
 });
 
-it("has it run as any other once it came to another end, or there is another file of that name", async () => {
+it("ends the throttle after another outcome, or with another file of that name", async () => {
   const at = await resting();
   expect(output(await run(at, { spins: false }))).toBe("done");
   const since = performance.now();
@@ -56,7 +56,7 @@ it("has it run as any other once it came to another end, or there is another fil
   expect(performance.now() - changedAt).toBeLessThan(restMs);
 });
 
-it("keeps nobody waiting who does not want to any more, and nobody behind them", async () => {
+it("removes a queued run whose caller has left, without delaying the next", async () => {
   const at = await resting();
   const leaving = new AbortController();
   const since = performance.now();
@@ -68,7 +68,7 @@ it("keeps nobody waiting who does not want to any more, and nobody behind them",
   expect((await stays).beganAt - since).toBeGreaterThan(restMs / 2);
 });
 
-it("says of one that had no turn for it why that was", async () => {
+it("gives the reason to a queued run that never started", async () => {
   const at = await resting();
   const late = await at.run("it", { input: { spins: false }, limits: { deadlineMs: 50 } });
   expect(failure(late)).toEqual({

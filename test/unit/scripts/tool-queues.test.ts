@@ -11,7 +11,7 @@ async function until(isSo: () => boolean): Promise<void> {
   for (const end = performance.now() + 5_000; !isSo() && performance.now() < end; ) await turn();
 }
 
-it("begins a call of each run in its turn, however many one has asked for", async () => {
+it("starts a call of each run in turn, however many one has queued", async () => {
   const rows = createToolQueues();
   const [greedy, modest] = [rows.open(), rows.open()];
   const begun: string[] = [];
@@ -50,7 +50,7 @@ it("begins a few in a turn of the loop, none that is not wanted, and all at once
   expect(begun).toHaveLength(7);
 });
 
-it("does what a script asked for without waiting for it before it ended, well or not", async () => {
+it("executes un-awaited calls of a script before its end, successful or not", async () => {
   const at = await hosted({
     "calendar/actions/returns.ts": action(
       "for (let i = 0; i < 10; i++) void nango.get({ endpoint: '/' + i }); return 1;",

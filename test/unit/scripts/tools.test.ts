@@ -77,7 +77,7 @@ describe("scripts as customers have them", () => {
     });
   });
 
-  it("runs an action, whose input and output are as its schemas say", async () => {
+  it("runs an action with the input and output of its schemas", async () => {
     const at = await hostedFrom(fixtures);
     const ran = await at.run("create-event", {
       input: { summary: "Lunch" },
@@ -106,7 +106,7 @@ describe("scripts as customers have them", () => {
     });
   });
 
-  it("goes on where a refusal is caught, as with the stop of a channel", async () => {
+  it("continues after a caught refusal, such as the stop of a channel", async () => {
     const at = await hostedFrom(fixtures);
     const ran = await at.run("stop-watching", {
       kind: "event",
@@ -121,7 +121,7 @@ describe("scripts as customers have them", () => {
     ]);
   });
 
-  it("says what is wrong with metadata that is not as it was said", async () => {
+  it("reports metadata that do not match their schema", async () => {
     const at = await hostedFrom(fixtures);
     const ran = await at.run("stop-watching", { kind: "event", tool: () => ({ calendarChannelId: 5 }) });
     expect(failure(ran)).toMatchObject({
@@ -131,7 +131,7 @@ describe("scripts as customers have them", () => {
   });
 });
 
-describe("what a script is given", () => {
+describe("a script's data", () => {
   it("has facts of itself, and asks for the rest by name", async () => {
     const at = await hosted({
       "calendar/syncs/it.ts": `import { createSync } from "nango"; import { z } from "zod";
@@ -207,7 +207,7 @@ describe("what a script is given", () => {
     );
   });
 
-  it("catches a refusal with its code, its answer and the line that asked", async () => {
+  it("catches a refusal with its code, its answer and the calling line", async () => {
     const ran = await one(
       `try { await nango.post({ endpoint: "/x", data: { a: 1 } }); } catch (error: any) {
          return { is: error instanceof Error, message: error.message, code: error.code, response: error.response };
@@ -237,7 +237,7 @@ describe("what a script is given", () => {
     });
   });
 
-  it("ends a run of ours that fails, and says nothing of why", async () => {
+  it("ends a run for an internal error, and does not give its reason", async () => {
     const ran = await one("try { await nango.get({ endpoint: '/' }); } catch {}", {
       tool() {
         throw new Error("a secret of the store");
@@ -250,7 +250,7 @@ describe("what a script is given", () => {
     });
   });
 
-  it("sends forms and bytes, and brings bytes", async () => {
+  it("sends forms and bytes, and receives bytes", async () => {
     const ran = await one(
       `await nango.post({ endpoint: "/form", data: new URLSearchParams({ a: "b c" }), params: new URLSearchParams("x=1") });
        await nango.put({ endpoint: "/bytes", data: Buffer.from("hé") });
@@ -286,7 +286,7 @@ describe("what a script is given", () => {
     ]);
   });
 
-  it("judges what is given by hand, with zod 3's name for it", async () => {
+  it("validates input by hand, with zod 3's name for it", async () => {
     const ran = await one(
       "return await nango.zodValidateInput({ zodSchema: z.object({ a: z.string() }), input });",
       { input: { a: 1 } },
@@ -305,7 +305,7 @@ describe("what a script is given", () => {
     expect(output(ran)).toEqual([true, { success: true, data: { a: "b" } }]);
   });
 
-  it("fails with the stack of the customer's own files, through what they import", async () => {
+  it("fails with the stack of the customer's own files, through their imports", async () => {
     const at = await hosted({
       "calendar/actions/it.ts": action("  return deep(input);", 'import { deep } from "../deep.js";'),
       "calendar/deep.ts": `interface Unused { readonly a: string }
@@ -354,7 +354,7 @@ describe("pages", () => {
     return { ran, asked: ran.calls.slice(1).map(({ given }) => given[0]) };
   };
 
-  it("goes by an offset, counted by what came or by pages", async () => {
+  it("continues by an offset, counted in items or pages", async () => {
     const lists = [[1, 2], [3, 4], [5]];
     let n = 0;
     const next = () => answer({ list: lists[n++] ?? [] });
@@ -425,7 +425,7 @@ describe("pages", () => {
     ['{ endpoint: "/", paginate: { type: "link" } }', /must be set for links/],
     ['{ endpoint: "/", paginate: { type: "magic" } }', /must be cursor, link or offset, not "magic"/],
     ['{ endpoint: "/", paginate: { type: "offset", offset_name_in_request: "a" } }', /the response is no list/],
-  ])("says what is missing of %s", async (config, message) => {
+  ])("reports what is missing in %s", async (config, message) => {
     const { ran } = await pages(config, () => answer({ not: "a list" }));
     expect(failure(ran).message).toMatch(message);
   });

@@ -29,7 +29,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       await ground.clear();
     });
 
-    it("whoever watches has been told of all that was committed, by whomever, once it is caught up", async () => {
+    it("a watcher that is caught up has seen every commit of every process", async () => {
       const told = new Set<string>();
       await other.watch(other.status().revision, {
         onCommit: ({ changes }) => {
@@ -57,7 +57,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(await createLeases(other).take("x", 10_000)).toBeDefined();
     });
 
-    it("a lease is taken by exactly one of many who try at once", async () => {
+    it("one of many concurrent callers takes a lease", async () => {
       const all = await Promise.all(
         Array.from({ length: 12 }, (_, i) => createLeases(i % 2 === 0 ? one : other).take("x", 10_000)),
       );
@@ -88,7 +88,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       }
     });
 
-    it("S17 a lease that ran out is another's, and what was done under it is refused", async () => {
+    it("S17 an expired lease goes to another, and writes under it are refused", async () => {
       const late = await createLeases(one).take("x", 150);
       const untouched = await createLeases(one).take("y", 150);
       if (late === undefined || untouched === undefined) throw new Error("nobody has it");
@@ -106,7 +106,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       await expect(one.commit([{ key: "y", value: bytes("1") }], [untouched.fence])).resolves.toBeGreaterThan(0);
     });
 
-    it("a lease that is renewed goes on, and its fence with it", async () => {
+    it("a renewed lease continues, and so does its fence", async () => {
       // Long enough that a slow machine does not let it expire in between.
       const lease = await createLeases(one).take("x", 1_200);
       for (let i = 0; i < 5; i += 1) {
@@ -136,7 +136,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
         [lease.fence],
       );
 
-    it("what is done under a lease is done in order and once, however many would do it", async () => {
+    it("work under a lease is done in order and once, however many try", async () => {
       const count = 40;
       for (const lane of lanes) await putDown(lane, count);
       const done: string[] = [];
@@ -165,7 +165,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(await one.list({ from: "done/", to: "done0", limit: 1_000 })).toHaveLength(3 * count);
     });
 
-    it("S17 whoever lost a lease finishes nothing under it, and the next one finds it to be done", async () => {
+    it("S17 the former holder of a lease finishes nothing under it, and the next one finds the work", async () => {
       await putDown("a", 1);
       const late = await createLeases(one).take("lane/a", 150);
       const [held] = await one.list(toDo("a", 1));
@@ -180,7 +180,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(await one.getMany(["done/a/0000"])).toMatchObject([{ key: "done/a/0000" }]);
     });
 
-    it("a held lease stays with whoever looks after it, and goes to another once nobody does", async () => {
+    it("a held lease stays with its holder, and goes to another once it is not renewed", async () => {
       const told: string[] = [];
       const heldBy = (name: string, store: Store) =>
         createHeldLease({
@@ -206,7 +206,7 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(told).toEqual(["first has it", "second has it", "first lost it", "first has it"]);
     });
 
-    it("a held lease is given to nobody who could not do what comes before all else", async () => {
+    it("a held lease is refused to a process that fails its first step", async () => {
       let tries = 0;
       const lease = createHeldLease({
         ...{ store: one, name: "held", lengthMs: 10_000 },

@@ -24,7 +24,7 @@ function stalling() {
   return { queue, groups, ends, keysOf, turn };
 }
 
-it("S12 refuses at once what would wait behind too many commits, or too many bytes, and takes some when there are fewer", async () => {
+it("S12 refuses commits at once above the limits of number or bytes, and accepts them below", async () => {
   const { queue, ends, turn } = stalling();
   const first = queue.commit([put("first")], []);
   await turn();
@@ -46,7 +46,7 @@ it("S12 refuses at once what would wait behind too many commits, or too many byt
   expect(large).toHaveLength(64);
 });
 
-it("puts into one write what does not rest on each other, in the order it came", async () => {
+it("joins independent commits to one write, in order", async () => {
   const { queue, ends, keysOf, turn } = stalling();
   const empty = (from: string, to: string) => ({ empty: { from, to } });
   const asked = [
@@ -83,7 +83,7 @@ it("gives each of a group its own outcome, and all of a failed one the failure",
   }
 });
 
-it("refuses what waits and what comes while it is stopped, and takes up again", async () => {
+it("refuses queued and new commits while it is stopped, and resumes", async () => {
   const { queue, ends, turn } = stalling();
   const writing = queue.commit([put("writing")], []);
   await turn();

@@ -48,14 +48,14 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
 
     const contents = async () => (await store.list(everything)).map(({ key, value }) => `${key}=${text(value)}`);
 
-    it("returns what was committed, with the revision of its commit", async () => {
+    it("returns committed values with the revision of their commit", async () => {
       const revision = await store.commit([put("a", "1"), put("b", "2")]);
       expect(await store.get("a")).toMatchObject({ key: "a", revision });
       expect(text((await store.get("b"))?.value)).toBe("2");
       expect(store.status()).toMatchObject({ revision, writable: true });
     });
 
-    it("knows nothing of a key that was never written, or was deleted", async () => {
+    it("finds no key that was never written, or was deleted", async () => {
       await store.commit([put("a", "1")]);
       await store.commit([remove("a"), remove("never")]);
       expect(await store.get("a")).toBeUndefined();
@@ -80,7 +80,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect([...((await store.get("bytes"))?.value ?? [])]).toEqual([...value]);
     });
 
-    it("lets exactly one of two racing writers win", async () => {
+    it("accepts exactly one of two racing writers", async () => {
       const outcomes = await Promise.allSettled([
         store.commit([put("k", "first", 0)]),
         store.commit([put("k", "second", 0)]),
@@ -88,7 +88,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     });
 
-    it("refuses a write that expects another revision, and says which one there is", async () => {
+    it("refuses a write with another expected revision, and returns the current one", async () => {
       const revision = await store.commit([put("k", "1")]);
       const late = store.commit([put("k", "2", revision - 1)]);
       await expect(late).rejects.toBeInstanceOf(StaleWrite);
@@ -111,7 +111,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await contents()).toEqual(["there=1"]);
     });
 
-    it("refuses a commit that rests on a key which has changed, or is gone, though it does not touch it", async () => {
+    it("refuses a commit whose condition on an unwritten key fails", async () => {
       const revision = await store.commit([put("parent", "1")]);
       await store.commit([put("child", "1")], [{ key: "parent", expect: revision }]);
       await store.commit([remove("parent")]);
@@ -120,7 +120,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await contents()).toEqual(["child=1"]);
     });
 
-    it("refuses a commit that rests on an empty range in which there is something", async () => {
+    it("refuses a commit that requires an empty range which has an entry", async () => {
       const empty = { from: "child/", to: "child0" };
       await store.commit([put("parent", "1")], [{ empty }]);
       await store.commit([put("child/a", "1")]);
@@ -165,7 +165,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect((await store.list(everything)).map(({ key }) => key)).toEqual(keys);
     });
 
-    it("lists a range with its beginning and without its end, forwards and backwards, and no more than asked for", async () => {
+    it("lists a range with its start and without its end, in both directions, up to the limit", async () => {
       await store.commit(["a", "b", "c", "d"].map((key) => put(key, key)));
       const keysOf = async (range: Parameters<Backend["list"]>[0]) => (await store.list(range)).map(({ key }) => key);
       expect(await keysOf({ from: "b", to: "d", limit: 10 })).toEqual(["b", "c"]);
@@ -174,7 +174,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await keysOf({ from: "x", to: "z", limit: 10 })).toEqual([]);
     });
 
-    it("finds everything again after it was closed and opened, and goes on counting", async () => {
+    it("has the same content after a reopen, and continues its revisions", async () => {
       const revision = await store.commit([put("a", "1"), put("b", "2")]);
       await store.close();
       store = await ground.open();
@@ -183,7 +183,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await store.commit([put("c", "3")])).toBe(revision + 1);
     });
 
-    it("tells a watcher of every commit after the revision it names, in order and with its values", async () => {
+    it("sends a watcher every commit after its revision, in order and with values", async () => {
       const first = await store.commit([put("a", "1")]);
       await store.commit([put("a", "2"), put("b", "1")]);
       const seen: string[] = [];
@@ -199,7 +199,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(seen).toEqual(["1:a=2", "1:b=1", "2:a=gone"]);
     });
 
-    it("tells a watcher that names spaces of commits that change something there, and of no others", async () => {
+    it("sends a watcher of some spaces only the commits that change them", async () => {
       const seen: string[] = [];
       const watch = (from: number, name: string) =>
         store.watch(from, {
@@ -219,7 +219,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(seen.slice(wanted.length)).toEqual(wanted.map((keys) => `resumed: ${keys}`));
     });
 
-    it("has told its watchers of a commit when the commit resolves", async () => {
+    it("has notified its watchers when a commit resolves", async () => {
       const seen: number[] = [];
       await store.watch(
         store.status().revision,
@@ -229,7 +229,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(seen).toEqual(revisions.toSorted((a, b) => a - b));
     });
 
-    it("says so when the history that a watcher asks for is gone", async () => {
+    it("reports that the requested history is gone", async () => {
       await store.commit([put("a", "1")]);
       await store.commit([put("a", "2")]);
       await store.close();
@@ -241,7 +241,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await expect(store.watch(revision, ignore)).resolves.toBeDefined();
     });
 
-    it("goes on when a watcher fails, and tells the others", async () => {
+    it("continues when a watcher fails, and notifies the others", async () => {
       const seen: number[] = [];
       const { revision } = store.status();
       await store.watch(
@@ -258,7 +258,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(seen).toEqual([revision + 1]);
     });
 
-    it("holds a snapshot still while others go on writing", async () => {
+    it("keeps a snapshot unchanged during other writes", async () => {
       await store.commit([put("a", "1"), put("b", "1")]);
       const revision = await store.commit([put("gone", "1")]);
       const snapshot = await store.snapshot();
@@ -271,7 +271,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await contents()).toEqual(["a=2", "b=1", "c=1"]);
     });
 
-    it("is filled with a snapshot, its revisions with it, and goes on from there", async () => {
+    it("is filled from a snapshot with its revisions, and continues from there", async () => {
       await store.fill({ revision: 40, pages: pagesOf(["a", 12], ["b", 40]) });
       expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([12, 40]);
       expect(store.status()).toMatchObject({ revision: 40, writable: true });
@@ -281,7 +281,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([41, 40]);
     });
 
-    it("is not filled over what it holds, or held", async () => {
+    it("is not filled if it has, or had, content", async () => {
       await store.commit([put("a", "1")]);
       await store.commit([remove("a")]);
       await expect(store.fill({ revision: 40, pages: pagesOf(["b", 40]) })).rejects.toBeInstanceOf(StoreUsed);
@@ -289,7 +289,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(store.status().writable).toBe(true);
     });
 
-    it("finds nothing damaged in what is sound, and has read all of it", async () => {
+    it("finds no damage in intact content, after reading all of it", async () => {
       await store.commit(Array.from({ length: 3_000 }, (_, i) => put(`k${i}`, "v")));
       let read = 0;
       for await (const { entries, damaged } of store.scrub()) {
@@ -299,7 +299,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(read).toBe(3_000);
     });
 
-    it("has a clock that goes on", async () => {
+    it("has a clock that advances", async () => {
       const before = await store.clock();
       await sleep(20);
       const passed = (await store.clock()) - before;
@@ -307,7 +307,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(passed).toBeLessThan(5_000);
     });
 
-    it("knows what it is, and what it takes up", async () => {
+    it("knows its kind and its size", async () => {
       const { storeId, format } = store.status();
       expect(storeId).toMatch(/^[0-9a-f-]{36}$/);
       expect(format).toBeGreaterThan(0);
@@ -318,7 +318,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(store.status().storeId).toBe(storeId);
     });
 
-    it("takes nothing and opens no more once it was retired, and says where it went", async () => {
+    it("refuses writes and reopening after it was retired, and names its successor", async () => {
       await store.commit([put("a", "1")]);
       await store.retire("elsewhere");
       await expect(store.commit([put("b", "1")])).rejects.toThrow(/elsewhere/);
@@ -327,7 +327,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await expect(ground.open()).rejects.toThrow(/elsewhere/);
     });
 
-    it("goes by what a group of commits found, when they come together and rest on each other", async () => {
+    it("checks a group of concurrent commits against each other", async () => {
       const outcomes = await Promise.allSettled([
         store.commit([put("a", "1", 0), put("n", "1")]),
         store.commit([put("b", "1")], [{ key: "a", expect: 0 }]),
@@ -345,7 +345,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await store.list({ from: "k", to: "l", limit: 100_000 })).toHaveLength(10_000);
     });
 
-    it("has finished what it was asked for when it is closed, and does nothing after that", async () => {
+    it("has finished its requests when it is closed, and does nothing afterwards", async () => {
       const asked = Array.from({ length: 100 }, (_, i) => store.commit([put(`k${i}`, "")]));
       await store.close();
       await expect(Promise.all(asked)).resolves.toHaveLength(100);
@@ -355,7 +355,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await contents()).toHaveLength(100);
     });
 
-    it("answers like a plain map, whatever is asked of it in whatever order", async () => {
+    it("answers like a plain map, to any requests in any order", async () => {
       const model = new Map<string, { value: string; revision: number }>();
       const random = seeded(20_260_101);
       const pick = (n: number) => Math.floor(random() * n);

@@ -24,7 +24,7 @@ const commit = (revision: number, bytes: number) => ({
   changes: [{ key: `k${revision}`, value: new Uint8Array(bytes) }],
 });
 
-it("keeps what fits, and says which history is gone", () => {
+it("keeps what fits, and reports dropped history", () => {
   const history = open(10_000);
   for (let revision = 1; revision <= 50; revision += 1) history.add(commit(revision, 1_000));
   expect(() =>
@@ -41,7 +41,7 @@ it("keeps what fits, and says which history is gone", () => {
   expect(seen).toEqual([46, 47, 48, 49, 50]);
 });
 
-it("keeps nothing of what is larger than all that it may keep, and goes on behind it", () => {
+it("drops a commit above the limit, and continues after it", () => {
   const history = open(4_000);
   for (const [revision, bytes] of [10, 5_000, 10, 3_900, 10].entries()) history.add(commit(revision + 1, bytes));
   const seen: number[] = [];
@@ -79,7 +79,7 @@ it("keeps the bytes of commits, and none of the commits", async () => {
   expect(count).toBe(50);
 });
 
-it("tells of what was committed word for word, and leaves what it told as it was", () => {
+it("replays commits exactly, and never changes what it returned", () => {
   const history = open(4_000);
   const committed = [
     { revision: 1, changes: [] },
@@ -105,7 +105,7 @@ it("tells of what was committed word for word, and leaves what it told as it was
   expect(told.slice(0, 4)).toEqual(committed);
 });
 
-it("tells those who watch that it has lost its thread, once, and takes new ones from there", () => {
+it("reports a gap once to its watchers, and accepts new ones from there", () => {
   const history = open(10_000);
   history.add(commit(1, 10));
   const told: string[] = [];

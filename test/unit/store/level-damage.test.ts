@@ -93,7 +93,7 @@ async function outcome(folder: string): Promise<"refused" | "damaged" | "whole" 
   }
 }
 
-it("opens a copy of what a kill leaves, with everything in it", async () => {
+it("opens a copy after a kill, with everything in it", async () => {
   expect(await outcome(await storeWith({ tables: true }))).toBe("whole");
 });
 
@@ -137,7 +137,7 @@ describe("S05 a damaged byte", () => {
     expect(await outcome(folder)).toBe("refused");
   });
 
-  it("in what notes how far it has come loses nothing, and is written again", async () => {
+  it("in the progress record loses nothing, and is overwritten", async () => {
     const folder = await storeWith({ tables: true });
     const tail = join(folder, "tail");
     for (const at of [0, 5, 10, 17, 26]) {
@@ -179,7 +179,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
     return copy;
   }
 
-  it("takes nothing with it, wherever it was cut and zeros follow", async () => {
+  it("loses nothing, wherever it was cut and zeros follow", async () => {
     const folder = await storeWith({ tables: true });
     const written = piece(1, edit(60));
     for (const cut of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, written.length - 1]) {
@@ -190,7 +190,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
     }
   });
 
-  it("takes nothing with it when it goes over the end of a block", async () => {
+  it("loses nothing at the end of a block", async () => {
     const folder = await storeWith({ tables: true });
     const left = 32_768 - statSync(manifestOf(folder)).size - 7;
     const bytes = edit(40_000);
@@ -213,14 +213,14 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
   const compacted = (bytes: number) => piece(1, Buffer.concat([Buffer.from([5, 6]), key(bytes)]));
   const went = piece(1, Buffer.from([6, 6, 99]));
 
-  it("takes nothing with it, whatever came and went before", async () => {
+  it("loses nothing, whatever edits came before", async () => {
     const folder = await storeWith({ tables: true });
     appendFileSync(manifestOf(folder), Buffer.concat([came, compacted(9), went]));
     tear(folder, piece(1, edit(60)), 40);
     expect(await outcome(folder)).toBe("whole");
   });
 
-  it("takes nothing with it when a block before has room at its end for no header", async () => {
+  it("loses nothing when the block before has no room for a header", async () => {
     const folder = await storeWith({ tables: true });
     const room = 3;
     const left = 32_768 - statSync(manifestOf(folder)).size - came.length - compacted(0).length - room;
@@ -232,7 +232,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
   it.each([
     ["the log", /\.log$/],
     ["a table", /\.ldb$/],
-  ])("is believed to have been whole when %s of before it is gone, and nothing is touched", async (_, pattern) => {
+  ])("refuses to open when earlier %s are gone, and changes nothing", async (_, pattern) => {
     const folder = await storeWith({ tables: true });
     // The table that the edit would have added: LevelDB deletes tables that no edit names.
     copyFileSync(largest(folder, /\.ldb$/), join(folder, "000099.ldb"));
@@ -261,7 +261,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
   });
 });
 
-describe("what is missing", () => {
+describe("a missing file", () => {
   it("S04 is refused when it is CURRENT, and no new store is made over the old files", async () => {
     const folder = await storeWith({ tables: true });
     rmSync(join(folder, "CURRENT"));
@@ -305,7 +305,7 @@ describe("what is missing", () => {
     expect(await outcome(folder)).toBe("refused");
   });
 
-  it("is nothing when the log has something unfinished behind its end", async () => {
+  it("is ignored when the log has an unfinished record at its end", async () => {
     for (const garbage of [Buffer.alloc(32_768), Buffer.from("garbage that a power loss left behind")]) {
       const folder = await storeWith({ tables: false });
       appendFileSync(largest(folder, /\.log$/), garbage);
@@ -335,7 +335,7 @@ it("refuses a folder that holds another store's files beside its marker", async 
   await expect(open(one)).rejects.toThrow(/another store's/);
 });
 
-it("finds with a scrub what was damaged while it ran, and goes on serving the rest", async () => {
+it("finds with a scrub damage that happened while it ran, and keeps serving the rest", async () => {
   const folder = join(await temporaryFolder(), "store");
   await (await open(folder)).close();
   let store = await open(folder);
@@ -483,7 +483,7 @@ it("is not made where a store is only looked for", async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it("is made anew where the making of one was cut short before anything was promised", async () => {
+it("is created again if its creation was interrupted before any commit", async () => {
   const folder = join(await temporaryFolder(), "store");
   await (await open(folder)).close();
   for (const name of ["latchkey.json", "tail"]) rmSync(join(folder, name));

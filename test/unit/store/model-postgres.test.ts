@@ -13,7 +13,7 @@ describe.skipIf(lacks("postgres"))("on a server", () => {
   afterAll(() => server.stop());
 
   it(
-    "postgres answers like a plain map, whatever is asked of it at once and whoever is killed",
+    "postgres answers like a plain map, to concurrent requests and during kills",
     async () => {
       const ground = {
         store: server.storeUrl("model"),

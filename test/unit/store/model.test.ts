@@ -8,7 +8,7 @@ import { modelRun } from "./model.ts";
 import { modelSeed, modelSteps, modelTimeoutMs } from "./model-settings.ts";
 
 it(
-  "level answers like a plain map, whatever is asked of it at once and whenever it is killed",
+  "level answers like a plain map, to concurrent requests and during kills",
   async () => {
     const ground = { store: `level:${await temporaryFolder()}` };
     const [seed, steps] = [modelSeed(), modelSteps()];

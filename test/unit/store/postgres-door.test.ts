@@ -9,7 +9,7 @@ import { postgresForFile, put } from "../../support/postgres/stores.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
 describe.skipIf(lacks("postgres") || lacks("openssl"))(
-  "a PostgreSQL server that asks who comes, and shows who it is",
+  "a PostgreSQL server with authentication and a certificate",
   () => {
     const folder = mkdtempSync(join(tmpdir(), "latchkey-door-"));
     afterAll(() => rmSync(folder, { recursive: true }));
@@ -44,7 +44,7 @@ describe.skipIf(lacks("postgres") || lacks("openssl"))(
       expect(await seenBy(parameters)).toEqual([{ ssl: true, client_dn: null }]);
     });
 
-    it("is told who comes by a certificate", async () => {
+    it("authenticates by a client certificate", async () => {
       const parameters = { sslrootcert: authority.cert, sslcert: client.cert, sslkey: client.key };
       expect(await seenBy(parameters)).toEqual([{ ssl: true, client_dn: "/CN=ada" }]);
     });
@@ -66,11 +66,11 @@ describe.skipIf(lacks("postgres") || lacks("openssl"))(
       },
     );
 
-    it("is spoken to in secret by whoever does not care who it is", async () => {
+    it("is encrypted without verification on request", async () => {
       expect(await seenBy({ sslmode: "require" })).toEqual([{ ssl: true, client_dn: null }]);
     });
 
-    it("lets nobody in with another password, which nobody gets to read", async () => {
+    it("refuses another password, which no log shows", async () => {
       const schema = file.newSchema();
       const wrong = "not-the-password";
       const opening = file.open({ schema, parameters: { password: wrong } });
@@ -92,7 +92,7 @@ describe.skipIf(lacks("postgres") || lacks("openssl"))(
         delete process.env["PGPASSWORD"];
       });
 
-      it("lets nobody in", async () => {
+      it("refuses every client", async () => {
         process.env["PGPASSWORD"] = password;
         const opening = file.open({ schema: file.newSchema(), parameters: { password: "" } });
         await expect(opening).rejects.toThrow(/password/);

@@ -39,7 +39,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
   const silenceBells = () =>
     file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
 
-  it("puts the commits of all in one order, and each of them hears of all that is left of it", async () => {
+  it("puts the commits of all into one order, and each sees all that remain", async () => {
     const schema = file.newSchema();
     const replicas = await Promise.all(Array.from({ length: 3 }, () => file.open({ schema })));
     const watched = await Promise.all(
@@ -115,7 +115,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await contentsOf(replicas[0]?.store ?? expect.unreachable())).toEqual(["counter=90"]);
   });
 
-  it("tells one of the other's commits at once, by the bell", async () => {
+  it("notifies the other replica of a commit at once, by NOTIFY", async () => {
     const schema = file.newSchema();
     const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: { pollEveryMs: never } })]);
     const { told, ...watcher } = scribe();
@@ -136,7 +136,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
       await sleep(10);
   }
 
-  it("tells one of the other's commits in order and within a second, though no bell is heard", async () => {
+  it("notifies the other replica in order and within a second without NOTIFY", async () => {
     const schema = file.newSchema();
     const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema })]);
     const committedAt = new Map<number, number>();
@@ -162,7 +162,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(Math.max(...delays)).toBeGreaterThan(100);
   });
 
-  it("tells of what others committed before a commit of its own that came after it", async () => {
+  it("reports others' commits before its own later one", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
     const { told, ...watcher } = scribe();
@@ -190,7 +190,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(sizes).toEqual(["1:700", "2:700", "3:700", "4:700", "5:700", "6:700", "7:1"]);
   });
 
-  it("knows how far the store has come though nothing is left of the last commit it has not heard of", async () => {
+  it("knows the store's revision although the last commit left nothing", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
     await file.server.query(`update ${schema}.head set revision = 3`);
@@ -198,7 +198,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await store.commit([put("own", "1")])).toBe(4);
   });
 
-  it("watches from a revision that it has not heard of yet", async () => {
+  it("watches from a revision that it has not seen yet", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
     await commitUnheard(schema, { a: "1", b: "1" });
@@ -208,7 +208,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(told).toEqual(["3:c=1"]);
   });
 
-  it("is caught up only when those who lost their thread have read everything anew", async () => {
+  it("is caught up only after its watchers with a gap have read everything again", async () => {
     const schema = file.newSchema();
     const deaf = { pollEveryMs: never, pruneEveryMs: never, answerWithinMs: 500 };
     const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: deaf })]);
@@ -243,7 +243,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(memory).toEqual(["comes=1"]);
   });
 
-  it("cannot say that it is caught up while the server is away, and says so within its time", async () => {
+  it("cannot be caught up while the server is away, and reports that in time", async () => {
     const schema = file.newSchema();
     const wire = await openWire(file.server.port);
     onTestFinished(() => wire.close());
@@ -258,7 +258,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     await expect.poll(() => store.caughtUp()?.then(() => "caught up"), { timeout: 10_000 }).toBe("caught up");
   });
 
-  it("S15 reads everything anew after it was cut off for longer than deletions are remembered", async () => {
+  it("S15 reads everything again after a cut longer than deletions are kept", async () => {
     const schema = file.newSchema();
     const wire = await openWire(file.server.port);
     onTestFinished(() => wire.close());
@@ -309,7 +309,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(reads).toBe(2);
   });
 
-  it("misses nothing when it was cut off for less than that", async () => {
+  it("misses nothing after a shorter cut", async () => {
     const schema = file.newSchema();
     const wire = await openWire(file.server.port);
     onTestFinished(() => wire.close());
@@ -328,7 +328,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(watcher.isLost()).toBe(false);
   });
 
-  it("takes away what is left of deleted keys, and nothing that was put again meanwhile", async () => {
+  it("removes deleted keys, and none that were put again in the meantime", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pruneEveryMs: 100, pruneAfterMs: 150 } });
     const keys = Array.from({ length: 2_500 }, (_, i) => `k${i}`);
@@ -342,7 +342,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await contentsOf(store)).toHaveLength(200);
   });
 
-  it("tells whoever watches that the past is gone when another server lacks commits it had acknowledged", async () => {
+  it("reports lost history to watchers when another server lacks acknowledged commits", async () => {
     const schema = file.newSchema();
     const { store, logged } = await file.open({ schema, timing: { pollEveryMs: 100 } });
     await store.commit([put("a", "1")]);
@@ -388,7 +388,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await store.commit([put("c", "1")])).toBe(6);
   });
 
-  it("commits nothing on top of lost commits, and says so to those who watch", async () => {
+  it("commits nothing on top of lost commits, and reports it to watchers", async () => {
     const { store, watcher } = await behind();
     await expect(store.commit([put("b", "2", 2)])).rejects.toBeInstanceOf(StoreUnavailable);
     expect(watcher.isLost()).toBe(true);
@@ -403,7 +403,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(watcher.isLost()).toBe(true);
   });
 
-  it("tells every replica from where no watch can be resumed, though it has seen none of the lost commits", async () => {
+  it("reports to every replica from where no watch can resume, although it saw none of the lost commits", async () => {
     const { schema, store } = await behind();
     const fresh = await file.open({ schema, timing: { pollEveryMs: 50 } });
     expect(fresh.store.status().lostUpTo).toBe(0);
@@ -411,7 +411,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     await expect.poll(() => fresh.store.status().lostUpTo).toBe(2);
   });
 
-  it("adds marks to a store of before there were any, and an older latchkey goes on beside a newer one", async () => {
+  it("adds marks to an older store, which an older latchkey can still use", async () => {
     const schema = file.newSchema();
     const old = await file.open({ schema });
     await old.store.commit([put("a", "1")]);
@@ -434,7 +434,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(await store.commit([put("d", "1")])).toBe(4);
   });
 
-  it("forgets marks that no replica asks for any more, and never that of the last commit", async () => {
+  it("drops marks that no replica needs, and never that of the last commit", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pruneEveryMs: 50, pruneAfterMs: 100, pollEveryMs: 50 } });
     for (let i = 0; i < 5; i += 1) await store.commit([put("a", `${i}`)]);

@@ -3,7 +3,7 @@ import { createRecentRevisions } from "../../../src/store/recent-revisions.ts";
 
 const value = new Uint8Array();
 
-it("knows at which revision those keys are that a commit rested on, and says nothing of others", () => {
+it("knows the revisions of keys that a commit depended on, and of no others", () => {
   const recent = createRecentRevisions();
   recent.changed(
     [
@@ -16,7 +16,7 @@ it("knows at which revision those keys are that a commit rested on, and says not
   expect([recent.of("made"), recent.of("gone"), recent.of("written")]).toEqual([7, 0, undefined]);
 });
 
-it("hears of every change to what it knows, also of one that rested on nothing", () => {
+it("sees every change to its keys, also one without conditions", () => {
   const recent = createRecentRevisions();
   recent.changed([{ key: "k", value, expect: 0 }], 1);
   recent.changed([{ key: "k", value }], 2);
@@ -26,7 +26,7 @@ it("hears of every change to what it knows, also of one that rested on nothing",
   expect(recent.of("k")).toBe(0);
 });
 
-it("forgets the oldest, and everything when what was written is uncertain", () => {
+it("forgets the oldest, and everything after an uncertain write", () => {
   const recent = createRecentRevisions();
   for (let i = 0; i < 5_000; i += 1) recent.changed([{ key: `k${i}`, value, expect: 0 }], i);
   expect(recent.of("k0")).toBeUndefined();

@@ -74,7 +74,7 @@ it("refuses a change whose before is no longer true", async () => {
   await expect(add("dev", "a")).rejects.toBeInstanceOf(StaleWrite);
 });
 
-it("decides anew when somebody else was first", async () => {
+it("decides again after a concurrent change", async () => {
   const { store, keys, add } = await openKeys();
   await add("dev", "a");
   let decisions = 0;
@@ -100,7 +100,7 @@ it("refuses a part that would run into the next", () => {
   expect(() => keyOf("connection", "dev\0x", "id")).toThrow(/NUL/);
 });
 
-it("lets what is kept beside a record go with it, though it would be made otherwise now", async () => {
+it("deletes a record's secondary keys as they were stored", async () => {
   const { store } = await openKeys();
   let isKept = true;
   const records = createRecords({

@@ -4,7 +4,7 @@ import { createTraceIds } from "../../../src/tracing/trace-ids.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 
-it("writes a span as OTLP in JSON has it, to the nanosecond and with any text", () => {
+it("writes a span as OTLP JSON, to the nanosecond and with any text", () => {
   const odd = 'a "quote"\\ \n \u2028 \ud83d\ude00 \ud800';
   const text = spanText({
     context: { traceId, spanId: "b7ad6b7169203331", flags: 1 },
@@ -33,7 +33,7 @@ it("writes a span as OTLP in JSON has it, to the nanosecond and with any text", 
   });
 });
 
-it("draws no id twice, and each of its own length", () => {
+it("draws no id twice, each of its own length", () => {
   const ids = createTraceIds();
   const drawn = Array.from({ length: 3_000 }, (_, i) => (i % 3 === 0 ? ids.traceId() : ids.spanId()));
   expect(drawn.every((id, i) => id.length === (i % 3 === 0 ? 32 : 16))).toBe(true);

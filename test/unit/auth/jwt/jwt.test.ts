@@ -66,7 +66,7 @@ it("signs with the integration's key where the provider names no field", () => {
   expect(verify("sha256", content, createPublicKey(rsaKey), signature)).toBe(true);
 });
 
-it("fills in what the provider's description names", () => {
+it("fills in the values that the provider's description names", () => {
   const { header, claims } = mint({
     rules: {
       ...hs256,
@@ -106,7 +106,7 @@ it("leaves a value alone that looks like a name or like JSON", () => {
   expect(claims["admin"]).toBeUndefined();
 });
 
-it("does not let a header of the rules' change the algorithm", () => {
+it("does not let a described header change the algorithm", () => {
   expect(mint({ rules: { ...hs256, header: { alg: "none" } }, fields: { secret: "s" } }).header["alg"]).toBe("HS256");
 });
 
@@ -130,7 +130,7 @@ it("sends the stored token when there is no key to mint one", () => {
   });
 });
 
-it("prefers a token of its own making to one that is stored", () => {
+it("prefers its own token to a stored one", () => {
   const kind = { case: "jwt", value: { token: "stored", fields: { secret: "s" } } } as const;
   expect(attachFixed({ ...settingOf({ rules: hs256 }), kind }).headers[0]?.[1]).not.toContain("stored");
 });

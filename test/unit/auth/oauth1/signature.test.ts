@@ -143,7 +143,7 @@ it.each([
   ["the method", { method: "POST" }],
   ["a parameter that is there twice", { query: "file=vacation.jpg&size=original&size=original" }],
   ["a malformed escape", { query: "file=vacation.jpg&size=%original" }],
-])("minds %s", (_, change) => {
+])("covers %s", (_, change) => {
   expect(signatureOf(change)).not.toBe(plain);
 });
 
@@ -169,7 +169,7 @@ it.each([
   expect(signature === signatureOf({ query: "" })).toBe(!included);
 });
 
-it("does not sign a form that is compressed, or of which nobody can say that it is one", () => {
+it("does not sign a compressed body, or one that may not be a form", () => {
   const { headers = [], body } = form("a=1");
   const none = signatureOf({});
   expect(signatureOf({ headers: [...headers, ["content-encoding", "gzip"]], body })).toBe(none);

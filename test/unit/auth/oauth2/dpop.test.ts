@@ -24,13 +24,13 @@ const pemOf = (one: { export(options: { type: "pkcs8"; format: "pem" }): string 
 const proofFrom = (headers: readonly (readonly [string, string])[]) =>
   verifiedProof(headers.find(([name]) => name === "dpop")?.[1] ?? "");
 
-it("is read by what reads the proofs of the RFC", () => {
+it("is accepted by the verifier that reads the RFC's proofs", () => {
   expect(verifiedProof(toTokenEndpoint).claims).toMatchObject({ htm: "POST", htu: "https://server.example.com/token" });
   expect(verifiedProof(toResource).claims["jti"]).toBe("e1j3V_bKic8-LAEB");
   expect(() => verifiedProof(toResource.replace(/.A$/, "AA"))).toThrow("not signed");
 });
 
-it("makes the proof of the RFC's figure 13, but for the key and what that signs", () => {
+it("equals the proof of the RFC's figure 13, except for key and signature", () => {
   const draft = { nowMs: 1_562_262_618_999, nonce: "e1j3V_bKic8-LAEB" };
   const { headers } = attachSigning(bound(key)).sign(
     draftOf("GET", "https://resource.example.org/protectedresource?not=this", draft),
@@ -57,7 +57,7 @@ it.each([
   });
 });
 
-it("shows what the provider gave, and nothing in its place when there is nothing", () => {
+it("returns the provider's values, and nothing else without them", () => {
   const { sign } = attachSigning(bound(key));
   const draft = draftOf("GET", "https://api.example.com/");
   expect(proofFrom(sign({ ...draft, providerNonce: "eyJ7S_zG.eyJH0-Z.HX4w-7v" }).headers).claims["nonce"]).toBe(
@@ -66,7 +66,7 @@ it("shows what the provider gave, and nothing in its place when there is nothing
   expect(proofFrom(sign(draft).headers).claims).not.toHaveProperty("nonce");
 });
 
-it("says what it shows, and where what it must show comes from", () => {
+it("describes what it sends, and where required values come from", () => {
   expect(attachSigning(bound(key))).toMatchObject({
     needs: "nothing",
     headerNames: ["authorization", "dpop"],

@@ -47,12 +47,12 @@ it.each([
   ["slow_down", "slow_down", "passing"],
   ["expired_token", "grant_dead", "passing"],
   ["access_denied", "grant_dead", "passing"],
-] as const)("O21: knows what %s means to a device, and to nobody else", (code, ofDevice, ofOthers) => {
+] as const)("O21: knows the meaning of %s in the device flow, and only there", (code, ofDevice, ofOthers) => {
   expect(kindOf({ status: 400, code, grant: "device_code", rules })).toBe(ofDevice);
   expect(kindOf({ status: 400, code, grant: "refresh_token", rules })).toBe(ofOthers);
 });
 
-it("lets a provider's description say more of a code than the RFC", () => {
+it("lets a provider's description define more codes than the RFC", () => {
   const own = { deadGrantErrors: [], deadClientErrors: ["invalid_grant"] };
   expect(kindOf({ status: 400, code: "invalid_grant", grant: "refresh_token", rules: own })).toBe("client_refused");
 });

@@ -15,7 +15,7 @@ it.each([
   expect(networkOf(address)).toBe(network);
 });
 
-it("leaves the number of connections as it is where files are plenty, and files for all doors where they are few", () => {
+it("keeps the limits of connections if there are enough files, and leaves files for all listeners if not", () => {
   const wanted = { data: 10_000, public: 2_000, control: 1_000, ops: 256 };
   expect(fitOpenFiles(wanted, undefined)).toEqual(wanted);
   expect(fitOpenFiles(wanted, 1_048_576)).toEqual(wanted);

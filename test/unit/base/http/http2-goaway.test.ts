@@ -77,7 +77,7 @@ describe("a session that is left", () => {
     [1, 10],
     [3, 20],
     [20, 20],
-  ])("loses no request of %i callers who ask without a pause, in %i goodbyes", async (count, goodbyes) => {
+  ])("loses no request of %i busy callers, in %i GOAWAYs", async (count, goodbyes) => {
     for (let said = 0; said < goodbyes; said += 1) {
       const old = await startPlace(() => said % 3);
       const next = await startPlace(() => 0);
@@ -99,7 +99,7 @@ describe("a session that is left", () => {
     }
   });
 
-  it.each([1, 2, 3, 4])("takes a request that is on its way when it is said, %i turns before", async (turns) => {
+  it.each([1, 2, 3, 4])("accepts a request in transit at GOAWAY, %i ticks before", async (turns) => {
     const place = await startPlace(() => 0);
     const manager = new Http2SessionManager(`http://127.0.0.1:${place.port}`);
     const answers: string[] = [];
@@ -145,7 +145,7 @@ describe("a session that is left", () => {
     await expect.poll(() => first.session?.destroyed).toBe(true);
   });
 
-  it("lets go of what its caller gave up while it was held", async () => {
+  it("drops a request that its caller cancelled while it was held", async () => {
     const old = await startPlace(() => 100);
     const manager = new Http2SessionManager(`http://127.0.0.1:${old.port}`);
     const first = await manager.request("POST", "/", {}, {});

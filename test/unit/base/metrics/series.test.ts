@@ -11,7 +11,7 @@ function textOf(...metrics: readonly unknown[]): Promise<string> {
   return registry.metrics();
 }
 
-it("shows what prom-client's own instruments show", async () => {
+it("prints the same as prom-client's own instruments", async () => {
   const counter = { name: "c_total", help: "Counted.", labels: ["door", "status"] };
   const gauge = { name: "g", help: "Open.", labels: [] };
   const histogram = { name: "h_seconds", help: "Took.", labels: ["door"] };

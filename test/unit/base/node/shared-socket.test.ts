@@ -8,7 +8,7 @@ import type { AnswerRules } from "../../../../src/relay/client/client-side.ts";
 import { createClients } from "../../../../src/relay/client/clients.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
 
-it("finds at start that this Node reads accepted connections into a buffer of ours", async () => {
+it("finds at start that this Node reads accepted connections into a shared buffer", async () => {
   expect(await canShareReads()).toBe(true);
 });
 
@@ -84,7 +84,7 @@ const ways = [
 
 afterEach(() => setBatchThreshold(usualCrowd));
 
-it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlaceOf, crowd) => {
+it.each(ways)("returns to each caller its own bytes, read %s", async (_, inPlaceOf, crowd) => {
   setBatchThreshold(crowd);
   const { port, stop } = await serve(inPlaceOf);
   const random = seeded(7);
@@ -117,7 +117,7 @@ it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlac
   await stop();
 });
 
-it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, inPlaceOf, crowd) => {
+it.each(ways)("hands over all unusual input, and its end, read %s", async (_, inPlaceOf, crowd) => {
   setBatchThreshold(crowd);
   const { port, handedOver, stop } = await serve(inPlaceOf);
   const odd = Array.from({ length: 6 }, (_, i) => `NONSENSE\r\n${textOf(i, 400_000)}`);
@@ -160,7 +160,7 @@ async function openInCrowd() {
   return { ...served, caller, give, socket: sockets[0] };
 }
 
-it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as what came at once (%i)", async (at) => {
+it.each([6, 30, 50, 70, 85])("joins two reads in one tick of batch mode (%i)", async (at) => {
   const { caller, give, stop } = await openInCrowd();
   const get = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
   const all = `PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789${get}`;
@@ -176,7 +176,7 @@ it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as w
 });
 
 it.each([[["NONSENSE\r\n", "more, ", "and more"]], [["NONSENSE\r\nmore, and more"]]])(
-  "hands over all that comes in one turn of a crowd, the end as well: %j",
+  "hands over everything in one tick of batch mode, the end included: %j",
   async (pieces) => {
     const { caller, give, socket, handedOver, stop } = await openInCrowd();
     let came = "";

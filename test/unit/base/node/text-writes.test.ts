@@ -24,7 +24,7 @@ async function pair(): Promise<{ readonly near: Socket; readonly far: Socket }> 
   return { near, far };
 }
 
-it("writes a text at once, and nothing of it is left in a stream", async () => {
+it("writes a text at once, and leaves nothing of it in a stream", async () => {
   const { near, far } = await pair();
   const heard = once(far, "data");
   const { write } = near;
@@ -39,7 +39,7 @@ it("writes a text at once, and nothing of it is left in a stream", async () => {
   far.destroy();
 });
 
-it.each([1, 2, 3])("keeps the order of texts, buffers and what waits for a slow reader (%i)", async (seed) => {
+it.each([1, 2, 3])("keeps the order of texts, buffers and queued data for a slow reader (%i)", async (seed) => {
   const random = seeded(seed);
   const { near, far } = await pair();
   const wanted: Buffer[] = [];
@@ -81,7 +81,7 @@ it.each([1, 2, 3])("keeps the order of texts, buffers and what waits for a slow 
   far.destroy();
 });
 
-it("says that a connection is gone as its stream would", async () => {
+it("reports a closed connection like its stream", async () => {
   const { near, far } = await pair();
   const failed = once(near, "error");
   far.resetAndDestroy();
@@ -96,7 +96,7 @@ it("says that a connection is gone as its stream would", async () => {
   writeText(near, "x");
 });
 
-it("lets go of what waited for a reader that has left", async () => {
+it("drops queued data of a reader that has left", async () => {
   const { near, far } = await pair();
   near.on("error", () => {});
   far.pause();
@@ -111,7 +111,7 @@ it("lets go of what waited for a reader that has left", async () => {
   far.destroy();
 });
 
-it("leaves together what is held back to make one write", async () => {
+it("joins held data to one write", async () => {
   const { near, far } = await pair();
   near.cork();
   writeText(near, "12345");
@@ -122,7 +122,7 @@ it("leaves together what is held back to make one write", async () => {
   far.destroy();
 });
 
-it("uses no request again before its text has left, though nothing waits any more", async () => {
+it("reuses no write request before its text was written, though nothing is queued any more", async () => {
   // The reader is as fast as possible: now and then it makes room between the two tries of a write.
   const path = join(await temporaryFolder(), "socket");
   const server = createServer();

@@ -49,7 +49,7 @@ async function keepHouse({ broker }: OpenBroker, world: TestWorld, rounds = 1): 
 const keysLeft = async ({ store }: OpenBroker) =>
   (await store.list({ from: "log", to: "log~", limit: 100_000 })).length;
 
-it("lists the newest first, by whatever is asked for, page by page", async () => {
+it("lists the newest first, with any filter, page by page", async () => {
   const open = await openTestBroker(testWorld());
   const ids: Record<string, string> = {};
   for (const [name, about] of Object.entries({
@@ -75,7 +75,7 @@ it("lists the newest first, by whatever is asked for, page by page", async () =>
   }
 });
 
-it("ends a page before it is too large, and goes on behind it", async () => {
+it("ends a page before it is too large, and continues after it", async () => {
   const open = await openTestBroker(testWorld());
   const ids: string[] = [];
   for (let i = 0; i < 5; i += 1) ids.push(await write(open));
@@ -99,7 +99,7 @@ it("keeps how a long log began and how it ended, and no more than so much of eit
   expect(toBinary(LogSchema, kept).length).toBeLessThan(64 * 1024);
 });
 
-it("blanks a secret in every line, also one that it learnt of at the end", async () => {
+it("redacts a secret in every line, also one learned at the end", async () => {
   const { broker, store } = await openTestBroker(testWorld());
   const log = broker.logs.begin({ operation: "auth.refresh", environment: "dev", secrets: ["correct horse battery"] });
   log.warn("the provider says", { detail: "correct horse battery is wrong, and so is purple monkey dishwasher" });
@@ -112,7 +112,7 @@ it("blanks a secret in every line, also one that it learnt of at the end", async
   }
 });
 
-it("deletes what is too old, whole, and leaves the rest", async () => {
+it("deletes logs that are too old, completely, and keeps the rest", async () => {
   const world = testWorld();
   const open = await openTestBroker(world, { retention: { maxAgeMs: day, maxCount: 1_000 } });
   for (let i = 0; i < 450; i += 1) await write(open, { connectionId: "ada", failed: true });
@@ -129,7 +129,7 @@ it("deletes what is too old, whole, and leaves the rest", async () => {
   expect(text).toContain("latchkey_logs_deleted_total 450");
 });
 
-it("deletes what is too many, the oldest first, however it is told to keep less", async () => {
+it("deletes the oldest above the limit, also when the limit is lowered", async () => {
   const world = testWorld();
   const open = await openTestBroker(world, { retention: { maxAgeMs: day, maxCount: 300 } });
   const ids: string[] = [];
@@ -147,7 +147,7 @@ it("deletes what is too many, the oldest first, however it is told to keep less"
   expect(await list(open)).toEqual(ids.slice(-100).reverse());
 });
 
-it("brings back nothing of an environment that was deleted, and lets go of it", async () => {
+it("recreates nothing of a deleted environment, and drops its logs", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   const settings = { name: "gone", forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };

@@ -7,7 +7,7 @@ import { ConnectOutcomeSchema, PendingAuthorizationSchema } from "../../../../sr
 import { ConnectSessionSchema } from "../../../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { openTestStore, testWorld } from "../world.ts";
 
-it("deletes what is over, with its secondary keys, and leaves what is not", async () => {
+it("deletes expired sessions with their secondary keys, and keeps the others", async () => {
   const world = testWorld();
   const store = await openTestStore(world);
   const collections = createCollections(store, { fieldsOf: () => [] });

@@ -41,7 +41,7 @@ it("costs one commit a thousand", async () => {
   expect(store.status().revision).toBe(before + 2);
 });
 
-it("gives none while the store takes no writes, and goes on afterwards", async () => {
+it("assigns none while the store refuses writes, and continues afterwards", async () => {
   const store = await openTestStore(testWorld());
   const numbers = createNumbers(store);
   const { commit } = store;

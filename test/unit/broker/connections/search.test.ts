@@ -78,7 +78,7 @@ const few: readonly Place[] = [
   { integration: "a", id: "1", environment: "prod", tags: { team: "red" } },
 ];
 
-it("lists in the order of integration and id, whatever leads to them, and stays in its environment", async () => {
+it("lists in the order of integration and id with any filter, within its environment", async () => {
   const { listing } = await openListing(few);
   const of = async (some: Partial<ConnectionQuery>) => refsOf(await listing.list(ask(some), { size: 100, token: "" }));
   expect(await of({})).toEqual(["a/1", "a/2", "b/1", "c/10", "c/2"]);
@@ -89,7 +89,7 @@ it("lists in the order of integration and id, whatever leads to them, and stays 
   expect(await of({ environment: "nowhere" })).toEqual([]);
 });
 
-it("lists only what all filters let through", async () => {
+it("lists only what all filters match", async () => {
   const { listing } = await openListing(few);
   const of = async (some: Partial<ConnectionQuery>) => refsOf(await listing.list(ask(some), { size: 100, token: "" }));
   expect(await of({ tags: { team: "red", tier: "1" } })).toEqual(["b/1"]);
@@ -102,7 +102,7 @@ it("lists only what all filters let through", async () => {
   expect(await of({ search: "1", integrations: ["a", "b"], tags: { team: "red" } })).toEqual(["b/1"]);
 });
 
-it.each([1, 2, 3, 5, 100])("shows each once, in pages of %i, through whatever leads to them", async (size) => {
+it.each([1, 2, 3, 5, 100])("shows each once, in pages of %i, with any filter", async (size) => {
   const { listing } = await openListing(few);
   for (const query of [
     everything,
@@ -124,7 +124,7 @@ it.each([1, 2, 3, 5, 100])("shows each once, in pages of %i, through whatever le
 const sizesOf = (count: number, size: number): number[] =>
   count <= size ? [count] : [size, ...sizesOf(count - size, size)];
 
-it("goes on where a page ended though connections came and went before it", async () => {
+it("continues after a page although connections came and went before it", async () => {
   const { store, collections, listing } = await openListing(
     ["b", "d", "f", "h"].map((id) => ({ id, tags: { t: "x" } })),
   );
@@ -138,14 +138,14 @@ it("goes on where a page ended though connections came and went before it", asyn
   }
 });
 
-it("does not end a list by a tag where an index leads to what is just being deleted", async () => {
+it("does not end a list by tag at an entry that is just being deleted", async () => {
   const { store, listing } = await openListing(["a", "c"].map((id) => ({ id, tags: { t: "x" } })));
   const gone = keyOf("connection.tag", "dev", "t", "x", "dev", "a", "b");
   await store.commit([{ key: gone, value: new Uint8Array() }]);
   expect((await pagesOf(listing, ask({ tags: { t: "x" } }), 1)).flat()).toEqual(["a/a", "a/c"]);
 });
 
-it("finds nothing under a name that nothing can have", async () => {
+it("finds nothing by an impossible name", async () => {
   const { listing } = await openListing(few);
   for (const some of [
     { id: "\0" },
@@ -183,7 +183,7 @@ it("refuses to count further than pages reach", async () => {
 const many = 5_000;
 const nameOf = (i: number) => `c-${String(i).padStart(5, "0")}`;
 
-it("looks at so many connections a call where no index helps, and says where to go on", async () => {
+it("reads a limited number of connections a call without an index, and returns where to continue", async () => {
   const places = Array.from({ length: many }, (_, i) => ({ id: nameOf(i), integration: i % 2 === 0 ? "even" : "odd" }));
   const { store, listing } = await openListing(places);
   // The last of all there are.
@@ -211,7 +211,7 @@ it("looks at so many connections a call where no index helps, and says where to 
   expect(pages.flat()).toEqual([`odd/${nameOf(many - 1)}`]);
 });
 
-it("says that there is more only where there is", async () => {
+it("has a next page only if there are more", async () => {
   const { listing } = await openListing(Array.from({ length: lookedAtPerCall }, (_, i) => ({ id: nameOf(i) })));
   const { items, next } = await listing.list(everything, { size: lookedAtPerCall, token: "" });
   expect({ count: items.length, next }).toEqual({ count: lookedAtPerCall, next: "" });

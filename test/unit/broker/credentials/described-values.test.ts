@@ -16,7 +16,7 @@ it("hashes an address the same however it is written", () => {
   expect(emailHash(" Ada@Example.com ")).toBe(emailHash("ada@example.com"));
 });
 
-it("files what an answer holds, and leaves out what it does not", () => {
+it("stores the values of an answer, and skips missing ones", () => {
   const rules = [
     rule("id", "connection_config.emailAddressHash", LookupRule_Transform.EMAIL_HASH),
     rule("shop.domain", "metadata.shopDomain", LookupRule_Transform.LOWER_CASE),
@@ -30,7 +30,7 @@ it("files what an answer holds, and leaves out what it does not", () => {
   });
 });
 
-it("writes a connection's values into a request so that they stay what they are", () => {
+it("escapes a connection's values in a request", () => {
   const template = create(RequestTemplateSchema, {
     path: "/a/${connectionConfig.x}?q=1",
     body: '{"x":"${connectionConfig.x}"}',

@@ -34,7 +34,7 @@ async function timed({ broker }: OpenBroker, id: string): Promise<{ readonly cam
   return { came, ms: performance.now() - since };
 }
 
-it("reads a connection once more when the store has failed in passing, and once for all who ask", async () => {
+it("repeats a read once after a temporary store failure, and once for all callers", async () => {
   const whole = await failing();
   expect((await timed(whole, "ada")).came).toBe("ada");
   const ofOneLoad = whole.counted.asked;
@@ -48,7 +48,7 @@ it("reads a connection once more when the store has failed in passing, and once 
   expect(all.counted.asked).toBeLessThanOrEqual(2 * ofOneLoad);
 });
 
-it("says within about a second that the store is away, and from then on at once", async () => {
+it("reports within about a second that the store is away, and from then on at once", async () => {
   const all = await failing();
   all.counted.left = Number.POSITIVE_INFINITY;
   const [first, beside] = await Promise.all([timed(all, "ada"), apart(500).then(() => timed(all, "bob"))]);
@@ -68,7 +68,7 @@ it("says within about a second that the store is away, and from then on at once"
   expect((await timed(all, "bob")).came).toBe("bob");
 });
 
-it("does not read again what the store has answered", async () => {
+it("does not repeat a read that the store has answered", async () => {
   const all = await failing();
   const { came, ms } = await timed(all, "nobody");
   expect([came, ms < 90]).toEqual(["unknown_connection", true]);

@@ -11,7 +11,7 @@ const of = (secrets: object) =>
     tokenClient({ credentials, integration, secrets: create(IntegrationSecretsSchema, secrets) }) ?? [],
   ).toString("hex");
 
-it("tells a token of one client from that of another secret, key or certificate", () => {
+it("distinguishes a token of one client from that of another secret, key or certificate", () => {
   const [plain, ...others] = [
     of({ clientSecret: "s" }),
     of({ clientSecret: "t" }),

@@ -82,7 +82,7 @@ describe("delivery queues", () => {
     }
   });
 
-  test("first attempts with one order key are made one after another, by number, whatever order they came in", () => {
+  test("first attempts with one order key run one after another, by number, in any order of arrival", () => {
     const { queues, begin, endAll } = queuesOf({ perDestination: 100 });
     const numbers = ["10", "7", "18446744073709551616", "9", "8"];
     for (const number of numbers) queues.put(waiting({ orderKey: "a", number, id: number }), 1_000);
@@ -95,7 +95,7 @@ describe("delivery queues", () => {
     expect(order).toEqual(["7", "8", "9", "10", "18446744073709551616"]);
   });
 
-  test("those without a number begin as they were made", () => {
+  test("deliveries without a number start in the order of their creation", () => {
     const { queues, begin, endAll } = queuesOf({ perDestination: 100 });
     queues.put(waiting({ orderKey: "a", number: "abc", id: "second", createdMs: 2 }), 1_000);
     queues.put(waiting({ orderKey: "a", number: "", id: "first", createdMs: 1 }), 1_000);
@@ -119,7 +119,7 @@ describe("delivery queues", () => {
     expect(begin(6_000).map((one) => one.waiting.id)).toEqual(["2"]);
   });
 
-  test("forwards with other order keys do not wait for a running attempt", () => {
+  test("deliveries with other order keys do not wait for a running attempt", () => {
     const { queues, ids } = queuesOf({ perDestination: 100 });
     for (const orderKey of ["a", "b", "c"]) {
       for (const n of [1, 2]) queues.put(waiting({ orderKey, id: `${orderKey}${n}` }), 1_000);
@@ -127,7 +127,7 @@ describe("delivery queues", () => {
     expect(ids()).toEqual(["a1", "b1", "c1"]);
   });
 
-  test("what is not due yet is not begun", () => {
+  test("a delivery that is not due is not started", () => {
     const { queues, ids } = queuesOf();
     queues.put(waiting({ id: "later", dueMs: 5_000 }), 1_000);
     expect(ids(4_999)).toEqual([]);
@@ -153,7 +153,7 @@ describe("delivery queues", () => {
     expect(ids()).toEqual(["one"]);
   });
 
-  test("what is removed is not begun", () => {
+  test("a removed delivery is not started", () => {
     const { queues, ids } = queuesOf();
     const [one, other] = [waiting(), waiting({ dueMs: 2_000 })];
     for (const each of [one, other]) queues.put(each, 1_000);
@@ -161,7 +161,7 @@ describe("delivery queues", () => {
     expect(ids(10_000)).toEqual([]);
   });
 
-  test("a paused destination begins nothing until it is checked again", () => {
+  test("a paused destination starts nothing until it is checked again", () => {
     const paused = new Set(["gone"]);
     const { queues, ids } = queuesOf({ paused });
     queues.put(to("gone", { id: "one" }), 1_000);
@@ -171,7 +171,7 @@ describe("delivery queues", () => {
     expect(ids()).toEqual(["one"]);
   });
 
-  test("those tried again and those that just came both get their turns", () => {
+  test("retried and new deliveries both get their turns", () => {
     const { queues, ids } = queuesOf({ perDestination: 10 });
     for (let i = 0; i < 20; i += 1) queues.put(waiting({ id: `again ${i}`, first: false }), 1_000);
     for (let i = 0; i < 20; i += 1) queues.put(waiting({ id: `new ${i}` }), 1_000);
@@ -212,7 +212,7 @@ describe("delivery queues", () => {
     expect(tried).toEqual(new Set(dead));
   });
 
-  test("what is under way when all is let go of is not begun again when it comes back, and counts meanwhile", () => {
+  test("attempts in progress at a reset are not started again, and still count", () => {
     const { queues, begin, ids } = queuesOf();
     const all = [waiting(), waiting(), waiting()];
     for (const one of all) queues.put(one, 1_000);

@@ -31,7 +31,7 @@ async function open() {
   return { world, store, forwards, outbox, forward, put };
 }
 
-it("knows which has waited longest, whatever comes, goes, or is made anew", async () => {
+it("knows the oldest delivery after any additions and removals", async () => {
   const { world, forwards, outbox, forward, put } = await open();
   const random = seeded(11);
   const seen = new Set<number | undefined>();
@@ -54,7 +54,7 @@ it("knows which has waited longest, whatever comes, goes, or is made anew", asyn
   expect(seen).toContain(undefined);
 });
 
-it("remembers what is soon on its way as it was committed, of each destination by itself", async () => {
+it("caches due deliveries as committed, for each destination", async () => {
   const { store, forwards, outbox, forward, put } = await open();
   const overrideUrl = "https://dead.example/";
   const dead = { address: StoredForward_Address.OVERRIDE, overrideUrl };

@@ -14,7 +14,7 @@ function attempts(options: { readonly random: number; readonly retryAfterMs?: nu
   }
 }
 
-describe("the schedule of a forward", () => {
+describe("the schedule of a delivery", () => {
   test("is ten attempts over 75 hours and 35 minutes", () => {
     expect(attempts({ random: 0 }).map((ms) => ms / 1_000)).toEqual([
       0, 5, 305, 2_105, 9_305, 27_305, 63_305, 113_705, 185_705, 272_105,

@@ -21,7 +21,7 @@ it("knows a hundred thousand digests and no others, in at most 16 bytes each", (
   expect(known.lastIndexOf(true)).toBe(count - 1);
 });
 
-it("tells digests apart that share their row, and knows one of zeros", () => {
+it("distinguishes digests in the same bucket, also one of zeros", () => {
   const set = createDigestSet();
   const zeros = new Uint8Array(16);
   expect(set.has(zeros)).toBe(false);

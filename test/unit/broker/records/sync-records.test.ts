@@ -19,7 +19,7 @@ async function open() {
   return { ...opened, world, records: opened.broker.records };
 }
 
-it("tells of each record what came of saving it, and moves what changed to the end", async () => {
+it("reports the outcome of each record, and moves changed ones to the end", async () => {
   const { records } = await open();
   const of = contacts();
   const first = await records.save(of, [
@@ -56,7 +56,7 @@ it("tells of each record what came of saving it, and moves what changed to the e
 const many = (count: number, more: object = {}) => Array.from({ length: count }, (_, i) => ({ id: `r${i}`, ...more }));
 const idsOf = (page: Awaited<ReturnType<typeof shown>>) => page.map(([id]) => id);
 
-it("merges an update into what is there, and passes over what is not", async () => {
+it("merges an update into existing records, and skips missing ones", async () => {
   const { records } = await open();
   const of = contacts();
   await records.save(of, [{ id: "a", at: { x: 1, y: 1 } }, { id: "b" }]);
@@ -71,7 +71,7 @@ it("merges an update into what is there, and passes over what is not", async () 
   expect(await records.getByIds(of, ["a", "b", "none"])).toEqual(new Map([["a", { id: "a", at: { x: 2, y: 1 } }]]));
 });
 
-it("saves many in several commits, and of a batch that is not valid nothing", async () => {
+it("saves many in several commits, and nothing of an invalid batch", async () => {
   const { records, store } = await open();
   const of = contacts();
   const before = store.status().revision;
@@ -112,7 +112,7 @@ it("lists by action, id and time, and follows cursors through all of them", asyn
   expect([small.records.length, small.next !== ""]).toEqual([2, true]);
 });
 
-it("refuses a cursor of other records, and reads those of a connection made anew from the beginning", async () => {
+it("refuses a cursor of other records, and reads a recreated connection's from the start", async () => {
   const { records, broker, import: importOne } = await open();
   const of = contacts();
   await records.save(of, many(3));
@@ -150,7 +150,7 @@ it("writes nothing for a run that has lost its lease", async () => {
   ]);
 });
 
-it("X06 deletes what a whole full run did not bring, and nothing for one that did not come to its end", async () => {
+it("X06 deletes what a complete full run did not save, and nothing after an incomplete one", async () => {
   const { records } = await open();
   const of = contacts();
   await records.save(of, many(2_000));
@@ -201,7 +201,7 @@ it("empties records up to a cursor, a bounded part a call, and knows them still"
   expect(await records.prune(of, { until: end?.cursor ?? "", limit: 5_000 })).toEqual({ count: 101, hasMore: false });
 });
 
-it("drops all records at once, removes them later, and goes on with its cursors", async () => {
+it("drops all records at once, removes them later, and continues its cursors", async () => {
   const { records, broker, store } = await open();
   const of = contacts();
   await records.save(of, many(1_200));
@@ -231,7 +231,7 @@ it("removes the records of a deleted connection, a bounded commit at a time", as
   expect(store.status().revision - before).toBeGreaterThan(8);
 });
 
-it("removes what has been deleted for so long, and what no run has had to do with for so long", async () => {
+it("removes records that were deleted, or untouched by runs, for long enough", async () => {
   const { records, broker, store, world } = await open();
   broker.retain({ ...defaultRetention, recordsMs: 10 * dayMs });
   const [kept, left] = [contacts(), { ...contacts(), model: "Left" }];
@@ -307,7 +307,7 @@ it("counts the time of a deleted record from when it was deleted last", async ()
   expect(await shown(records, of)).toEqual([]);
 });
 
-it("keeps what cannot be a name of records out of the store's keys", async () => {
+it("keeps invalid names of records out of the store's keys", async () => {
   const { records } = await open();
   for (const wrong of [{ model: "" }, { model: "a\0b" }, { model: "x".repeat(256) }, { variant: "\n" }]) {
     await expect(records.save({ ...contacts(), ...wrong }, [])).rejects.toMatchObject({ code: "invalid_body" });

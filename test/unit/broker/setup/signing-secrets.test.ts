@@ -84,7 +84,7 @@ async function one(slow: Slow = {}) {
 
 const rotation = (overlapMs = dayMs, environment = "dev") => ({ environment, overlapMs });
 
-it("makes a secret for an environment that needs one, once, and keeps it sealed", async () => {
+it("creates a secret for an environment on first use, once, and encrypts it", async () => {
   const { of, world, backend, trail } = await one();
   const secrets = await Promise.all([of("dev"), of("dev"), of("dev")]);
   const [[secret = ""] = []] = secrets;
@@ -113,7 +113,7 @@ it("makes none for an environment that is not there", async () => {
   expect(await trail()).toEqual([]);
 });
 
-it("agrees with another replica that needs one in the same moment, and hears of its rotations", async () => {
+it("agrees with another replica on a concurrent creation, and sees its rotations", async () => {
   const { world, backend, ...here } = await one();
   const there = await replica(backend, world);
   const both = await Promise.all([here.of("dev"), there.of("dev"), here.of("dev"), there.of("dev")]);
@@ -149,7 +149,7 @@ it("W21 signs with the former secret beside the new one until its time is over",
   expect(await list("dev", { reveal: false })).toMatchObject([{ id: fresh.id, secret: "" }]);
 });
 
-it("ends the former at once where nothing is to overlap, and those before it too", async () => {
+it("ends the former secrets at once without an overlap, and those before them", async () => {
   const { of, rotate, backend, world } = await one();
   await of("dev");
   await rotate(rotation(), "test");
@@ -159,7 +159,7 @@ it("ends the former at once where nothing is to overlap, and those before it too
   expect(await (await replica(backend, world)).of("dev")).toEqual([secret]);
 });
 
-it("lets a later rotation shorten what an earlier one allowed, and never lengthen it", async () => {
+it("lets a later rotation shorten an earlier overlap, and never lengthen it", async () => {
   const { list, rotate, world } = await one();
   const endings = async () =>
     (await list("dev", { reveal: false })).map(({ retiresAt }) => retiresAt && timestampMs(retiresAt) - world.now());
@@ -182,7 +182,7 @@ it("keeps five at most, and none whose time is over", async () => {
   expect(await size()).toBeLessThan(full / 2);
 });
 
-it("deletes an environment's secrets with it, so that who has its name next signs with others", async () => {
+it("deletes an environment's secrets with it, so that one with its name signs with others", async () => {
   const { of, make, environments, backend } = await one();
   const before = await of("dev");
   await environments.delete({ name: "dev", expectedRevision: 0n }, "test");
@@ -204,7 +204,7 @@ it("leaves no secret behind of an environment that is deleted while one is made"
   }
 });
 
-it("signs with the new secret from its rotation on, before the watch tells of it", async () => {
+it("signs with the new secret right after its rotation, before the watch reports it", async () => {
   const { of, rotate } = await one({ watchMs: 50 });
   await of("dev");
   await of("dev");
@@ -212,7 +212,7 @@ it("signs with the new secret from its rotation on, before the watch tells of it
   expect(await of("dev")).toEqual([secret]);
 });
 
-it("keeps nothing in memory that was read before a rotation which ended sooner", async () => {
+it("caches nothing that was read before a later rotation", async () => {
   const gates: PromiseWithResolvers<void>[] = [];
   let isHeld = false;
   const { of, backend, world } = await one({
@@ -235,7 +235,7 @@ it("keeps nothing in memory that was read before a rotation which ended sooner",
   expect(await of("dev")).toEqual([secret]);
 });
 
-it.each(["make", "rotate"])("does not %s one for an environment that is deleted meanwhile", async (what) => {
+it.each(["make", "rotate"])("does not %s one for an environment that is deleted in the meantime", async (what) => {
   const gate = Promise.withResolvers<void>();
   let reads = 0;
   const { of, rotate, backend, world } = await one({
@@ -255,7 +255,7 @@ it.each(["make", "rotate"])("does not %s one for an environment that is deleted 
   expect(await backend.get(keyOf("signing-secrets", "dev"))).toBeUndefined();
 });
 
-it("signs with what configuration pins, in its order, keeps it out of the store, and does not rotate it", async () => {
+it("signs with configured secrets, in order, without storing or rotating them", async () => {
   const { of, list, rotate, declare, backend } = await one();
   await declare([{ environment: "dev", secrets: [first, second] }]);
   expect(await of("dev")).toEqual([first, second]);
@@ -267,7 +267,7 @@ it("signs with what configuration pins, in its order, keeps it out of the store,
   expect(await backend.get(keyOf("signing-secrets", "dev"))).toBeUndefined();
 });
 
-it("W21 lets a pinned secret that the file replaces sign for a day beside the new one", async () => {
+it("W21 signs with a configured secret for a day after the file replaces it", async () => {
   const { of, declare, world } = await one();
   const pin = (...secrets: string[]) => declare([{ environment: "dev", secrets }]);
   await pin(first);
@@ -283,7 +283,7 @@ it("W21 lets a pinned secret that the file replaces sign for a day beside the ne
   expect(await of("dev")).toEqual([third]);
 });
 
-it("ends at once what a list drops behind its newest, and signs once with what is on two lists", async () => {
+it("ends secrets dropped from a list at once, and signs once with a repeated one", async () => {
   const { of, declare } = await one();
   const pin = (...secrets: string[]) => declare([{ environment: "dev", secrets }]);
   await pin(first, second);
@@ -295,7 +295,7 @@ it("ends at once what a list drops behind its newest, and signs once with what i
   expect(await of("dev")).toEqual([third]);
 });
 
-it("forgets what was pinned when the environment is deleted, whoever has its name next", async () => {
+it("forgets configured secrets when the environment is deleted", async () => {
   const { of, declare, environments, make } = await one();
   await declare([{ environment: "dev", secrets: [first] }]);
   await declare([]);
@@ -305,7 +305,7 @@ it("forgets what was pinned when the environment is deleted, whoever has its nam
   expect(await of("dev")).not.toContain(first);
 });
 
-it("goes from a secret of its own to a pinned one and back with the former beside it, but not at a start", async () => {
+it("changes between its own and a configured secret with an overlap, but not at a start", async () => {
   const { of, declare, world, backend } = await one();
   const [own = ""] = await of("dev");
   await declare([]);

@@ -52,7 +52,7 @@ it("knows a use before it is written, and after", async () => {
   expect(await touches.lastOf([key, "touch\0never"])).toEqual([start + 90_000, undefined]);
 });
 
-it("keeps what was not yet written when it is closed", async () => {
+it("writes everything pending when it is closed", async () => {
   const folder = join(await temporaryFolder(), "store");
   const store = await openTestStore(testWorld(), folder);
   const { touches, used } = await openTouches(store);

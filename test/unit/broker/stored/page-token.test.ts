@@ -3,7 +3,7 @@ import { pageTokens } from "../../../../src/broker/stored/page-token.ts";
 
 const tokens = pageTokens(["connections", { environment: "dev", tags: { a: "1" } }]);
 
-it.each(["", "a", "a\0b\0c", "é🙂", "\n", "x".repeat(1_000), "__proto__"])("reads what it wrote: %j", (position) => {
+it.each(["", "a", "a\0b\0c", "é🙂", "\n", "x".repeat(1_000), "__proto__"])("reads its own token: %j", (position) => {
   const token = tokens.write(position);
   expect(token).toMatch(/^[A-Za-z0-9_-]+$/);
   expect(tokens.read(token)).toBe(position);
@@ -26,7 +26,7 @@ it.each([
   tokens.write("x").slice(1),
   `A${tokens.write("x")}`,
   tokens.write("").slice(0, -1),
-])("refuses what it did not write: %j", (token) => {
+])("refuses a foreign token: %j", (token) => {
   expect(() => tokens.read(token)).toThrow(expect.objectContaining({ code: "invalid_query_params" }));
 });
 

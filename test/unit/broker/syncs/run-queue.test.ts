@@ -28,7 +28,7 @@ async function openQueue() {
 const all = () => true;
 const ofOther = ({ integration }: QueuedRun) => integration === "dev\0other";
 
-it("finds what may begin behind thousands that may not", async () => {
+it("finds runs that may start behind thousands that may not", async () => {
   const { store, queue, run } = await openQueue();
   for (let i = 0; i < 5_000; i += 500) {
     await store.commit(Array.from({ length: 500 }, (_, n) => run("busy", `b${i + n}`, 1_000 + i + n)).flat());
@@ -45,7 +45,7 @@ it("finds what may begin behind thousands that may not", async () => {
   expect(found).toMatchObject({ id: "o1", lane: "other o1" });
 });
 
-it("hears of what was put down since, gives the longest due first, and each once", async () => {
+it("sees later runs, returns the longest due first, and each once", async () => {
   const { store, queue, run } = await openQueue();
   await store.commit(run("busy", "second", 2_000));
   await queue.refresh(10_000);
@@ -65,7 +65,7 @@ it("hears of what was put down since, gives the longest due first, and each once
 
 const ofLane = ({ lane }: QueuedRun) => lane === "one";
 
-it("gives those of a lane in their order, whatever it heard of and however many wait before them", async () => {
+it("returns runs with one order key in order, whatever it saw and however many wait before them", async () => {
   const { store, queue, run } = await openQueue();
   const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
   await store.commit([...many.flat(), ...run("other", "older", 3_300, "one")]);
@@ -82,7 +82,7 @@ it("gives those of a lane in their order, whatever it heard of and however many 
   expect(given).toEqual(["older", "newer"]);
 });
 
-it("gives none before an older one of its lane that it has read and let go of", async () => {
+it("returns no run before an older one with its order key that it has dropped", async () => {
   const { store, queue, run } = await openQueue();
   const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
   await store.commit([...many.flat(), ...run("other", "older", 1_500, "one"), ...run("other", "newer", 3_300, "one")]);
@@ -99,7 +99,7 @@ it("gives none before an older one of its lane that it has read and let go of", 
   expect(given).toEqual([undefined, "older", "newer"]);
 });
 
-it("lets runs begin apart where there is something else to do", async () => {
+it("spreads the starts of runs if there is other work", async () => {
   const pace = createRunPace();
   await pace.turn();
   const began = performance.now();

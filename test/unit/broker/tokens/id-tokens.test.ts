@@ -110,7 +110,7 @@ it.each<[string, object, string]>([
   await expectFailure(authorize(), "unusable", code);
 });
 
-it("holds a device's to the same, but for the nonce, which nobody has sent", async () => {
+it("applies the same rules to a device's, except for the nonce, which was not sent", async () => {
   const { said, claims, byDevice } = await provider();
   said.idToken = signed(claims({ nonce: undefined }));
   expect((await byDevice()).idToken).toBe(said.idToken);
@@ -147,7 +147,7 @@ it("refuses an authorization with an id_token that no key of the provider has si
   }
 });
 
-it("believes an id_token by the client's secret where the provider says that it signs so, and by no other", async () => {
+it("verifies an ID token with the client's secret if the provider signs so, and with no other", async () => {
   const { said, claims, authorize } = await provider({ describesItself: true });
   const content = parts({ alg: "HS256" }, claims());
   const hmac = (key: string) => createHmac("sha256", key).update(content).digest("base64url");
@@ -164,7 +164,7 @@ it("believes an id_token by the client's secret where the provider says that it 
   await expectFailure(open.authorize(), "unusable", "id_token_signature");
 });
 
-it("takes an id_token as it comes where nobody says by which keys, and none where none comes", async () => {
+it("accepts an unverified ID token without known keys, and a response without one", async () => {
   const unsaid = await provider({ rules: { jwksUrl: "" } });
   unsaid.said.idToken = "whatever";
   expect([(await unsaid.authorize()).raw["id_token"], (await unsaid.renew()).raw["id_token"]]).toEqual([
@@ -201,7 +201,7 @@ it("takes up a key that the provider has begun to sign with, and asks once a min
   expect(keysAsked()).toBe(2);
 });
 
-it("files nothing while the provider's keys are not to be had, and says so", async () => {
+it("stores nothing while the provider's keys are unavailable, and reports it", async () => {
   const { said, claims, authorize, logged } = await provider();
   said.idToken = signed(claims());
   for (const status of [500, 404]) {
@@ -214,7 +214,7 @@ it("files nothing while the provider's keys are not to be had, and says so", asy
   await expectFailure(authorize(), "unusable", "id_token_key");
 });
 
-it("keeps what a renewal brings, and leaves out of it an id_token that is not to be believed", async () => {
+it("keeps the tokens of a refresh, and drops an invalid ID token", async () => {
   const { said, claims, renew, logged } = await provider();
   // Section 12.2 of OpenID Connect: the nonce of the first one may be there, or none.
   for (const more of [{}, { nonce: undefined }]) {
@@ -234,7 +234,7 @@ it("keeps what a renewal brings, and leaves out of it an id_token that is not to
   expect(left).toEqual(["id_token_issuer", "id_token_signature"]);
 });
 
-it("renews though the metadata that should say by which keys are not to be had", async () => {
+it("refreshes although the metadata with the key address are unavailable", async () => {
   const elsewhere = { jwksUrl: "", metadataUrl: "https://127.0.0.1:9/metadata" };
   const { said, claims, renew, authorize } = await provider({ rules: elsewhere });
   said.idToken = signed(claims());
@@ -243,7 +243,7 @@ it("renews though the metadata that should say by which keys are not to be had",
   await expectFailure(authorize(), "unusable", "id_token_unverified");
 });
 
-it("renews though the keys are not to be had, and does not ask for them each time", async () => {
+it("refreshes although the keys are unavailable, and does not request them each time", async () => {
   const { said, claims, renew, keysAsked } = await provider();
   said.keysStatus = 503;
   said.idToken = signed(claims());

@@ -34,7 +34,7 @@ const tokensOf = (...given: Parameters<typeof read>) => {
 };
 const good = { access_token: "at", token_type: "Bearer" };
 
-it("reads what RFC 6749 has", () => {
+it("reads the fields of RFC 6749", () => {
   const answer = { ...good, expires_in: 3600, refresh_token: "rt", scope: "a b", refresh_token_expires_in: 7200 };
   expect(tokensOf(answer)).toEqual({
     accessToken: "at",
@@ -49,7 +49,7 @@ it("reads what RFC 6749 has", () => {
   });
 });
 
-it("reads what lies elsewhere, and files what its provider wants filed", () => {
+it("reads described fields elsewhere, and stores the provider's own", () => {
   const at = {
     accessToken: "authed_user.access_token",
     refreshToken: "authed_user.refresh_token",
@@ -102,7 +102,7 @@ it.each([
   expect(tokensOf(body, { type })).toMatchObject(expected);
 });
 
-it("O09: reads JSON whatever it is called, and with a byte order mark", () => {
+it("O09: reads JSON with any media type, and with a byte order mark", () => {
   for (const type of ["text/html", "text/plain", "", "application/vnd.x+json"]) {
     expect(tokensOf(`\uFEFF ${JSON.stringify(good)}`, { type }).accessToken).toBe("at");
   }
@@ -125,7 +125,7 @@ it.each([
   expect(read(body, { status })).toEqual({ is: "refusal", code });
 });
 
-it("O09: finds the error where its provider says, form or not", () => {
+it("O09: finds the error at the provider's field, form or not", () => {
   const at = { error: "status.failure" };
   expect(read({ status: { failure: "gone" }, ...good }, { at })).toEqual({ is: "refusal", code: "gone" });
   expect(read({ success: false, ...good }, { at: { error: "success" } })).toEqual({ is: "refusal", code: undefined });
@@ -175,7 +175,7 @@ it.each(unsafe)("O10: refuses an access token that is %s", (_, token) => {
 it.each(unsafe.filter(([what]) => what !== "nothing"))("O10: refuses a refresh token that is %s", (_, token) => {
   expect(read({ ...good, refresh_token: token })).toEqual({ is: "unusable", code: "unsafe_refresh_token" });
 });
-it("O10: takes what is just safe, and an empty refresh token for none", () => {
+it("O10: accepts the largest safe number, and treats an empty refresh token as none", () => {
   expect(tokensOf({ ...good, access_token: "~".repeat(16_384) }).accessToken).toHaveLength(16_384);
   expect(tokensOf({ ...good, refresh_token: "" }).refreshToken).toBeUndefined();
   expect(tokensOf({ ...good, refresh_token: null }).refreshToken).toBeUndefined();
@@ -192,7 +192,7 @@ it.each([
   ["mac", false],
   ["DPoP", false],
   ["N_A", false],
-])("O18: of the token type %s, says whether it can be used: %s", (token_type, can) => {
+])("O18: reports whether the token type %s can be used: %s", (token_type, can) => {
   const reading = read({ ...good, token_type });
   expect(reading).toMatchObject(can ? { is: "tokens" } : { is: "unusable", code: "token_type" });
 });

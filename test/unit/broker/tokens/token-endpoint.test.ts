@@ -60,7 +60,7 @@ it("O20: exchanges a code with its verifier, and neither is ever logged", async 
   for (const secret of [codeVerifier, code, other, "sandbox-secret"]) expect(said).not.toContain(secret);
 });
 
-it("O20: asks with each code over a connection of its own, since nobody could ask with it again", async () => {
+it("O20: sends each code over its own connection, since no code can be sent again", async () => {
   const provider = await startProvider((_, socket) => {
     const body = '{"access_token":"at","expires_in":60}';
     socket.write(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
@@ -84,7 +84,7 @@ it("O20: sends no verifier to a provider that cannot do PKCE", async () => {
   expect((await tokens.ask({ ...who, grant })).accessToken).toMatch(/^sbx_at_/);
 });
 
-it("refreshes, and says when no other refresh token came", async () => {
+it("refreshes, and reports when no new refresh token came", async () => {
   const { sandbox, refresh } = await toSandbox();
   const { refresh_token: first } = sandbox.grant();
   const { refreshToken: second } = await refresh(first);
@@ -96,7 +96,7 @@ it("refreshes, and says when no other refresh token came", async () => {
   expect((await refresh(kept)).refreshToken).toBeUndefined();
 });
 
-it("counts a token's life from when it was asked for", async () => {
+it("counts a token's lifetime from its request", async () => {
   const { sandbox, refresh } = await toSandbox({ answers: { token: [{ kind: "ordinary", holdMs: 700 }] } });
   const { refresh_token } = sandbox.grant();
   const before = Date.now();
@@ -184,7 +184,7 @@ const troubles: Readonly<Record<string, Trouble>> = {
   },
 };
 
-it.each(Object.entries(troubles))("O09: is answered with %s, and says what that means", async (_, trouble) => {
+it.each(Object.entries(troubles))("O09: gets %s, and reports what that means", async (_, trouble) => {
   const { sandbox, refresh } = await toSandbox({ answers: trouble.behaviour }, { deadlineMs: 600 });
   const { refresh_token } = sandbox.grant();
   const failure = await failureOf(refresh(refresh_token));
@@ -193,7 +193,7 @@ it.each(Object.entries(troubles))("O09: is answered with %s, and says what that 
   expect(requestsTo(sandbox)).toBe(1);
 });
 
-it("O09: reads a form, and what is nested", async () => {
+it("O09: reads a form, and nested fields", async () => {
   const nested = await toSandbox(
     { tokenAnswer: { nestUnder: "authed_user" } },
     { rules: { tokenAnswer: { accessToken: "authed_user.access_token", refreshToken: "authed_user.refresh_token" } } },
@@ -229,7 +229,7 @@ it("O09: reads no more than a mebibyte", async () => {
   expect(written).toBeLessThan(16 * 1024 * 1024);
 });
 
-it("O09: takes what is compressed though nobody asked, and no more of it than is allowed", async () => {
+it("O09: accepts an unrequested compression, within the size limit", async () => {
   const { gzipSync } = await import("node:zlib");
   const bodies = [
     gzipSync(JSON.stringify({ access_token: "at" })),
@@ -279,7 +279,7 @@ it.each([
   else await expectFailure(asked, "unusable", "token_type");
 });
 
-it("knows of certain that nothing was sent, and when it cannot know", async () => {
+it("knows when nothing was sent, and when that is uncertain", async () => {
   const closed = createServer();
   await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
   const { port } = closed.address() as { port: number };
@@ -307,7 +307,7 @@ it("knows of certain that nothing was sent, and when it cannot know", async () =
   expect(plain.received()).not.toContain("POST");
 });
 
-it("does not go over a connection that lay idle, of which nobody could say whether the request arrived", async () => {
+it("does not use an idle connection, on which the outcome could be uncertain", async () => {
   const body = JSON.stringify({ access_token: "at" });
   const provider = await startProvider((_, socket) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
@@ -341,7 +341,7 @@ it("passes on how long a provider wants to be left alone", async () => {
   expect([failure.kind, failure.code, failure.retryAfterMs]).toEqual(["passing", "slow_down", 17_000]);
 });
 
-it("heeds what a provider's description says of its codes", async () => {
+it("applies the error codes of a provider's description", async () => {
   const rules = { deadGrantErrors: ["Token_Gone"], deadClientErrors: ["app_suspended"] };
   for (const [error, kind] of [
     ["token_gone", "grant_dead"],
@@ -407,7 +407,7 @@ it("keeps no answer that could not be read again, and loses no token for it", as
   }
 });
 
-it("fills in addresses with a connection's own values, and asks nobody where they do not fit", async () => {
+it("fills in addresses with a connection's own values, and sends nothing if they do not match", async () => {
   const { sandbox, tokens, at } = await toSandbox();
   const provider = {
     ...oauth2({ tokenUrl: `${at}/\${connectionConfig.version}/token` }),
@@ -427,7 +427,7 @@ it("fills in addresses with a connection's own values, and asks nobody where the
   await tokens.ask({ ...defaults, grant: { type: "client_credentials", scopes: [] } });
 });
 
-it("renews elsewhere, by another grant and parameter, and with what goes along", async () => {
+it("refreshes at another address, with another grant and parameter, and extra fields", async () => {
   const asked: URLSearchParams[] = [];
   const provider = await startProvider(({ line, body }, socket) => {
     const parameters = new URLSearchParams(body);
@@ -503,7 +503,7 @@ it.each([
   ["400 Bad", "passing"],
   ["302 Found", "misconfigured"],
   ["200 OK", "uncertain"],
-] as const)("goes by what began, of an answer of %s that breaks off", async (line, kind) => {
+] as const)("judges a truncated answer of %s by its start", async (line, kind) => {
   const provider = await startProvider(
     (_, socket) => void socket.end(`HTTP/1.1 ${line}\r\nContent-Length: 9\r\n\r\n{"er`),
   );
@@ -533,7 +533,7 @@ it("authenticates in one way, and with any characters", async () => {
   }
 });
 
-it("writes the ordinary characters of a client's name as they are, for those who do not decode", async () => {
+it("does not encode the ordinary characters of a client's name, for servers that do not decode", async () => {
   const seen: string[] = [];
   const provider = await startProvider(({ fields }, socket) => {
     seen.push(fields.find(([name]) => name === "authorization")?.[1] ?? "");
@@ -546,7 +546,7 @@ it("writes the ordinary characters of a client's name as they are, for those who
   expect(seen).toEqual([`Basic ${btoa("my-app_1.test*:s-e_c.r*t")}`]);
 });
 
-it("is a public client without a secret, and says what is missing where one is needed", async () => {
+it("is a public client without a secret, and reports a missing one", async () => {
   const { sandbox, tokens, at } = await toSandbox();
   const tokenUrl = `${at}/oauth2/token`;
   const codeVerifier = newVerifier();
@@ -575,7 +575,7 @@ it("is a public client without a secret, and says what is missing where one is n
   await expectFailure(nowhere, "misconfigured", "token_url_missing");
 });
 
-it("O21: waits as a device is told to, five seconds longer with each slow_down, and stops", async () => {
+it("O21: polls at the device's interval, five seconds longer with each slow_down, and stops", async () => {
   let time = Date.now();
   const now = () => time;
   const { sandbox, tokens, who, at } = await toSandbox({ deviceLifetimeS: 60 }, { now });
@@ -653,7 +653,7 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
   }
 });
 
-it("O21: polls less often when it is asked to, and not once nobody waits", async () => {
+it("O21: polls less often on request, and stops when no caller waits", async () => {
   const { tokens, sandbox, at } = await toSandbox();
   const rules = { tokenUrl: `${at}/oauth2/token`, deviceAuthorizationUrl: `${at}/oauth2/device_authorization` };
   const device = asking({ provider: oauth2(rules) });
@@ -683,7 +683,7 @@ it("O21: polls less often when it is asked to, and not once nobody waits", async
   expect(requestsTo(sandbox)).toBe(before);
 });
 
-it("shows no link of a device that is none", async () => {
+it("hides an invalid link of a device", async () => {
   const { tokens, sandbox, at } = await toSandbox();
   const device = asking({
     provider: oauth2({ tokenUrl: `${at}/oauth2/token`, deviceAuthorizationUrl: `${at}/oauth2/device_authorization` }),
@@ -693,7 +693,7 @@ it("shows no link of a device that is none", async () => {
   await expectFailure(tokens.beginDevice({ ...device, scopes: [] }), "unusable", "no_device_code");
 });
 
-it("revokes, and says where it cannot", async () => {
+it("revokes, and reports if it cannot", async () => {
   const { sandbox, tokens, who, at } = await toSandbox();
   const rules = { tokenUrl: `${at}/oauth2/token`, revocationUrl: `${at}/oauth2/revoke` };
   const revoking = asking({ provider: oauth2(rules) });
@@ -729,7 +729,7 @@ it("O24: takes endpoints from metadata of the issuer that was named, and once", 
   });
 });
 
-it("O24: refuses metadata whose issuer differs, be it by a slash, and sends the client's secret nowhere", async () => {
+it("O24: refuses metadata whose issuer differs, even by a slash, and never sends the client's secret", async () => {
   const { sandbox, tokens, at } = await toSandbox();
   const metadataUrl = `${at}/.well-known/openid-configuration`;
   const grant: TokenGrant = { type: "client_credentials", scopes: [] };
@@ -754,7 +754,7 @@ it("O24: refuses metadata whose issuer differs, be it by a slash, and sends the 
   expect((await tokens.ask({ ...own, grant })).accessToken).toMatch(/^sbx_at_/);
 });
 
-it("counts what was asked, by grant and what came of it", async () => {
+it("counts requests by grant and outcome", async () => {
   const { sandbox, refresh, metrics } = await toSandbox();
   await refresh(sandbox.grant().refresh_token);
   await expectFailure(refresh("nonsense"), "grant_dead");
@@ -764,7 +764,7 @@ it("counts what was asked, by grant and what came of it", async () => {
   expect(text).toContain('latchkey_token_seconds_count{grant="refresh_token"} 2');
 });
 
-it("says of a provider that speaks no OAuth 2 that nobody can ask it", async () => {
+it("reports that a provider without OAuth 2 has no token endpoint", async () => {
   const { tokens } = wayfarer({ allow: [] });
   const who = asking({ provider: { auth: { case: "apiKey", value: {} } } });
   await expectFailure(

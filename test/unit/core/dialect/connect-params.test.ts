@@ -8,12 +8,12 @@ const fields = [
   create(ConnectionFieldSchema, { name: "cell", automatic: true }),
 ];
 
-it("takes from a page what the provider asks of end users, and nothing else", () => {
+it("accepts from a page only the provider's fields for end users", () => {
   const given = { shop: "acme", cell: "evil", emailAddressHash: "evil", constructor: "evil" };
   expect(connectConfig(fields, { existing: {}, given, session: {} })).toEqual({ shop: "acme" });
 });
 
-it("lets the application's word stand over a page's, and either over what was there", () => {
+it("prefers the application's values to a page's, and both to earlier ones", () => {
   const existing = { shop: "old", kept: 1 };
   expect(connectConfig(fields, { existing, given: { shop: "page" }, session: {} })).toEqual({ shop: "page", kept: 1 });
   const session = { shop: "application", oauth_scopes_override: "a b" };

@@ -60,7 +60,7 @@ it("reads everything that a connection may bring", () => {
   });
 });
 
-it("leaves out what is not named, so that a re-import keeps it", () => {
+it("omits missing fields, so that a re-import keeps them", () => {
   const { connection } = read(oauth2);
   expect(connection.metadata).toBeUndefined();
   expect(connection.connectionConfig).toBeUndefined();
@@ -78,7 +78,7 @@ it("takes null for absent", () => {
   expect(ignored).toEqual([]);
 });
 
-it("tells an empty set from none", () => {
+it("distinguishes an empty set from a missing one", () => {
   const { connection } = read(oauth2, { metadata: {}, tags: {}, webhook_url_override: "" });
   expect(connection).toMatchObject({ metadata: {}, tags: { tags: {} }, webhookUrlOverride: "" });
 });
@@ -165,13 +165,13 @@ it.each([
   });
 });
 
-it("does not take expires_in, which does not say since when", () => {
+it("refuses expires_in, which has no start", () => {
   expect(mistakesOf({ ...oauth2, expires_in: 3600 })).toEqual({
     "credentials.expires_in": expect.stringContaining("expires_at"),
   });
 });
 
-it("says everything that is wrong at once", () => {
+it("reports all mistakes at once", () => {
   const mistakes = mistakesIn({
     connection_id: 7,
     credentials: { type: "OAUTH2_CC", client_id: 1, raw: [], expires_at: "soon" },
@@ -213,7 +213,7 @@ it.each([
   expect(Object.keys(mistakesOf(credentials))).toEqual([path]);
 });
 
-it("names a type that it does not know, and those that it does", () => {
+it("names an unknown type, and the known ones", () => {
   expect(mistakesOf({ type: "OAUTH3" })["credentials.type"]).toMatch(/"OAUTH3" is not.*OAUTH2.*NONE/);
 });
 
@@ -233,7 +233,7 @@ it("never quotes a value", () => {
   expect(all[1]).not.toContain("sk live");
 });
 
-it("collects what is not known instead of refusing it", () => {
+it("collects unknown fields instead of refusing them", () => {
   const { ignored } = read(
     { ...oauth2, scope: "a", config_override: { client_id: "id", x: 1 } },
     { from: "nango", end_user: { id: "1", plan: "free" } },
@@ -241,7 +241,7 @@ it("collects what is not known instead of refusing it", () => {
   expect([...ignored].sort()).toEqual(["credentials.config_override.x", "credentials.scope", "end_user.plan", "from"]);
 });
 
-it("refuses what protobuf would change or lose", () => {
+it("refuses values that protobuf would change or lose", () => {
   const overflowing: unknown = JSON.parse('{"a":[1,1e999]}');
   expect(mistakesOf(oauth2, { metadata: overflowing })).toEqual({ "metadata.a.1": "must be a finite number" });
   expect(mistakesOf({ type: "API_KEY", apiKey: "\ud800" })).toHaveProperty(["credentials.apiKey"]);
@@ -263,7 +263,7 @@ it("takes the names of JavaScript's own for fields like any other", () => {
   expect(Object.entries(connection.tags?.tags ?? {})).toEqual([["__proto__", "x"]]);
 });
 
-it("keeps its findings to what a person reads", () => {
+it("limits its findings to a readable number", () => {
   const tags = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`t${at}`, at]));
   expect(Object.keys(mistakesOf(oauth2, { tags }))).toHaveLength(100);
 });

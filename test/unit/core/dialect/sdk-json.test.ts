@@ -43,7 +43,7 @@ describe.each(everyKind.map((kind) => [kind.type, kind] as const))("%s", (type, 
     else expect(shown.body.credentials).toEqual({ ...added, ...credentials });
   });
 
-  it("is not shown to those who did not ask", async () => {
+  it("is shown only on request", async () => {
     await post({ provider_config_key, connection_id: "c", credentials: { type, ...kind.whole(canary) } });
     expect(await get(provider_config_key, "&credentials=false")).toEqual({});
     const { body } = await running().rest("GET", `/connections?integrationId=${provider_config_key}`);
@@ -73,7 +73,7 @@ it.each([
   ["OAUTH1", { oauth_token: "t", oauth_token_secret: "s", raw }],
   ["APP", { installation_id: "1", access_token: "t", raw }],
   ["TWO_STEP", { token: "t", refresh_token: hidden, raw }],
-])("leaves the refresh token of %s out at any depth unless it is asked for", async (type, credentials) => {
+])("omits the refresh token of %s at any depth unless requested", async (type, credentials) => {
   const provider_config_key = integrationOf({ type });
   await post({ provider_config_key, connection_id: "c", credentials: { type, ...credentials } });
   const shown = await get(provider_config_key);
@@ -104,7 +104,7 @@ it("leaves the refresh token out where the provider calls it something else", as
   expect((await get(provider_config_key)).raw).toEqual({ all: ["x"], token: "t" });
 });
 
-it("says of scopes that there are none where nobody was asked", async () => {
+it("shows empty scopes if none were requested", async () => {
   const provider_config_key = integrationOf({ type: "API_KEY" });
   const credentials = { type: "API_KEY", apiKey: "k" };
   const { body } = await post({ provider_config_key, connection_id: "unscoped", credentials });

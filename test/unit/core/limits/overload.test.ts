@@ -12,7 +12,7 @@ it("begins when laps were long for a while without a break", () => {
   expect(saying([600, 600, 600, 0, 600, 600, 600, 600, 499, 600])).toBe("..........");
 });
 
-it("does not begin with one long lap, however long: a process that was stopped goes on", () => {
+it("does not start after a single long lap: the process may have been stopped", () => {
   const overload = createOverload({ delayMs: 500, forMs: 1_000 });
   expect(overload(0, 0)).toBe(false);
   expect(overload(3_600_000, 3_600_000)).toBe(false);
@@ -20,7 +20,7 @@ it("does not begin with one long lap, however long: a process that was stopped g
   expect(overload(600, 3_602_000)).toBe(false);
 });
 
-it("ends when laps were short for as long, and what is in between changes nothing", () => {
+it("ends after short laps of the same time, without changes in between", () => {
   const long = [600, 600, 600, 600, 600];
   expect(saying([...long, 0, 0, 0, 0, 0, 0])).toBe("....!!!!!..");
   expect(saying([...long, 0, 0, 0, 300, 0, 0, 0, 0, 0, 0])).toBe("....!!!!!!!!!..");

@@ -21,7 +21,7 @@ function passing(
 }
 
 describe("a token bucket", () => {
-  it("lets a burst pass, and then as many as the rate gives", () => {
+  it("admits a burst, and then the rate", () => {
     const buckets = createTokenBuckets(10);
     expect(passing(buckets, "a", 0)).toBe(5);
     expect(passing(buckets, "a", 99)).toBe(0);
@@ -32,7 +32,7 @@ describe("a token bucket", () => {
     expect(passing(buckets, "b", 100_000)).toBe(5);
   });
 
-  it("gives what it says over a long time, whatever the rate divides into", () => {
+  it("admits exactly the rate over a long time", () => {
     for (const requests of [3, 7, 1_000, 999_983]) {
       const buckets = createTokenBuckets(10);
       const by = { requests, perMs: 1_000, burst: 1 };
@@ -44,7 +44,7 @@ describe("a token bucket", () => {
     }
   });
 
-  it("says to the moment when the next one passes", () => {
+  it("returns the exact time of the next admission", () => {
     const buckets = createTokenBuckets(10);
     passing(buckets, "a", 0);
     for (let at = 0; at < 2_000; at += 37) {
@@ -69,7 +69,7 @@ describe("a token bucket", () => {
 });
 
 describe("many token buckets", () => {
-  it("let go of those that are full, and of no other", () => {
+  it("drop full buckets, and no others", () => {
     const buckets = createTokenBuckets(1_000);
     for (let i = 0; i < 100; i += 1) passing(buckets, `early ${i}`, 0, { of: 1 });
     for (let i = 0; i < 100; i += 1) passing(buckets, `late ${i}`, 50);

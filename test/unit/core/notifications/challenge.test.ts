@@ -20,13 +20,13 @@ it("W27 echoes Microsoft's token as plain text that no browser takes for a page"
   }
 });
 
-it("echoes Slack's challenge where that is what is asked", () => {
+it("echoes Slack's challenge on request", () => {
   expect(known("slack", { body: '{"type":"url_verification","challenge":"c"}' })?.body).toBe("c");
   expect(known("slack", { body: '{"type":"event_callback","challenge":"c"}' })).toBeUndefined();
   expect(known("slack", { body: '{"challenge":"c"}' })).toBeUndefined();
 });
 
-it("gives Asana its secret back, and nothing that would end the header", () => {
+it("returns Asana's secret, and nothing that would end the header", () => {
   expect(known("asana", { headers: { "x-hook-secret": "s1" } })).toMatchObject({
     headers: { "x-hook-secret": "s1" },
     body: "",
@@ -37,7 +37,7 @@ it("gives Asana its secret back, and nothing that would end the header", () => {
   expect(known("asana", { body: '{"events":[]}' })).toBeUndefined();
 });
 
-it("answers JSON under the name that was asked by", () => {
+it("answers JSON under the requested name", () => {
   expect(
     answered({ body: "a.challenge", contentType: "application/json" }, { body: '{"a":{"challenge":"</script>\\""}}' }),
   ).toEqual({
@@ -47,13 +47,13 @@ it("answers JSON under the name that was asked by", () => {
   });
 });
 
-it("keeps its own headers from those that are echoed", () => {
+it("protects its own headers from echoed ones", () => {
   const rules = { header: "x-content-type-options" };
   expect(answered(rules, { headers: { "x-content-type-options": "none" } })?.headers["x-content-type-options"]).toBe(
     "nosniff",
   );
 });
 
-it("takes nothing for a challenge where there is no rule", () => {
+it("treats nothing as a challenge without a rule", () => {
   expect(challengeAnswer(undefined, reading({ query: "validationToken=x" }))).toBeUndefined();
 });

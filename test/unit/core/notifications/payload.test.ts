@@ -38,7 +38,7 @@ it("makes an object of the headers of a notification that has no body", () => {
   });
 });
 
-it("makes it of the headers where they name the channel, whatever stands in a body beside them", () => {
+it("consists of the headers if they name the channel, whatever the body", () => {
   const beside = readingOf(receivedOf({ headers: { "x-goog-channel-id": "c" }, body: '{"kind":"drive#changes"}' }));
   expect(payloadFormOf(knownRules("google-drive"), beside)).toBe(PayloadForm.UNSPECIFIED);
   expect(payloadFormOf(knownRules("calendar"), beside)).toBe(PayloadForm.UNSPECIFIED);
@@ -55,14 +55,14 @@ it("passes a JSON body on byte for byte", () => {
   }
 });
 
-it("takes what is not quite JSON, or neither object nor list, for text", () => {
+it("is a text for invalid JSON, or JSON other than an object or list", () => {
   const bodies = ["\ufeff{}", "{", '"x"', "1", "null", "<xml/>", "{}x", "{'a':1}"];
   for (const body of bodies) expect(payload({ body })).toEqual({ kind: PayloadForm.TEXT, text: JSON.stringify(body) });
   const { kind, text } = payload({ body: Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d) });
   expect({ kind, text }).toEqual({ kind: PayloadForm.TEXT, text: '"{\\"ÿ\\":1}"' });
 });
 
-it("makes an object of a form, with a list of what is repeated", () => {
+it("is an object for a form, with lists of repeated fields", () => {
   const { kind, text } = payload({ headers: form, body: "a=1&b=%7B%7D&a=2&__proto__=x&c" });
   expect(kind).toBe(PayloadForm.FORM);
   expect(text).toBe('{"a":["1","2"],"b":"{}","__proto__":"x","c":""}');

@@ -221,7 +221,7 @@ describe.each([...published, ...made])("a webhook of %s", (name, one) => {
     expect(await reasonOf(of(name, { ...one, headers: { ...one.headers, [field]: flipped } }))).toBe("wrong_signature");
   });
 
-  it("is refused with another secret, and one that is none; taken, and not believed, without", async () => {
+  it("is refused with another secret or an invalid one; accepted without a secret, but not verified", async () => {
     expect(await reasonOf(of(name, { ...one, secret: "b3RoZXI=" }))).toBe("wrong_signature");
     expect(await reasonOf(of(name, { ...one, secret: "\n" }))).toBe("unusable_secret");
     const without = await of(name, { ...one, secret: "" });
@@ -246,7 +246,7 @@ it("writes a form as Twilio does: by name, then by value, and each pair once", a
   expect(await of("twilio", { headers, body: "a=1&ab=&a=1&a=0", secret: "token" })).toEqual({ proven: true });
 });
 
-it("refuses a body of Twilio's that nothing that is signed says anything of", async () => {
+it("refuses a body of Twilio's that the signature does not cover", async () => {
   const signature = mac("sha1", "token", url).digest("base64");
   const headers = { "content-type": "application/json", "x-twilio-signature": signature };
   expect(await of("twilio", { headers, secret: "token" })).toEqual({ proven: true });
@@ -319,7 +319,7 @@ describe("Standard Webhooks", () => {
     expect(await reasonOf(by(rules, one("")))).toBe("unsigned");
   });
 
-  it("holds the time to five minutes unless told otherwise", async () => {
+  it("limits the time to five minutes by default", async () => {
     expect(await reasonOf(by(rules, one(right, { nowMs: at + 300_000 })))).toBe("proven");
     expect(await reasonOf(by(rules, one(right, { nowMs: at + 301_000 })))).toBe("too_old");
     expect(await reasonOf(by(rules, one(right, { nowMs: at - 301_000 })))).toBe("from_the_future");
@@ -346,7 +346,7 @@ describe("Standard Webhooks", () => {
 });
 
 describe("a token", () => {
-  it("W19 of GitLab's is compared, of whatever length", async () => {
+  it("W19 of GitLab's is compared, whatever its length", async () => {
     const outcome = (headers: Record<string, string>) => reasonOf(of("gitlab", { headers, secret: "s3cret\nolder" }));
     expect(await outcome({ "x-gitlab-token": "s3cret" })).toBe("proven");
     expect(await outcome({ "x-gitlab-token": "older" })).toBe("proven");
@@ -441,7 +441,7 @@ describe("a JWT", () => {
     expect(await outcome(token({ aud: ["other", url] }))).toBe("proven");
   });
 
-  it("for anybody else, by anybody else, or of another time is not", async () => {
+  it("for another audience, from another sender, or of another time is not", async () => {
     expect(await outcome(token({ email: "push@evil.iam.gserviceaccount.com" }))).toBe("wrong_identity");
     expect(await outcome(token({ email: [account] }))).toBe("wrong_identity");
     expect(await outcome(token({ aud: "https://other.example" }))).toBe("wrong_audience");
@@ -475,7 +475,7 @@ describe("a JWT", () => {
     expect(await outcome(token(), { headers: {} })).toBe("unsigned");
   });
 
-  it("is not asked for where nobody has said whose to believe", async () => {
+  it("is not required if no sender is configured", async () => {
     expect(await outcome(token(), { secret: "" })).toBe("no_secret");
   });
 
@@ -493,7 +493,7 @@ describe("a JWT", () => {
   });
 });
 
-it("takes what a provider without a scheme sends, and believes none of it", async () => {
+it("accepts messages of a provider without a scheme, and verifies none", async () => {
   const proof = await prove(undefined, { headers: {}, secret: "s" });
   expect(proof).toEqual({ proven: false, reason: "no_scheme" });
   expect(isAccepted(proof)).toBe(true);
@@ -516,7 +516,7 @@ it("knows which providers need a secret to be believed", () => {
   );
 });
 
-it("throws at nothing that strangers send, and believes none of it", async () => {
+it("throws at no input, and verifies none of it", async () => {
   const all = [...loadCatalogue().values()].flatMap(({ notification }) => notification?.signature ?? []);
   const names = [...new Set(all.flatMap((rules) => [rules.header, rules.timestampHeader]))].filter(
     (name) => name !== "",

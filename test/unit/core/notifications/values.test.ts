@@ -37,7 +37,7 @@ it("takes the segment after a mark, decoded, up to the next slash or question ma
   }
 });
 
-it("finds what stands in a header, a body, a query or a form, and nothing where it is empty or missing", () => {
+it("finds values in a header, a body, a query or a form, and none if missing or empty", () => {
   expect(values({ header: "x-a" }, { headers: { "x-a": "1" } })).toEqual(["1"]);
   expect(values({ query: "a b" }, { query: "x=1&a%20b=c+d%26&a+b=2" })).toEqual(["c d&"]);
   expect(values({ query: "a" }, { query: "a=%zz" })).toEqual([]);
@@ -65,7 +65,7 @@ it("finds every value of a body that holds several notifications, each once", ()
   expect(values({ body: "value.*.id" }, { body: '{"value":{"*":{"id":"star"}}}' })).toEqual(["star"]);
 });
 
-it("reads on within what stands there: base64, JSON, or both", () => {
+it("decodes values: base64, JSON, or both", () => {
   const data = Buffer.from('{"emailAddress":"ada@example.com","historyId":9007199254740993}').toString("base64");
   const body = JSON.stringify({ message: { data } });
   expect(values({ body: "message.data", base64: true, json: "emailAddress" }, { body })).toEqual(["ada@example.com"]);
@@ -75,7 +75,7 @@ it("reads on within what stands there: base64, JSON, or both", () => {
   expect(values({ body: "message.data", base64: true, json: "emailAddress" }, { body: broken })).toEqual([]);
 });
 
-it("finds nothing that could not be filed, or that is longer than anything filed", () => {
+it("finds nothing that cannot be indexed, or is too long", () => {
   expect(values({ body: "a" }, { body: '{"a":"x\\u0000y"}' })).toEqual([]);
   expect(values({ body: "a" }, { body: '{"a":"\\ud800"}' })).toEqual([]);
   expect(values({ body: "a" }, { body: JSON.stringify({ a: "x".repeat(16_385) }) })).toEqual([]);
@@ -84,7 +84,7 @@ it("finds nothing that could not be filed, or that is longer than anything filed
   );
 });
 
-it("takes what is nested deeper than anybody means it for text, and at once", () => {
+it("treats extremely nested JSON as text, at once", () => {
   const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
   const since = performance.now();
   const deep = reading({ body: nested(2_500_000) });
@@ -118,7 +118,7 @@ describe("the neutral calendar", () => {
       }),
     );
 
-  it("W09 passes numbers on as received, whatever they are", () => {
+  it("W09 passes numbers on as received", () => {
     for (const number of ["1", "10", "7", "18446744073709551616", "abc"]) {
       expect(told(number)).toMatchObject({ messageId: `c1\0${number}`, channel: "c1", number });
     }
@@ -157,7 +157,7 @@ it("gives no two messages one id, even of several values", () => {
   expect(id(["1"], [])).toBeUndefined();
 });
 
-it("looks up every value of a rule, folded as the rule says", () => {
+it("looks up every value of a rule, folded as the rule defines", () => {
   const rules = rulesOf({
     values: { shop: { body: "*" } },
     lookups: [{ field: "metadata.shop", value: "shop", transform: LookupRule_Transform.LOWER_CASE }],
@@ -271,7 +271,7 @@ it.each([
   expect(told.messageId).toBe(messageId);
 });
 
-it("throws at nothing that strangers send, and makes JSON of all of it", () => {
+it("throws at no input, and makes JSON of all of it", () => {
   const all = [...loadCatalogue().values()].flatMap(({ notification }) => notification ?? []);
   const types = ["application/json", "application/x-www-form-urlencoded", "text/plain", ""];
   const shapes = ['{"a":', "[", '"', "%", "\ufeff{}", '{"message":{"data":"', "value", "a=b&"].map((one) =>
@@ -314,7 +314,7 @@ it.each([
   ["jira", { body: '{"webhookEvent":"jira:issue_updated"}' }, ["jira:issue_updated"]],
   ["slack", { body: "payload=1", headers: { "content-type": "application/x-www-form-urlencoded" } }, []],
   ["calendar", { headers: { "x-cal-resource-state": "exists" } }, []],
-])("knows of what kind a notification of %s is", (name, sent, kinds) => {
+])("knows the kind of a notification of %s", (name, sent, kinds) => {
   const rules = loadCatalogue().get(name)?.notification;
   expect(notificationValues(rules, reading(sent)).kinds).toEqual(kinds);
 });

@@ -14,7 +14,7 @@ const asked = {
   secrets: [secret],
 };
 
-it("W21 signs as Standard Webhooks' own vector says", () => {
+it("W21 equals Standard Webhooks' own test vector", () => {
   expect(signatureFields(asked)).toEqual({
     "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
     "webhook-timestamp": "1614265330",
@@ -31,7 +31,7 @@ it("W21 signs with the former secret too while it does, the newest first, and fo
   expect(both["x-nango-hmac-sha256"]).toBe(other["x-nango-hmac-sha256"]);
 });
 
-it("W21 says the second of the attempt, and signs it", () => {
+it("W21 contains and covers the second of the attempt", () => {
   const later = signatureFields({ ...asked, timestampMs: asked.timestampMs + 1_999 });
   expect(later["webhook-timestamp"]).toBe("1614265331");
   expect(later["webhook-id"]).toBe(asked.id);
@@ -39,7 +39,7 @@ it("W21 says the second of the attempt, and signs it", () => {
   expect(later["x-nango-hmac-sha256"]).toBe(signatureFields(asked)["x-nango-hmac-sha256"]);
 });
 
-it("signs bytes, and not what they would be as text", () => {
+it("signs bytes, and not their text", () => {
   const fields = (body: Uint8Array) => signatureFields({ ...asked, body });
   expect(fields(Buffer.of(0xff))).not.toEqual(fields(Buffer.from(Buffer.of(0xff).toString())));
 });

@@ -37,7 +37,7 @@ it("finds the host of a path by the longest prefix that fits, and else the base 
   expect(binding.addressFor("//mail/x")).toEqual({ origin: "https://www.example.com", basePath: "/api" });
 });
 
-it("lets credentials travel to listed origins alone", () => {
+it("allows credentials to listed origins only", () => {
   const binding = bound({ provider: suite, integration: { hosts: [{ origin: "https://eu.example.com" }] } });
   expect(binding.addressAt("https://also.example.com/x/")).toEqual({
     origin: "https://also.example.com",

@@ -96,7 +96,7 @@ it("takes no number for a name, nor one that is not written as names are", () =>
   }
 });
 
-it("takes nothing that no field describes", () => {
+it("accepts no value that no field describes", () => {
   expect(() => fill("https://${connectionConfig.other}.shops.test/", { other: "acme" })).toThrow(
     /connection_config\.other/,
   );

@@ -46,18 +46,18 @@ describe("when it is due next", () => {
   const anchor = Date.parse("2026-03-28T10:00:00Z");
   const dayMs = 86_400_000;
 
-  it("is due after a whole step, and never at the time that is asked of", () => {
+  it("is due after a whole step, and never at the given time", () => {
     expect(nextDue(anchor, dayMs, anchor)).toBe(anchor + dayMs);
     expect(nextDue(anchor + 1, dayMs, anchor)).toBe(anchor + dayMs);
     expect(nextDue(anchor + dayMs - 1, dayMs, anchor)).toBe(anchor + dayMs);
     expect(nextDue(anchor - 1, dayMs, anchor)).toBe(anchor);
   });
 
-  it("leaves out what was slept through, and keeps the beat", () => {
+  it("skips missed times, and keeps the rhythm", () => {
     expect(nextDue(anchor + 3.5 * dayMs, dayMs, anchor)).toBe(anchor + 4 * dayMs);
   });
 
-  it("X08 runs once where clocks are put forward, and once where they are put back", () => {
+  it("X08 runs once when clocks go forward, and once when they go back", () => {
     for (const day of ["2026-03-28T10:00:00Z", "2026-10-24T10:00:00Z"]) {
       const from = Date.parse(day);
       const dues: number[] = [];

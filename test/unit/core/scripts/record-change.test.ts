@@ -14,14 +14,14 @@ if (before === undefined) throw new Error("one record is one record");
 const known = { dataHash: before.dataHash, firstSeenMs: 1, deletedMs: 0 };
 const hashOf = (record: unknown) => newRecords([record])[0] ?? before;
 
-it("takes a record for the same whatever the order of its keys, and what is said of it", () => {
+it("treats a record as equal in any order of its keys, and ignores its metadata", () => {
   const same = { deep: { a: null, b: [1, { x: 2, y: 1 }] }, _nango_metadata: { cursor: "c" }, n: 1, id: "a" };
   expect(saved(known, hashOf(same))).toBeUndefined();
   expect(saved(known, hashOf({ ...same, n: 2 }))).toBe("UPDATED");
   expect(saved(known, hashOf({ ...same, deep: { a: null, b: [{ x: 2, y: 1 }, 1] } }))).toBe("UPDATED");
 });
 
-it("takes one that was deleted for a new one, be it the same or not", () => {
+it("treats a deleted record as new, equal or not", () => {
   expect(saved({ ...known, deletedMs: 5 }, before)).toBe("ADDED");
   expect(saved(undefined, before)).toBe("ADDED");
 });
@@ -58,14 +58,14 @@ it.each([
   throw new Error("it was taken");
 });
 
-it("merges objects field by field, and puts anything else in the place of what was there", () => {
+it("merges objects field by field, and replaces anything else", () => {
   const patch = JSON.parse('{"a":{"x":2},"list":[3],"gone":null,"__proto__":{"y":1}}');
   const merged = mergedDeeply({ a: { x: 1, y: 1 }, list: [1, 2], gone: { b: 1 }, kept: true }, patch);
   expect(JSON.stringify(merged)).toBe('{"a":{"x":2,"y":1},"list":[3],"gone":null,"kept":true,"__proto__":{"y":1}}');
   expect(Object.getPrototypeOf(merged)).toBe(Object.prototype);
 });
 
-it("has of a record that was pruned what is new", () => {
+it("has only the new fields of a pruned record", () => {
   expect(String(mergedRecord("a", new Uint8Array(), { id: "a", n: 2 }).data)).toBe('{"id":"a","n":2}');
 });
 

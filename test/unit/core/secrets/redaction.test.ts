@@ -22,7 +22,7 @@ function randomSecret(): string {
 }
 
 describe("a redaction", () => {
-  it("lets no secret through, in any form, among any neighbours", () => {
+  it("redacts a secret in any encoding, between any neighbors", () => {
     let looked = 0;
     for (let round = 0; round < 200; round += 1) {
       const secrets = Array.from({ length: 1 + randomInt(8) }, randomSecret);
@@ -46,7 +46,7 @@ describe("a redaction", () => {
     expect(looked).toBeGreaterThan(50_000);
   });
 
-  it("finds a part of a long secret that somebody quotes", () => {
+  it("finds a quoted part of a long secret", () => {
     const secret = `${randomBytes(600).toString("base64url")}`;
     const part = secret.slice(300, 460);
     const shown = createRedaction([secret])(`malformed token ${part}...`);
@@ -64,11 +64,11 @@ describe("a redaction", () => {
     ["plain words", "Token has been expired or revoked.", "Token has been expired or revoked."],
     ["codes", "AADSTS70008 invalid_grant temporarily_unavailable", "AADSTS70008 invalid_grant temporarily_unavailable"],
     ["hosts and paths", "https://oauth2.example.com/v2/token", "https://oauth2.example.com/v2/token"],
-  ])("of what it was never told: %s", (_what, text, shown) => {
+  ])("of unknown secrets: %s", (_what, text, shown) => {
     expect(createRedaction([])(text)).toBe(shown);
   });
 
-  it("leaves what is known to be none where it stands whole, unless it is a secret as well", () => {
+  it("keeps known public values, unless they are also secrets", () => {
     const version = "43cfb1a4dc46ac92";
     const redact = createRedaction([], new Set([version]));
     expect(redact(`${version} version=${version} a/${version}.ts`)).toBe(
@@ -82,7 +82,7 @@ describe("a redaction", () => {
     expect(createRedaction([`begins-${version}`], new Set([version]))(`it is ${version}`)).toBe("it is [redacted]");
   });
 
-  it("blanks a very short secret where it stands alone, and leaves words that hold it", () => {
+  it("redacts a very short secret only as a whole word", () => {
     expect(createRedaction(["abc"])("abc fabcet abc.")).toBe("[redacted] fabcet [redacted].");
   });
 });
@@ -108,7 +108,7 @@ describe("the fields of a line", () => {
     });
   });
 
-  it("are cut short behind what was blanked, so that no half of a secret is left", () => {
+  it("are cut after a redaction, so that no half of a secret is left", () => {
     const secret = "correct horse battery staple ".repeat(30);
     const shown = keptText(`${"word ".repeat(750)}${secret}`, createRedaction([secret]));
     expect(shown.length).toBeLessThanOrEqual(maxTextLength + 1);
@@ -121,7 +121,7 @@ describe("the fields of a line", () => {
   });
 });
 
-it("knows what of credentials is secret, at any depth", () => {
+it("knows the secret fields of credentials, at any depth", () => {
   const credentials = create(CredentialsSchema, {
     kind: {
       case: "oauth2",

@@ -77,7 +77,7 @@ it.each(all)("finds a secret in %s, whole, within anything, and wherever it is c
     expect(finder.find(bytes.subarray(0, end), { hasMore: true }).begun).toBeLessThanOrEqual(from);
 });
 
-it("finds nothing in what is no secret, and all of several", () => {
+it("finds nothing without a secret, and all of several", () => {
   for (const text of [secret.slice(0, -1), secret.slice(1), "%", "\\u00", "&#", "", "Pa+ss/wo rd-e 0123"]) {
     expect(search.find(Buffer.from(`${text} and more of it`, "latin1")), text).toMatchObject({ ranges: [] });
   }
@@ -94,7 +94,7 @@ it("knows a secret in a field's name, whose signs a name cannot hold", () => {
   expect(one.isInName("x-secret-ada")).toBe(false);
 });
 
-it("knows a long secret by its beginning, and covers what follows of it", () => {
+it("recognizes a long secret by its start, and covers the rest", () => {
   const long = createSecretSearch(["abcdefghij".repeat(10)]);
   expect(long.find(Buffer.from(`x${"abcdefghij".repeat(4)}!`)).ranges).toEqual([1, 41]);
   expect(long.find(Buffer.from(`x${"abcdefghij".repeat(3)}!`)).ranges).toEqual([]);

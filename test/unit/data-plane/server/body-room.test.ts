@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createBodyRoom } from "../../../../src/data-plane/server/body-room.ts";
 
-it("gives as much as there is, refuses the rest, and gives again what came back", () => {
+it("lends what is free, refuses the rest, and lends again what was returned", () => {
   const room = createBodyRoom(100);
   room.take(60);
   room.take(40);

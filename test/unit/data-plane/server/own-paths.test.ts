@@ -4,7 +4,7 @@ import { restRoutes } from "../../../../src/data-plane/api/rest.ts";
 import type { ConnectSockets } from "../../../../src/data-plane/connect/connect-sockets.ts";
 import { ownFirstSegments } from "../../../../src/data-plane/server/own-paths.ts";
 
-it("knows every path that the door answers itself, so that no script takes one", () => {
+it("knows every path of the listener, so that no script takes one", () => {
   // Reads the table of routes and calls none.
   const routes = restRoutes({ broker: {} as Broker, sockets: {} as ConnectSockets, publicUrl: () => "" });
   expect(routes.length).toBeGreaterThan(40);

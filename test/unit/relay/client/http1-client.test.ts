@@ -34,7 +34,7 @@ async function callersFor(bytes: string, count: number) {
 
 const head = createHeadReader({ names: [], prefix: "" })("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", false);
 
-it("gives back what it was lent though its answer waits behind another one when the caller leaves", async () => {
+it("returns its buffers although its response was queued when the caller left", async () => {
   const asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   const { callers, left, socket } = await callersFor(asked + asked, 2);
   const back = Promise.withResolvers<string>();

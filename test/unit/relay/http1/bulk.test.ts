@@ -13,7 +13,7 @@ it("hands out two buffers to each of a bounded number of answers", () => {
   expect(buffers.take(nothing)).toBeDefined();
 });
 
-it("fills no buffer that is on its way, and says when one is back", () => {
+it("fills no buffer in use, and reports its return", () => {
   const told: string[] = [];
   const bulk = createBulkBuffers().take(() => told.push("free"));
   const first = bulk?.next() as Buffer;
@@ -27,7 +27,7 @@ it("fills no buffer that is on its way, and says when one is back", () => {
   expect(bulk?.next()).toBe(first);
 });
 
-it("gives nobody a buffer that is still on its way to somebody who has left", () => {
+it("never lends a buffer that is still being written to a caller that has left", () => {
   const buffers = createBulkBuffers();
   const leaving = buffers.take(nothing);
   const buffer = leaving?.next() as Buffer;

@@ -16,7 +16,7 @@ function decode(pieces: readonly string[]) {
   return "unfinished";
 }
 
-it("finds content, trailers and the end, whatever the pieces are", () => {
+it("finds content, trailers and the end, in any pieces", () => {
   const body = '5;name="a;b"\r\nhel\r\n\r\n00A\r\n0123456789\r\n0;x\r\nA: b\r\nEmpty:\r\n\r\n';
   const whole = { content: "hel\r\n0123456789", trailers: ["A", "b", "Empty", ""], end: body.length };
   const text = `${body}surplus`;
@@ -28,7 +28,7 @@ it("finds content, trailers and the end, whatever the pieces are", () => {
   expect(decode([...text])).toEqual(whole);
 });
 
-it("refuses what another reader could take for something else", () => {
+it("refuses what another reader could parse differently", () => {
   for (const body of [
     ...[
       "\r\n",

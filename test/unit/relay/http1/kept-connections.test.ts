@@ -74,8 +74,8 @@ async function startGathering(to: number): Promise<{ readonly port: number }> {
   return server.address() as AddressInfo;
 }
 
-describe("of what may arrive twice", () => {
-  it("sends a POST over the connection that the one before it left, and any other over one of its own", async () => {
+describe("a repeatable request", () => {
+  it("reuses the connection of the POST before it, and gives any other its own", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     for (let i = 0; i < 3; i += 1) expect((await send(repeatable(at(app)))).status).toBe(200);
@@ -101,7 +101,7 @@ describe("of what may arrive twice", () => {
     expect(again?.fields).toContainEqual(["content-length", String(Buffer.byteLength(body))]);
   });
 
-  it("sends it when the other side closed what lay idle", async () => {
+  it("is sent when the other side closed the idle connection", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     for (let i = 1; i <= 4; i += 1) {
@@ -112,7 +112,7 @@ describe("of what may arrive twice", () => {
     expect(all(app).reduce((sum, one) => sum + one, 0)).toBeGreaterThanOrEqual(4);
   });
 
-  it("sends it once more and not again, and says that it may have arrived", async () => {
+  it("is repeated once, and reports that it may have arrived", async () => {
     let isGone = false;
     const app = await startProvider((request, socket, count) => {
       if (isGone) socket.destroy();
@@ -126,7 +126,7 @@ describe("of what may arrive twice", () => {
     expect(all(app)).toEqual([2, 1]);
   });
 
-  it("says that it may have arrived, though nobody was there when it was sent once more", async () => {
+  it("reports that it may have arrived, although the repeat found no server", async () => {
     const server = createServer((socket) => {
       let count = 0;
       socket.on("error", () => {});
@@ -149,7 +149,7 @@ describe("of what may arrive twice", () => {
     expect([failure.reason, failure.mayHaveArrived]).toEqual(["refused", true]);
   });
 
-  it("sends nothing once more over a connection that was new, or after an answer began", async () => {
+  it("is not repeated over a new connection, or after the response started", async () => {
     const app = await startProvider((_, socket) => void socket.destroy());
     expect((await unanswered(trusted()(repeatable(at(app))))).reason).toBe("closed");
     expect(all(app)).toEqual([1]);
@@ -168,10 +168,10 @@ describe("of what may arrive twice", () => {
   });
 });
 
-describe("of what may follow another", () => {
+describe("a non-repeatable request", () => {
   const following = (url: string) => ({ ...post(url), mayFollow: true });
 
-  it("sends a POST over the connection that another such one left, and nothing else over it", async () => {
+  it("uses the connection of another such POST, and no other request does", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     for (let i = 0; i < 3; i += 1) expect((await send(following(at(app)))).status).toBe(200);
@@ -185,7 +185,7 @@ describe("of what may follow another", () => {
     expect(all(app)).toEqual([4, 2, 1]);
   });
 
-  it("shares it with nobody who shows another certificate", async () => {
+  it("shares it with no request of another certificate", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     const own = (name: string) => ({ clientCertificate: { certificate: name, privateKey: name } });
@@ -202,7 +202,7 @@ describe("of what may follow another", () => {
     expect(all(app)).toEqual([1, 1]);
   });
 
-  it("never sends it once more, and says that it may have arrived", async () => {
+  it("is never repeated, and reports that it may have arrived", async () => {
     const app = await startProvider((request, socket, count) => {
       if (count === 0) ok(request, socket, count);
       else socket.destroy();
@@ -214,7 +214,7 @@ describe("of what may follow another", () => {
     expect(all(app)).toEqual([2]);
   });
 
-  it("knows that it did not arrive where a new connection did not come to stand", async () => {
+  it("reports that it did not arrive if a new connection failed", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     await send(following(at(app)));
@@ -226,7 +226,7 @@ describe("of what may follow another", () => {
     expect([failure.reason, failure.mayHaveArrived]).toEqual(["refused", false]);
   });
 
-  it("leaves a connection that its answer said was the last of, or that brought more than its answer", async () => {
+  it("leaves a connection that its response closed, or that sent extra bytes", async () => {
     for (const text of [
       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: timeout=1\r\n\r\nok",
@@ -241,7 +241,7 @@ describe("of what may follow another", () => {
 });
 
 describe("to the operator's own", () => {
-  it("speaks in the open where the URL says so, to any address, with its path and query", async () => {
+  it("uses plain HTTP if the URL says so, to any address, with its path and query", async () => {
     const app = await startProvider(ok);
     const send = trusted();
     await send(repeatable(at(app, "/hooks/in?a=1&b=%20")));
@@ -262,7 +262,7 @@ describe("to the operator's own", () => {
     expect(app.connections).toEqual([]);
   });
 
-  it("says that a name leads nowhere", async () => {
+  it("reports a name without addresses", async () => {
     const nowhere = sendBy(createTrustedEgress({ resolve: async () => [] }));
     expect((await unanswered(nowhere(post("http://app.internal/")))).reason).toBe("unknown_host");
     const unknown = sendBy(
@@ -271,21 +271,18 @@ describe("to the operator's own", () => {
     expect((await unanswered(unknown(post("http://app.internal/")))).reason).toBe("unknown_host");
   });
 
-  it.skipIf(lacks("openssl"))(
-    "trusts the authority that the operator names, and no certificate of anybody else",
-    async () => {
-      const ca = await createAuthority(await temporaryFolder(), "authority");
-      const own = ca.issue("app", { names: "DNS:app.internal" });
-      const app = await startProvider(ok, { cert: pem(own.cert), key: pem(own.key) });
-      const url = `https://app.internal:${app.port}/hooks`;
-      const send = trusted(pem(ca.cert).toString());
-      for (let i = 0; i < 2; i += 1) expect((await send(repeatable(url))).status).toBe(200);
-      expect(all(app)).toEqual([2]);
-      const other = await unanswered(send(repeatable(`https://127.0.0.1:${app.port}/hooks`)));
-      expect([other.reason, other.mayHaveArrived]).toEqual(["untrusted", false]);
-      expect((await unanswered(trusted()(repeatable(url)))).reason).toBe("untrusted");
-    },
-  );
+  it.skipIf(lacks("openssl"))("trusts the operator's authority, and no other certificate", async () => {
+    const ca = await createAuthority(await temporaryFolder(), "authority");
+    const own = ca.issue("app", { names: "DNS:app.internal" });
+    const app = await startProvider(ok, { cert: pem(own.cert), key: pem(own.key) });
+    const url = `https://app.internal:${app.port}/hooks`;
+    const send = trusted(pem(ca.cert).toString());
+    for (let i = 0; i < 2; i += 1) expect((await send(repeatable(url))).status).toBe(200);
+    expect(all(app)).toEqual([2]);
+    const other = await unanswered(send(repeatable(`https://127.0.0.1:${app.port}/hooks`)));
+    expect([other.reason, other.mayHaveArrived]).toEqual(["untrusted", false]);
+    expect((await unanswered(trusted()(repeatable(url)))).reason).toBe("untrusted");
+  });
 
   it.skipIf(lacks("openssl")).each([
     ["of a known length", ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", "abc", "def"]],

@@ -19,7 +19,7 @@ describe("an ordinary head", () => {
     });
   });
 
-  it("says how long its body is, and whether the connection ends", () => {
+  it("has the length of the body, and whether the connection closes", () => {
     expect(parseRequestHead(withField("content-LENGTH: 17\r\nConnection: Close"))?.fields).toMatchObject({
       contentLength: 17,
       closes: true,
@@ -30,7 +30,7 @@ describe("an ordinary head", () => {
     });
   });
 
-  it("has the same fields where the same ones come again, whatever the path", () => {
+  it("caches repeated fields, whatever the path", () => {
     // A head is cached only at its second use.
     parseRequestHead(plain);
     const first = parseRequestHead(plain);
@@ -81,7 +81,7 @@ it.each([
   expect(parseRequestHead(text)).toBeUndefined();
 });
 
-it("knows what may yet become a head, wherever it is cut off behind its path's first slash", () => {
+it("recognizes an incomplete head, cut anywhere behind its path's first slash", () => {
   const cut = Array.from({ length: plain.length }, (_, i) => plain.slice(0, i)).filter((text) => isBegunHead(text));
   // A shorter prefix is left to another reader.
   expect(cut).toHaveLength(plain.length - "GET /".length);

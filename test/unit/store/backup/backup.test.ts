@@ -65,7 +65,7 @@ const some = [
 ];
 const newest = 2 ** 40;
 
-it("gives back what was put in, however it is cut into pieces on the way", async () => {
+it("returns its content, in any chunks", async () => {
   const backup = await backupOf(snapshotOf(some, { revision: newest }));
   expect(await read(backup)).toEqual(some);
   for (const size of [1, 2, 7, 100]) {
@@ -76,7 +76,7 @@ it("gives back what was put in, however it is cut into pieces on the way", async
   }
 });
 
-it("tells what it holds, and of which store", async () => {
+it("describes its content and its store", async () => {
   const dataKey = (sealKeyId: string, at: string) =>
     entry(`seal\0${at}`, toBinary(DataKeySchema, create(DataKeySchema, { sealKeyId, wrapped: bytes("w") })));
   const keys = [dataKey("old", "0"), dataKey("new", "1"), dataKey("old", "2")];
@@ -93,7 +93,7 @@ it("tells what it holds, and of which store", async () => {
   expect(manifest.sha256).toHaveLength(32);
 });
 
-it("holds a store in which nothing is", async () => {
+it("can hold an empty store", async () => {
   expect(await verifyBackup(each(await backupOf(snapshotOf([], { revision: 0 }))))).toMatchObject({ count: 0n });
 });
 
@@ -118,7 +118,7 @@ it("is protobuf, so that others can read it", async () => {
   expect(seen).toEqual(some);
 });
 
-it("comes in chunks of 64 KiB, whatever the size of what is in it, and the manifest comes last", async () => {
+it("comes in chunks of 64 KiB, whatever the size of entries, with the manifest at the end", async () => {
   const large = [entry("a", "x".repeat(300_000)), entry("b"), entry("c", "y".repeat(70_000))];
   const sizes: number[] = [];
   let last = "";
@@ -145,7 +145,7 @@ it("reads no further than its reader has come", async () => {
   expect(taken).toBeLessThan(7);
 });
 
-it("holds little of what goes through it, whatever the size of the store", async () => {
+it("buffers little, whatever the size of the store", async () => {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
   const written: WeakRef<object>[] = [];
@@ -172,7 +172,7 @@ it("holds little of what goes through it, whatever the size of the store", async
   expect(Math.max(...held)).toBeLessThan(5);
 });
 
-it("has the same hash whatever pages the entries come in, and another when any of them is another", async () => {
+it("has the same hash with any pages, and another when any entry differs", async () => {
   const sha = async (entries: readonly Entry[], atOnce: number) => {
     const manifest = await verifyBackup(each(await backupOf(snapshotOf(entries, { revision: newest, atOnce }))));
     return Buffer.from(manifest.sha256).toString("hex");
@@ -206,7 +206,7 @@ it("is refused when it is cut off, wherever that is", async () => {
   expect(whole).toEqual([]);
 });
 
-it("is refused when any bit of it is another", async () => {
+it("is refused when any bit is changed", async () => {
   const backup = await backupOf(snapshotOf(some, { revision: newest }));
   const unnoticed: string[] = [];
   for (let at = 0; at < backup.length; at += 1) {

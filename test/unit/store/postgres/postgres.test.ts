@@ -34,7 +34,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     };
   });
 
-  it("lists more than it reads at once, in order, both ways, and no more than asked for", async () => {
+  it("lists more than it reads at once, in order, both ways, up to the limit", async () => {
     const { store } = await file.open({ schema: file.newSchema() });
     const keys = Array.from({ length: 5_000 }, (_, i) => `k${String(i).padStart(4, "0")}`);
     // Every tenth is large: reads are limited by bytes too.
@@ -50,7 +50,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(await keysOf({ limit: 0 })).toEqual([]);
   });
 
-  it("fails nobody because the process was busy: only time in which it could have seen an answer counts", async () => {
+  it("times out on nothing because the process was busy: only time in which it could read counts", async () => {
     const timing = { answerWithinMs: 400, connectWithinMs: 400 };
     const { store } = await file.open({ schema: file.newSchema(), timing });
     await store.commit([put("a", "1")]);
@@ -71,7 +71,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(store.status().writable).toBe(true);
   });
 
-  it("lists as of one moment what it reads in pieces", async () => {
+  it("lists in pieces as of one moment", async () => {
     const { store } = await file.open({ schema: file.newSchema() });
     const keys = Array.from({ length: 6_000 }, (_, i) => `k${String(i).padStart(4, "0")}`);
     await store.commit(keys.map((key) => put(key, "0")));
@@ -119,7 +119,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(await contentsOf(store)).toEqual(["k=3"]);
   });
 
-  it("refuses a key that no index of the server could hold, and no other commit with it", async () => {
+  it("refuses a key too long for the server's index, and no other commit with it", async () => {
     const { store } = await file.open({ schema: file.newSchema() });
     const long = store.commit([put("k".repeat(3_000), "1")]);
     const short = store.commit([put("k", "1")]);
@@ -149,7 +149,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(revisions.toSorted()).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  it("leaves nothing half made when the connection breaks while it is being made", async () => {
+  it("leaves nothing half created when the connection breaks during its creation", async () => {
     const schema = file.newSchema();
     const { server } = file;
     const wire = await openWire(server.port);
@@ -198,14 +198,14 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
   it.each([
     ["default_transaction_isolation = 'serializable'", /read committed/],
     ["default_transaction_read_only = on", /read-only/],
-  ])("refuses a role with %s, and says what to set", async (setting, what) => {
+  ])("refuses a role with %s, and names the right setting", async (setting, what) => {
     const schema = file.newSchema();
     await file.server.query(`create role odd login superuser; alter role odd set ${setting}`);
     await expect(file.open({ schema, parameters: { user: "odd" } })).rejects.toThrow(what);
     await file.server.query("drop role odd");
   });
 
-  it("does without what some managed servers do not tell", async () => {
+  it("works without information that some managed servers hide", async () => {
     const schema = file.newSchema();
     await file.server.query(`create role tenant login; create schema ${schema} authorization tenant;
       revoke execute on function pg_current_wal_lsn() from public`);
@@ -226,7 +226,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     await file.server.query("select pg_reload_conf()");
   });
 
-  it("says where nobody answered", async () => {
+  it("reports an address without an answer", async () => {
     const port = await freePort();
     const opening = openReplica({ url: `postgres://ada:hunter2@127.0.0.1:${port}/broker` });
     await expect(opening).rejects.toBeInstanceOf(StoreUnavailable);
@@ -234,7 +234,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     await expect(opening).rejects.not.toThrow("hunter2");
   });
 
-  it("says which database there is not", async () => {
+  it("reports a missing database", async () => {
     const opening = file.open({ schema: file.newSchema(), parameters: { dbname: "nowhere" } });
     await expect(opening).rejects.toBeInstanceOf(StoreRefused);
     await expect(opening).rejects.toThrow(/database "nowhere" does not exist/);

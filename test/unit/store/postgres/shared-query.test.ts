@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createSharedQuery } from "../../../../src/store/postgres/shared-query.ts";
 
-it("asks once for all who ask at the same time, and gives nobody what was asked for before they came", async () => {
+it("sends one query for all concurrent callers, and never an earlier result", async () => {
   let asks = 0;
   let now = 0;
   const ask = createSharedQuery(async () => {
@@ -23,7 +23,7 @@ it("asks once for all who ask at the same time, and gives nobody what was asked 
   expect(asks).toBeGreaterThan(2);
 });
 
-it("fails those who shared an ask that failed, and nobody after them", async () => {
+it("fails the callers of a failed query, and no later ones", async () => {
   let asks = 0;
   const ask = createSharedQuery(async () => {
     asks += 1;

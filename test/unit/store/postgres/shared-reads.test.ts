@@ -29,7 +29,7 @@ describe("reads of single keys", () => {
     return { store, reads, failing, made };
   }
 
-  it("share what is read: of a thousand who ask at once for the same few, each is read once", async () => {
+  it("share reads: each of a few keys is read once for a thousand callers", async () => {
     const { store, reads, made } = await open();
     const keys = Array.from({ length: 50 }, (_, i) => `k${i}`);
     await store.commit(keys.map((key) => put(key, `value of ${key}`)));
@@ -59,7 +59,7 @@ describe("reads of single keys", () => {
     expect(made.at(-1)).toBe(1_000);
   });
 
-  it("see what was committed before they were asked for, however many are under way", async () => {
+  it("see every commit before their request, however many are in progress", async () => {
     const { store, reads } = await open();
     let isOver = false;
     const others = Array.from({ length: 50 }, async () => {
@@ -74,7 +74,7 @@ describe("reads of single keys", () => {
     await Promise.all(others);
   });
 
-  it("are answered though one that shares the read is damaged; of a store that is away all are told at once", async () => {
+  it("succeed beside a damaged one; if the store is away, all fail at once", async () => {
     const { store, reads, failing, made } = await open();
     await store.commit([put("a", "1"), put("b", "1")]);
     const outcomes = () =>

@@ -9,7 +9,7 @@ describe("the address of a PostgreSQL store", () => {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-url-"));
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it("says who comes in where, with what is left out as libpq has it", () => {
+  it("names user, host and database, with libpq's defaults", () => {
     expect(parsePostgresUrl("postgres://ada:p%40ss@db.example.test/broker")).toMatchObject({
       host: "db.example.test",
       port: 5432,
@@ -52,12 +52,12 @@ describe("the address of a PostgreSQL store", () => {
     "10.0.0.5/broker",
     "127.example.test/broker",
     "db.example.test/broker?sslmode=verify-full",
-  ])("believes nobody unverified at %s", (rest) => {
+  ])("requires verification at %s", (rest) => {
     const { tls } = parsePostgresUrl(`postgres://ada@${rest}`);
     expect(tls).toEqual({ rejectUnauthorized: true });
   });
 
-  it("encrypts without verifying when that is all that is asked for, as libpq does", () => {
+  it("encrypts without verification on request, as libpq does", () => {
     const at = "postgres://ada@db.example.test/broker";
     expect(parsePostgresUrl(`${at}?sslmode=require`).tls?.rejectUnauthorized).toBe(false);
     const file = join(folder, "ca.crt");

@@ -38,7 +38,7 @@ async function open(backend: Backend, keys: readonly SealKey[] = [key("a")]) {
 
 const secret = (at: string, value = token) => ({ key: at, value, secret: true as const });
 
-it("gives back what it was given, and lets a secret lie nowhere in the open", async () => {
+it("returns what it was given, and stores no secret in plain text", async () => {
   const backend = await openBackend();
   const store = await open(backend);
   await store.commit([secret("credentials/x"), { key: "plain", value: bytes("a name") }]);
@@ -59,7 +59,7 @@ it("never seals the same thing to the same bytes", async () => {
   expect((await backend.get("k"))?.value).not.toEqual(first);
 });
 
-it("returns nothing that was moved to another record, swapped, or changed by a bit, secret or not", async () => {
+it("refuses values that were moved to another record, swapped, or changed by a bit, secret or not", async () => {
   const backend = await openBackend();
   const store = await open(backend);
   for (const change of [secret("ada"), { key: "bob", value: bytes("a forwarding address") }]) {
@@ -76,7 +76,7 @@ it("returns nothing that was moved to another record, swapped, or changed by a b
   }
 });
 
-it("does not take a value that somebody wrote without the keys", async () => {
+it("refuses a value that was written without the keys", async () => {
   const backend = await openBackend();
   const store = await open(backend);
   for (const forged of [bytes("plain"), new Uint8Array(), Buffer.concat([Buffer.of(2), randomBytes(30)])]) {
@@ -85,7 +85,7 @@ it("does not take a value that somebody wrote without the keys", async () => {
   }
 });
 
-it("shows those who watch what was committed, the secret as well as the plain", async () => {
+it("shows commits to watchers, secret and plain", async () => {
   const store = await open(await openBackend());
   const seen: Commit[] = [];
   await store.watch(store.status().revision, {
@@ -102,7 +102,7 @@ it("shows those who watch what was committed, the secret as well as the plain", 
   ]);
 });
 
-it("goes on opening what was sealed before a new key came first", async () => {
+it("still opens values from before a new key came first", async () => {
   const backend = await openBackend();
   const [old, fresh] = [key("old"), key("fresh")];
   await (await open(backend, [old])).commit([secret("k")]);
@@ -137,7 +137,7 @@ it("refuses a store that holds something and has lost its data keys", async () =
   await expect(openSealedStore({ backend, keys: [key("a")], world })).rejects.toBeInstanceOf(StoreRefused);
 });
 
-it("takes the data keys of a replica that began between two looks of ours", async () => {
+it("accepts the data keys of a replica that started between two looks", async () => {
   const backend = await openBackend();
   const keys = [key("a")];
   let looks = 0;
@@ -161,7 +161,7 @@ const drain = async (progress: AsyncIterable<{ readonly done: number; readonly t
   return seen;
 };
 
-it("seals everything anew under the first key, while others write, and then needs the old one no more", async () => {
+it("re-encrypts everything under the first key during writes, and then no longer needs the old one", async () => {
   const backend = await openBackend();
   const [old, fresh] = [key("old"), key("fresh")];
   const many = Array.from({ length: 1_200 }, (_, i) => `k${String(i).padStart(4, "0")}`);
@@ -191,7 +191,7 @@ it("seals everything anew under the first key, while others write, and then need
   expect(await backend.list({ ...under("seal"), limit: 10 })).toHaveLength(2);
 });
 
-it("takes a re-seal up where it was left, and meanwhile still depends on the old key", async () => {
+it("continues an interrupted re-encryption, and still needs the old key until then", async () => {
   const backend = await openBackend();
   const [old, fresh] = [key("old"), key("fresh")];
   await (await open(backend, [old])).commit(Array.from({ length: 3_000 }, (_, i) => secret(`k${i}`)));
@@ -206,7 +206,7 @@ it("takes a re-seal up where it was left, and meanwhile still depends on the old
   expect(text((await (await open(backend, [fresh])).get("k2999"))?.value)).toBe("a refresh token");
 });
 
-it("reads what another replica sealed with a data key that it has not seen", async () => {
+it("reads values that another replica encrypted with an unseen data key", async () => {
   const backend = await openBackend();
   const keys = [key("a")];
   const [one, other] = [await open(backend, keys), await open(backend, keys)];
@@ -215,7 +215,7 @@ it("reads what another replica sealed with a data key that it has not seen", asy
   expect(text((await other.get("k"))?.value)).toBe("a refresh token");
 });
 
-it("asks a key service to wrap and unwrap data keys, and for nothing else", async () => {
+it("uses a key service only to wrap and unwrap data keys", async () => {
   const backend = await openBackend();
   const asked: string[] = [];
   const inner = key("kms");

@@ -8,7 +8,7 @@ import { answerMs, claimMs } from "../../../../../src/broker/channels/rules/time
 import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
 import { answer, ask, dayMs, never, renewing, t0, wish } from "../../../core/calendar-slot.ts";
 
-it("a channel is asked for anew, and stopped if it is there, when nobody heard what came of it", () => {
+it("a channel with an unknown outcome is requested again, and stopped if it exists", () => {
   const now = t0 + 6 * dayMs;
   const slot = renewing(now);
   const late = now + answerMs;
@@ -20,7 +20,7 @@ it("a channel is asked for anew, and stopped if it is there, when nobody heard w
   expect(stateOf(currentOf(after) ?? never())).toBe(State.ACTIVE);
 });
 
-it("a channel is stopped when the answer that made it comes after everybody had given it up", () => {
+it("a channel is stopped when its answer comes after it was given up", () => {
   const asked = ask([wish()], "a", "a", t0);
   const late = t0 + 2 * answerMs;
   const given = applyChanges(

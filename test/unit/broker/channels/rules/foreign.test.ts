@@ -8,20 +8,20 @@ import { active, place, renewing, t0 } from "../../../core/calendar-slot.ts";
 const withForeign = (slot: Slot): Slot =>
   applyChanges(slot, adoptChannel(slot, place, { id: "script", resourceId: "s" }, t0));
 
-it("knows a script's own channel once, and asks its provider for nothing", () => {
+it("records a script's own channel once, and sends its provider nothing", () => {
   const slot = withForeign(withForeign([]));
   expect(slot.map(idOf)).toEqual(["script"]);
   expect(currentOf(slot)).toBeUndefined();
   expect(tasksOf(slot, t0 + 1)).toEqual([]);
 });
 
-it("forgets a script's own channel that is not told of any more, and no other", () => {
+it("forgets a script's own channel that the metadata no longer name, and no other", () => {
   const slot = withForeign(active());
   expect(applyChanges(slot, disownChannel(slot, "script")).map(idOf)).toEqual(["a"]);
   expect(disownChannel(slot, "a").removed).toEqual([]);
 });
 
-it("renews ours at once when a script's own came after it, unless that is under way", () => {
+it("renews latchkey's at once when a script's own followed it, unless a renewal is running", () => {
   const slot = withForeign(active());
   expect(tasksOf(slot, t0 + 1)).toEqual([]);
   expect(tasksOf(applyChanges(slot, renewOvertaken(slot, t0 + 1)), t0 + 1)).toEqual([{ ask: "watch", id: "a" }]);

@@ -56,7 +56,7 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
 }
 
 describe("of a channel whose numbers are without gaps", () => {
-  it("a jump is a loss once what is missing did not come for a while, and is told once", () => {
+  it("a jump is a loss once the missing messages stay away for a while, and is reported once", () => {
     const one = channel();
     one.comes(1, 2);
     one.look();
@@ -80,7 +80,7 @@ describe("of a channel whose numbers are without gaps", () => {
     expect(one.told).toEqual(["numbers_missing", "numbers_missing"]);
   });
 
-  it("what comes late, in another order or twice is none", () => {
+  it("a late, reordered or repeated message is no loss", () => {
     const one = channel();
     one.comes(1, 4);
     one.look();
@@ -92,7 +92,7 @@ describe("of a channel whose numbers are without gaps", () => {
     expect(one.told).toEqual([]);
   });
 
-  it("the first that is heard is none, be its number what it may, nor the first after a week", () => {
+  it("the first message is no loss, whatever its number, nor the first after a week", () => {
     const one = channel();
     one.comes(918);
     one.look();
@@ -132,7 +132,7 @@ describe("of a channel whose numbers are without gaps", () => {
 });
 
 describe("of a channel whose numbers merely grow", () => {
-  it("a jump is nothing", () => {
+  it("a jump is no loss", () => {
     const one = channel({ isSequential: false });
     for (const number of [1, 2, 90, 1_000]) {
       one.comes(number);
@@ -142,7 +142,7 @@ describe("of a channel whose numbers merely grow", () => {
     expect(one.told).toEqual([]);
   });
 
-  it("one that is late is nothing, and going on from a lower number is a loss, once", () => {
+  it("a late message is no loss, and continuing from a lower number is one, once", () => {
     const one = channel({ isSequential: false });
     one.comes(10);
     one.look();
@@ -166,7 +166,7 @@ describe("of a channel whose numbers merely grow", () => {
     expect(one.told).toEqual(["numbers_restarted"]);
   });
 
-  it.each(["", "abc", "-1", "1.5", "99999999999999999999"])("says nothing by a number that is none: %s", (number) => {
+  it.each(["", "abc", "-1", "1.5", "99999999999999999999"])("an invalid number reports nothing: %s", (number) => {
     const last = { number, atMs: t0 };
     const look = { nowMs: t0, listeningSinceMs: 0, last, isSequential: true, arrived: new Set<bigint>() };
     expect(judgeLosses(undefined, { ...look, isAnnounced: true })).toMatchObject({
@@ -185,7 +185,7 @@ describe("a channel falls silent", () => {
     }
   };
 
-  it("after many times its longest pause, told once until it is heard again", () => {
+  it("after many times its longest pause, reported once until the next message", () => {
     const one = channel();
     every(one, hourMs, 12);
     one.pass(3.9 * hourMs);
@@ -234,7 +234,7 @@ describe("a channel falls silent", () => {
     expect(one.told.filter((code) => code === "beyond_its_rhythm")).toEqual([]);
   });
 
-  it("not by the time in which nobody listened", () => {
+  it("not for the time in which latchkey was not running", () => {
     const one = channel({ sinceMs: t0 + 30 * dayMs });
     every(one, hourMs, 12);
     one.pass(29.6 * dayMs);
@@ -243,7 +243,7 @@ describe("a channel falls silent", () => {
     expect(one.look()).toBe(1);
   });
 
-  it("from its beginning, where it is announced and nothing came", () => {
+  it("from its creation, if it was announced and nothing came", () => {
     const one = channel();
     one.look();
     one.pass(firstWithinMs);
@@ -261,7 +261,7 @@ describe("a channel falls silent", () => {
     expect(unannounced.look()).toBe(0);
   });
 
-  it("in the rhythm of what it took the place of", () => {
+  it("at the rhythm of the channel that it replaced", () => {
     const old = channel();
     every(old, hourMs, 12);
     const heir = channel();
@@ -275,7 +275,7 @@ describe("a channel falls silent", () => {
 
 const schedules = 3_000;
 
-it(`tells of what was lost and of nothing else, in ${schedules} schedules of late, repeated and lost messages`, () => {
+it(`reports exactly the losses, in ${schedules} schedules of late, repeated and lost messages`, () => {
   let lost = 0;
   let kept = 0;
   for (let seed = 1; seed <= schedules; seed += 1) {

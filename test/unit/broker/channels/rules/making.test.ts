@@ -8,12 +8,12 @@ import { active, ask, dayMs, lifeMs, never, renewing, t0 } from "../../../core/c
 it.each([
   [0, 0.8],
   [0.999_999, 0.85],
-])("a channel is renewed between 80 and 85 % of the life that the provider gave it (%d)", (random, share) => {
+])("a channel is renewed between 80 and 85 % of its lifetime at the provider (%d)", (random, share) => {
   const [one] = active(random);
   expect(((one?.dueMs ?? 0) - t0) / lifeMs).toBeCloseTo(share, 4);
 });
 
-it("C04 a channel is left as it is by a renewal that fails, and told of once less than a tenth of its life is left", () => {
+it("C04 a failed renewal leaves a channel alone, and is reported once when less than a tenth of its lifetime is left", () => {
   let slot = active();
   const told: string[] = [];
   for (let now = t0 + 0.83 * lifeMs, n = 0; now < t0 + lifeMs; n += 1) {
@@ -43,7 +43,7 @@ it("C04 a channel is left as it is by a renewal that fails, and told of once les
   expect(told).toEqual(["renewal_failed"]);
 });
 
-it("a channel waits as long as the provider says, and not longer than it lives", () => {
+it("a channel waits as long as the provider demands, but not beyond its expiry", () => {
   const now = t0 + 6 * dayMs;
   const slot = renewing(now);
   const outcome = { kind: "put_off" as const, code: "status_429", newId: "x" };

@@ -14,7 +14,7 @@ it("knows where an event leads, and refuses one that cannot happen", () => {
   expect(() => transition(wish(), "stopped", { nowMs: t0 })).toThrow("has no transition stopped");
 });
 
-it("keeps a channel that is over for a week, and then forgets it", () => {
+it("keeps an ended channel for a week, and then forgets it", () => {
   const over = transition(wish(), "forgone", { nowMs: t0 });
   const after = (nowMs: number) =>
     applyChanges(

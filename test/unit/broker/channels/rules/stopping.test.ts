@@ -13,7 +13,7 @@ import { claimMs } from "../../../../../src/broker/channels/rules/times.ts";
 import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
 import { active, answer, dayMs, lifeMs, never, renewing, t0 } from "../../../core/calendar-slot.ts";
 
-it("a channel is stopped only once the next one is there", () => {
+it("a channel is stopped only once the next one exists", () => {
   const now = t0 + 6 * dayMs;
   const slot = renewing(now);
   expect(slot.map((one) => [idOf(one), stateOf(one)]).sort()).toEqual([
@@ -43,7 +43,7 @@ it("C09 a channel that another client made is waited out", () => {
   expect(over.map(stateOf)).toEqual([State.EXPIRED]);
 });
 
-it("a channel runs out when its connection is gone, with nothing asked of anybody", () => {
+it("a channel whose connection is gone expires without a request", () => {
   const slot = applyChanges(active(), recordConnectionGone(active(), t0));
   expect(tasksOf(slot, t0 + lifeMs - 1)).toEqual([]);
   expect(slot.map(stateOf)).toEqual([State.STOPPING]);

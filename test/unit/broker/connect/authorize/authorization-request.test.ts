@@ -28,7 +28,7 @@ it("hashes a verifier as RFC 7636, appendix B, does", () => {
   );
 });
 
-it("says what RFC 6749 and RFC 7636 ask for", () => {
+it("has the parameters of RFC 6749 and RFC 7636", () => {
   expect(parameters({})).toEqual({
     response_type: "code",
     client_id: "c",
@@ -40,7 +40,7 @@ it("says what RFC 6749 and RFC 7636 ask for", () => {
   });
 });
 
-it("departs from it as the provider's description says", () => {
+it("differs from them as the provider's description defines", () => {
   const slack = parameters(
     { scopeSeparator: ",", scopeParameter: "user_scope", noPkce: true },
     { challenge: undefined as never },
@@ -53,7 +53,7 @@ it("departs from it as the provider's description says", () => {
   expect(parameters(google, { isFurther: true })).toMatchObject({ prompt: "consent", include_granted_scopes: "true" });
 });
 
-it("lets nobody else say what only we say", () => {
+it("lets no other source set latchkey's own parameters", () => {
   const params = { redirect_uri: "https://evil.example", state: "x", client_id: "x", prompt: "none", request: "x" };
   const made = parameters({ authorizationParams: { prompt: "consent", nonce: "fixed" } }, { params });
   expect(made).toMatchObject({ redirect_uri: request.redirectUri, state: "s", client_id: "c", prompt: "none" });
@@ -61,13 +61,13 @@ it("lets nobody else say what only we say", () => {
   expect(made).not.toHaveProperty("request");
 });
 
-it("keeps the query that an address has, and writes blanks so that nobody reads a plus", () => {
+it("keeps the query of an address, and encodes spaces without a plus", () => {
   expect(withQuery("https://x.example/a?tenant=t&scope=old", { scope: "a b" })).toBe(
     "https://x.example/a?tenant=t&scope=a%20b",
   );
 });
 
-it("asks for what is configured, what comes on top and what was granted before, each once", () => {
+it("requests the configured, additional and earlier scopes, each once", () => {
   const none = { configured: [], defaults: ["d"], further: [], granted: [] };
   expect(wantedScopes(none)).toEqual(["d"]);
   expect(wantedScopes({ ...none, configured: ["a"], further: ["b", "a"], granted: ["c", "b"] })).toEqual([
@@ -93,7 +93,7 @@ it.each([
   "https://app.example/a?b=c#d",
   "https://app.example?x",
   "http://localhost:8080/x",
-])("O08 lets a browser go back to %s", (target) =>
+])("O08 allows a redirect back to %s", (target) =>
   expect(returnTarget(target, ["https://app.example", "http://localhost:8080"])).toBe(target),
 );
 it.each([

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { isDenial, isSignedCallback, readCallback } from "../../../../../src/broker/connect/authorize/callback.ts";
 import { CallbackSignatureSchema } from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
 
-it("reads what providers send their users back with", () => {
+it("reads the parameters of providers' redirects", () => {
   expect(readCallback("state=s&code=c&iss=i")).toMatchObject({ state: "s", code: "c", iss: "i", error: undefined });
   expect(readCallback("state=s&error=access_denied")).toMatchObject({ code: undefined, error: "access_denied" });
   expect(readCallback("oauth_token=t&oauth_verifier=v")).toMatchObject({ state: "t", verifier: "v" });
@@ -43,6 +43,6 @@ it.each([
   ["oauth_token=a&oauth_verifier=b&denied=a", "code_with_error", []],
   ["state=a&oauth_token=b&code=c", undefined, ["b"]],
   ["state=a&code=b&error=", undefined, []],
-])("says what is wrong with %s", (query, misuse, otherStates) => {
+])("reports what is wrong with %s", (query, misuse, otherStates) => {
   expect(readCallback(query)).toMatchObject({ state: "a", misuse, otherStates });
 });

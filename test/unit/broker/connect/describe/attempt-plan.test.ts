@@ -9,7 +9,7 @@ const before = (attempts: number) => create(ConnectionDescriptionSchema, { attem
 const plan = (rest: Partial<Parameters<typeof planAfter>[0]>) =>
   planAfter({ before: before(0), found: {}, failures: [], isDead: false, nowMs, ...rest });
 
-it("forgets a connection that is complete, unless values came from the provider", () => {
+it("forgets a complete connection, unless values came from the provider", () => {
   expect(plan({})).toEqual({ outcome: "complete", attempts: 1, next: undefined });
   expect(plan({ found: { "metadata.email": "digest" } }).next?.found).toEqual({ "metadata.email": "digest" });
 });

@@ -37,7 +37,7 @@ it("starts four requests of a provider at once, and then one every 50 ms as othe
   expect(start()).toBe(1);
 });
 
-it("starts nothing of a provider that asked for a wait, and others meanwhile", () => {
+it("pauses a provider that demanded a wait, and no others", () => {
   const { queues, start, started } = openQueues();
   vi.advanceTimersByTime(10_000);
   queues.replace(
@@ -54,7 +54,7 @@ it("starts nothing of a provider that asked for a wait, and others meanwhile", (
   expect(started).toEqual(["mail", "calendar"]);
 });
 
-it("never asks about a connection that is being asked about", () => {
+it("never requests a connection twice at the same time", () => {
   const { queues, start } = openQueues();
   vi.advanceTimersByTime(10_000);
   queues.replace(new Map([["calendar", keys("calendar", 1)]]));

@@ -27,7 +27,7 @@ const importAll = (...items: readonly Item[]) =>
     "test",
   );
 
-it("refuses an item that names what nothing can be filed under, and imports its neighbours", async () => {
+it("refuses an item with an unusable name, and imports the others", async () => {
   const results = await importAll(
     { id: "before" },
     { id: "nul\0" },
@@ -44,7 +44,7 @@ it("refuses an item that names what nothing can be filed under, and imports its 
   ]);
 });
 
-it("merges the second of two items into what the first one made", async () => {
+it("merges the second of two items into the first one's connection", async () => {
   const results = await importAll(
     { id: "twice", metadata: { of: "the first" }, tags: { tags: { A: "1" } }, endUser: { id: "u-1" } },
     { id: "twice", endUser: { id: "u-2" } },
@@ -55,7 +55,7 @@ it("merges the second of two items into what the first one made", async () => {
   expect(second?.connection).toMatchObject({ metadata: { of: "the first" }, tags: { a: "1", end_user_id: "u-2" } });
 });
 
-it("judges an item by what an earlier one of the batch left", async () => {
+it("checks an item against the result of earlier items of the batch", async () => {
   const nine = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`t${i}`, "x"]));
   const organization = { id: "o" };
   const results = await importAll(

@@ -97,7 +97,7 @@ it("changes a connection when its state changes, and not with each failure", asy
   expect(await stateOf(open)).toMatchObject({ state: REFRESH_FAILING, reason: "failing_for_days" });
 });
 
-it("says of a dead connection in its log what happened, and which causes fit", async () => {
+it("logs what happened to a dead connection, and its possible causes", async () => {
   const world = testWorld();
   const open = await openTestBroker(world, { publishing: OAuthApp_Publishing.TESTING });
   await open.import("ada", tokens());
@@ -122,7 +122,7 @@ it("says of a dead connection in its log what happened, and which causes fit", a
   expect(Buffer.from(toBinary(LogSchema, log)).includes("the-refresh-token")).toBe(false);
 });
 
-it("says that an answer was lost when the token that was sent before is dead", async () => {
+it("reports a lost answer when the previously sent token is dead", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   await open.import("ada", tokens());
@@ -137,7 +137,7 @@ it("says that an answer was lost when the token that was sent before is dead", a
   expect(causes?.slice(0, 2)).toEqual(["rotation_response_lost", "revoked"]);
 });
 
-it("keeps the log of how it died, whatever is tried afterwards", async () => {
+it("keeps the log of the failure, whatever is tried afterwards", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   await fail(open, dead);
@@ -146,7 +146,7 @@ it("keeps the log of how it died, whatever is tried afterwards", async () => {
   expect((await open.known("ada")).connection.value.errors).toEqual([before]);
 });
 
-it("is well again once it was renewed, remembers when that was, and says so in a log", async () => {
+it("recovers after a refresh, records the time, and logs it", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   await open.import("ada", tokens());
@@ -165,7 +165,7 @@ it("is well again once it was renewed, remembers when that was, and says so in a
   expect((await logsOf(open)).items).toHaveLength(3);
 });
 
-it("forgets all trouble, in the same commit, when other credentials are imported", async () => {
+it("clears all failures, in the same commit, when new credentials are imported", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   await fail(open, dead);
@@ -174,7 +174,7 @@ it("forgets all trouble, in the same commit, when other credentials are imported
   expect((await open.known("ada")).record).toBeUndefined();
 });
 
-it("lets neither a failure of the former credentials outlive an import, nor an import overlook it", async () => {
+it("neither keeps a failure of replaced credentials after an import, nor loses the import", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   const seen = await open.known("ada");
@@ -190,7 +190,7 @@ it("lets neither a failure of the former credentials outlive an import, nor an i
   await expect(open.store.commit(changes)).rejects.toBeInstanceOf(StaleWrite);
 });
 
-it("forgets on an import also what is noted while it reads and decides", async () => {
+it("clears on import also failures recorded during the import", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   for (let i = 0; i < 30; i += 1) {
@@ -206,7 +206,7 @@ it("forgets on an import also what is noted while it reads and decides", async (
   }
 });
 
-it("lets nothing be noted of a connection that is being deleted", async () => {
+it("records nothing for a connection that is being deleted", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   const { changes, conditions } = await open.broker.health.noteDeletion(refOf("ada"));
@@ -224,7 +224,7 @@ it("lets nothing be noted of a connection that is being deleted", async () => {
   await expect(open.store.commit(late.changes, late.conditions)).rejects.toBeInstanceOf(StaleWrite);
 });
 
-it("stores renewed credentials only in the place of those that were renewed", async () => {
+it("stores refreshed credentials only in place of the ones that were refreshed", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   const seen = await open.known("ada");
@@ -240,7 +240,7 @@ it("stores renewed credentials only in the place of those that were renewed", as
   await expect(open.store.commit(changes)).rejects.toBeInstanceOf(StaleWrite);
 });
 
-it("leaves nothing of a connection that is deleted, and its successor is well", async () => {
+it("keeps nothing of a deleted connection, and a new one is healthy", async () => {
   const open = await openTestBroker(testWorld());
   await open.import("ada", tokens());
   await fail(open, dead);
@@ -271,7 +271,7 @@ it("is expiring a day before its credentials run out, and then must be authorise
   expect((await logsOf(open)).items).toMatchObject([{ operation: "auth.expire", failed: true }]);
 });
 
-it("lists and counts those that are not well without a look at the others", async () => {
+it("lists and counts unhealthy connections without reading the others", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   for (let i = 0; i < 30; i += 1) await open.import(`c-${String(i).padStart(2, "0")}`, tokens());

@@ -110,7 +110,7 @@ describe("an attempt whose answer never came", () => {
     expect(record.intent?.unanswered).toBe(unanswered);
   });
 
-  it("is found by a process that was started anew, and counts for its own token alone", () => {
+  it("is found by a restarted process, and counts for its own token only", () => {
     const crashed = begun(fresh());
     expect(begun(crashed, "rt-1", "b").intent).toMatchObject({ attemptId: "b", unanswered: 1 });
     expect(begun(crashed, "rt-2", "b").intent).toMatchObject({ attemptId: "b", unanswered: 0 });
@@ -121,13 +121,13 @@ describe("an attempt whose answer never came", () => {
 describe("afterwards", () => {
   const failing = () => failed(begun(fresh()), { kind: "uncertain" });
 
-  it("has forgotten all trouble once it was renewed", () => {
+  it("clears all failures after a refresh", () => {
     const record = afterSuccess({ ...failing(), deadReason: "revoked" }, { nowMs: start + hour });
     expect(record).toMatchObject({ failures: 0, lastFailure: "", deadReason: "", logId: "" });
     expect([record.intent, record.notBefore, record.firstFailedAt]).toEqual([undefined, undefined, undefined]);
   });
 
-  it("remembers nothing of credentials that were replaced", () => {
+  it("keeps nothing of replaced credentials", () => {
     expect(isEmptyRecord(afterReplacement(failing(), { grantedAtMs: undefined }))).toBe(true);
     expect(isEmptyRecord(afterReplacement(failing(), { grantedAtMs: start }))).toBe(false);
   });
@@ -160,7 +160,7 @@ it.each([
   },
 );
 
-it("never goes back behind now and never beyond a day, whatever happens in whichever order", () => {
+it("never schedules before now or beyond a day, in any order of events", () => {
   const kinds: readonly TokenFailureKind[] = ["passing", "uncertain", "unusable", "client_refused", "misconfigured"];
   for (let round = 0; round < 300; round += 1) {
     let record = fresh();

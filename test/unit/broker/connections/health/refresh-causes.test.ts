@@ -116,7 +116,7 @@ it("takes the address of a person for no mail", () => {
   ]);
 });
 
-it("says what to do about it", () => {
+it("has a remedy", () => {
   const [cause] = refreshCauses(grant({ publishing: TESTING, ...sevenDays }));
   expect(cause?.text).toBe(
     "while the app is in testing, refresh tokens expire 7 days after they were issued: publish the app, then set publishing to production",

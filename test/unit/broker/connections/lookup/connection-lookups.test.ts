@@ -28,7 +28,7 @@ const split = (bytes: Uint8Array | undefined): readonly string[] =>
   );
 const of = (value: string, field = where.field) => hex(lookupDigest({ ...where, field }, value));
 
-describe("what a connection is filed under", () => {
+describe("the index entries of a connection", () => {
   it("is a text, and each text of an array", () => {
     expect(filed({ uris: "a" })).toEqual([of("a")]);
     expect(filed({ uris: ["a", "b"] })).toEqual([of("a"), of("b")].sort());
@@ -59,7 +59,7 @@ describe("what a connection is filed under", () => {
     expect(filed(metadata)).toEqual([]);
   });
 
-  it("is nothing that every object has", () => {
+  it("contain nothing that every object has", () => {
     expect(filed({}, ["metadata.constructor", "metadata.__proto__", "connection_config.toString"])).toEqual([]);
   });
 
@@ -96,11 +96,11 @@ it.each([
   expect(of(one)).not.toBe(of(other));
 });
 
-it("is looked for by nothing that could be anybody's", () => {
+it("are never searched by a value that any connection could have", () => {
   expect([of(""), of("\ud800")]).toEqual(["nothing", "nothing"]);
 });
 
-it("looks in each field once, whatever the order of the rules", () => {
+it("read each field once, in any order of the rules", () => {
   const lookups = ["metadata.b", "connection_config.a", "metadata.b"].map((field) => ({ field, value: "v" }));
   expect(lookupFields(create(ProviderSchema, { notification: { lookups } }))).toEqual([
     "connection_config.a",

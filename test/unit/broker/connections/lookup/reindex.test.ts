@@ -41,7 +41,7 @@ async function changedByAnOlderVersion({ store }: OpenBroker, id: string, email:
 }
 const filingOf = async ({ collections }: OpenBroker) => (await collections.lookupFilings.get("google-calendar"))?.value;
 
-it("files what an older version left in the store, page by page", async () => {
+it("indexes connections of an older version, page by page", async () => {
   const open = await openTestBroker(testWorld());
   const ids = Array.from({ length: 230 }, (_, n) => `c${String(n).padStart(3, "0")}`);
   for (const id of ids) await importWith(open, id, `${id}@example.com`);
@@ -60,7 +60,7 @@ it("files what an older version left in the store, page by page", async () => {
   ]);
 });
 
-it("looks a second time for what replicas of an older version changed meanwhile, and then no more", async () => {
+it("scans a second time for changes of replicas with an older version, and then stops", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   for (const id of ["changed", "deleted"]) await importWith(open, id, `${id}@example.com`);
@@ -86,7 +86,7 @@ it("looks a second time for what replicas of an older version changed meanwhile,
   expect(open.store.status().revision - revision).toBeLessThanOrEqual(1);
 });
 
-it("leaves it to whoever has the lease, and goes on where that one stopped", async () => {
+it("runs under a lease, and continues where the last holder stopped", async () => {
   const open = await openTestBroker(testWorld());
   const ids = ["a", "b", "c"];
   for (const id of ids) await importWith(open, id, `${id}@example.com`);
@@ -162,7 +162,7 @@ async function openFiling(before: (changes: readonly Change[], filing: Reindex) 
 const withField = (field: string) =>
   create(ProviderSchema, { name: "google-calendar", notification: { lookups: [{ field, value: "v" }] } });
 
-it("never writes over what a connection was changed to meanwhile", async () => {
+it("never overwrites a concurrent change of a connection", async () => {
   let isFirst = true;
   const open = await openFiling(async (changes) => {
     if (!isFirst || !changes.some(({ key }) => key === filedKey("a"))) return;
@@ -177,7 +177,7 @@ it("never writes over what a connection was changed to meanwhile", async () => {
   expect(await open.isFiledUnder("a", "metadata.email", "new@example.com")).toBe(true);
 });
 
-it("hears of a change that comes while it is just about to end", async () => {
+it("includes a change that arrives just before its end", async () => {
   let isFirst = true;
   const open = await openFiling(async (changes, filing) => {
     const isGivenBack = changes.some(({ key, value }) => key.startsWith("lease") && value === undefined);
@@ -192,7 +192,7 @@ it("hears of a change that comes while it is just about to end", async () => {
   expect(await open.isFiledUnder("a", "metadata.other", "a")).toBe(true);
 });
 
-it("does not file back what a replica with a newer catalogue has filed", async () => {
+it("does not undo the index of a replica with a newer catalogue", async () => {
   const open = await openTestBroker(testWorld());
   await importWith(open, "a", "a@example.com");
   await open.broker.keepHouse();
@@ -213,7 +213,7 @@ it("does not file back what a replica with a newer catalogue has filed", async (
   expect((await filingOf(open))?.fields).toEqual(["metadata.newer"]);
 });
 
-it("commits nothing for what has no connections, and begins with the first", async () => {
+it("commits nothing without connections, and starts with the first", async () => {
   const open = await openTestBroker(testWorld());
   await open.broker.keepHouse();
   const { revision } = open.store.status();

@@ -98,7 +98,7 @@ it("takes up no more after a hundred generations of connections than after a few
   expect(namesOf(matchOf(index, "x"))).toEqual(["dev/calendar/the-one-that-stays"]);
 });
 
-it("finds a connection by what it is filed under now, and not by what it was", () => {
+it("finds a connection by its current entries, and not by earlier ones", () => {
   const index = createResourceIndex();
   index.put(at("ada"), filedUnder(["a", "b", "c"]));
   index.put(at("ada"), filedUnder(["b", "d"]));
@@ -107,7 +107,7 @@ it("finds a connection by what it is filed under now, and not by what it was", (
   expect(index.owners).toBe(0);
 });
 
-it("finds all that share one value, and goes on finding the others when one leaves", () => {
+it("finds all connections of a value, also after one was removed", () => {
   const index = createResourceIndex();
   const all = Array.from({ length: 1_000 }, (_, n) => at(`c${n}`));
   for (const owner of all) index.put(owner, filedUnder(["shared", `own-${owner.id}`]));
@@ -117,7 +117,7 @@ it("finds all that share one value, and goes on finding the others when one leav
   expect(namesOf(matchOf(index, "shared"))).toEqual(namesOf(left));
 });
 
-it("tells digests apart that differ in one bit", () => {
+it("distinguishes digests that differ in one bit", () => {
   const index = createResourceIndex();
   const digest = Buffer.alloc(digestBytes, 0x80);
   index.put(at("ada"), digest);

@@ -19,6 +19,6 @@ it.each([
   "01234567-89ab-cdef-0123-456789abcde",
   "01234567-89ab-cdef-0123-456789abcdeg",
   "",
-])("leaves alone what is none, or would not come back as it was: %s", (id) => {
+])("does not compress other texts, or those that would not be restored: %s", (id) => {
   expect(uuidWords(id)).toBeUndefined();
 });

@@ -17,7 +17,7 @@ it("asks no more on behalf of an integration whose client was refused once", () 
   expect(breaker.counts(4_999)).toEqual({ client: 1, endpoint: 0 });
 });
 
-it("lets one through when the time is over, and the others when that one came back well", () => {
+it("admits one refresh when the time is over, and the others after its success", () => {
   const breaker = createRefreshBreaker();
   breaker.noteFailure("a", failed("client_refused", 0));
   expect(breaker.enter("a", 5_000)).toHaveProperty("leave");
@@ -29,7 +29,7 @@ it("lets one through when the time is over, and the others when that one came ba
   expect(breaker.closedUntil("a", 15_101)).toBeUndefined();
 });
 
-it("lets the next one through when one has left that learned nothing", () => {
+it("admits the next one after one without a result", () => {
   const breaker = createRefreshBreaker();
   breaker.noteFailure("a", failed("client_refused", 0));
   // A look is no probe.
@@ -48,7 +48,7 @@ it("takes five failures in a row for the endpoint's, and obeys its Retry-After",
   expect(breaker.closedUntil("a", 60_003)).toMatchObject({ reason: "endpoint", untilMs: 60_004 });
 });
 
-it("begins again once a grant was refused: whoever answers that is well", () => {
+it("closes after a refused grant: the provider answers", () => {
   const breaker = createRefreshBreaker();
   for (let i = 0; i < 4; i += 1) breaker.noteFailure("a", failed("passing", i));
   breaker.noteFailure("a", failed("grant_dead", 4));

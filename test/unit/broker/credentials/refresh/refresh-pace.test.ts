@@ -49,7 +49,7 @@ describe("the pace of renewals", () => {
     expect(Math.max(...[...inTurns.values()].map(({ length }) => length))).toBeLessThanOrEqual(few);
   });
 
-  it("lets nobody who has just come overtake those who wait", async () => {
+  it("lets no new refresh overtake a queued one", async () => {
     const pace = createRefreshPace();
     await Promise.all(Array.from({ length: few }, () => pace.begin()));
     const order: string[] = [];
@@ -60,7 +60,7 @@ describe("the pace of renewals", () => {
     expect(order).toEqual(["first", "second"]);
   });
 
-  it("lets the loop rest before the next few", async () => {
+  it("pauses for the loop before the next few", async () => {
     const pace = createRefreshPace();
     await Promise.all(Array.from({ length: few }, () => pace.begin()));
     const { idle: before } = performance.eventLoopUtilization();
@@ -71,13 +71,13 @@ describe("the pace of renewals", () => {
     expect(rested >= 13.5 || performance.now() - since >= 39.5).toBe(true);
   });
 
-  it("gives renewals their share of a loop that never rests", async () => {
+  it("gives refreshes their share of a busy loop", async () => {
     const pace = createRefreshPace();
     countTurns(() => busyFor(3));
     for (let i = 0; i < 5 * few; i += 1) (await pace.begin())();
   });
 
-  it("keeps nothing waiting that a provider has given, and lets it go first", async () => {
+  it("finishes a refresh first whose provider has answered", async () => {
     const pace = createRefreshPace();
     const leaves = Array.from({ length: most }, () => pace.enter());
     let isIn = false;
