@@ -101,7 +101,7 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     const fault = faultOfParser(error);
     // A client that closes before the end of its request has canceled; that is no error.
     if (error.code === "HPE_INVALID_EOF_STATE") refusals.count(fault);
-    else refusals.peer("peer sent bytes that are not HTTP", fault, (socket as Socket).remoteAddress);
+    else refusals.peer("a client sent invalid HTTP", fault, (socket as Socket).remoteAddress);
     sockets.refuse(socket, fault);
   });
 

@@ -45,7 +45,7 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     stallMs,
     onRequest,
     fail: answers.fault,
-    refuse: (fault, peer) => refusals.peer("peer violated HTTP/2; connection closed", fault, peer),
+    refuse: (fault, peer) => refusals.peer("a client violated HTTP/2", fault, peer),
   });
   const fastPath =
     options.fastPath &&
@@ -64,11 +64,11 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
     limit: connections,
     ...(fastPath === undefined ? {} : { serveFirst: fastPath.open }),
-    ...(fastPath === undefined || !sharesReads ? {} : { inPlaceOf: sharedSocketOf }),
+    ...(fastPath === undefined || !sharesReads ? {} : { replaceSocket: sharedSocketOf }),
     serveHttp1: http1.serve,
     serveHttp2: streams.serve,
     refuse(fault, { remoteAddress }) {
-      refusals.peer("peer did not complete the TLS handshake", fault, remoteAddress);
+      refusals.peer("a client did not complete the TLS handshake", fault, remoteAddress);
     },
   });
 
