@@ -1,10 +1,16 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import packaged from "@jitl/quickjs-ng-wasmfile-release-sync";
+import { allocate, createMachineValues } from "./machine-values.ts";
+import { type MemoryPiece, piecesOf, usedSpans } from "./memory-pieces.ts";
+import {
+  type ContextPointer,
+  type Ffi,
+  type Module,
+  type RuntimePointer,
+  type ValuePointer,
+  variant,
+} from "./quickjs.ts";
 import { createSpareMemories, type MachineMemory, pageBytes } from "./spare-memory.ts";
-
-// The package's types describe its CommonJS build, where the default export is a field; this imports the ESM build.
-const variant = packaged as unknown as (typeof packaged)["default"];
 
 /** The used part of the WebAssembly API, which Node's types alone do not declare. */
 declare namespace WebAssembly {
@@ -61,35 +67,12 @@ export interface Machine {
 
 export interface Picture {
   /** The nonzero parts of the memory, with their positions; most of it is zero. */
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly MemoryPiece[];
   readonly pages: number;
   readonly runtime: RuntimePointer;
   readonly context: ContextPointer;
   readonly entry: ValuePointer;
 }
-
-interface Piece {
-  readonly at: number;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
-/** An error thrown inside, rethrown outside with what is known of it. */
-export class MachineError extends Error {
-  override readonly name = "MachineError";
-  /** The stack as the engine writes it. */
-  readonly inner: string;
-
-  constructor(message: string, inner: string) {
-    super(message);
-    this.inner = inner;
-  }
-}
-
-type Ffi = InstanceType<Awaited<ReturnType<typeof variant.importFFI>>>;
-type Module = ConstructorParameters<Awaited<ReturnType<typeof variant.importFFI>>>[0];
-type RuntimePointer = ReturnType<Ffi["QTS_NewRuntime"]>;
-type ContextPointer = ReturnType<Ffi["QTS_NewContext"]>;
-type ValuePointer = ReturnType<Ffi["QTS_NewObject"]>;
 
 /** The minimum that the module declares. */
 const minPages = 256;
@@ -165,9 +148,6 @@ interface Pointers {
   readonly entry?: ValuePointer;
 }
 
-const decoder = new TextDecoder();
-const encoder = new TextEncoder();
-
 function createMachine(
   { module, held, ffi, outside }: EngineParts,
   pointers: Pointers,
@@ -175,7 +155,7 @@ function createMachine(
   onRelease: (neededMore: boolean) => void = () => undefined,
 ): Machine & { giveHost(): void } {
   const { runtime, context } = pointers;
-  const wasmMemory = held.memory;
+  const { textOf, asValue, property, evaluate, call, free } = createMachineValues(module, ffi, context);
   let isReleased = false;
   let entry = pointers.entry;
 
@@ -194,69 +174,14 @@ function createMachine(
     normalizeModule: () => 0 as ReturnType<Module["callbacks"]["normalizeModule"]> & 0,
   };
 
-  function textOf(value: Parameters<Ffi["QTS_GetString"]>[1]): string {
-    const at = ffi.QTS_GetString(context, value);
-    if (Number(at) === 0) return "";
-    const end = module.HEAPU8.indexOf(0, at);
-    const text = decoder.decode(module.HEAPU8.subarray(at, end));
-    ffi.QTS_FreeCString(context, at);
-    return text;
-  }
-
-  /** Copies text into the machine's memory, zero-terminated. The caller frees it. */
-  function textInside(text: string): { readonly at: number; readonly length: number } {
-    const bytes = encoder.encode(text);
-    const at = Number(module._malloc(bytes.length + 1));
-    if (at === 0) throw new MachineError("out of memory", "");
-    module.HEAPU8.set(bytes, at);
-    module.HEAPU8[at + bytes.length] = 0;
-    return { at, length: bytes.length };
-  }
-
-  function asValue(text: string): ValuePointer {
-    const { at } = textInside(text);
-    const value = ffi.QTS_NewString(context, at as Parameters<Ffi["QTS_NewString"]>[1]);
-    module._free(at);
-    return value;
-  }
-
-  /** Returns the value, or throws the pending exception. */
-  function unwrapped(value: ValuePointer): ValuePointer {
-    const error = ffi.QTS_ResolveException(context, value);
-    if (Number(error) === 0) return value;
-    ffi.QTS_FreeValuePointer(context, value);
-    const stackName = asValue("stack");
-    const stack = ffi.QTS_GetProp(context, error, stackName);
-    const inner = Number(stack) === 0 ? "" : textOf(stack);
-    const message = textOf(error);
-    for (const one of [stackName, stack, error]) if (Number(one) !== 0) ffi.QTS_FreeValuePointer(context, one);
-    throw new MachineError(message, inner);
-  }
-
-  function property(name: string): ValuePointer {
-    const place = ffi.QTS_GetGlobalObject(context);
-    const key = asValue(name);
-    const found = ffi.QTS_GetProp(context, place, key);
-    ffi.QTS_FreeValuePointer(context, key);
-    ffi.QTS_FreeValuePointer(context, place);
-    return found;
-  }
-
-  function evaluate(code: string, file: string): void {
-    const { at, length } = textInside(code);
-    const value = ffi.QTS_Eval(context, at as Parameters<Ffi["QTS_Eval"]>[1], length, file, 0 as never, 0 as never);
-    module._free(at);
-    ffi.QTS_FreeValuePointer(context, unwrapped(value));
-  }
-
   return {
     evaluate,
     giveHost() {
-      const place = ffi.QTS_GetGlobalObject(context);
+      const globals = ffi.QTS_GetGlobalObject(context);
       const key = asValue("__host");
       const host = ffi.QTS_NewFunction(context, "host", 3, false, 1 as Parameters<Ffi["QTS_NewFunction"]>[4]);
-      ffi.QTS_SetProp(context, place, key, host);
-      for (const one of [host, key, place]) ffi.QTS_FreeValuePointer(context, one);
+      ffi.QTS_SetProp(context, globals, key, host);
+      free(host, key, globals);
     },
     takeEntry(name) {
       entry = property(name);
@@ -266,25 +191,11 @@ function createMachine(
       if (isReleased) throw new Error("the machine was released");
       if (entry === undefined) throw new Error("the machine has no entry");
       held.forgetRefusal();
-      const values = [op, a, b].map(asValue);
-      const list = Number(module._malloc(4 * values.length));
-      if (list === 0) throw new MachineError("out of memory", "");
-      new DataView(wasmMemory.buffer).setUint32(list, Number(values[0]), true);
-      new DataView(wasmMemory.buffer).setUint32(list + 4, Number(values[1]), true);
-      new DataView(wasmMemory.buffer).setUint32(list + 8, Number(values[2]), true);
-      const nothing = ffi.QTS_GetUndefined();
-      const value = ffi.QTS_Call(context, entry, nothing, values.length, list as Parameters<Ffi["QTS_Call"]>[4]);
-      module._free(list);
-      for (const one of values) ffi.QTS_FreeValuePointer(context, one);
-      const result = unwrapped(value);
-      const answer = textOf(result);
-      ffi.QTS_FreeValuePointer(context, result);
-      return answer;
+      return call(entry, [op, a, b]);
     },
     settle() {
       if (isReleased) throw new Error("the machine was released");
-      const out = Number(module._malloc(4));
-      if (out === 0) throw new MachineError("out of memory", "");
+      const out = allocate(module, 4);
       const value = ffi.QTS_ExecutePendingJob(runtime, jobsAtOnce, out as Parameters<Ffi["QTS_ExecutePendingJob"]>[2]);
       module._free(out);
       ffi.QTS_FreeValuePointerRuntime(runtime, value);
@@ -292,7 +203,7 @@ function createMachine(
     },
     picture() {
       if (entry === undefined) throw new Error("the machine has no entry");
-      const { buffer } = wasmMemory;
+      const { buffer } = held.memory;
       const pieces = piecesOf(buffer, written);
       return { pieces, pages: buffer.byteLength / pageBytes, runtime, context, entry };
     },
@@ -303,33 +214,4 @@ function createMachine(
       onRelease(held.release());
     },
   };
-}
-
-const spanBytes = 4_096;
-const zeros = Buffer.alloc(spanBytes);
-
-/** Returns the indexes of the spans that contain data. */
-function usedSpans(buffer: ArrayBuffer): readonly number[] {
-  const used: number[] = [];
-  for (let at = 0; at < buffer.byteLength; at += spanBytes) {
-    if (!zeros.equals(new Uint8Array(buffer, at, spanBytes))) used.push(at / spanBytes);
-  }
-  return used;
-}
-
-/** Merges adjacent spans into pieces. */
-function piecesOf(buffer: ArrayBuffer, written: ReadonlySet<number>): readonly Piece[] {
-  const spans = [...written.union(new Set(usedSpans(buffer)))].sort((a, b) => a - b);
-  const pieces: Piece[] = [];
-  let first = 0;
-  for (let i = 0; i < spans.length; i += 1) {
-    const [from = 0, span = 0] = [spans[first], spans[i]];
-    if (spans[i + 1] === span + 1) continue;
-    pieces.push({
-      at: from * spanBytes,
-      bytes: new Uint8Array(buffer.slice(from * spanBytes, (span + 1) * spanBytes)),
-    });
-    first = i + 1;
-  }
-  return pieces;
 }

@@ -1,8 +1,9 @@
 import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
 import { clipped } from "./clipped.ts";
-import { type Engine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
+import type { Engine, Machine, MachineHost, Picture } from "./engine.ts";
 import { hostFunctions } from "./host-functions.ts";
 import { createLimitWatch, type StopRun } from "./limit-watch.ts";
+import { MachineError } from "./machine-values.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { createRunOutput } from "./run-output.ts";
 import { createRunTimers } from "./run-timers.ts";

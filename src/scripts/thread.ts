@@ -2,8 +2,9 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
-import { createEngine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
+import { createEngine, type Machine, type MachineHost, type Picture } from "./engine.ts";
 import { type MachineRun, openRun } from "./machine-run.ts";
+import { MachineError } from "./machine-values.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
 import { maxCallBytes } from "./run-output.ts";
 
