@@ -2,11 +2,11 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
-import { createEngine, type Machine, type MachineHost, type Picture } from "./engine.ts";
-import { type MachineRun, openRun } from "./machine-run.ts";
-import { MachineError } from "./machine-values.ts";
+import { createEngine, type Machine, type MachineHost, type Picture } from "./machine/engine.ts";
+import { type MachineRun, openRun } from "./machine/machine-run.ts";
+import { MachineError } from "./machine/machine-values.ts";
+import { maxCallBytes } from "./machine/run-output.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
-import { maxCallBytes } from "./run-output.ts";
 
 /** Number of cached snapshots, of a few MiB each. */
 const maxPictures = 16;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createEngine, type Machine, type MachineHost } from "../../../src/scripts/engine.ts";
+import { createEngine, type Machine, type MachineHost } from "../../../src/scripts/machine/engine.ts";
 
 const limits = { memoryBytes: 64 * 2 ** 20 };
 const outside: MachineHost = { called: () => undefined, mustStop: () => false };

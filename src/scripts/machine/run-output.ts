@@ -1,7 +1,7 @@
-import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
+import type { ScriptLimits, ScriptLine } from "../../core/scripts/script.ts";
+import type { ToolCall } from "../messages.ts";
 import { clipped } from "./clipped.ts";
 import type { StopRun } from "./limit-watch.ts";
-import type { ToolCall } from "./messages.ts";
 
 /** The tool calls and log lines of a run, within its limits; sent on when the machine waits. */
 export interface RunOutput {

@@ -1,10 +1,10 @@
-import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
+import type { ScriptLimits, ScriptLine } from "../../core/scripts/script.ts";
+import type { RawFailure, ToolCall } from "../messages.ts";
 import { clipped } from "./clipped.ts";
 import type { Engine, Machine, MachineHost, Picture } from "./engine.ts";
 import { hostFunctions } from "./host-functions.ts";
 import { createLimitWatch, type StopRun } from "./limit-watch.ts";
 import { MachineError } from "./machine-values.ts";
-import type { RawFailure, ToolCall } from "./messages.ts";
 import { createRunOutput } from "./run-output.ts";
 import { createRunTimers } from "./run-timers.ts";
 

@@ -1,5 +1,5 @@
-import type { ScriptLimits } from "../core/scripts/script.ts";
-import type { RawFailure } from "./messages.ts";
+import type { ScriptLimits } from "../../core/scripts/script.ts";
+import type { RawFailure } from "../messages.ts";
 
 /** Watches the limits of a run. Once one of them is exceeded, nothing inside continues. */
 export interface LimitWatch {
