@@ -11,19 +11,20 @@ import {
 
 /** The worker threads that run scripts. A thread that dies or hangs is replaced, and its runs fail. */
 export interface Threads {
-  run(what: ThreadRun): ThreadTask;
-  describe(what: Omit<ThreadRun, "start" | "limits" | "events">): Promise<DescribeResult>;
+  run(script: ThreadRun): ThreadTask;
+  describe(script: ThreadCode): Promise<DescribeResult>;
   forget(version: string): void;
   close(): Promise<void>;
 }
 
 export type DescribeResult = { readonly text: string } | { readonly failure: RawFailure };
 
-export interface ThreadRun {
-  readonly version: string;
-  readonly code: string;
+interface ThreadCode extends LoadedCode {
   /** The base that must be loaded first. */
   readonly base: LoadedCode | undefined;
+}
+
+export interface ThreadRun extends ThreadCode {
   /** Entry, input and facts: a JSON object. */
   readonly start: string;
   readonly limits: ScriptLimits;
@@ -103,10 +104,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     return threads.reduce((least, one) => (one.runCount < least.runCount ? one : least));
   }
 
-  function assign(
-    { base, version, code }: Pick<ThreadRun, "version" | "code" | "base">,
-    job: ThreadJob,
-  ): [thread: WorkerThread, run: number] {
+  function assign({ base, version, code }: ThreadCode, job: ThreadJob): [WorkerThread, number] {
     const thread = pick();
     lastRun += 1;
     thread.add(lastRun, job);
