@@ -206,37 +206,37 @@ function importPlugin({ folder, bounds, inputs, shared }: ImportPluginOptions): 
   return {
     name: "latchkey",
     setup({ onResolve, onLoad, resolve }) {
-      onResolve({ filter: /.*/ }, async (asked): Promise<OnResolveResult | undefined> => {
-        if (asked.kind === "entry-point" || asked.pluginData === resolvedByPlugin) return undefined;
-        const own = sandboxModules[asked.path.replace(/^node:/, "")];
-        if (own !== undefined && asked.namespace === "file") return { path: own, namespace: "latchkey" };
-        const refusal = refusalOf(asked.path);
+      onResolve({ filter: /.*/ }, async (request): Promise<OnResolveResult | undefined> => {
+        if (request.kind === "entry-point" || request.pluginData === resolvedByPlugin) return undefined;
+        const own = sandboxModules[request.path.replace(/^node:/, "")];
+        if (own !== undefined && request.namespace === "file") return { path: own, namespace: "latchkey" };
+        const refusal = refusalOf(request.path);
         if (refusal !== undefined) return { errors: [{ text: refusal }] };
-        const from = { importer: asked.importer, kind: asked.kind, pluginData: resolvedByPlugin } as const;
-        let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
-        let { resolveDir } = asked;
+        const from = { importer: request.importer, kind: request.kind, pluginData: resolvedByPlugin } as const;
+        let found = await resolve(request.path, { ...from, resolveDir: request.resolveDir });
+        let { resolveDir } = request;
         // The customer's own zod comes first; otherwise Latchkey's.
-        if (found.errors.length > 0 && isZod(asked.path)) {
+        if (found.errors.length > 0 && isZod(request.path)) {
           resolveDir = dirname(fileURLToPath(import.meta.url));
-          found = await resolve(asked.path, { ...from, resolveDir });
+          found = await resolve(request.path, { ...from, resolveDir });
           if (found.errors.length === 0) await bounds.addPackage(found.path);
         }
         if (found.errors.length > 0) {
           // A missing file may be added later: watch the folders where it was looked up.
-          for (const place of [join(asked.resolveDir, dirname(asked.path)), folder, join(folder, "node_modules")]) {
+          for (const place of [join(request.resolveDir, dirname(request.path)), folder, join(folder, "node_modules")]) {
             inputs.add(place);
           }
           // esbuild reports the error itself, with its position.
           return undefined;
         }
         if (found.path.endsWith(".node")) {
-          return { errors: [{ text: `"${asked.path}" cannot be imported: scripts cannot load native modules` }] };
+          return { errors: [{ text: `"${request.path}" cannot be imported: scripts cannot load native modules` }] };
         }
-        const file = { specifier: asked.path, importer: asked.importer, from: resolveDir, path: found.path };
+        const file = { specifier: request.path, importer: request.importer, from: resolveDir, path: found.path };
         if (isAbsolute(found.path) && !(await bounds.admits(file))) {
-          return { errors: [{ text: outside(asked.path) }] };
+          return { errors: [{ text: outside(request.path) }] };
         }
-        const base = await shared(asked.path, found.path);
+        const base = await shared(request.path, found.path);
         if (base !== undefined) {
           pieces.set(found.path, base);
           return { path: found.path, namespace: "base" };

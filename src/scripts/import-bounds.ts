@@ -55,10 +55,10 @@ export function createImportBounds(folder: string): ImportBounds {
   }
 
   return {
-    async admits(asked) {
-      const file = await real(asked.path);
-      if (file === undefined || !(await isWithin(asked, file))) return false;
-      admitted.add(asked.path).add(file);
+    async admits(imported) {
+      const file = await real(imported.path);
+      if (file === undefined || !(await isWithin(imported, file))) return false;
+      admitted.add(imported.path).add(file);
       return true;
     },
     async addPackage(file) {

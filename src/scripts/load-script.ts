@@ -40,9 +40,9 @@ export interface FolderReading {
 export async function loadScript(
   file: ScriptFile,
   before: FolderEntry | undefined,
-  grounds: FolderReading,
+  reading: FolderReading,
 ): Promise<FolderEntry> {
-  const { folder, prelude, threads, bundleScript } = grounds;
+  const { folder, prelude, threads, bundleScript } = reading;
   const known = before?.inputs ?? [join(folder, file.file)];
   const stampBefore = await stampOf(known);
   const bundled = await bundleScript({ folder, file: file.file });
@@ -50,7 +50,7 @@ export async function loadScript(
   const isStill = (await stampOf(known)) === stampBefore;
   const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
   const { inputs } = bundled;
-  const refused = (mistakes: readonly ScriptMistake[]): FolderEntry => {
+  const rejected = (mistakes: readonly ScriptMistake[]): FolderEntry => {
     const { integration, kind, name } = file;
     return {
       file,
@@ -60,7 +60,7 @@ export async function loadScript(
       stamp,
     };
   };
-  if ("mistakes" in bundled) return refused(bundled.mistakes);
+  if ("mistakes" in bundled) return rejected(bundled.mistakes);
 
   const { code, base } = bundled;
   const version = hash("sha256", `${prelude}\n${base?.version}\n${code}`).slice(0, 16);
@@ -68,17 +68,17 @@ export async function loadScript(
   if ("failure" in described) {
     const { message, stack } = described.failure;
     const [place] = placesOf(stack, bundled.map);
-    return refused([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }]);
+    return rejected([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }]);
   }
   const path = join(folder, file.file);
   const [source, { mtimeMs: changedMs }] = await Promise.all([readFile(path, "utf8"), stat(path)]);
   const read = readManifest(file, JSON.parse(described.text) as JsonObject, { version, changedMs });
-  if ("mistakes" in read) return refused(await placed(read.mistakes, folder, file));
+  if ("mistakes" in read) return rejected(await withPositions(read.mistakes, folder, file));
   return { file, ready: { script: read.script, bundle: bundled, source }, broken: undefined, inputs, stamp };
 }
 
 /** Finds the position of the word in the file, as a field name or a call. */
-async function placed(mistakes: readonly ManifestMistake[], folder: string, { file }: ScriptFile) {
+async function withPositions(mistakes: readonly ManifestMistake[], folder: string, { file }: ScriptFile) {
   const lines = (await readFile(join(folder, file), "utf8")).split("\n");
   return mistakes.map(({ message, word }): ScriptMistake => {
     const form = word === undefined ? /^export default\b/ : new RegExp(`(?<![\\w.])${word}\\s*[:(]`);
@@ -97,27 +97,27 @@ export async function settleEndpoints(
   isOwnPath: (endpoint: ScriptEndpoint) => boolean,
   folder: string,
 ): Promise<readonly FolderEntry[]> {
-  const taken = new Map<string, ScriptFile>();
-  const had = (entry: FolderEntry) =>
+  const routes = new Map<string, ScriptFile>();
+  const isUnchanged = (entry: FolderEntry) =>
     before.get(keyOf(entry.file))?.ready?.script.version === entry.ready?.script.version;
   const settled = new Map<FolderEntry, FolderEntry>();
-  for (const entry of [...entries].sort((a, b) => Number(had(b)) - Number(had(a)))) {
+  for (const entry of [...entries].sort((a, b) => Number(isUnchanged(b)) - Number(isUnchanged(a)))) {
     const { ready, file } = entry;
     const endpoints = ready === undefined || ready.script.kind === "event" ? [] : ready.script.endpoints;
     const found = endpoints.flatMap((endpoint) => {
-      const said = `${endpoint.method} ${endpoint.path}`;
-      const other = taken.get(said);
-      if (isOwnPath(endpoint)) return [`the endpoint ${said} is reserved by Latchkey`];
-      if (other !== undefined) return [`the endpoint ${said} is already used by ${other.file}`];
+      const route = `${endpoint.method} ${endpoint.path}`;
+      const other = routes.get(route);
+      if (isOwnPath(endpoint)) return [`the endpoint ${route} is reserved by Latchkey`];
+      if (other !== undefined) return [`the endpoint ${route} is already used by ${other.file}`];
       return [];
     });
     if (found.length === 0) {
-      for (const { method, path } of endpoints) taken.set(`${method} ${path}`, file);
+      for (const { method, path } of endpoints) routes.set(`${method} ${path}`, file);
       settled.set(entry, entry);
       continue;
     }
     const word = entry.ready?.script.kind === "action" ? "endpoint" : "endpoints";
-    const mistakes = await placed(
+    const mistakes = await withPositions(
       [...new Set(found)].map((message) => ({ message, word })),
       folder,
       file,

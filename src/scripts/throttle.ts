@@ -46,19 +46,19 @@ const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadl
 
 export function createScriptThrottle(): ScriptThrottle {
   const known = new Map<string, Excess>();
-  const turn = createLimiter(1);
+  const limiter = createLimiter(1);
   const has = (version: string) => (known.get(version)?.times ?? 0) >= minTimes;
 
   return {
     has,
     async waitForSlot(version, { signal, isNested }) {
-      const granted = isNested ? Promise.resolve(nothing) : turn(version);
-      const stays = await Promise.race([granted, whenLeft(signal)]);
-      if (stays === undefined) return () => void granted.then((back) => back());
+      const granted = isNested ? Promise.resolve(noRelease) : limiter(version);
+      const release = await Promise.race([granted, whenLeft(signal)]);
+      if (release === undefined) return () => void granted.then((back) => back());
       const leftMs = (known.get(version)?.until ?? 0) - performance.now();
       // A caller that leaves ends the wait at once.
       if (leftMs > 0) await sleep(leftMs, undefined, { signal }).catch(() => undefined);
-      return stays;
+      return release;
     },
     note(version, { outcome, ms }) {
       const code = outcome.kind === "failed" ? outcome.failure.code : undefined;
@@ -75,7 +75,7 @@ export function createScriptThrottle(): ScriptThrottle {
   };
 }
 
-const nothing = () => {};
+const noRelease = () => {};
 
 const whenLeft = (signal: AbortSignal): Promise<undefined> =>
   new Promise((resolve) => {

@@ -36,14 +36,14 @@ interface DeleteDetectionOptions {
   readonly of: RecordScope & { readonly connectionNumber: number };
   readonly variant: string;
   /** The model when the run began; undefined: no records existed. */
-  readonly began: RecordModel | undefined;
+  readonly modelAtStart: RecordModel | undefined;
   readonly writing: RecordWriteOptions;
 }
 
 const pageSize = 500;
 
 export function createDeleteDetection(options: DeleteDetectionOptions): DeleteDetection {
-  const { store, digests, commit, deleteAt, of, variant, began, writing } = options;
+  const { store, digests, commit, deleteAt, of, variant, modelAtStart: began, writing } = options;
   const { connectionNumber, model } = of;
   const scope = { connectionNumber, model, variant };
   const seen = createDigestSet();

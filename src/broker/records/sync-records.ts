@@ -140,7 +140,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
         return { moves, result: moves.length };
       };
       const variant = variantOf(of.variant);
-      return createDeleteDetection({ store, digests, commit, deleteAt, of: at, variant, began: model, writing });
+      return createDeleteDetection({ store, digests, commit, deleteAt, of: at, variant, modelAtStart: model, writing });
     },
     async getByIds(of, ids) {
       const { model } = await read(of);

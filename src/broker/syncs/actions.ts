@@ -17,9 +17,9 @@ import type { Runs } from "./runs/runs.ts";
 /** Scripts that run once, on demand. */
 export interface Actions {
   /** Runs an action and waits for its end. An error of the script is not thrown but is part of the outcome. */
-  run(asked: ActionRequest, options?: ActionOptions): Promise<ImmediateRun>;
+  run(request: ActionRequest, options?: ActionOptions): Promise<ImmediateRun>;
   /** Queues a run of an action and returns the run. */
-  begin(asked: ActionRequest): Promise<Run>;
+  begin(request: ActionRequest): Promise<Run>;
   /** Returns a run with its output; the output is undefined until there is one. */
   resultOf(at: { readonly environment: string; readonly id: string }): Promise<Run>;
 }
@@ -63,14 +63,14 @@ export function createActions(options: ActionsOptions): Actions {
   }
 
   return {
-    async run(asked, { signal, isNested = false } = {}) {
-      const { value: connection } = await connections.get(asked.ref);
-      const script = scriptOf(asked);
+    async run(request, { signal, isNested = false } = {}) {
+      const { value: connection } = await connections.get(request.ref);
+      const script = scriptOf(request);
       if (running >= maxAtOnce) {
         throw new Fault("overloaded", "too many actions are running", { retryAfterSeconds: 1 });
       }
       running += 1;
-      const { ref, input } = asked;
+      const { ref, input } = request;
       const { provider } = connection;
       return runNow({
         script,
@@ -86,11 +86,11 @@ export function createActions(options: ActionsOptions): Actions {
         running -= 1;
       });
     },
-    async begin(asked) {
-      await connections.get(asked.ref);
-      scriptOf(asked);
+    async begin(request) {
+      await connections.get(request.ref);
+      scriptOf(request);
       const nowMs = world.now();
-      const { ref, name, input } = asked;
+      const { ref, name, input } = request;
       const id = sequentialId(nowMs);
       const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
       const kind = Script_Kind.ACTION;

@@ -6,27 +6,27 @@ import { atob, btoa, TextDecoder, TextEncoder } from "./text.ts";
 import { clear, setInterval, setTimeout } from "./timers.ts";
 import { URL, URLSearchParams } from "./url.ts";
 
-const line =
+const logFunction =
   (level: Level) =>
   (...said: unknown[]) =>
     log(level, said);
 
 const console = {
-  log: line("info"),
-  info: line("info"),
-  debug: line("debug"),
-  trace: line("debug"),
-  dir: line("info"),
-  warn: line("warn"),
-  error: line("error"),
+  log: logFunction("info"),
+  info: logFunction("info"),
+  debug: logFunction("debug"),
+  trace: logFunction("debug"),
+  dir: logFunction("info"),
+  warn: logFunction("warn"),
+  error: logFunction("error"),
 };
 
-const refuse = (sentence: string) => () => {
+const throwing = (sentence: string) => () => {
   throw new Error(sentence);
 };
 
 /** The globals that people expect besides the language. */
-const added: Readonly<Record<string, unknown>> = {
+const globals: Readonly<Record<string, unknown>> = {
   console,
   crypto,
   URL,
@@ -41,12 +41,12 @@ const added: Readonly<Record<string, unknown>> = {
   setInterval,
   clearTimeout: clear,
   clearInterval: clear,
-  fetch: refuse("scripts have no network access: use nango.get, nango.post and so on"),
-  require: refuse("scripts cannot use require: import modules at the top of the file"),
+  fetch: throwing("scripts have no network access: use nango.get, nango.post and so on"),
+  require: throwing("scripts cannot use require: import modules at the top of the file"),
 };
 
 export function addGlobals(): void {
-  for (const [name, value] of Object.entries(added)) {
+  for (const [name, value] of Object.entries(globals)) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   }
   withoutLocales();

@@ -2,7 +2,7 @@ import { ActionError, type Pagination, type ProxyConfiguration, type ProxyRespon
 import { Buffer } from "./buffer.ts";
 import { log, logWithOptions } from "./log.ts";
 import { paginate } from "./paginate.ts";
-import { fromHere, here, placed } from "./place.ts";
+import { callerStack, withCallerPosition, withCallerStack } from "./place.ts";
 import { call, callWithText } from "./port.ts";
 import { SchemaError, validate } from "./schemas.ts";
 import { base64 } from "./text.ts";
@@ -63,15 +63,15 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
     ...Object.fromEntries(
       methods.map((method) => [method, (config: ProxyConfiguration) => proxy({ ...config, method: upper(method) })]),
     ),
-    paginate: (config: ProxyConfiguration) => pages(config, here()),
+    paginate: (config: ProxyConfiguration) => pages(config, callerStack()),
     log: async (...said: unknown[]) => logWithOptions(said),
-    getMetadata: fromHere(async () => {
+    getMetadata: withCallerPosition(async () => {
       const held = await call("getMetadata");
       const judged = await validate(held, metadata);
       if (!judged.ok) throw new SchemaError("invalid_input", "metadata", judged.problems);
       return held;
     }),
-    zodValidateInput: fromHere(zodValidateInput),
+    zodValidateInput: withCallerPosition(zodValidateInput),
     // A script file has no attributes besides its own declarations.
     getFlowAttributes: () => ({}),
     uncontrolledFetch() {
@@ -133,7 +133,7 @@ async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<un
     const usual = (await call("paginationOf")) as Partial<Pagination> | null | undefined;
     return yield* paginate(config, usual ?? undefined, proxy);
   } catch (thrown) {
-    throw placed(thrown, at);
+    throw withCallerStack(thrown, at);
   }
 }
 
@@ -141,7 +141,8 @@ async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<un
 const batchCount = 250;
 const batchLength = 128 * 1_024;
 
-const batches = (tool: string) => fromHere((records: unknown, model: unknown) => inBatches(tool, records, model));
+const batches = (tool: string) =>
+  withCallerPosition((records: unknown, model: unknown) => inBatches(tool, records, model));
 
 async function inBatches(tool: string, records: unknown, model: unknown): Promise<boolean> {
   if (!Array.isArray(records)) throw new TypeError(`the first argument of nango.${tool} must be a list of records`);

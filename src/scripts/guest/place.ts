@@ -3,26 +3,26 @@
  * which do not help the script's author.
  */
 
-export const here = (): string => new Error().stack ?? "";
+export const callerStack = (): string => new Error().stack ?? "";
 
 /** The host's name for the bundle. */
 const bundle = "script.js:";
 
 /** Adds the call's stack to an error that has no frame in the script. */
-export function placed(thrown: unknown, at: string): unknown {
+export function withCallerStack(thrown: unknown, at: string): unknown {
   if (!(thrown instanceof Error) || String(thrown.stack).includes(bundle)) return thrown;
   Object.defineProperty(thrown, "stack", { value: `${thrown.stack ?? ""}${at}`, writable: true, configurable: true });
   return thrown;
 }
 
 /** Wraps a tool so that its errors include the position of the call. */
-export function fromHere<Given extends readonly unknown[], Result>(
+export function withCallerPosition<Given extends readonly unknown[], Result>(
   tool: (...given: Given) => Promise<Result>,
 ): (...given: Given) => Promise<Result> {
   return (...given) => {
-    const at = here();
+    const at = callerStack();
     return tool(...given).catch((thrown: unknown) => {
-      throw placed(thrown, at);
+      throw withCallerStack(thrown, at);
     });
   };
 }

@@ -18,8 +18,8 @@ export interface GuestLimits {
 }
 
 export let limits: GuestLimits = { toolCallsAtOnce: 0, toolBytes: 0, outputBytes: 0, logLines: 0, logLineBytes: 0 };
-export function setLimits(those: GuestLimits): void {
-  limits = those;
+export function setLimits(next: GuestLimits): void {
+  limits = next;
 }
 
 interface PendingCall {
@@ -29,7 +29,7 @@ interface PendingCall {
   readonly at: string | undefined;
 }
 
-const waiting = new Map<string, PendingCall>();
+const pendingCalls = new Map<string, PendingCall>();
 const queue: (() => void)[] = [];
 let pending = 0;
 let calls = 0;
@@ -47,7 +47,7 @@ export function callWithText(tool: string, text: string): Promise<unknown> {
       pending += 1;
       calls += 1;
       const id = String(calls);
-      waiting.set(id, { resolve, reject, at });
+      pendingCalls.set(id, { resolve, reject, at });
       host("call", `${id}:${tool}`, text);
     }
     if (pending < limits.toolCallsAtOnce) send();
@@ -60,9 +60,9 @@ export const call = (tool: string, ...args: readonly unknown[]): Promise<unknown
 
 /** Handles a response: `{"ok":true,"value":…}` or `{"ok":false,"code":…,"message":…,"details":…}`. */
 export function answer(id: string, text: string): void {
-  const one = waiting.get(id);
+  const one = pendingCalls.get(id);
   if (one === undefined) return;
-  waiting.delete(id);
+  pendingCalls.delete(id);
   pending -= 1;
   queue.shift()?.();
   const { ok, value, code, message, details } = JSON.parse(text) as Record<string, unknown>;

@@ -11,11 +11,11 @@ function bytes(count: number): Uint8Array<ArrayBuffer> {
 }
 
 function randomUUID(): string {
-  const some = bytes(16);
+  const random = bytes(16);
   // Version 4, variant 10: RFC 9562.
-  some[6] = ((some[6] ?? 0) & 15) | 64;
-  some[8] = ((some[8] ?? 0) & 63) | 128;
-  const text = Array.from(some, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  random[6] = ((random[6] ?? 0) & 15) | 64;
+  random[8] = ((random[8] ?? 0) & 63) | 128;
+  const text = Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return text.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 

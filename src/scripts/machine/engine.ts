@@ -91,8 +91,8 @@ export async function createEngine(): Promise<Engine> {
   /** Snapshots whose last run needed more memory than it began with: the next run will, too. */
   const hungry = new WeakSet<Picture>();
   const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: MachineHost, mayBeLarger = false) => {
-    const mostPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
-    const held = spare.take({ pages, mostPages, mayBeLarger });
+    const maxPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
+    const held = spare.take({ pages, maxPages, mayBeLarger });
     const module = await loader({
       wasmMemory: held.memory,
       instantiateWasm(imports, done) {

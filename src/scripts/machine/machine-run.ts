@@ -52,7 +52,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
         return undefined;
       }
       output.flush();
-      over();
+      finish();
       if (how === "done") events.done(text);
       else events.failed(failureIn(text, machine, limits));
       return undefined;
@@ -81,7 +81,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
     endIfExceeded();
   }, limits.deadlineMs);
 
-  function over(): void {
+  function finish(): void {
     isOver = true;
     clearTimeout(deadline);
     timers.clearAll();
@@ -93,7 +93,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
   function endIfExceeded(): boolean {
     if (isOver || watch.exceeded === undefined) return isOver;
     output.flushLines();
-    over();
+    finish();
     events.failed(watch.exceeded);
     return true;
   }
@@ -129,7 +129,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
       output.answered();
       run(() => machine.enter("answer", call, text));
     },
-    drop: over,
+    drop: finish,
   };
 }
 
@@ -137,12 +137,12 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
 function failureIn(text: string, machine: Machine, limits: ScriptLimits): RawFailure {
   const failure = JSON.parse(clipped(text, limits.outputBytes * 2)) as RawFailure;
   if (failure.message !== "null" || !machine.lacksMemory()) return failure;
-  return { code: "memory", message: tooMuch(limits), stack: failure.stack };
+  return { code: "memory", message: memoryMessage(limits), stack: failure.stack };
 }
 
 /** Ends a run that waits although no call is pending and no timer is set. */
 function stopStalled(machine: Machine, limits: ScriptLimits, stop: StopRun): void {
-  if (machine.lacksMemory()) stop("memory", tooMuch(limits));
+  if (machine.lacksMemory()) stop("memory", memoryMessage(limits));
   stop("script_error", "the script waits for a promise that can never settle: no call or timer is pending");
 }
 
@@ -151,8 +151,8 @@ function stopAfter(error: unknown, machine: Machine, limits: ScriptLimits, stop:
   if (error instanceof MachineError) {
     stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
   } else if (error instanceof RangeError) stop("script_error", "too many nested calls");
-  else if (machine.lacksMemory()) stop("memory", tooMuch(limits));
+  else if (machine.lacksMemory()) stop("memory", memoryMessage(limits));
   else stop("host_error", `the script engine failed: ${error instanceof Error ? error.message : "unknown error"}`);
 }
 
-const tooMuch = ({ memoryBytes }: ScriptLimits): string => `needed more than ${memoryBytes} bytes of memory`;
+const memoryMessage = ({ memoryBytes }: ScriptLimits): string => `needed more than ${memoryBytes} bytes of memory`;

@@ -29,7 +29,7 @@ export interface SpareMemories {
 
 export interface MemorySize {
   readonly pages: number;
-  readonly mostPages: number;
+  readonly maxPages: number;
   /** The memory may start with more pages than requested. */
   readonly mayBeLarger: boolean;
 }
@@ -40,7 +40,7 @@ const maxSpare = 4;
 /** A grown memory may stay allocated as a whole. Scripts that need so much run one after another. */
 const maxGrown = 1;
 /** Unused memories are freed after this time. */
-const restMs = 30_000;
+const unusedMs = 30_000;
 
 const zeros = Buffer.alloc(pageBytes);
 const { grow } = WebAssembly.Memory.prototype;
@@ -48,7 +48,7 @@ const { grow } = WebAssembly.Memory.prototype;
 interface Spare {
   readonly memory: WebAssembly.Memory;
   readonly pages: number;
-  readonly mostPages: number;
+  readonly maxPages: number;
   readonly hasGrown: boolean;
   readonly rest: NodeJS.Timeout;
 }
@@ -61,23 +61,23 @@ export function createSpareMemories(): SpareMemories {
     spare = spare.filter((other) => other !== one);
   }
 
-  function taken({ pages, mostPages, mayBeLarger }: MemorySize): WebAssembly.Memory {
-    const fitting = spare.filter((one) => one.mostPages === mostPages);
+  function taken({ pages, maxPages, mayBeLarger }: MemorySize): WebAssembly.Memory {
+    const fitting = spare.filter((one) => one.maxPages === maxPages);
     const larger = mayBeLarger ? fitting.find((one) => one.pages > pages) : undefined;
     const found = larger ?? fitting.find((one) => one.pages === pages);
-    if (found === undefined) return new WebAssembly.Memory({ initial: pages, maximum: mostPages });
+    if (found === undefined) return new WebAssembly.Memory({ initial: pages, maximum: maxPages });
     drop(found);
     return found.memory;
   }
 
-  function keep(memory: WebAssembly.Memory, { pages: atFirst, mostPages }: MemorySize): boolean {
+  function keep(memory: WebAssembly.Memory, { pages: atFirst, maxPages }: MemorySize): boolean {
     // A memory that has grown cannot shrink.
     const pages = memory.buffer.byteLength / pageBytes;
     const hasGrown = pages > atFirst;
     if (hasGrown && spare.filter((one) => one.hasGrown).length >= maxGrown) return true;
     const used = wipe(memory.buffer);
-    const rest = setTimeout(() => drop(kept), restMs).unref();
-    const kept: Spare = { memory, pages, mostPages, hasGrown, rest };
+    const rest = setTimeout(() => drop(kept), unusedMs).unref();
+    const kept: Spare = { memory, pages, maxPages, hasGrown, rest };
     spare = [kept, ...spare];
     for (const oldest of spare.slice(maxSpare)) drop(oldest);
     return used > atFirst;

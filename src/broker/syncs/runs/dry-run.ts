@@ -45,7 +45,7 @@ export function createDryRun(script: Script, checkpoint: JsonObject | undefined)
   const requireModel = (model: string): void => {
     if (!models.includes(model)) throw new ToolFailure("unknown_model", `the sync declares no model "${model}"`);
   };
-  const noted = (action: DryRunChange["action"]) => async (model: string, records: readonly JsonObject[]) => {
+  const collect = (action: DryRunChange["action"]) => async (model: string, records: readonly JsonObject[]) => {
     requireModel(model);
     const key = `${action} ${model}`;
     const change = changes.get(key) ?? { model, action, count: 0, records: [] };
@@ -56,14 +56,14 @@ export function createDryRun(script: Script, checkpoint: JsonObject | undefined)
 
   return {
     tools: {
-      save: noted("save"),
-      update: noted("update"),
-      delete: noted("delete"),
+      save: collect("save"),
+      update: collect("update"),
+      delete: collect("delete"),
       byIds: async () => [],
       trackDeletes: async (model) => requireModel(model),
       checkpoint: async () => current,
-      async setCheckpoint(wanted) {
-        current = wanted;
+      async setCheckpoint(next) {
+        current = next;
         isSaved = true;
       },
     },

@@ -45,7 +45,7 @@ export function createDueRuns({ schedule, queue, running, isClosing, world }: Du
     for (let count = 0; ; count += 1) {
       const next = queue.take(running.mayStart);
       if (next === undefined) return { count, isMoreDue: false };
-      await pace.turn();
+      await pace.wait();
       // The run stays queued in the store.
       if (isClosing()) return { count, isMoreDue: false };
       running.start(next, lease);

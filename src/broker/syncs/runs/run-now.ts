@@ -90,7 +90,7 @@ export function createRunNow({
     input,
     cause,
     deadlineMs,
-    signal: given,
+    signal: callerSignal,
     row,
     isDraft = false,
     entry = "exec",
@@ -111,7 +111,7 @@ export function createRunNow({
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const used = rememberCredentials(live);
     const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
-    const signal = given ?? new AbortController().signal;
+    const signal = callerSignal ?? new AbortController().signal;
     const since = performance.now();
     world.metrics.runsOpen.inc();
     const tools = toolbox.of({
@@ -154,11 +154,11 @@ export function createRunNow({
       raw.kind === "failed" ? { kind: "failed", failure: log.redactedFailure(raw.failure) } : raw;
     const failure = outcome.kind === "failed" ? outcome.failure : undefined;
     const output = outcome.kind === "done" ? outcome.output : undefined;
-    const over = ended(running, state, failure);
-    const run: Run = { ...runOf(over), logId: log.id, duration: durationFromMs(Math.round(ms)) };
-    const { run: stored, changes } = runs.withResult({ ...over, run }, { output, failure });
-    const said = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
-    if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...said.changes()]);
-    return { run, outcome, lines: said.lines, ...(dryRun && { dryRun: dryRun.report() }) };
+    const endedRun = ended(running, state, failure);
+    const run: Run = { ...runOf(endedRun), logId: log.id, duration: durationFromMs(Math.round(ms)) };
+    const { run: stored, changes } = runs.withResult({ ...endedRun, run }, { output, failure });
+    const endedLog = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
+    if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...endedLog.changes()]);
+    return { run, outcome, lines: endedLog.lines, ...(dryRun && { dryRun: dryRun.report() }) };
   };
 }

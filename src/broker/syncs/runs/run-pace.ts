@@ -8,13 +8,13 @@ import { setTimeout as sleep } from "node:timers/promises";
  */
 export interface RunPace {
   /** Resolves when the next run may start. */
-  turn(): Promise<void>;
+  wait(): Promise<void>;
 }
 
 /** Required idle milliseconds for each busy millisecond of the thread. */
 const idleForBusy = 2;
 /** Longest wait between two starts, in milliseconds: runs must finish even in a process that is never idle. */
-const mostMs = 50;
+const maxWaitMs = 50;
 
 export function createRunPace(): RunPace {
   let begunAt = Number.NEGATIVE_INFINITY;
@@ -22,11 +22,11 @@ export function createRunPace(): RunPace {
 
   function leftMs(): number {
     const { active, idle } = performance.eventLoopUtilization(mark);
-    return Math.min(active * idleForBusy - idle, begunAt + mostMs - performance.now());
+    return Math.min(active * idleForBusy - idle, begunAt + maxWaitMs - performance.now());
   }
 
   return {
-    async turn() {
+    async wait() {
       for (let ms = leftMs(); ms > 0; ms = leftMs()) await sleep(Math.ceil(ms));
       begunAt = performance.now();
       mark = performance.eventLoopUtilization();

@@ -61,9 +61,9 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   /** The gap between the beginning of the known runs and the later ones. */
   let gap: Gap | undefined;
 
-  async function waitingAt(keys: readonly string[]): Promise<readonly QueuedRun[]> {
+  async function queuedRunsAt(keys: readonly string[]): Promise<readonly QueuedRun[]> {
     const found = await runs.getMany(keys.map((key) => partsOf(key).slice(-2)));
-    return found.flatMap((one, i) => (one === undefined ? [] : waitingOf(one, keys[i] ?? "")));
+    return found.flatMap((one, i) => (one === undefined ? [] : queuedRunOf(one, keys[i] ?? "")));
   }
 
   async function readAll(nowMs: number): Promise<void> {
@@ -72,26 +72,26 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     let { from, to } = runsDue(nowMs);
     const byKey = new Map(known.map((run) => [run.key, run]));
     const all: QueuedRun[] = [];
-    let left: Gap | undefined;
+    let nextGap: Gap | undefined;
     for (let seen = 0; seen < maxExaminedRuns; seen += pageSize) {
       const keys = (await store.list({ from, to, limit: pageSize })).map(({ key }) => key);
-      const news = keys.filter((key) => !byKey.has(key));
-      for (const one of news.length === 0 ? [] : await waitingAt(news)) byKey.set(one.key, one);
+      const newKeysOfPage = keys.filter((key) => !byKey.has(key));
+      for (const one of newKeysOfPage.length === 0 ? [] : await queuedRunsAt(newKeysOfPage)) byKey.set(one.key, one);
       all.push(...keys.flatMap((key) => byKey.get(key) ?? []));
       const last = keys.at(-1);
       if (last === undefined || keys.length < pageSize) {
-        [known, gap, resumeAt] = [all, left, undefined];
+        [known, gap, resumeAt] = [all, nextGap, undefined];
         return;
       }
       from = after(last);
       // After the first page, continue where the last read stopped: many runs of one lane must not hide the runs after
       // them.
       if (seen > 0 || resumeAt === undefined || resumeAt <= last) continue;
-      left = { from, lanes: gap?.lanes ?? new Set() };
-      for (const { key, lane } of known) if (key >= from) left.lanes.add(lane);
+      nextGap = { from, lanes: gap?.lanes ?? new Set() };
+      for (const { key, lane } of known) if (key >= from) nextGap.lanes.add(lane);
       from = resumeAt;
     }
-    [known, gap, resumeAt] = [all, left, from];
+    [known, gap, resumeAt] = [all, nextGap, from];
   }
 
   /** Returns whether an older run of the same lane may wait in the gap. */
@@ -113,7 +113,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
       const keys = new Set(newKeys.filter((key) => key < to));
       newKeys = [];
       for (const { key } of known) keys.delete(key);
-      const come = await waitingAt([...keys]);
+      const come = await queuedRunsAt([...keys]);
       known = [...known, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
     },
     take(mayBegin) {
@@ -131,7 +131,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   };
 }
 
-function waitingOf({ value }: StoredRecordOf<StoredRun>, key: string): QueuedRun {
+function queuedRunOf({ value }: StoredRecordOf<StoredRun>, key: string): QueuedRun {
   const { id, connection } = runOf(value);
   const { environment = "", integration = "" } = connection ?? {};
   return { environment, id, lane: value.lane, integration: `${environment}\0${integration}`, key };

@@ -10,7 +10,7 @@ import type { Live, LiveConnection } from "../../credentials/live-connections.ts
 import type { ScriptRequest } from "./script-request.ts";
 
 /** Sends a script's request with the credentials of its connection, which the script never sees. */
-export type SendForScript = (asking: ScriptRequestContext, request: ScriptRequest) => Promise<JsonObject>;
+export type SendForScript = (context: ScriptRequestContext, request: ScriptRequest) => Promise<JsonObject>;
 
 interface ScriptRequestContext {
   readonly live: () => Promise<LiveConnection>;
@@ -79,30 +79,30 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
     return delayMs > maxDelayMs ? undefined : delayMs;
   }
 
-  return async (asking, request) => {
+  return async (context, request) => {
     const since = performance.now();
-    for (let tried = 0; ; tried += 1) {
-      const happened = await attempt(asking, request).catch((error: unknown) => {
+    for (let attempts = 0; ; attempts += 1) {
+      const result = await attempt(context, request).catch((error: unknown) => {
         if (error instanceof RequestFailed) return error;
         throw error;
       });
-      const isGood = !(happened instanceof RequestFailed) && happened.status >= 200 && happened.status < 300;
-      const delayMs = isGood || tried >= request.retries ? undefined : waitMs(happened, request, tried);
-      if (delayMs === undefined || performance.now() - since + delayMs > maxTotalMs) return outcome(happened, request);
-      await sleep(delayMs, undefined, { signal: asking.signal }).catch(() => {
+      const isGood = !(result instanceof RequestFailed) && result.status >= 200 && result.status < 300;
+      const delayMs = isGood || attempts >= request.retries ? undefined : waitMs(result, request, attempts);
+      if (delayMs === undefined || performance.now() - since + delayMs > maxTotalMs) return responseOf(result, request);
+      await sleep(delayMs, undefined, { signal: context.signal }).catch(() => {
         throw new ToolFailure("cancelled", "the run has ended");
       });
     }
   };
 }
 
-function outcome(happened: SmallAnswer | RequestFailed, request: ScriptRequest): JsonObject {
-  if (happened instanceof RequestFailed) {
-    const told = { details: { unanswered: true }, cause: happened };
-    throw new ToolFailure(happened.reason, `no response from the provider: ${happened.message}`, told);
+function responseOf(result: SmallAnswer | RequestFailed, request: ScriptRequest): JsonObject {
+  if (result instanceof RequestFailed) {
+    const options = { details: { unanswered: true }, cause: result };
+    throw new ToolFailure(result.reason, `no response from the provider: ${result.message}`, options);
   }
-  const { status } = happened;
-  const response = { status, headers: headersOf(happened), ...dataOf(happened, request) };
+  const { status } = result;
+  const response = { status, headers: headersOf(result), ...dataOf(result, request) };
   if (status >= 200 && status < 300) return response;
   throw new ToolFailure(`status_${status}`, `the provider answered ${status}`, { details: { response } });
 }

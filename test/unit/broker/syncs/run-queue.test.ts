@@ -101,10 +101,10 @@ it("returns no run before an older one with its order key that it has dropped", 
 
 it("spreads the starts of runs if there is other work", async () => {
   const pace = createRunPace();
-  await pace.turn();
+  await pace.wait();
   const began = performance.now();
   while (performance.now() - began < 10);
-  await pace.turn();
+  await pace.wait();
   // Ten milliseconds of work ask for twenty of rest.
   expect(performance.now() - began).toBeGreaterThanOrEqual(25);
   const spin = setInterval(() => {
@@ -112,7 +112,7 @@ it("spreads the starts of runs if there is other work", async () => {
   }, 1);
   const busySince = performance.now();
   // However busy it stays, another begins.
-  await pace.turn();
+  await pace.wait();
   clearInterval(spin);
   expect(performance.now() - busySince).toBeGreaterThanOrEqual(40);
 });
