@@ -273,7 +273,7 @@ it("runs the README's commands as pasted", async () => {
   expect(said).toContain('"connect_link":"');
   expect(said).toMatch(/\{"status":"success"\}NOTIFICATION[^\n]*\n\S+ +\S+ +calendar +8f7a 10 +1 +ada\n/);
   expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination/);
-  expect(said).toContain("rule 1, connection_config.emailAddressHash, leads to 1 connection:\n  calendar/ada\n");
+  expect(said).toContain("rule 1, connection_config.emailAddressHash, matches 1 connection:\n  calendar/ada\n");
   expect(said).not.toContain('"error"');
 });
 
