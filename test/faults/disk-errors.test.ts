@@ -12,7 +12,7 @@ import { createFaultyDisk } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 import { readStore, startWriting, type Writing } from "./writing.ts";
 
-describe.skipIf(lacks("compiler"))("a disk that makes errors", () => {
+describe.skipIf(lacks("compiler"))("a disk with errors", () => {
   const shim = useDiskShim();
 
   /** A store on such a disk, and a writer. */

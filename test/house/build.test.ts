@@ -30,7 +30,7 @@ it("builds a package that runs without the checkout", async () => {
   expect(await once(child, "exit")).toEqual([0, null]);
 });
 
-it("builds what runs scripts, and what they import", async () => {
+it("builds the script host, and what scripts import", async () => {
   const folder = await temporaryFolder();
   const dist = join(folder, "dist");
   await build(dist);

@@ -23,7 +23,7 @@ it("lists every environment variable, with the default it has", () => {
   for (const { name } of variables) expect(variablesHelp()).toContain(name);
 });
 
-it("lists every metric, with its labels and what it says of itself", () => {
+it("lists every metric, with its labels and its help text", () => {
   const listed = rows("Metrics").map(([name = "", labels = "", meaning]) => [
     name.replaceAll("`", ""),
     labels.replaceAll("`", ""),
@@ -43,7 +43,7 @@ it("lists every fault code, with its status on both faces", () => {
   expect(listed).toEqual(Object.entries(faults).map(([code, { status, rpc }]) => [code, String(status), rpc]));
 });
 
-it("says of every runtime dependency why it is there", () => {
+it("gives the reason for every runtime dependency", () => {
   const architecture = read("ARCHITECTURE.md");
   const { dependencies } = JSON.parse(read("package.json")) as { dependencies: Record<string, string> };
   const missing = Object.keys(dependencies).filter((name) => !architecture.includes(`| \`${name}\` |`));

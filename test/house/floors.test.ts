@@ -124,7 +124,7 @@ it("knows a floor for every room", () => {
   expect([...new Set(unknown)]).toEqual([]);
 });
 
-it("lets imports run downward alone", () => {
+it("allows imports only downward", () => {
   const upward = imports.filter(({ from, to }) => {
     const [here, there] = [roomOf(from), roomOf(to)];
     if (here === there || there === "..") return false;
@@ -133,7 +133,7 @@ it("lets imports run downward alone", () => {
   expect(upward.map(say)).toEqual([]);
 });
 
-it("lets imports between the rooms of a room run downward alone", () => {
+it("allows imports between the rooms of a room only downward", () => {
   const subRoomOf = (file: string) => (file.split("/").length > 2 ? file.split("/")[1] : undefined) ?? "";
   const upward = imports.filter(({ from, to }) => {
     const order = subRooms[roomOf(from)];
@@ -164,7 +164,7 @@ it("keeps the wings apart", () => {
   expect(joined.map(say)).toEqual([]);
 });
 
-it("lets commands reach a sidecar over the wire alone", () => {
+it("lets commands reach a sidecar only over the wire", () => {
   const inside = imports.filter(
     ({ from, to }) => roomOf(from) === "cli" && !starters.includes(from) && !belowForCommands.includes(roomOf(to)),
   );
@@ -186,7 +186,7 @@ it("keeps the stand-in for providers outside", () => {
   expect(joined.map(say)).toEqual([]);
 });
 
-it("loads the stand-in for nobody who serves", () => {
+it("does not load the stand-in for providers in serve", () => {
   const reached = new Set<string>();
   function visit(file: string): void {
     if (reached.has(file)) return;

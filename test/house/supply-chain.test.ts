@@ -31,7 +31,7 @@ async function checkout(brought: string) {
   return spawnSync(process.execPath, [join(folder, "bin/run.mjs"), "x.ts"], { encoding: "utf8" });
 }
 
-it("runs under a Node that `engines` accepts, or says that there is none", async () => {
+it("runs under a Node that `engines` accepts, or reports that there is none", async () => {
   for (const brought of ["98.99.0", "99.0.0", "99.11.9"]) {
     const { status, stderr } = await checkout(brought);
     expect([brought, status]).toEqual([brought, 1]);
@@ -53,7 +53,7 @@ it("brings no Node that `engines` does not accept", () => {
   }
 });
 
-it("names as dependencies what the sources import", () => {
+it("names the imported packages as dependencies", () => {
   const imported = new Set<string>();
   for (const file of globSync("src/**/*.ts", { cwd: root })) {
     const text = readFileSync(join(root, file), "utf8");

@@ -475,7 +475,7 @@ describe("errors", () => {
   });
 });
 
-it("makes connect sessions, and sessions to reconnect", async () => {
+it("creates connect sessions, and sessions to reconnect", async () => {
   await running().rest("POST", "/connections", { body: keyedConnection("to-reconnect") });
   const made = await nango().createConnectSession({ end_user: { id: "u" }, allowed_integrations: ["keyed"] });
   const again = await nango().createReconnectSession({ connection_id: "to-reconnect", integration_id: "keyed" });

@@ -163,7 +163,7 @@ async function startLasting() {
   };
 }
 
-it("asks once with a token that lasts and is refused, and no more until its connection is authorised again", {
+it("tries once with a lasting token that is refused, and again after a new authorization", {
   timeout: 60_000,
 }, async () => {
   const { sandbox, clock, hours, connectLasting, keep, current, live, forwards, requests } = await startLasting();
@@ -184,7 +184,7 @@ it("asks once with a token that lasts and is refused, and no more until its conn
   expect(live().map(({ id }) => id)).toEqual([(await current())?.id]);
 });
 
-it("asks once to stop a channel with a token that is refused, and again when its connection is authorised again", async () => {
+it("tries once to stop a channel with a refused token, and again after a new authorization", async () => {
   const { sandbox, hours, connectLasting, keep, current, live, channels, rpc, requests } = await startLasting();
   const id = (await current())?.id ?? "";
   sandbox.revoke();

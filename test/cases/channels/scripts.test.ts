@@ -119,7 +119,7 @@ describe.each([false, true])("scripts that make channels, beside automatic chann
   });
 });
 
-describe("a channel that a script has made", () => {
+describe("a channel that a script has created", () => {
   it("is shown with its known fields, and its messages are matched but not verified", async () => {
     const { connect, created, keep, rpc, sandbox, forwards, sidecar, requests, live } = await withScripts(false);
     await connect("ada", { more });

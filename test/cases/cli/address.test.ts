@@ -68,7 +68,7 @@ it("reports that nothing listens, or that a key is unknown", async () => {
   expect(wrong.said).toContain("the key is not known (unknown_key)");
 });
 
-it("says of LATCHKEY_CONTROL what it must be", async () => {
+it("explains the form of LATCHKEY_CONTROL", async () => {
   for (const address of ["nonsense", "two words", "http://127.0.0.1:3004/path"]) {
     const { code, said } = await command({ LATCHKEY_CONTROL: address });
     expect([code, said]).toEqual([

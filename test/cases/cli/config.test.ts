@@ -117,7 +117,7 @@ it("shows what a file would change, by name and without secrets", { timeout: 60_
   expect((await run(["config", "diff", after], env)).code).toBe(2);
 });
 
-it("checks the variables alone where no file is named, and says so", { timeout: 60_000 }, async () => {
+it("checks only the variables without a file, and reports that", { timeout: 60_000 }, async () => {
   const { run } = await laidOut();
   expect(await run(["config", "check"])).toEqual({
     code: 0,

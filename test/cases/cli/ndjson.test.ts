@@ -91,7 +91,7 @@ it("I03 refuses a trailing comma with its line and its place", async () => {
   ]);
 });
 
-it("I03 makes no record of a part of a line", async () => {
+it("I03 never reads a part of a line as a record", async () => {
   expect(shown(await read('{"a":1}\n{"b":{"c":1}'))).toEqual([
     [1, { a: 1 }],
     [2, expect.stringContaining("is not JSON")],

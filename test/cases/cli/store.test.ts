@@ -310,7 +310,7 @@ it("reads everything, and reports damage by its exit code", async () => {
   expect((await latchkey(["store", "scrub", "--address", cut.address])).code).toBe(1);
 });
 
-it("reseals everything, and says how far it came when it broke off", async () => {
+it("re-encrypts everything, and reports its progress when it breaks off", async () => {
   const { code, out } = await latchkey(["store", "reseal", ...control()]);
   expect([code, out]).toEqual([0, expect.stringMatching(/^resealed 5 values; /)]);
   const { address } = await fakeControl((router) =>
@@ -326,7 +326,7 @@ it("reseals everything, and says how far it came when it broke off", async () =>
   expect(broken.err).toContain("resealed 500 of 2000; run it again to continue");
 });
 
-it("says which seal keys are removable, and why others are not", async () => {
+it("lists the removable seal keys, and the reason for each other one", async () => {
   const { address } = await fakeControl((router) =>
     router.service(StoreService, {
       listSealKeys: ({ countValues }) => ({

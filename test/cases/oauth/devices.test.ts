@@ -287,7 +287,7 @@ const latchkey = async (all: Connecting, argv: readonly string[], terminal = mem
   return { code, out: terminal.out(), err: terminal.err() };
 };
 
-it("is begun on the command line, which shows the code and waits", async () => {
+it("starts on the command line, which shows the code and waits", async () => {
   const all = await connecting({ sandbox: { behaviour: quick } });
   const screen = memoryTerminal();
   const waiting = latchkey(all, ["connect", files, "--device", "--id", "ada", "--end-user", "u1"], screen);

@@ -60,7 +60,7 @@ it("verifies the sandbox's ID token with its published keys, and fails without k
   expect(tokenCalls(other)).toBe(1);
 });
 
-it("ends a session with its connection: a link makes one, however many begin", async () => {
+it("ends a session with its connection: a link creates one, however many users start", async () => {
   const all = await connecting();
   const token = await all.session();
   const browser = all.browser();
@@ -75,7 +75,7 @@ it("ends a session with its connection: a link makes one, however many begin", a
   expect(await all.connections()).toHaveLength(1);
 });
 
-it("makes one connection of two authorizations of a session that come back at once", async () => {
+it("creates one connection from two concurrent authorizations of a session", async () => {
   const all = await connecting();
   const token = await all.session();
   const browser = all.browser();

@@ -151,7 +151,7 @@ it("does not bind a session to link previews", async () => {
   expect(person.status).toBe(200);
 });
 
-it("names the user of the connection that is authorised again", async () => {
+it("names the user of the connection that is authorized again", async () => {
   const all = await connecting();
   await all.browser().go(departure(all, await all.session({ end_user: { id: "u1", email: "ada@app.example" } })));
   const [item] = await all.connections();

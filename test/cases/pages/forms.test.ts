@@ -99,7 +99,7 @@ describe("a form that cannot be taken is shown again", () => {
     expect(await all.connections()).toEqual([]);
   });
 
-  it("where a value makes no address, though it is of the right form", async () => {
+  it("when a value of the right form makes no valid address", async () => {
     const all = await started();
     const host = "api.example.com:99999";
     const { response, text } = await post(all, "private-api-key", { "params[host]": host, apiKey: "a-secret-key" });

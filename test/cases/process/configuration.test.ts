@@ -293,7 +293,7 @@ it.skipIf(lacks("tmpfs"))("F08 says that there is no space for a new store, and 
   expect(said).toMatch(/there is no space for a store/);
 });
 
-it("makes its keys on first start, in files of its owner's alone, and prints none of them", async () => {
+it("creates its keys on the first start, in private files, and prints none of them", async () => {
   const folder = await temporaryFolder();
   const env = { LATCHKEY_SECRET_KEY: undefined, LATCHKEY_ADMIN_KEY: undefined };
   const running = await serveInProcess({ folder, env });

@@ -134,7 +134,7 @@ it.each([
   ["a later version that runs on", `01-${traceId}-${callerSpan}-01x`],
   ["blanks within", `00 -${traceId}-${callerSpan}-01`],
   ["two of them", [sampled, sampled]],
-])("begins a new trace when the caller's is malformed: %s", async (_what, traceparent) => {
+])("starts a new trace when the caller's is malformed: %s", async (_what, traceparent) => {
   const { ask, requests, spans } = await against();
   await ask({ headers: { traceparent, tracestate: "a=1" } });
   const [server] = ofKind(await spans(2), "server");
@@ -165,7 +165,7 @@ it.each([
   expect(fieldsOf(requests()[0] as RecordedRequest, "traceparent")).toEqual([`00-${traceId}-${client?.spanId}-01`]);
 });
 
-it("makes no span of a trace that the caller does not sample, and passes that on", async () => {
+it("creates no span for a trace that the caller does not sample, and forwards that", async () => {
   const { collecting, running, ask, requests } = await against();
   for (const flags of ["00", "02"])
     await ask({ headers: { traceparent: `00-${traceId}-${callerSpan}-${flags}`, tracestate: "a=1" } });
@@ -264,7 +264,7 @@ it("records that the provider does not accept connections", async () => {
   expect(ofKind(collecting.spans(), "client")[0]?.attributes).not.toHaveProperty(["http.response.status_code"]);
 });
 
-it("makes a span of each attempt, and counts them", async () => {
+it("creates a span for each attempt, and counts them", async () => {
   const answers = [said(503), said(429)];
   const { ask, requests, spans } = await against((request, socket, count) => {
     const next = answers.shift();

@@ -211,7 +211,7 @@ async function startHesitant() {
 }
 
 describe("the number of requests under way", () => {
-  it("is bounded: one more is told to come again, those under way go on, and nothing else is refused", async () => {
+  it("limits concurrent requests: one more gets Retry-After, and the others continue", async () => {
     const bound = 500;
     const provider = await startHesitant();
     const running = await startProxied(provider.port, {
@@ -326,7 +326,7 @@ describe("a process that cannot keep up", () => {
     ]);
   }, 30_000);
 
-  it("is none of those that were only stopped for a while", async () => {
+  it("does not count requests that were only paused", async () => {
     const provider = await startProvider(ok);
     const running = await startProxied(provider.port, {
       files: { "/latchkey.yaml": "proxy: { overload: { delay: 250ms, for: 500ms } }" },

@@ -235,7 +235,7 @@ it("stops trying when the caller has left", async () => {
   expect(await running.metric("latchkey_proxy_open")).toBe(0);
 });
 
-it("begins no attempt that would be too late", () => {
+it("starts no attempt that would be too late", () => {
   const call = {
     asked: { method: "GET", body: "none" },
     options: { retryOn: [] },

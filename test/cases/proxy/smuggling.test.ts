@@ -117,7 +117,7 @@ const valuesOfX = new Set(["xprespace-09", "xprespace-20", "xprespace-a0", "xpre
 
 const hexLength = (text: string) => text.length.toString(16);
 
-it("P09 takes none of 134 disguised codings beside a length, whichever of the two a body was made for", async () => {
+it("P09 refuses 134 disguised codings beside a length, whichever of the two the body follows", async () => {
   const mutations = smugglerMutations();
   expect(mutations.size).toBe(134);
   const attempts = [...mutations].flatMap(([name, field]): Attempt[] => {

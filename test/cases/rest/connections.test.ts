@@ -168,7 +168,7 @@ it("R13 refuses a webhook address that is invalid or contains a password", async
   }
 });
 
-it("R22 makes one connection of a hundred equal requests at once", async () => {
+it("R22 creates one connection from a hundred equal concurrent requests", async () => {
   const { client } = running();
   const body = keyedConnection("hundredfold", { metadata: { a: 1 } });
   const answers = await Promise.all(Array.from({ length: 100 }, () => post(body)));

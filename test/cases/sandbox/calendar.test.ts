@@ -161,7 +161,7 @@ it("notifies every channel of a calendar of another person's change", async () =
   ]);
 });
 
-it("ceases at once when a channel is stopped, by id and resource, by the app that made it", async () => {
+it("stops a channel at once, by id and resource, for the app that created it", async () => {
   const { ask, send, changeCalendar, register, grant } = await withToken();
   const { address, got } = await receiver();
   const { resourceId } = (await ask("POST", watchPath, { id: "c-1", type: "web_hook", address })).body;

@@ -95,7 +95,7 @@ it("takes a description and a file in one body", async () => {
   expect(broken.status).toBe(400);
 });
 
-it("makes, renames and deletes", async () => {
+it("creates, renames and deletes", async () => {
   const { send, get, headers } = await withToken();
   const { id } = (await (await send("POST", "/drive/v3/files", { headers, body: { name: "a" } })).json()) as {
     id: string;

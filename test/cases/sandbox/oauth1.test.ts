@@ -98,7 +98,7 @@ it.each(["HMAC-SHA1", "HMAC-SHA256", "PLAINTEXT"] as const)(
   },
 );
 
-it("covers the form with the signature, and takes one that was made for https", async () => {
+it("covers the form with the signature, and accepts one for https", async () => {
   const sandbox = await started();
   const { oauth_token, oauth_token_secret } = sandbox.grantOAuth1();
   const token: [string, string] = [oauth_token, oauth_token_secret];

@@ -56,7 +56,7 @@ it.skipIf(lacks("tmpfs"))("a move to it fails, and says why", async () => {
   expect(readdirSync(join(from, "store")).length).toBeGreaterThanOrEqual(before);
 });
 
-it.skipIf(process.platform !== "linux")("a start is refused at once where no folder can be made", async () => {
+it.skipIf(process.platform !== "linux")("a start fails at once where no folder can be created", async () => {
   const refused = launch(["serve"], {
     folder: await temporaryFolder(),
     env: { LATCHKEY_STORE: "level:/proc/latchkey/store" },

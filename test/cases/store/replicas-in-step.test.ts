@@ -70,7 +70,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
     expect(await matchesAt(a)).toEqual(rounds.map((n) => [`user-${n}`]));
   });
 
-  test("W02 knows an address that was made, and none that was deleted", async () => {
+  test("W02 knows a new webhook address, and no deleted one", async () => {
     const [a, b] = await two();
     for (const n of rounds) {
       await silenceBells();

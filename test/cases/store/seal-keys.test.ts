@@ -11,7 +11,7 @@ const otherKey = `test:${Buffer.alloc(32, 8).toString("base64")}`;
 const lacksNew = 'the store is sealed with the seal key "new", which is not configured (configured: "test")';
 const soon = { timeout: 5_000, interval: 50 };
 
-describe.skipIf(lacks("postgres"))("a replica that lacks a seal key which another has begun to use", () => {
+describe.skipIf(lacks("postgres"))("a replica without a seal key that another one already uses", () => {
   it("is not ready, names the missing key, and reads again once it has the key", async () => {
     const server = await startPostgres();
     onTestFinished(() => server.stop());

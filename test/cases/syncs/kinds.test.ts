@@ -94,7 +94,7 @@ it("runs the hooks of connections imported by batch or stream only on request", 
   expect(await scriptsRun()).toEqual(["welcome of batched", "welcome of streamed"]);
 });
 
-it("begins the syncs of a connection that a batch names twice", async () => {
+it("starts the syncs of a connection that a batch names twice", async () => {
   const { sidecar, connection } = await startWith({ "syncs/always.ts": hearing([]).replace("autoStart: false,", "") });
   // Two of one name share a commit here; in a stream they may or may not.
   const { results } = await sidecar

@@ -69,7 +69,7 @@ it("gives one run a lock at a time, until it ends, releases it, or its time is o
   }
 });
 
-it("lets a run extend its lock, take it again, and leave none behind, waited for or not", {
+it("lets a run extend its lock, take it again, and leave none behind, awaited or not", {
   timeout: 60_000,
 }, async () => {
   const started = await startScripted(scripts);

@@ -87,7 +87,7 @@ describe("a sync", () => {
     expect((await recordsOf(started)).filter(isDeleted)).toHaveLength(9);
   });
 
-  it("goes on from its checkpoint, and forgets it and its records when it is told to", async () => {
+  it("continues from its checkpoint, and drops it and its records on request", async () => {
     const body = `
       const { at = 0 } = (await nango.getCheckpoint()) ?? {};
       await nango.saveCheckpoint({ at: at + 1 });
@@ -168,7 +168,7 @@ describe("a sync", () => {
     expect((await set(null)).body).toEqual({ frequency: "every 5 minutes" });
   });
 
-  it("X09 that its process ended under is interrupted, and begun once more", async () => {
+  it("X09 whose process ended is interrupted, and started once more", async () => {
     const stuck = "await nango.batchSave([{ id: 1 }], 'Thing'); await new Promise(() => setTimeout(() => {}, 1e6));";
     const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", stuck) });
     await started.connect("ada");

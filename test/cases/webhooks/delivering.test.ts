@@ -336,7 +336,7 @@ test("W25 a hundred dead overrides, each with more waiting than may be under way
   }
 }, 60_000);
 
-test("first attempts of one channel are made one after another, in the order of their numbers", async () => {
+test("first attempts of one channel are sent one after another, in the order of their numbers", async () => {
   const receiving = await startReceiving();
   const { application, notifyOf } = receiving;
   application.answer = (_, response) => void setTimeout(() => response.end(), Math.random() * 20);

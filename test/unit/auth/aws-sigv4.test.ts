@@ -273,7 +273,7 @@ it("signs neither fields that proxies may change nor the caller's own signature 
   expect(authorizationOf(ordinary, without)).toBe(authorization);
 });
 
-it("makes a new key for each day", () => {
+it("derives a new key for each day", () => {
   const attachment = attachSigning(settingOf({}));
   const on = (day: number) => authorizationOf(attachment, suiteDraft("GET", "/", { nowMs: Date.UTC(2015, 7, day) }));
   const [first, second, again] = [on(30), on(31), on(30)];

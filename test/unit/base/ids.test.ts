@@ -4,7 +4,7 @@ import { sequentialId } from "../../../src/base/ids.ts";
 /** More than four digits can express. */
 const many = 36 ** 4 + 1_000;
 
-it("makes ids that sort as they were made, however many in one millisecond, and when the clock is set back", () => {
+it("creates ids that sort by creation, however many in one millisecond, and when the clock is set back", () => {
   const [now, before] = [Date.now() + 3_600_000, Date.now()];
   let last = sequentialId(now);
   const { length } = last;

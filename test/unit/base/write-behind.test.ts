@@ -44,7 +44,7 @@ it("starts a few in each tick, until there are no more", async () => {
   expect(seen).toEqual([most, 2 * most, 2 * most + 1, 2 * most + 1]);
 });
 
-it("begins fewer while turns are long", async () => {
+it("starts fewer while ticks are long", async () => {
   const clock = standingClock();
   const { pace, begun } = waiting(2 * most);
   pace.soon();

@@ -206,7 +206,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     ["RS256", rsa],
     ["ES256", ec],
     ["EdDSA", ed],
-  ] as const)("O23: proves itself by a JWT signed with %s, made out to exactly the issuer", async (_, key) => {
+  ] as const)("O23: authenticates by a JWT signed with %s, with exactly the issuer as its audience", async (_, key) => {
     const { tokens, who } = await opened({
       client: { token_endpoint_auth_method: "private_key_jwt", jwks: { keys: [key.jwk] } } as Partial<Client>,
       rules: { tokenEndpointAuthMethod: "private_key_jwt" },
@@ -255,7 +255,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     expect(requests).not.toContain("POST /token");
   });
 
-  it("O23: makes an assertion out to the issuer alone, for a minute, and never the same again", async () => {
+  it("O23: creates an assertion for the issuer only, for a minute, and never the same twice", async () => {
     const assertions: Record<string, unknown>[] = [];
     const { origin, port } = await serve((request, response) => {
       let body = "";

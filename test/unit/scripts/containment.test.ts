@@ -154,7 +154,7 @@ it("X02 cuts a line that is too long", async () => {
   expect(Buffer.byteLength(ran.lines[0]?.message ?? "")).toBe(8_192);
 });
 
-it("X02 answers ten thousand requests made at once, so many at a time", async () => {
+it("X02 answers ten thousand concurrent requests, a limited number at a time", async () => {
   let [now, most] = [0, 0];
   const { ran } = await one(
     `const all = await Promise.all(Array.from({ length: 10_000 }, (_, i) => nango.get({ endpoint: "/" + i })));
@@ -353,7 +353,7 @@ async function cancelled(at: Hosted, body: RunOptions) {
   return failure(await going);
 }
 
-it("ends a run from outside, whether it waits or has not begun", async () => {
+it("cancels a run from outside, waiting or not yet started", async () => {
   const at = await hosted(
     { "calendar/actions/it.ts": action("await nango.get({ endpoint: '/' });") },
     { limits: { runsAtOnce: 1 } },

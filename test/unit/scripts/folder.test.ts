@@ -346,7 +346,7 @@ it("follows the swap of links by which Kubernetes changes a volume", async () =>
   expect(output(await at.run("it"))).toBe(2);
 });
 
-it("runs on while the folder is away, and begins without one", async () => {
+it("keeps running while the folder is missing, and starts without one", async () => {
   const parent = await temporaryFolder();
   const folder = join(parent, "scripts");
   const at = await hostedFrom(folder);

@@ -78,7 +78,7 @@ it("clones as Node does", async () => {
   ]);
 });
 
-it("draws random numbers of the host's own, and makes ids of them", async () => {
+it("draws random numbers from the host, also for ids", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action(
       "return [crypto.randomUUID(), Array.from(crypto.getRandomValues(new Uint8Array(8))), Math.random(), Math.random()];",
@@ -92,7 +92,7 @@ it("draws random numbers of the host's own, and makes ids of them", async () => 
   expect(a).toBeLessThan(1);
 });
 
-it("makes digests, by the names of node:crypto", async () => {
+it("computes digests, by the names of node:crypto", async () => {
   const at = await hosted({
     "calendar/actions/it.ts": action(
       `return [createHash("sha256").update("a").update(Buffer.from("b")).digest("hex"),

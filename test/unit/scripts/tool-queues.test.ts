@@ -25,7 +25,7 @@ it("starts a call of each run in turn, however many one has queued", async () =>
   rows.close();
 });
 
-it("begins a few in a turn of the loop, none that is not wanted, and all at once of a run that ends", async () => {
+it("starts a few in a tick, no cancelled ones, and all at once of a run that ends", async () => {
   const rows = createToolQueues();
   const [ended, gone, other] = [rows.open(), rows.open(), rows.open()];
   const begun: string[] = [];

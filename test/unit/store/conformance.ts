@@ -143,7 +143,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       }
     });
 
-    it("loses none of many increments made at once, each by reading, deciding and writing", async () => {
+    it("loses none of many concurrent increments, each by reading, deciding and writing", async () => {
       const increment = async (): Promise<void> => {
         const entry = await store.get("counter");
         const next = String(Number(text(entry?.value) ?? "0") + 1);

@@ -262,7 +262,7 @@ describe("S09 the last edit of LevelDB's manifest, which a power loss kept from 
 });
 
 describe("a missing file", () => {
-  it("S04 is refused when it is CURRENT, and no new store is made over the old files", async () => {
+  it("S04 is refused when it is CURRENT, and no new store is created over the old files", async () => {
     const folder = await storeWith({ tables: true });
     rmSync(join(folder, "CURRENT"));
     const before = readdirSync(folder).toSorted();
@@ -465,7 +465,7 @@ async function copyFirst(from: string, to: string, count: number): Promise<void>
   await target?.close();
 }
 
-it("S13 makes its files its owner's alone again", async () => {
+it("S13 makes its files private again", async () => {
   const folder = await storeWith({ tables: true });
   for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o644);
   const store = await open(folder);
@@ -475,7 +475,7 @@ it("S13 makes its files its owner's alone again", async () => {
   expect(readable).toEqual(["lock"]);
 });
 
-it("is not made where a store is only looked for", async () => {
+it("is not created by a reader", async () => {
   const folder = join(await temporaryFolder(), "nothing");
   await expect(open(folder, false)).rejects.toThrow(/there is no store/);
   mkdirSync(folder, { mode: 0o700 });

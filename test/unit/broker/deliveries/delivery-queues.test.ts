@@ -134,7 +134,7 @@ describe("delivery queues", () => {
     expect(ids(5_000)).toEqual(["later"]);
   });
 
-  test("one that is replayed while it waits is due at once, and begun once", () => {
+  test("a waiting delivery that is replayed is due at once, and started once", () => {
     const { queues, ids } = queuesOf();
     queues.put(waiting({ id: "one", dueMs: 50_000, first: false }), 1_000);
     queues.put(waiting({ id: "one", dueMs: 1_000, first: false }), 1_000);
@@ -142,7 +142,7 @@ describe("delivery queues", () => {
     expect(ids(60_000)).toEqual([]);
   });
 
-  test("one that changes while it is under way is begun again only when that has ended", () => {
+  test("a delivery that changes during an attempt is started again only after it", () => {
     const { queues, begin, ids } = queuesOf();
     queues.put(waiting({ id: "one" }), 1_000);
     const [begun] = begin();

@@ -102,7 +102,7 @@ it("creates a secret for an environment on first use, once, and encrypts it", as
   }
 });
 
-it("makes none for an environment that is not there", async () => {
+it("creates none for an unknown environment", async () => {
   const { of, list, rotate, trail } = await one();
   const outcomes = await Promise.allSettled([
     of("prod"),
@@ -192,7 +192,7 @@ it("deletes an environment's secrets with it, so that one with its name signs wi
   expect(await of("dev")).not.toEqual(before);
 });
 
-it("leaves no secret behind of an environment that is deleted while one is made", async () => {
+it("leaves no secret of an environment that is deleted during its creation", async () => {
   const { of, make, rotate, environments, backend } = await one();
   for (let i = 0; i < 20; i += 1) {
     const name = `e${i}`;

@@ -119,7 +119,7 @@ it("puts no run down once another replica has the lease", async () => {
   expect(await statesIn(two.ground)).toEqual([Run_State.SUCCEEDED]);
 });
 
-it("begins no run once another replica has the lease", async () => {
+it("starts no run once another replica has the lease", async () => {
   const [beginning, running] = [createGate(), createGate()];
   let isOthers = false;
   const two = await openTwo(

@@ -187,7 +187,7 @@ it("accepts an unverified ID token without known keys, and a response without on
   expect(silent.keysAsked()).toBe(0);
 });
 
-it("takes up a key that the provider has begun to sign with, and asks once a minute for one that is made up", async () => {
+it("accepts a new key of the provider, and requests keys once a minute for a made-up one", async () => {
   let time = Date.now();
   const { said, claims, authorize, keysAsked } = await provider({ now: () => time });
   said.idToken = signed(claims());

@@ -324,7 +324,7 @@ it("does not use an idle connection, on which the outcome could be uncertain", a
   expect(provider.connections).toHaveLength(5);
 });
 
-it("gives up when nobody waits any more, and says whether it had been sent", async () => {
+it("stops when no caller waits any more, and reports whether the request was sent", async () => {
   const { sandbox, tokens, who } = await toSandbox({ answers: token({ kind: "silent" }) });
   const leaving = new AbortController();
   const grant: TokenGrant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };

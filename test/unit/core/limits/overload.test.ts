@@ -7,7 +7,7 @@ function saying(laps: readonly number[], rule = { delayMs: 500, forMs: 1_000 }):
   return laps.map((lap, i) => (overload(lap, i * 250) ? "!" : ".")).join("");
 }
 
-it("begins when laps were long for a while without a break", () => {
+it("starts when laps were long for a while without a break", () => {
   expect(saying([0, 600, 600, 600, 600, 600, 600])).toBe(".....!!");
   expect(saying([600, 600, 600, 0, 600, 600, 600, 600, 499, 600])).toBe("..........");
 });
@@ -27,6 +27,6 @@ it("ends after short laps of the same time, without changes in between", () => {
   expect(saying([...long, ...Array(20).fill(300)])).toBe(`....!${"!".repeat(20)}`);
 });
 
-it("never begins without a threshold", () => {
+it("never starts without a threshold", () => {
   expect(saying(Array(20).fill(10_000), { delayMs: 0, forMs: 100 })).toBe(".".repeat(20));
 });

@@ -83,7 +83,7 @@ describe("many token buckets", () => {
     expect(buckets.size).toBe(0);
   });
 
-  it("are bounded, and the fullest of a few makes room", () => {
+  it("are limited, and the fullest of a few is dropped", () => {
     const buckets = createTokenBuckets(100);
     expect(passing(buckets, "spent", 0)).toBe(5);
     for (let i = 0; i < 10_000; i += 1) passing(buckets, `other ${i}`, 0, { of: 1 });

@@ -31,7 +31,7 @@ it("passes the provider's own headers on, less the token, several lines of one j
   expect(passedHeaders(create(NotificationRulesSchema), reading)).toEqual([]);
 });
 
-it("makes an object of the headers of a notification that has no body", () => {
+it("is an object of the headers for a notification without a body", () => {
   expect(payload({ headers: { "x-cal-message-number": "10" } })).toEqual({
     kind: PayloadForm.UNSPECIFIED,
     text: '{"x-cal-message-number":"10"}',
@@ -70,14 +70,14 @@ it("is an object for a form, with lists of repeated fields", () => {
   expect(({} as { x?: unknown }).x).toBeUndefined();
 });
 
-it("W18 makes valid JSON of header values with any bytes, and the same bytes each time", () => {
+it("W18 is valid JSON for header values with any bytes, and the same bytes each time", () => {
   const all = Array.from({ length: 128 }, (_, i) => String.fromCharCode(0x80 + i)).join("");
   const once = payload({ headers: { "x-cal-resource-uri": all } }).text;
   expect(JSON.parse(once)).toEqual({ "x-cal-resource-uri": all });
   expect(payload({ headers: { "x-cal-resource-uri": all } }).text).toBe(once);
 });
 
-it("makes an object of a form of 300,000 fields in time", () => {
+it("is an object for a form of 300,000 fields, in time", () => {
   const body = Array.from({ length: 300_000 }, (_, i) => `f${i % 1_000}=${i}`).join("&");
   const since = performance.now();
   payload({ headers: form, body });

@@ -21,7 +21,7 @@ it("takes a pinned key, which may begin as it likes, for the user", () => {
   expect(found({ authorization: basic("pinned:x") })).toBe("pinned");
 });
 
-it("does not look further behind one that makes no sense", () => {
+it("stops at a malformed one", () => {
   expect(() => found({ "proxy-authorization": "Digest x", authorization: "Bearer lk_a" })).toThrow(
     /proxy-authorization/,
   );

@@ -60,7 +60,7 @@ it.each([
     "ACME",
   ],
   ...["\u212a", "acme\n", "a/../b", "acme:443", null, 1, ["acme"], {}],
-])("makes no shop of %j", (value) => {
+])("refuses %j as a shop", (value) => {
   expect(() => fill(shop, { shop: value as never })).toThrow(UnboundHost);
 });
 
@@ -79,12 +79,12 @@ it.each([
     "https://https://a.crm.test",
     "\u212a.crm.test",
   ],
-])("makes no instance of %j", (value) => {
+])("refuses %j as an instance", (value) => {
   expect(() => fill(instance, { instance: value })).toThrow(UnboundHost);
 });
 
 it.each(["..", ".", "a/b", "a%2fb", "a?b", "a#b", "a\\b", "", "ä", "a b", "x".repeat(256)])(
-  "makes no segment of a path of %j",
+  "refuses %j as a path segment",
   (value) => {
     expect(() => fill("https://login.test/${connectionConfig.any}/token", { any: value })).toThrow(UnboundHost);
   },

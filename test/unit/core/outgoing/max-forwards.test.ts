@@ -36,7 +36,7 @@ it.each([
   [["Max-Forwards", "3, 4"], "wrong"],
   [["Max-Forwards", "3", "max-forwards", "3"], "wrong"],
   [["Max-Forwards", "3", "Nango-Proxy-Max-Forwards", "0"], "wrong"],
-])("makes of %j: %j", (fields, expected) => {
+])("turns %j into %j", (fields, expected) => {
   const before = [...fields];
   expect(countedForward(fields)).toEqual(expected);
   expect(fields).toEqual(before);

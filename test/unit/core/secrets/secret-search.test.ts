@@ -102,7 +102,7 @@ it("recognizes a long secret by its start, and covers the rest", () => {
   expect(begun).toEqual({ ranges: [1, 51], begun: 1 });
 });
 
-it("takes no longer for a secret that is made to be ambiguous", () => {
+it("takes no longer for an ambiguous secret", () => {
   const ambiguous = createSecretSearch(["%25".repeat(200), "\\".repeat(300)]);
   const bytes = Buffer.from(`${"%25".repeat(20_000)}x${"\\".repeat(20_000)}`);
   const { ranges } = ambiguous.find(bytes);

@@ -62,7 +62,7 @@ it("has the method, path, scope, query and body of each JSON route as data", () 
   expect([...types].sort()).toEqual(["any", "array", "boolean", "integer", "object", "string"]);
 });
 
-it("describes the body of an import as its reader has it", () => {
+it("describes the body of an import as its parser reads it", () => {
   const row = jsonRoutes.find(({ method, path }) => method === "POST" && path === "/connections");
   const samples: Partial<Record<FieldShape["type"], unknown>> = { string: "x", object: {} };
   const body = Object.fromEntries(Object.entries(row?.body ?? {}).map(([name, { type }]) => [name, samples[type]]));

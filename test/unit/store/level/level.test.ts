@@ -23,7 +23,7 @@ conforms("level", prepare);
 // Only one process can open it: the second replica is the first.
 carries("level", async () => ({ ...(await prepare()), openAnother: async (first) => first }));
 
-it("makes its folder for its owner alone, and refuses one that is open to others", async () => {
+it("creates a private folder, and refuses one that is open to others", async () => {
   const folder = join(await temporaryFolder(), "store");
   const store = await openLevelStore({ folder, log, metrics: createMetrics() });
   await store.close();

@@ -141,7 +141,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(await store.commit([put("a", "1")])).toBe(1);
   });
 
-  it("is made once, however many replicas start at once on an empty database", async () => {
+  it("is created once, however many replicas start at once on an empty database", async () => {
     const schema = file.newSchema();
     const replicas = await Promise.all(Array.from({ length: 6 }, () => file.open({ schema })));
     expect(new Set(replicas.map(({ store }) => store.status().storeId)).size).toBe(1);
@@ -174,7 +174,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(store.status().revision).toBe(0);
   });
 
-  it("makes itself at home in a schema that was made for a role which may make none", async () => {
+  it("uses an existing schema with a role that may create none", async () => {
     const schema = file.newSchema();
     await file.server.query("create role lodger login");
     const open = () => file.open({ schema, parameters: { user: "lodger" } });
@@ -184,7 +184,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(await store.commit([put("a", "1")])).toBe(1);
   });
 
-  it("refuses a store that a newer latchkey has written, and one that is not there when none is to be made", async () => {
+  it("refuses a store that a newer latchkey has written, and a missing one when none may be created", async () => {
     const schema = file.newSchema();
     await expect(file.open({ schema, create: false })).rejects.toThrow(/there is no store/);
     const { store } = await file.open({ schema });

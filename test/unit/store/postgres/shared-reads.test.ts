@@ -47,7 +47,7 @@ describe("reads of single keys", () => {
     expect(await reads([])).toEqual([]);
   });
 
-  it("are made in bounded pieces, a few at a time", async () => {
+  it("are split into limited pieces, a few at a time", async () => {
     const { store, reads, made } = await open();
     const keys = Array.from({ length: 1_000 }, (_, i) => `k${i}`);
     await store.commit(keys.map((key) => put(key, key)));

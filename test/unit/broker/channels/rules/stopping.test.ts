@@ -31,7 +31,7 @@ it("a channel is stopped only once the next one exists", () => {
   expect(idOf(currentOf(after) ?? never())).toBe("b");
 });
 
-it("C09 a channel that another client made is waited out", () => {
+it("C09 a channel of another client is left to expire", () => {
   const slot = applyChanges(active(), requestStop(active(), "a", t0));
   const refused = { code: "status_403", isHopeless: true };
   const after = applyChanges(slot, recordNotStopped(slot, "a", refused, { nowMs: t0, random: 0 }));

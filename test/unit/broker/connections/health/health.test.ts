@@ -250,7 +250,7 @@ it("keeps nothing of a deleted connection, and a new one is healthy", async () =
   expect(await stateOf(open)).toMatchObject({ state: ACTIVE });
 });
 
-it("is expiring a day before its credentials run out, and then must be authorised again, by time alone", async () => {
+it("is expiring a day before its credentials expire, and then must be authorized again, by time alone", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
   await open.import("ada", tokens("", { expiresAt: timestampFromMs(world.now() + 48 * hour) }));

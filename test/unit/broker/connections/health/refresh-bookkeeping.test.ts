@@ -91,7 +91,7 @@ describe("after failures", () => {
 });
 
 describe("an attempt whose answer never came", () => {
-  it("is made once more at once with the same token, and then no more than any other", () => {
+  it("is sent once more at once with the same token, and then like any other", () => {
     const first = failed(begun(fresh()), { kind: "uncertain" });
     expect(waits(first)).toBe(0);
     const second = failed(begun(first), { kind: "uncertain" });

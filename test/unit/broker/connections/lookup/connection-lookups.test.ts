@@ -70,7 +70,7 @@ describe("the index entries of a connection", () => {
     expect(of("x", "metadata.team")).not.toBe(of("x", "connection_config.team"));
   });
 
-  it("cannot be made to be another's by where one part ends", () => {
+  it("cannot collide with another's by shifting the end of a part", () => {
     const digests = [
       lookupDigest({ environment: "dev", integration: "a", field: "metadata.f" }, "x"),
       lookupDigest({ environment: "de", integration: "va", field: "metadata.f" }, "x"),

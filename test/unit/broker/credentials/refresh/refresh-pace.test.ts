@@ -28,12 +28,12 @@ function busyFor(ms: number): void {
 }
 
 describe("the pace of renewals", () => {
-  it("begins with a few at once", async () => {
+  it("starts with a few at once", async () => {
     const pace = createRefreshPace();
     await Promise.all(Array.from({ length: few }, () => pace.begin()));
   });
 
-  it("begins no more than a few in a turn of the loop, in the order in which they came", async () => {
+  it("starts a few in each tick of the loop, in order of arrival", async () => {
     const pace = createRefreshPace();
     const turns = countTurns();
     const begun: { readonly i: number; readonly turn: number }[] = [];
