@@ -2,7 +2,7 @@
 // @generated from file latchkey/stored/v1/stored.proto (package latchkey.stored.v1, syntax proto3)
 /* eslint-disable */
 
-// What the store holds beside the nouns of latchkey.v1: never on a wire.
+// Records of the store that are not objects of latchkey.v1. They are never sent over the network.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -29,41 +29,41 @@ export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
   fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQigAQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCSKBAQoOQ29ubmVjdE91dGNvbWUSFQoNbGlzdGVuZXJfaGFzaBgBIAEoCRIoCgdtZXNzYWdlGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK/AgoNUGVuZGluZ0RldmljZRIKCgJpZBgBIAEoCRI3Cg1hdXRob3JpemF0aW9uGAIgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbhIvCgpiZWd1bl93aXRoGAMgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIYCgtkZXZpY2VfY29kZRgFIAEoCUIDgAEBEhMKC2ludGVydmFsX21zGAYgASgNEg4KBnNjb3BlcxgHIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUgoOU2lnbmluZ1NlY3JldHMSEwoLZW52aXJvbm1lbnQYASABKAkSKwoHc2VjcmV0cxgCIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQimQIKElN0b3JlZE5vdGlmaWNhdGlvbhIvCgxub3RpZmljYXRpb24YASABKAsyGS5sYXRjaGtleS52MS5Ob3RpZmljYXRpb24SSAoMcGF5bG9hZF9mb3JtGAIgASgOMjIubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZE5vdGlmaWNhdGlvbi5QYXlsb2FkRm9ybRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJwCgtQYXlsb2FkRm9ybRIcChhQQVlMT0FEX0ZPUk1fVU5TUEVDSUZJRUQQABIVChFQQVlMT0FEX0ZPUk1fSlNPThABEhUKEVBBWUxPQURfRk9STV9GT1JNEAISFQoRUEFZTE9BRF9GT1JNX1RFWFQQAyJcChBOb3RpZmljYXRpb25TZWVuEhcKD25vdGlmaWNhdGlvbl9pZBgBIAEoCRIvCgtyZWNlaXZlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi8AUKDVN0b3JlZEZvcndhcmQSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIMCgR0eXBlGAUgASgJEhcKD25vdGlmaWNhdGlvbl9pZBgGIAEoCRIMCgRib2R5GAcgASgMEjoKB2FkZHJlc3MYCCABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgJIAEoCRIpCgVzdGF0ZRgKIAEoDjIaLmxhdGNoa2V5LnYxLkZvcndhcmQuU3RhdGUSFAoMc3RhdGVfcmVhc29uGAsgASgJEhUKDWF0dGVtcHRfY291bnQYDCABKA0SFQoNc2NoZWR1bGVfc3RlcBgNIAEoDRIzCg9uZXh0X2F0dGVtcHRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKCGF0dGVtcHRzGBEgAygLMhQubGF0Y2hrZXkudjEuQXR0ZW1wdBIMCgRsYW5lGBIgASgJEg4KBm51bWJlchgTIAEoCRIxCg1zY2hlZHVsZWRfZm9yGBQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghzZXF1ZW5jZRgVIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgWIAEoCSJkCgdBZGRyZXNzEhcKE0FERFJFU1NfVU5TUEVDSUZJRUQQABITCg9BRERSRVNTX1BSSU1BUlkQARIVChFBRERSRVNTX1NFQ09OREFSWRACEhQKEEFERFJFU1NfT1ZFUlJJREUQAyLFAQoOV2FpdGluZ0ZvcndhcmQSDgoGZHVlX21zGAEgASgBEhIKCmNyZWF0ZWRfbXMYAiABKAESOgoHYWRkcmVzcxgDIAEoDjIpLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWRGb3J3YXJkLkFkZHJlc3MSFAoMb3ZlcnJpZGVfdXJsGAQgASgJEgwKBGxhbmUYBSABKAkSDgoGbnVtYmVyGAYgASgJEg0KBWZpcnN0GAcgASgIEhAKCHNpbmNlX21zGAggASgBInsKEVN0b3JlZERlc3RpbmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEgsKA3VybBgCIAEoCRIVCg1wYXVzZWRfcmVhc29uGAMgASgJEi0KCXBhdXNlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirQEKDExvb2t1cEZpbGluZxIQCghwcm92aWRlchgBIAEoCRIOCgZmaWVsZHMYAiADKAkSDAoEZm9ybRgDIAEoDRISCgp3YWxrc19sZWZ0GAQgASgNEikKBWFmdGVyGAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKbAgoVQ29ubmVjdGlvbkRlc2NyaXB0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRJDCgVmb3VuZBgHIAMoCzI0LmxhdGNoa2V5LnN0b3JlZC52MS5Db25uZWN0aW9uRGVzY3JpcHRpb24uRm91bmRFbnRyeRosCgpGb3VuZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEimQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKc3RvcF9hc2tlZBgNIAEoCCJbCgxDaGFubmVsSGVhcmQSDgoGbnVtYmVyGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtyZXNvdXJjZV9pZBgDIAEoCSLlAQoNQ2hhbm5lbFJoeXRobRIQCghzaW5jZV9tcxgBIAEoARIPCgdoaWdoZXN0GAIgASgEEg8KB3NldHRsZWQYAyABKAQSFQoNbWlzc2luZ19iZWxvdxgEIAEoBBIYChBtaXNzaW5nX3NpbmNlX21zGAUgASgBEg8KB2JhY2tfYXQYBiABKAQSFQoNYmFja19zaW5jZV9tcxgHIAEoARIQCghoZWFyZF9tcxgIIAEoARIQCghwYXVzZV9tcxgJIAEoARIOCgZwYXVzZXMYCiABKA0SEwoLdG9sZF9zaWxlbnQYCyABKAgiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCLBAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCBITCgtoYXNfZmFpbHVyZRgOIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
- * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
+ * DataKey encrypts values. The newest epoch encrypts, all decrypt. A separate one without an epoch authenticates.
  *
  * @generated from message latchkey.stored.v1.DataKey
  */
 export type DataKey = Message<"latchkey.stored.v1.DataKey"> & {
   /**
-   * Counted from 1; 0 for the key that authenticates.
+   * Epoch, from 1. 0 for the key that authenticates.
    *
    * @generated from field: uint32 epoch = 1;
    */
   epoch: number;
 
   /**
-   * The seal key that wraps it.
+   * ID of the seal key that encrypts this key.
    *
    * @generated from field: string seal_key_id = 2;
    */
   sealKeyId: string;
 
   /**
-   * The wrapped key.
+   * The encrypted key.
    *
    * @generated from field: bytes wrapped = 3;
    */
   wrapped: Uint8Array;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * Nothing new is sealed with it: what it sealed is being sealed anew.
+   * True if nothing new is encrypted with it: its values are being encrypted again.
    *
    * @generated from field: bool closed = 5;
    */
@@ -78,20 +78,20 @@ export const DataKeySchema: GenMessage<DataKey> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 0);
 
 /**
- * ResealState is how far a re-seal has come, so that it can be taken up again.
+ * ResealState is the progress of a reseal, so that it can be continued.
  *
  * @generated from message latchkey.stored.v1.ResealState
  */
 export type ResealState = Message<"latchkey.stored.v1.ResealState"> & {
   /**
-   * What everything is sealed with in the end.
+   * Epoch that everything is encrypted with in the end.
    *
    * @generated from field: uint32 epoch = 1;
    */
   epoch: number;
 
   /**
-   * The last key that was looked at.
+   * Last key that was processed.
    *
    * @generated from field: string after = 2;
    */
@@ -106,14 +106,13 @@ export const ResealStateSchema: GenMessage<ResealState> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 1);
 
 /**
- * Touch remembers when something was last used, apart from the thing itself, so that reading
- * something never changes it.
+ * Touch is the time of the last use of an object, stored separately so that reading does not change the object.
  *
  * @generated from message latchkey.stored.v1.Touch
  */
 export type Touch = Message<"latchkey.stored.v1.Touch"> & {
   /**
-   * To the minute.
+   * Time of the use, to the minute.
    *
    * @generated from field: google.protobuf.Timestamp at = 1;
    */
@@ -128,13 +127,13 @@ export const TouchSchema: GenMessage<Touch> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 2);
 
 /**
- * Counter hands out numbers, a block at a time.
+ * Counter allocates numbers in blocks.
  *
  * @generated from message latchkey.stored.v1.Counter
  */
 export type Counter = Message<"latchkey.stored.v1.Counter"> & {
   /**
-   * The first number that no block covers yet.
+   * First number that is not allocated.
    *
    * @generated from field: uint32 next = 1;
    */
@@ -149,13 +148,13 @@ export const CounterSchema: GenMessage<Counter> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 3);
 
 /**
- * KeyDigest finds a key by what its caller sends.
+ * KeyDigest maps the digest of a caller's secret to its key.
  *
  * @generated from message latchkey.stored.v1.KeyDigest
  */
 export type KeyDigest = Message<"latchkey.stored.v1.KeyDigest"> & {
   /**
-   * The key's id.
+   * ID of the key.
    *
    * @generated from field: string key_id = 1;
    */
@@ -170,14 +169,13 @@ export const KeyDigestSchema: GenMessage<KeyDigest> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 4);
 
 /**
- * LeaseHolder says who has a lease. It changes only when the lease changes hands, so that what is committed under
- * it can rest on it.
+ * LeaseHolder names the holder of a lease. It changes only with the holder, so that commits can depend on it.
  *
  * @generated from message latchkey.stored.v1.LeaseHolder
  */
 export type LeaseHolder = Message<"latchkey.stored.v1.LeaseHolder"> & {
   /**
-   * Made anew by each taking.
+   * Random ID of this acquisition.
    *
    * @generated from field: string id = 1;
    */
@@ -192,27 +190,27 @@ export const LeaseHolderSchema: GenMessage<LeaseHolder> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 5);
 
 /**
- * LeaseTerm says until when, by the store's own clock. It changes with each renewal.
+ * LeaseTerm says when a lease expires, by the store's clock. It changes with each renewal.
  *
  * @generated from message latchkey.stored.v1.LeaseTerm
  */
 export type LeaseTerm = Message<"latchkey.stored.v1.LeaseTerm"> & {
   /**
-   * Milliseconds of that clock.
+   * Expiry in milliseconds of the store's clock.
    *
    * @generated from field: double until_ms = 1;
    */
   untilMs: number;
 
   /**
-   * How long it was taken or renewed for.
+   * Length of the term in milliseconds.
    *
    * @generated from field: double length_ms = 2;
    */
   lengthMs: number;
 
   /**
-   * The holder's session at the store when it took or last renewed the lease; empty where it had none.
+   * Session of the holder at the store when it took or last renewed the lease. Empty if it had none.
    *
    * @generated from field: string session = 3;
    */
@@ -227,21 +225,21 @@ export const LeaseTermSchema: GenMessage<LeaseTerm> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 6);
 
 /**
- * RefreshRecord is what is remembered of a connection's renewals, apart from the connection itself, so that an
- * attempt that changes nothing about its health never changes it. There is none where there is nothing to remember.
+ * RefreshRecord holds the state of a connection's refreshes, stored separately so that an attempt that does not
+ * change its health does not change the connection. It does not exist if there is nothing to remember.
  *
  * @generated from message latchkey.stored.v1.RefreshRecord
  */
 export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
@@ -255,91 +253,92 @@ export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
   connectionId: string;
 
   /**
-   * How often it has failed since it last succeeded.
+   * Number of failures since the last success.
    *
    * @generated from field: uint32 failures = 4;
    */
   failures: number;
 
   /**
-   * When it first failed since it last succeeded.
+   * Time of the first failure since the last success.
    *
    * @generated from field: google.protobuf.Timestamp first_failed_at = 5;
    */
   firstFailedAt?: Timestamp | undefined;
 
   /**
-   * When it last failed.
+   * Time of the last failure.
    *
    * @generated from field: google.protobuf.Timestamp last_failed_at = 6;
    */
   lastFailedAt?: Timestamp | undefined;
 
   /**
-   * What kind of failure the last one was.
+   * Kind of the last failure.
    *
    * @generated from field: string last_failure = 7;
    */
   lastFailure: string;
 
   /**
-   * The provider's code for it.
+   * The provider's error code of the last failure.
    *
    * @generated from field: string last_code = 8;
    */
   lastCode: string;
 
   /**
-   * When it last succeeded. No failure takes that away.
+   * Time of the last success. Failures do not change it.
    *
    * @generated from field: google.protobuf.Timestamp last_succeeded_at = 9;
    */
   lastSucceededAt?: Timestamp | undefined;
 
   /**
-   * An attempt whose outcome is not known.
+   * Attempt whose outcome is unknown.
    *
    * @generated from field: latchkey.stored.v1.RefreshIntent intent = 10;
    */
   intent?: RefreshIntent | undefined;
 
   /**
-   * No attempt before this.
+   * Earliest time of the next attempt.
    *
    * @generated from field: google.protobuf.Timestamp not_before = 11;
    */
   notBefore?: Timestamp | undefined;
 
   /**
-   * The log of the last failure.
+   * ID of the log of the last failure.
    *
    * @generated from field: string log_id = 12;
    */
   logId: string;
 
   /**
-   * Set: these credentials can never be renewed again, for this reason.
+   * Reason why these credentials can never be refreshed again. Empty if they can.
    *
    * @generated from field: string dead_reason = 13;
    */
   deadReason: string;
 
   /**
-   * When the end user authorised it here; absent where nobody knows, as of what was imported.
+   * Time when the end user authorized the connection. Absent if unknown, as for imports.
    *
    * @generated from field: google.protobuf.Timestamp granted_at = 14;
    */
   grantedAt?: Timestamp | undefined;
 
   /**
-   * When its health changes though nothing happens to it.
+   * Time when the connection's health changes without any event.
    *
    * @generated from field: google.protobuf.Timestamp look_at = 15;
    */
   lookAt?: Timestamp | undefined;
 
   /**
-   * Of a token that was obtained with the integration's own client, a hash of the two: of which client it was.
+   * Hash of the client and the token, if the token was obtained with the integration's own client: tells which
+   * client.
    *
    * @generated from field: bytes token_client = 16;
    */
@@ -354,34 +353,35 @@ export const RefreshRecordSchema: GenMessage<RefreshRecord> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 7);
 
 /**
- * RefreshIntent is written before a token endpoint is asked: whoever finds one does not know what came of it.
+ * RefreshIntent is written before a request to the token endpoint. An intent that is found later means that the
+ * outcome is unknown.
  *
  * @generated from message latchkey.stored.v1.RefreshIntent
  */
 export type RefreshIntent = Message<"latchkey.stored.v1.RefreshIntent"> & {
   /**
-   * Made anew by each attempt.
+   * Random ID of the attempt.
    *
    * @generated from field: string attempt_id = 1;
    */
   attemptId: string;
 
   /**
-   * SHA-256 of the token that was sent.
+   * SHA-256 of the sent token.
    *
    * @generated from field: bytes token_digest = 2;
    */
   tokenDigest: Uint8Array;
 
   /**
-   * When.
+   * Time of the line.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 3;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * Attempts before this one with the same token whose outcome never became known.
+   * Number of earlier attempts with the same token whose outcome remained unknown.
    *
    * @generated from field: uint32 unanswered = 4;
    */
@@ -396,27 +396,27 @@ export const RefreshIntentSchema: GenMessage<RefreshIntent> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 8);
 
 /**
- * BackupEntry is one entry of a backup, as it lies in the store.
+ * BackupEntry is an entry of a backup, as stored.
  *
  * @generated from message latchkey.stored.v1.BackupEntry
  */
 export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
   /**
-   * In UTF-8.
+   * Key in UTF-8.
    *
    * @generated from field: bytes key = 1;
    */
   key: Uint8Array;
 
   /**
-   * Sealed or authenticated, as it is stored.
+   * Encrypted or authenticated value, as stored.
    *
    * @generated from field: bytes value = 2;
    */
   value: Uint8Array;
 
   /**
-   * That of its last change.
+   * Store revision of the last change.
    *
    * @generated from field: uint64 revision = 3;
    */
@@ -431,70 +431,70 @@ export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 9);
 
 /**
- * PendingAuthorization is an end user on the way to a provider and back. It lies sealed under the hash of its
- * state, lives ten minutes, and is taken by whoever comes back first, whatever comes of it.
+ * PendingAuthorization is an authorization whose end user is at the provider. It is stored encrypted under the
+ * hash of its state for ten minutes, and consumed by the first callback, whatever the result.
  *
  * @generated from message latchkey.stored.v1.PendingAuthorization
  */
 export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorization"> & {
   /**
-   * SHA-256 of the state; of OAuth 1, of the temporary token.
+   * SHA-256 of the state, or of the temporary token for OAuth 1.
    *
    * @generated from field: string state_hash = 1;
    */
   stateHash: string;
 
   /**
-   * Where the connection is to be.
+   * Name of the environment of the connection.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * Of which integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * The session that allows it.
+   * ID of the connect session.
    *
    * @generated from field: string session_id = 4;
    */
   sessionId: string;
 
   /**
-   * The connection that is authorised again; absent: a new one.
+   * Existing connection to reauthorize. Absent for a new connection.
    *
    * @generated from field: latchkey.v1.ConnectionRef reconnect = 5;
    */
   reconnect?: ConnectionRef | undefined;
 
   /**
-   * RFC 7636; empty: the provider cannot.
+   * PKCE code verifier (RFC 7636). Empty if the provider does not support PKCE.
    *
    * @generated from field: string code_verifier = 6;
    */
   codeVerifier: string;
 
   /**
-   * Of OpenID Connect; empty: no `id_token` is asked for.
+   * OpenID Connect nonce. Empty if no `id_token` is requested.
    *
    * @generated from field: string nonce = 7;
    */
   nonce: string;
 
   /**
-   * As the provider was told, and is told again with the code.
+   * Redirect URI, sent again with the code.
    *
    * @generated from field: string redirect_uri = 8;
    */
   redirectUri: string;
 
   /**
-   * The last segment of that; empty: the one that integrations share.
+   * Last segment of the redirect URI. Empty for the shared URI.
    *
    * @generated from field: string context = 9;
    */
@@ -508,63 +508,63 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
   browserHash: string;
 
   /**
-   * What was asked for.
+   * The requested connection.
    *
    * @generated from field: repeated string scopes = 11;
    */
   scopes: string[];
 
   /**
-   * What the connection's `connection_config` begins with.
+   * Initial values of the connection's `connection_config`.
    *
    * @generated from field: google.protobuf.Struct connection_config = 12;
    */
   connectionConfig?: JsonObject | undefined;
 
   /**
-   * The WebSocket that is told what came of it; empty: none.
+   * ID of the WebSocket that receives the result. Empty if there is none.
    *
    * @generated from field: string listener = 13;
    */
   listener: string;
 
   /**
-   * Where the browser is sent at the end; empty: nowhere.
+   * URL that the browser is sent to at the end. Empty if there is none.
    *
    * @generated from field: string return_to = 14;
    */
   returnTo: string;
 
   /**
-   * OAuth 1.0a: the secret of the temporary token.
+   * Secret of the temporary token (OAuth 1.0a).
    *
    * @generated from field: string temporary_secret = 15;
    */
   temporarySecret: string;
 
   /**
-   * When the end user was sent away.
+   * Time when the end user was sent to the provider.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 16;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * The temporary token itself, which is sent with the verifier.
+   * Temporary token, sent with the verifier (OAuth 1.0a).
    *
    * @generated from field: string temporary_token = 17;
    */
   temporaryToken: string;
 
   /**
-   * The language that the page was asked for; empty: the browser's.
+   * Requested language of the page. Empty means the browser's.
    *
    * @generated from field: string language = 18;
    */
   language: string;
 
   /**
-   * The theme that the page was asked for, `light` or `dark`; empty: the system's.
+   * Requested theme of the page, `light` or `dark`. Empty means the system's.
    *
    * @generated from field: string theme = 19;
    */
@@ -579,27 +579,27 @@ export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@_
   messageDesc(file_latchkey_stored_v1_stored, 10);
 
 /**
- * ConnectOutcome is what came of an authorization, on its way to the process at which its page waits.
+ * ConnectOutcome is the result of an authorization, for the process whose WebSocket the page listens to.
  *
  * @generated from message latchkey.stored.v1.ConnectOutcome
  */
 export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
   /**
-   * SHA-256 of what names the page's WebSocket.
+   * SHA-256 of the ID of the page's WebSocket.
    *
    * @generated from field: string listener_hash = 1;
    */
   listenerHash: string;
 
   /**
-   * What the page is told.
+   * Message for the page.
    *
    * @generated from field: google.protobuf.Struct message = 2;
    */
   message?: JsonObject | undefined;
 
   /**
-   * When it was put down.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 3;
    */
@@ -614,70 +614,70 @@ export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 11);
 
 /**
- * PendingDevice is a device authorization with what it takes to go on with it. It lies sealed, so that whichever
- * replica is there goes on asking; once it has ended nothing secret is left in it.
+ * PendingDevice is a device authorization with the data to continue it. It is stored encrypted, so that any
+ * replica can poll. After the end it contains no secrets.
  *
  * @generated from message latchkey.stored.v1.PendingDevice
  */
 export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
   /**
-   * Its id.
+   * ID of the pending device.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What callers see of it.
+   * The authorization as callers see it.
    *
    * @generated from field: latchkey.v1.DeviceAuthorization authorization = 2;
    */
   authorization?: DeviceAuthorization | undefined;
 
   /**
-   * What it was begun with, as a session would have it. There is no such session.
+   * Initial settings, in the form of a connect session, which does not exist.
    *
    * @generated from field: latchkey.v1.ConnectSession begun_with = 3;
    */
   begunWith?: ConnectSession | undefined;
 
   /**
-   * The id of the connection.
+   * ID of the connection.
    *
    * @generated from field: string connection_id = 4;
    */
   connectionId: string;
 
   /**
-   * What stands for the end user's decision at the provider.
+   * Device code for polling the provider.
    *
    * @generated from field: string device_code = 5;
    */
   deviceCode: string;
 
   /**
-   * How long to wait between two questions, as the provider said at first.
+   * Polling interval that the provider requested at first, in milliseconds.
    *
    * @generated from field: uint32 interval_ms = 6;
    */
   intervalMs: number;
 
   /**
-   * What was asked for.
+   * The requested connection.
    *
    * @generated from field: repeated string scopes = 7;
    */
   scopes: string[];
 
   /**
-   * What the connection's `connection_config` begins with.
+   * Initial values of the connection's `connection_config`.
    *
    * @generated from field: google.protobuf.Struct connection_config = 8;
    */
   connectionConfig?: JsonObject | undefined;
 
   /**
-   * When it began.
+   * Start time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
@@ -692,20 +692,20 @@ export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 12);
 
 /**
- * SigningSecrets sign what an environment sends to the application. Sealed.
+ * SigningSecrets sign deliveries of an environment to the application. Stored encrypted.
  *
  * @generated from message latchkey.stored.v1.SigningSecrets
  */
 export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The newest first.
+   * The secrets, newest first.
    *
    * @generated from field: repeated latchkey.v1.SigningSecret secrets = 2;
    */
@@ -720,27 +720,27 @@ export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 13);
 
 /**
- * StoredNotification is a notification, and how its payload is made of it: the same bytes whenever it is sent.
+ * StoredNotification is a received webhook, and the form of its payload: the same bytes for every delivery.
  *
  * @generated from message latchkey.stored.v1.StoredNotification
  */
 export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"> & {
   /**
-   * As it is shown.
+   * The object as callers see it.
    *
    * @generated from field: latchkey.v1.Notification notification = 1;
    */
   notification?: Notification | undefined;
 
   /**
-   * What of it goes to the application.
+   * Form of the payload for the application.
    *
    * @generated from field: latchkey.stored.v1.StoredNotification.PayloadForm payload_form = 2;
    */
   payloadForm: StoredNotification_PayloadForm;
 
   /**
-   * The environment's own id: another one may come to have its name.
+   * ID of the environment: a later environment may have the same name.
    *
    * @generated from field: string environment_id = 3;
    */
@@ -755,27 +755,27 @@ export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PUR
   messageDesc(file_latchkey_stored_v1_stored, 14);
 
 /**
- * PayloadForm is a way to put a notification into JSON.
+ * PayloadForm says how the payload is converted to JSON.
  *
  * @generated from enum latchkey.stored.v1.StoredNotification.PayloadForm
  */
 export const StoredNotification_PayloadForm = {
   /**
-   * An object of the headers that are passed on.
+   * An object with the forwarded headers.
    *
    * @generated from enum value: PAYLOAD_FORM_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The body, which is JSON, as it came.
+   * The JSON body, unchanged.
    *
    * @generated from enum value: PAYLOAD_FORM_JSON = 1;
    */
   JSON: 1,
 
   /**
-   * The body, which is a form, as an object.
+   * The form body as an object.
    *
    * @generated from enum value: PAYLOAD_FORM_FORM = 2;
    */
@@ -790,7 +790,7 @@ export const StoredNotification_PayloadForm = {
 } as const;
 
 /**
- * PayloadForm is a way to put a notification into JSON.
+ * PayloadForm says how the payload is converted to JSON.
  *
  * @generated from enum latchkey.stored.v1.StoredNotification.PayloadForm
  */
@@ -803,20 +803,20 @@ export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_Pa
   enumDesc(file_latchkey_stored_v1_stored, 14, 0);
 
 /**
- * NotificationSeen tells a message that comes again from one that is new.
+ * NotificationSeen recognizes repeated messages.
  *
  * @generated from message latchkey.stored.v1.NotificationSeen
  */
 export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & {
   /**
-   * What it became.
+   * ID of the stored notification.
    *
    * @generated from field: string notification_id = 1;
    */
   notificationId: string;
 
   /**
-   * When it was received.
+   * Time of receipt.
    *
    * @generated from field: google.protobuf.Timestamp received_at = 2;
    */
@@ -831,34 +831,34 @@ export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*
   messageDesc(file_latchkey_stored_v1_stored, 15);
 
 /**
- * StoredForward is a forward as it is kept: its body is made of the notification each time.
+ * StoredForward is a forward as stored. Its body is created from the notification for each attempt.
  *
  * @generated from message latchkey.stored.v1.StoredForward
  */
 export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
   /**
-   * The `webhook-id`.
+   * ID of the forward, the `webhook-id`.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 2;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 3;
    */
   integration: string;
 
   /**
-   * The connection; empty: none matched.
+   * ID of the connection. Empty if none matched.
    *
    * @generated from field: string connection_id = 4;
    */
@@ -872,119 +872,119 @@ export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
   type: string;
 
   /**
-   * The notification it is a copy of; empty: an event of latchkey's own.
+   * ID of the notification. Empty for an event of Latchkey.
    *
    * @generated from field: string notification_id = 6;
    */
   notificationId: string;
 
   /**
-   * Of an event of latchkey's own, what is sent.
+   * Body of an event of Latchkey.
    *
    * @generated from field: bytes body = 7;
    */
   body: Uint8Array;
 
   /**
-   * Which address it goes to: the environment's own are looked up for each attempt, so that a corrected one counts.
+   * Destination. The environment's URLs are read for each attempt, so that corrections apply.
    *
    * @generated from field: latchkey.stored.v1.StoredForward.Address address = 8;
    */
   address: StoredForward_Address;
 
   /**
-   * Of `ADDRESS_OVERRIDE`, as it was when the forward was made.
+   * URL of `ADDRESS_OVERRIDE` at the creation of the forward.
    *
    * @generated from field: string override_url = 9;
    */
   overrideUrl: string;
 
   /**
-   * Where it stands.
+   * State of the stored forward.
    *
    * @generated from field: latchkey.v1.Forward.State state = 10;
    */
   state: Forward_State;
 
   /**
-   * Why, as a code.
+   * Reason for the state, as a code.
    *
    * @generated from field: string state_reason = 11;
    */
   stateReason: string;
 
   /**
-   * How often it was tried.
+   * Number of attempts.
    *
    * @generated from field: uint32 attempt_count = 12;
    */
   attemptCount: number;
 
   /**
-   * Its place in the schedule: how many of its waits have begun since it was made or last replayed.
+   * Position in the schedule: number of waits that began since the creation or the last replay.
    *
    * @generated from field: uint32 schedule_step = 13;
    */
   scheduleStep: number;
 
   /**
-   * When it is tried next.
+   * Time of the next attempt.
    *
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 14;
    */
   nextAttemptAt?: Timestamp | undefined;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The last of them.
+   * The latest attempts.
    *
    * @generated from field: repeated latchkey.v1.Attempt attempts = 17;
    */
   attempts: Attempt[];
 
   /**
-   * First attempts of one lane begin in order, such as those of one channel.
+   * Order key: first attempts with the same key begin in order, such as those of a channel.
    *
    * @generated from field: string lane = 18;
    */
   lane: string;
 
   /**
-   * The order within the lane, where the provider numbers its messages.
+   * Position within the order key, if the provider numbers its messages.
    *
    * @generated from field: string number = 19;
    */
   number: string;
 
   /**
-   * When the schedule would have it tried; the application may have asked for earlier.
+   * Time of the next attempt by the schedule. The application may have asked for an earlier one.
    *
    * @generated from field: google.protobuf.Timestamp scheduled_for = 20;
    */
   scheduledFor?: Timestamp | undefined;
 
   /**
-   * Sorts by when it was made: the id of the notification, or one of its own.
+   * Sorts by time of creation: ID of the notification, or an own ID.
    *
    * @generated from field: string sequence = 21;
    */
   sequence: string;
 
   /**
-   * The environment's own id: another one may come to have its name.
+   * ID of the environment: a later environment may have the same name.
    *
    * @generated from field: string environment_id = 22;
    */
@@ -999,13 +999,13 @@ export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 16);
 
 /**
- * Address is one of those that forwards go to.
+ * Address is a kind of destination.
  *
  * @generated from enum latchkey.stored.v1.StoredForward.Address
  */
 export const StoredForward_Address = {
   /**
-   * Not an address.
+   * Default value. Not used.
    *
    * @generated from enum value: ADDRESS_UNSPECIFIED = 0;
    */
@@ -1019,7 +1019,7 @@ export const StoredForward_Address = {
   PRIMARY: 1,
 
   /**
-   * Its `secondary_forward_url`.
+   * The environment's `secondary_forward_url`.
    *
    * @generated from enum value: ADDRESS_SECONDARY = 2;
    */
@@ -1034,7 +1034,7 @@ export const StoredForward_Address = {
 } as const;
 
 /**
- * Address is one of those that forwards go to.
+ * Address is a kind of destination.
  *
  * @generated from enum latchkey.stored.v1.StoredForward.Address
  */
@@ -1047,62 +1047,63 @@ export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__
   enumDesc(file_latchkey_stored_v1_stored, 16, 0);
 
 /**
- * WaitingForward is what is known in memory of each forward that waits.
+ * WaitingForward is the part of a pending forward that is kept in memory.
  *
  * @generated from message latchkey.stored.v1.WaitingForward
  */
 export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
   /**
-   * When it is due, in milliseconds since 1970.
+   * Time of the next attempt, in milliseconds since 1970.
    *
    * @generated from field: double due_ms = 1;
    */
   dueMs: number;
 
   /**
-   * When it was made.
+   * Time of creation, in milliseconds since 1970.
    *
    * @generated from field: double created_ms = 2;
    */
   createdMs: number;
 
   /**
-   * See StoredForward.
+   * See `StoredForward`.
    *
    * @generated from field: latchkey.stored.v1.StoredForward.Address address = 3;
    */
   address: StoredForward_Address;
 
   /**
-   * See StoredForward.
+   * See `StoredForward`.
    *
    * @generated from field: string override_url = 4;
    */
   overrideUrl: string;
 
   /**
-   * See StoredForward.
+   * See `StoredForward`.
    *
    * @generated from field: string lane = 5;
    */
   lane: string;
 
   /**
-   * See StoredForward.
+   * See `StoredForward`.
    *
    * @generated from field: string number = 6;
    */
   number: string;
 
   /**
-   * It has not been tried yet.
+   * True if there was no attempt yet.
    *
    * @generated from field: bool first = 7;
    */
   first: boolean;
 
   /**
-   * When that was settled. The clock may be set back: from then to when it is due is the longest it waits.
+   * Time when `due_ms` was set, in milliseconds since 1970. If the clock is set back, the difference limits the
+   * wait.
    *
    * @generated from field: double since_ms = 8;
    */
@@ -1117,34 +1118,34 @@ export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 17);
 
 /**
- * StoredDestination is what is kept of an address that forwards go to.
+ * StoredDestination is the state of a URL that forwards go to.
  *
  * @generated from message latchkey.stored.v1.StoredDestination
  */
 export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The address.
+   * The URL.
    *
    * @generated from field: string url = 2;
    */
   url: string;
 
   /**
-   * Nothing is sent there, for this reason; empty: it is.
+   * Reason why deliveries are paused. Empty if they are not.
    *
    * @generated from field: string paused_reason = 3;
    */
   pausedReason: string;
 
   /**
-   * When it was paused.
+   * Time when deliveries were paused.
    *
    * @generated from field: google.protobuf.Timestamp paused_at = 4;
    */
@@ -1159,50 +1160,50 @@ export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE_
   messageDesc(file_latchkey_stored_v1_stored, 18);
 
 /**
- * LookupFiling says by which fields the connections of a provider are filed for notifications to find them, and how
- * far it has come where they are filed anew.
+ * LookupFiling says by which fields a provider's connections are indexed for notifications, and the progress of a
+ * reindex.
  *
  * @generated from message latchkey.stored.v1.LookupFiling
  */
 export type LookupFiling = Message<"latchkey.stored.v1.LookupFiling"> & {
   /**
-   * The provider.
+   * Name of the provider.
    *
    * @generated from field: string provider = 1;
    */
   provider: string;
 
   /**
-   * Sorted.
+   * Indexed fields, sorted.
    *
    * @generated from field: repeated string fields = 2;
    */
   fields: string[];
 
   /**
-   * The form of what they are filed under.
+   * Version of the index entries.
    *
    * @generated from field: uint32 form = 3;
    */
   form: number;
 
   /**
-   * How often all of them are still to be looked through: a second time for what was written meanwhile by replicas
-   * that did not know the fields yet.
+   * Number of scans of all connections that remain. A second scan covers writes of replicas that did not know the
+   * fields yet.
    *
    * @generated from field: uint32 walks_left = 4;
    */
   walksLeft: number;
 
   /**
-   * The last connection that was looked at.
+   * Last connection that was scanned.
    *
    * @generated from field: latchkey.v1.ConnectionRef after = 5;
    */
   after?: ConnectionRef | undefined;
 
   /**
-   * The next look begins then, not before.
+   * Earliest time of the next scan.
    *
    * @generated from field: google.protobuf.Timestamp not_before = 6;
    */
@@ -1217,20 +1218,21 @@ export const LookupFilingSchema: GenMessage<LookupFiling> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 19);
 
 /**
- * ConnectionDescription says what a provider is still to be asked about an imported connection, and what it answered.
+ * ConnectionDescription says what the provider is still to be asked about an imported connection, and what it
+ * responded.
  *
  * @generated from message latchkey.stored.v1.ConnectionDescription
  */
 export type ConnectionDescription = Message<"latchkey.stored.v1.ConnectionDescription"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
@@ -1251,22 +1253,23 @@ export type ConnectionDescription = Message<"latchkey.stored.v1.ConnectionDescri
   provider: string;
 
   /**
-   * When the provider is asked next; absent: it is not asked.
+   * Time of the next request. Absent if there is none.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 5;
    */
   dueAt?: Timestamp | undefined;
 
   /**
-   * How often it was asked since the last import without a complete answer.
+   * Number of requests without a complete response since the last import.
    *
    * @generated from field: uint32 attempts = 6;
    */
   attempts: number;
 
   /**
-   * By field, such as `connection_config.emailAddressHash`: SHA-256 of the value that the provider gave, in hex. The
-   * connection's next credentials may replace such a value, and none that the importer gave.
+   * SHA-256 in hex of the values that the provider returned, by field, such as
+   * `connection_config.emailAddressHash`. The connection's next credentials may replace these values, but not
+   * those of the importer.
    *
    * @generated from field: map<string, string> found = 7;
    */
@@ -1281,97 +1284,98 @@ export const ConnectionDescriptionSchema: GenMessage<ConnectionDescription> = /*
   messageDesc(file_latchkey_stored_v1_stored, 20);
 
 /**
- * StoredChannel is a notification channel as it is kept.
+ * StoredChannel is a notification channel as stored.
  *
  * @generated from message latchkey.stored.v1.StoredChannel
  */
 export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
   /**
-   * As it is shown.
+   * The object as callers see it.
    *
    * @generated from field: latchkey.v1.Channel channel = 1;
    */
   channel?: Channel | undefined;
 
   /**
-   * SHA-256 of the token it was asked for with, in hex; empty: nobody has been asked for it yet.
+   * SHA-256 in hex of the token of the request. Empty if the provider was not asked yet.
    *
    * @generated from field: string token_hash = 2;
    */
   tokenHash: string;
 
   /**
-   * How long it was asked to live, in milliseconds; 0: as long as the provider likes. Its successors are asked for the same.
+   * Requested lifetime in milliseconds, also of its successors. 0 means the provider's maximum.
    *
    * @generated from field: double asked_life_ms = 3;
    */
   askedLifeMs: number;
 
   /**
-   * How long it lives, as the provider said.
+   * Lifetime that the provider granted, in milliseconds.
    *
    * @generated from field: double life_ms = 4;
    */
   lifeMs: number;
 
   /**
-   * When something is to be done about it, in milliseconds since 1970; 0: nothing is.
+   * Time of the next action, in milliseconds since 1970. 0 means none.
    *
    * @generated from field: double due_ms = 5;
    */
   dueMs: number;
 
   /**
-   * What was tried in vain since the last success: to make it, to renew it or to stop it, as its state says.
+   * Number of failures since the last success to create, renew or stop it, depending on the state.
    *
    * @generated from field: uint32 failures = 6;
    */
   failures: number;
 
   /**
-   * How often the provider said that the id was taken.
+   * Number of times that the provider said that the ID was in use.
    *
    * @generated from field: uint32 id_refusals = 7;
    */
   idRefusals: number;
 
   /**
-   * It is made anew for as long as it takes; else once, for whoever asked.
+   * True to retry the creation without limit; false to try once, for the caller.
    *
    * @generated from field: bool kept = 8;
    */
   kept: boolean;
 
   /**
-   * The application was told that it is running out.
+   * True if the application was told that the channel expires soon.
    *
    * @generated from field: bool warned = 9;
    */
   warned: boolean;
 
   /**
-   * What is watched is the default of its kind, and its kind the provider's first.
+   * True if the resource is the default of its kind, and the kind the provider's first.
    *
    * @generated from field: bool is_default = 10;
    */
   isDefault: boolean;
 
   /**
-   * Changes may have gone unnoticed, for this reason: what is to catch up with them is run once there is a channel.
+   * Reason why changes may have been missed: the catch-up syncs run once there is a channel. Empty if none were
+   * missed.
    *
    * @generated from field: string catch_up = 11;
    */
   catchUp: string;
 
   /**
-   * The environment's own id: another one may come to have its name.
+   * ID of the environment: a later environment may have the same name.
    *
    * @generated from field: string environment_id = 12;
    */
   environmentId: string;
 
   /**
-   * Somebody wants it stopped: where channels are automatic, none is made in its place.
+   * True if a caller requested the stop: an automatic channel is then not replaced.
    *
    * @generated from field: bool stop_asked = 13;
    */
@@ -1386,27 +1390,27 @@ export const StoredChannelSchema: GenMessage<StoredChannel> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 21);
 
 /**
- * ChannelHeard is what was last heard over a channel, apart from it: notifications rest on nothing of it.
+ * ChannelHeard is the last notification of a channel, stored separately: matching does not depend on it.
  *
  * @generated from message latchkey.stored.v1.ChannelHeard
  */
 export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
   /**
-   * The message number, as received.
+   * Message number, as received.
    *
    * @generated from field: string number = 1;
    */
   number: string;
 
   /**
-   * When it came.
+   * Time of receipt.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
   at?: Timestamp | undefined;
 
   /**
-   * The provider's id of what the channel watches, as the notification says.
+   * The provider's ID of the watched resource, from the notification.
    *
    * @generated from field: string resource_id = 3;
    */
@@ -1421,84 +1425,84 @@ export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 22);
 
 /**
- * ChannelRhythm is what looks at how a channel is heard remember from one to the next. Whoever looks after channels
- * writes it; notifications rest on nothing of it.
+ * ChannelRhythm is the state of the health checks of a channel. Only the channel scheduler writes it; matching
+ * does not depend on it.
  *
  * @generated from message latchkey.stored.v1.ChannelRhythm
  */
 export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
   /**
-   * When it was first looked at, in milliseconds since 1970, as all of these.
+   * Time of the first check, in milliseconds since 1970 like all times here.
    *
    * @generated from field: double since_ms = 1;
    */
   sinceMs: number;
 
   /**
-   * The highest message number that was seen.
+   * Highest message number seen.
    *
    * @generated from field: uint64 highest = 2;
    */
   highest: bigint;
 
   /**
-   * Up to this number all have come, or were told of; 0: none is known.
+   * All messages up to this number were received or reported as missing. 0 means unknown.
    *
    * @generated from field: uint64 settled = 3;
    */
   settled: bigint;
 
   /**
-   * Some below this number are missing; 0: none.
+   * Messages below this number are missing. 0 means none.
    *
    * @generated from field: uint64 missing_below = 4;
    */
   missingBelow: bigint;
 
   /**
-   * Since when that is known.
+   * Time when that was noticed.
    *
    * @generated from field: double missing_since_ms = 5;
    */
   missingSinceMs: number;
 
   /**
-   * The first number below the highest that came after it; 0: none.
+   * First number below the highest that arrived after it. 0 means none.
    *
    * @generated from field: uint64 back_at = 6;
    */
   backAt: bigint;
 
   /**
-   * Since when that is known.
+   * Time when that was noticed.
    *
    * @generated from field: double back_since_ms = 7;
    */
   backSinceMs: number;
 
   /**
-   * When it was last heard.
+   * Time of the last notification.
    *
    * @generated from field: double heard_ms = 8;
    */
   heardMs: number;
 
   /**
-   * The longest pause that it makes, of late.
+   * Longest recent pause between notifications, in milliseconds.
    *
    * @generated from field: double pause_ms = 9;
    */
   pauseMs: number;
 
   /**
-   * How many pauses were seen to end.
+   * Number of pauses that have ended.
    *
    * @generated from field: uint32 pauses = 10;
    */
   pauses: number;
 
   /**
-   * Its silence was told of.
+   * True if the silence was reported.
    *
    * @generated from field: bool told_silent = 11;
    */
@@ -1513,20 +1517,20 @@ export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 23);
 
 /**
- * StoredSync is how a sync stands for one connection: what has it run, and what it goes on from.
+ * StoredSync is the state of a sync of a connection: its schedule and checkpoint.
  *
  * @generated from message latchkey.stored.v1.StoredSync
  */
 export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
   /**
-   * The environment.
+   * Name of the environment.
    *
    * @generated from field: string environment = 1;
    */
   environment: string;
 
   /**
-   * The integration.
+   * Key of the integration.
    *
    * @generated from field: string integration = 2;
    */
@@ -1540,91 +1544,91 @@ export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
   connectionId: string;
 
   /**
-   * The name of the script.
+   * Name of the script.
    *
    * @generated from field: string name = 4;
    */
   name: string;
 
   /**
-   * `base` unless somebody has made a variant.
+   * Variant of the sync; `base` by default.
    *
    * @generated from field: string variant = 5;
    */
   variant: string;
 
   /**
-   * It does not run by itself.
+   * True if the schedule is paused.
    *
    * @generated from field: bool paused = 6;
    */
   paused: boolean;
 
   /**
-   * Of its own; empty: its script's.
+   * Own frequency. Empty means the script's.
    *
    * @generated from field: string frequency = 7;
    */
   frequency: string;
 
   /**
-   * When it runs next by itself, in milliseconds since 1970; 0: not.
+   * Time of the next scheduled run, in milliseconds since 1970. 0 means none.
    *
    * @generated from field: double due_ms = 8;
    */
   dueMs: number;
 
   /**
-   * What the script last noted to go on from.
+   * Checkpoint that the script saved last.
    *
    * @generated from field: google.protobuf.Struct checkpoint = 9;
    */
   checkpoint?: JsonObject | undefined;
 
   /**
-   * When the last run that succeeded began.
+   * Start time of the last successful run.
    *
    * @generated from field: google.protobuf.Timestamp last_run_at = 10;
    */
   lastRunAt?: Timestamp | undefined;
 
   /**
-   * The run that is under way; empty: none.
+   * ID of the current run. Empty if there is none.
    *
    * @generated from field: string running_id = 11;
    */
   runningId: string;
 
   /**
-   * The run that waits; empty: none.
+   * ID of the queued run. Empty if there is none.
    *
    * @generated from field: string queued_id = 12;
    */
   queuedId: string;
 
   /**
-   * The run that ended last; empty: none.
+   * ID of the last ended run. Empty if there is none.
    *
    * @generated from field: string ended_id = 13;
    */
   endedId: string;
 
   /**
-   * That one failed.
+   * True if the last ended run failed.
    *
    * @generated from field: bool failed = 14;
    */
   failed: boolean;
 
   /**
-   * When it was put down.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * The store's revision of its last change. Not stored.
+   * Store revision of the last change. Not stored.
    *
    * @generated from field: uint64 revision = 16;
    */
@@ -1639,41 +1643,41 @@ export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
- * StoredRun is one execution of a script: what waits, and what became of it.
+ * StoredRun is an execution of a script, queued or ended.
  *
  * @generated from message latchkey.stored.v1.StoredRun
  */
 export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
   /**
-   * As it is shown, without its output.
+   * The run as callers see it, without its output.
    *
    * @generated from field: latchkey.v1.Run run = 1;
    */
   run?: Run | undefined;
 
   /**
-   * `base` unless the sync is another variant.
+   * Variant of the sync; `base` by default.
    *
    * @generated from field: string variant = 2;
    */
   variant: string;
 
   /**
-   * Those of one lane go one after another.
+   * Order key: runs with the same key run one after another.
    *
    * @generated from field: string lane = 3;
    */
   lane: string;
 
   /**
-   * When it may begin, in milliseconds since 1970, of one that waits.
+   * Earliest start of a queued run, in milliseconds since 1970.
    *
    * @generated from field: double due_ms = 4;
    */
   dueMs: number;
 
   /**
-   * How a sync runs.
+   * Mode of a sync.
    *
    * @generated from field: latchkey.v1.TriggerSyncRequest.Mode mode = 5;
    */
@@ -1687,56 +1691,57 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
   event: string;
 
   /**
-   * The notification that it is about; its payload is made of that.
+   * ID of the notification that the run is about. Its payload is created from it.
    *
    * @generated from field: string notification_id = 7;
    */
   notificationId: string;
 
   /**
-   * What it is given and what it gave, in JSON, lie apart and sealed: it was given something.
+   * True if the run has an input. Input and output are stored separately as encrypted JSON.
    *
    * @generated from field: bool has_input = 8;
    */
   hasInput: boolean;
 
   /**
-   * It gave something.
+   * True if the run has an output.
    *
    * @generated from field: bool has_output = 9;
    */
   hasOutput: boolean;
 
   /**
-   * How often it was begun.
+   * Number of starts.
    *
    * @generated from field: uint32 attempts = 10;
    */
   attempts: number;
 
   /**
-   * How many runs came of it that failed, in a row.
+   * Number of failed runs in a row.
    *
    * @generated from field: uint32 failures = 11;
    */
   failures: number;
 
   /**
-   * Of the environment that it belongs to: another may have its name by now.
+   * ID of the environment: a later environment may have the same name.
    *
    * @generated from field: string environment_id = 12;
    */
   environmentId: string;
 
   /**
-   * It is to end.
+   * True if the run is being cancelled.
    *
    * @generated from field: bool cancelling = 13;
    */
   cancelling: boolean;
 
   /**
-   * It failed, and what lies sealed as its output is an object: the payload of what it threw, and the provider's response.
+   * True if the run failed and its encrypted output is an object with the payload of the error and the provider's
+   * response.
    *
    * @generated from field: bool has_failure = 14;
    */
@@ -1751,20 +1756,21 @@ export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
- * StoredRecord is one thing that a sync saved, under its place among the changes of its model. It is sealed.
+ * StoredRecord is a record that a sync saved, keyed by its position among the changes of its model. Stored
+ * encrypted.
  *
  * @generated from message latchkey.stored.v1.StoredRecord
  */
 export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
   /**
-   * Its id in the model.
+   * ID of the record in the model.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What was saved, in JSON with its keys sorted; empty once pruned.
+   * Data as JSON with sorted keys. Empty after pruning.
    *
    * @generated from field: bytes data = 2;
    */
@@ -1778,28 +1784,28 @@ export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
   lastAction: string;
 
   /**
-   * When it was first saved, in milliseconds since 1970, as all that follow; 0: never.
+   * Time of the first save, in milliseconds since 1970 like all times here. 0 means never.
    *
    * @generated from field: double first_seen_ms = 4;
    */
   firstSeenMs: number;
 
   /**
-   * When it last changed.
+   * Time of the last change.
    *
    * @generated from field: double last_modified_ms = 5;
    */
   lastModifiedMs: number;
 
   /**
-   * When it was deleted.
+   * Time of the deletion.
    *
    * @generated from field: double deleted_ms = 6;
    */
   deletedMs: number;
 
   /**
-   * When it was pruned.
+   * Time of the pruning.
    *
    * @generated from field: double pruned_ms = 7;
    */
@@ -1814,34 +1820,35 @@ export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 26);
 
 /**
- * RecordPlace is what there is to know of a record without reading it, under a hash of its id. It is sealed.
+ * RecordPlace holds what must be known of a record without reading it, keyed by a hash of its ID. Stored
+ * encrypted.
  *
  * @generated from message latchkey.stored.v1.RecordPlace
  */
 export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
   /**
-   * Its place among the changes of its model.
+   * Position of the record among the changes of its model.
    *
    * @generated from field: uint64 sequence = 1;
    */
   sequence: bigint;
 
   /**
-   * SHA-256 of what was saved, which outlives it.
+   * SHA-256 of the data. Kept after pruning.
    *
    * @generated from field: bytes data_hash = 2;
    */
   dataHash: Uint8Array;
 
   /**
-   * See StoredRecord.
+   * See `StoredRecord`.
    *
    * @generated from field: double first_seen_ms = 3;
    */
   firstSeenMs: number;
 
   /**
-   * See StoredRecord.
+   * See `StoredRecord`.
    *
    * @generated from field: double deleted_ms = 4;
    */
@@ -1856,20 +1863,20 @@ export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 27);
 
 /**
- * RecordModel is what is known of the records of one model of a connection, changed with each of them.
+ * RecordModel is the state of the records of one model of a connection. It changes with each record.
  *
  * @generated from message latchkey.stored.v1.RecordModel
  */
 export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
   /**
-   * The connection's own number: another one may come to have its id.
+   * Number of the connection: a later connection may have the same ID.
    *
    * @generated from field: uint32 connection_number = 1;
    */
   connectionNumber: number;
 
   /**
-   * The model.
+   * Name of the model.
    *
    * @generated from field: string model = 2;
    */
@@ -1883,42 +1890,42 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
   variant: string;
 
   /**
-   * What its records lie under: another one once all of them are dropped.
+   * Key prefix of the records. Changes when all of them are deleted.
    *
    * @generated from field: string space = 4;
    */
   space: string;
 
   /**
-   * The last place that was given. It never becomes less.
+   * Last position that was assigned. Never decreases.
    *
    * @generated from field: uint64 sequence = 5;
    */
   sequence: bigint;
 
   /**
-   * How many there are that are not deleted.
+   * Number of records that are not deleted.
    *
    * @generated from field: uint64 count = 6;
    */
   count: bigint;
 
   /**
-   * When anything last changed, in milliseconds since 1970.
+   * Time of the last change, in milliseconds since 1970.
    *
    * @generated from field: double changed_ms = 7;
    */
   changedMs: number;
 
   /**
-   * When a run last had to do with it, to the hour; 0: everything was removed since.
+   * Time when a run last used the model, to the hour. 0 means that everything was removed since.
    *
    * @generated from field: double touched_ms = 8;
    */
   touchedMs: number;
 
   /**
-   * Up to this place all are pruned.
+   * Position up to which all records are pruned.
    *
    * @generated from field: uint64 pruned_to = 9;
    */
@@ -1933,27 +1940,27 @@ export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 28);
 
 /**
- * DeletedRecord says what is removed once it has been deleted for long enough.
+ * DeletedRecord names a record to remove when it has been deleted for long enough.
  *
  * @generated from message latchkey.stored.v1.DeletedRecord
  */
 export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
   /**
-   * See RecordModel.
+   * See `RecordModel`.
    *
    * @generated from field: uint32 connection_number = 1;
    */
   connectionNumber: number;
 
   /**
-   * See RecordModel.
+   * See `RecordModel`.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * See RecordModel.
+   * See `RecordModel`.
    *
    * @generated from field: string variant = 3;
    */
