@@ -154,7 +154,8 @@ export const inBody = {
 export const invalidBody = (message: string, path: readonly string[]): Fault =>
   invalid("invalid_body", "the body", [{ path, message }]);
 
-type Refuse = (name: string, message: string) => void;
+/** Records a mistake in a field or a parameter. */
+export type Refuse = (name: string, message: string) => void;
 
 /** Reads a body by its schema. Throws one fault that lists everything that is wrong. */
 export function readBody<S extends BodySchema>(

@@ -29,14 +29,14 @@ interface RecordList {
 }
 
 /** The service of a script on a route that the script declares. */
-type Served =
+type ScriptService =
   | RecordList
   | { readonly kind: "action"; readonly script: ActionScript }
   | { readonly kind: "trigger"; readonly script: SyncScript };
 
 interface Declared {
   readonly method: Method;
-  readonly served: Served;
+  readonly served: ScriptService;
 }
 
 /**
@@ -75,7 +75,7 @@ function declaredBy(script: Declaring, path: string): Declared[] {
   });
 }
 
-function declaredRoute(broker: Broker, method: Method, owners: readonly Served[]): Route {
+function declaredRoute(broker: Broker, method: Method, owners: readonly ScriptService[]): Route {
   const isOfSyncs = owners.every(({ kind }) => kind !== "action");
   const areRecords = owners.every(({ kind }) => kind === "records");
   return {

@@ -3,7 +3,7 @@ import type { Broker } from "../../broker/broker.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
-import { type BodySchema, readBody } from "./body-fields.ts";
+import { type BodySchema, type Refuse, readBody } from "./body-fields.ts";
 import type { FieldShape, ValuesOf } from "./field-shape.ts";
 import { type QuerySchema, readQueryValues } from "./query-fields.ts";
 
@@ -33,8 +33,6 @@ export interface JsonRequest<Q extends QuerySchema = NoFields, B extends BodySch
 }
 
 export type NoFields = Readonly<Record<never, never>>;
-
-type Refuse = (name: string, message: string) => void;
 
 interface JsonRouteRow<Q extends QuerySchema, B extends BodySchema> {
   readonly method: Method;

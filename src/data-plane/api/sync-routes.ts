@@ -7,7 +7,7 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
-import { type BodyField, inBody } from "./body-fields.ts";
+import { type BodyField, inBody, type Refuse } from "./body-fields.ts";
 import type { ValuesOf } from "./field-shape.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
@@ -147,17 +147,13 @@ function namesOf({ body, headers }: NamedSyncs) {
   return { integration, connectionId, names: body.syncs };
 }
 
-function requireIntegration(
-  body: ValuesOf<typeof namedSyncs>,
-  refuse: (name: string, message: string) => void,
-  headers: IncomingHttpHeaders,
-): void {
+function requireIntegration(body: ValuesOf<typeof namedSyncs>, refuse: Refuse, headers: IncomingHttpHeaders): void {
   if (namesOf({ body, headers }).integration === "") refuse("provider_config_key", "is required");
 }
 
 const headerText = (header: string | string[] | undefined): string => (typeof header === "string" ? header : "");
 
-interface NamedSync {
+interface SyncTarget {
   readonly ref: ConnectionRef;
   readonly name: string;
   readonly variant: string;
@@ -167,7 +163,7 @@ interface NamedSync {
 async function forEachSync(
   request: JsonRequest<NoFields, typeof namedSyncs>,
   { syncs }: Broker,
-  act: (sync: NamedSync) => Promise<unknown>,
+  act: (sync: SyncTarget) => Promise<unknown>,
 ): Promise<RouteAnswer> {
   const { environment } = request;
   const { integration, connectionId, names } = namesOf(request);

@@ -14,7 +14,7 @@ const maxGrowth = 64 * 1024;
 /** Replaces references beyond the limit. Unchanged, they would lead to a route of this listener. */
 const nowhere = "about:blank";
 
-type AnsweredCall = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
+type ReferencedCall = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
 
 /**
  * Rewrites a provider's references to its own address, so that they lead back to this listener: a client that follows
@@ -25,12 +25,12 @@ type AnsweredCall = Pick<ProviderCall, "address" | "asked" | "options" | "bindin
  * route of this listener that the provider chooses.
  */
 export class ProviderLinks implements LinksBack {
-  readonly #call: AnsweredCall;
+  readonly #call: ReferencedCall;
   readonly #request: FrontHead;
   readonly #prefix: string;
   #growth = 0;
 
-  constructor(call: AnsweredCall, { request, alias }: CallContext) {
+  constructor(call: ReferencedCall, { request, alias }: CallContext) {
     this.#call = call;
     this.#request = request;
     this.#prefix = alias === undefined ? proxyPrefix : "";

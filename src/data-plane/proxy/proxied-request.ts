@@ -129,7 +129,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   /** Returns undefined for most requests: they use HTTP/1.1. */
-  #sendOptions(): SendOptions | undefined {
+  #sendOptions(): ProtocolChoice | undefined {
     const { live, asked, attachment } = this.#ready;
     const { request } = this.#call.context;
     const isCall = isGrpc(request.headers["content-type"]);
@@ -368,7 +368,7 @@ interface RequestPreparation {
   readonly isKept: boolean;
 }
 
-type SendOptions = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
+type ProtocolChoice = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 

@@ -11,14 +11,14 @@ import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import { forwardingReceiver, type ResponseReceiver } from "../../relay/response-receiver.ts";
 
 /** The current credentials of a request: refused ones may have been replaced. */
-export interface SentCredentials {
+export interface RequestCredentials {
   readonly attachment: Attachment;
   readonly live: LiveConnection;
 }
 
 interface GuardedAnswer {
   readonly integration: Integration;
-  readonly sent: () => SentCredentials;
+  readonly sent: () => RequestCredentials;
   /** Ends the exchange and sends the caller an error: the response has not begun. */
   readonly refuse: (message: string) => void;
   /** The response is over, or the caller has left. */
@@ -50,7 +50,7 @@ interface Guard extends Pick<GuardedAnswer, "refuse" | "isGone"> {
 /** Cached with an attachment, which lives as long as its connection is in memory. */
 const searches = new WeakMap<Attachment, SecretSearch>();
 
-function searchFor({ attachment, live }: SentCredentials): SecretSearch {
+function searchFor({ attachment, live }: RequestCredentials): SecretSearch {
   const known = searches.get(attachment);
   if (known !== undefined) return known;
   const stored = secretValues(CredentialsSchema, live.credentials);

@@ -14,13 +14,13 @@ import { createBodyRoom } from "./body-room.ts";
 import { createHeadCheck } from "./heads.ts";
 import { createPageUpgrades } from "./page-upgrades.ts";
 import { createDoorProtocols } from "./protocols.ts";
-import { createAliasLookup, createProviderRequests } from "./provider-requests.ts";
-import { createRefusals } from "./refusals.ts";
+import { createAliasLookup, createProviderDispatch } from "./provider-dispatch.ts";
+import { createRefusalLog } from "./refusal-log.ts";
 import { createDoorCount } from "./request-count.ts";
 import { createRouteRequests } from "./route-requests.ts";
 import { createRouter, createWebhookLookup, type Route } from "./routes.ts";
 import { createDoorSockets } from "./sockets.ts";
-import { createTunnels } from "./tunnels.ts";
+import { createDoorTunnels } from "./tunnels.ts";
 
 /** A listener for HTTP and JSON. */
 export interface Door {
@@ -85,17 +85,17 @@ export function createDoor(options: DoorOptions): Door {
   const isLeaving = () => leaving;
   const isDraining = () => draining;
   const sockets = createDoorSockets();
-  const tunnels = createTunnels();
+  const tunnels = createDoorTunnels();
   /** Responses without end, which are destroyed on shutdown. */
   const endless = new Set<{ destroy(): unknown }>();
   const room = createBodyRoom(maxBodiesBytes);
   const count = createDoorCount(metrics, door);
   const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, world });
   const heads = createHeadCheck({ guard, origins: pages?.origins, limits });
-  const refusals = createRefusals({ door, origins: pages?.origins, warn, metrics });
+  const refusals = createRefusalLog({ door, origins: pages?.origins, warn, metrics });
   const aliasOf = createAliasLookup({ alias, aliases });
   const shared = { heads, answers, count, refusals, sockets, tunnels, isLeaving, isDraining };
-  const providers = proxy && createProviderRequests({ ...shared, proxy, aliasOf, endless });
+  const providers = proxy && createProviderDispatch({ ...shared, proxy, aliasOf, endless });
   const pageUpgrades = pages && createPageUpgrades({ ...shared, sockets: pages.sockets });
   const router = createRouter(routes, options.otherRoutes);
   const toRoute = createRouteRequests({

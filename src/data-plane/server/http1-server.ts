@@ -6,7 +6,7 @@ import { startInjection } from "../../base/node/injected-sockets.ts";
 import { wantsWebSocket } from "../proxy/upgrade.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
-import type { Refusals } from "./refusals.ts";
+import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorSockets } from "./sockets.ts";
 import { unmetExpectation } from "./streams.ts";
 
@@ -29,7 +29,7 @@ export interface Http1ServerOptions {
   readonly isLeaving: () => boolean;
   readonly sockets: DoorSockets;
   readonly answers: Pick<DoorAnswers, "fault">;
-  readonly refusals: Pick<Refusals, "count" | "peer">;
+  readonly refusals: Pick<RefusalLog, "count" | "peer">;
   readonly onRequest: (call: DoorCall) => void;
   /** Returns what opens a requested WebSocket; undefined: the request is answered as a plain one. */
   readonly upgradeFor: (request: IncomingMessage) => ((call: UpgradeRequest) => void) | undefined;

@@ -8,9 +8,9 @@ import { errorMessage } from "../connect/socket-message.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { UpgradeRequest } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";
-import type { Refusals } from "./refusals.ts";
+import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorCount } from "./request-count.ts";
-import type { Tunnels } from "./tunnels.ts";
+import type { DoorTunnels } from "./tunnels.ts";
 
 /** WebSockets on which pages wait for the result of an authorization. */
 export interface PageUpgrades {
@@ -24,8 +24,8 @@ interface PageUpgradesOptions {
   readonly heads: Pick<HeadCheck, "check">;
   readonly answers: Pick<DoorAnswers, "showTo" | "fault">;
   readonly count: DoorCount;
-  readonly refusals: Pick<Refusals, "page">;
-  readonly tunnels: Tunnels;
+  readonly refusals: Pick<RefusalLog, "page">;
+  readonly tunnels: DoorTunnels;
   readonly isDraining: () => boolean;
 }
 

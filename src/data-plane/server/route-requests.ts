@@ -11,7 +11,7 @@ import type { BodyRoom } from "./body-room.ts";
 import type { DoorCall } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";
 import { readQuery } from "./query.ts";
-import type { Refusals } from "./refusals.ts";
+import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorCount } from "./request-count.ts";
 import { type Match, patternOf, type Route, type Router } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
@@ -22,7 +22,7 @@ interface RouteRequestsOptions {
   readonly heads: Pick<HeadCheck, "check" | "targetOf">;
   readonly answers: Pick<DoorAnswers, "showTo" | "answer" | "fault" | "options">;
   readonly count: DoorCount;
-  readonly refusals: Pick<Refusals, "page">;
+  readonly refusals: Pick<RefusalLog, "page">;
   readonly sockets: Pick<DoorSockets, "forget">;
   readonly room: BodyRoom;
   /** Whether browsers may use the listener. */

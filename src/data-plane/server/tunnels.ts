@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 
 /** Connections of a listener that are no longer HTTP: Node's server does not know them. */
-export interface Tunnels {
+export interface DoorTunnels {
   /** Adds a socket without a tunnel yet. `onClose` is called once the socket has closed. */
   add(socket: Socket, onClose: () => void): void;
   /** The tunnel over the socket is open: `close` ends it with Close frames. */
@@ -14,7 +14,7 @@ export interface Tunnels {
 /** A tunnel has no end that a drain could wait for: it ends after this long without data. */
 const silentTunnelMs = 1_000;
 
-export function createTunnels(): Tunnels {
+export function createDoorTunnels(): DoorTunnels {
   const closers = new Map<Socket, () => void>();
   return {
     add(socket, onClose) {

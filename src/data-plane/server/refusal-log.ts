@@ -5,7 +5,7 @@ import type { FrontRequest } from "../../relay/client/incoming.ts";
 import type { PageOrigins } from "../connect/page-origin.ts";
 
 /** Counts and logs what a listener refuses before any route or provider sees it. */
-export interface Refusals {
+export interface RefusalLog {
   count(fault: Fault): void;
   /** Counts a peer that does not follow a protocol, and logs `message`. */
   peer(message: string, fault: Fault, peer: string | undefined): void;
@@ -13,7 +13,7 @@ export interface Refusals {
   page(request: FrontRequest, fault: Fault): void;
 }
 
-interface RefusalsOptions {
+interface RefusalLogOptions {
   readonly door: string;
   /** Undefined for a listener without pages. */
   readonly origins: PageOrigins | undefined;
@@ -21,7 +21,7 @@ interface RefusalsOptions {
   readonly metrics: Pick<World["metrics"], "refused">;
 }
 
-export function createRefusals({ door, origins, warn, metrics }: RefusalsOptions): Refusals {
+export function createRefusalLog({ door, origins, warn, metrics }: RefusalLogOptions): RefusalLog {
   const count = ({ code: reason }: Fault) => metrics.refused.inc({ door, reason });
   return {
     count,

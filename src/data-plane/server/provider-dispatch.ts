@@ -11,10 +11,10 @@ import type { DoorCall, UpgradeRequest } from "./door-call.ts";
 import { type HeadCheck, isInAbsoluteForm } from "./heads.ts";
 import type { DoorCount } from "./request-count.ts";
 import type { DoorSockets } from "./sockets.ts";
-import type { Tunnels } from "./tunnels.ts";
+import type { DoorTunnels } from "./tunnels.ts";
 
 /** Hands requests on the general path to the provider proxy. */
-export interface ProviderRequests {
+export interface ProviderDispatch {
   /** Returns whether a request goes to a provider: all others are for routes. */
   includes(request: FrontRequest): boolean;
   /** Sends a request, without a promise. */
@@ -26,14 +26,14 @@ export interface ProviderRequests {
 /** Returns the connection that a listener or host name stands for. */
 export type AliasLookup = (head: FrontHead) => ConnectionRef | undefined;
 
-interface ProviderRequestsOptions {
+interface ProviderDispatchOptions {
   readonly proxy: ProviderProxy;
   readonly aliasOf: AliasLookup;
   readonly heads: Pick<HeadCheck, "checkForProvider">;
   readonly answers: Pick<DoorAnswers, "fault">;
   readonly count: DoorCount;
   readonly sockets: Pick<DoorSockets, "forget">;
-  readonly tunnels: Tunnels;
+  readonly tunnels: DoorTunnels;
   /** Responses without end, which are destroyed on shutdown. */
   readonly endless: Set<{ destroy(): unknown }>;
   readonly isLeaving: () => boolean;
@@ -42,7 +42,7 @@ interface ProviderRequestsOptions {
 
 const providerRoute = `${proxyPrefix}/*`;
 
-export function createProviderRequests(options: ProviderRequestsOptions): ProviderRequests {
+export function createProviderDispatch(options: ProviderDispatchOptions): ProviderDispatch {
   const { proxy, aliasOf, heads, answers, count, sockets, tunnels, endless, isLeaving: isLast, isDraining } = options;
   const onEndless = (response: FrontResponse) => void endless.add(response);
 
