@@ -138,7 +138,7 @@ async function prepare(sidecar: BenchSidecar, application: Application, folder: 
 const uriOf = (calendar: string): string => `https://calendar.example/v3/calendars/${calendar}/events?alt=json`;
 
 let messages = 0;
-/** The next notification of a channel, as it goes over the wire. */
+/** The next notification of a channel, in wire format. */
 function notification(path: string, calendar = "one"): string {
   messages += 1;
   return [
@@ -344,7 +344,7 @@ async function diskAlone(folder: string): Promise<readonly number[]> {
   return times;
 }
 
-/** Asks for so many, each when it is due. */
+/** Schedules this number of requests, each when it is due. */
 async function openly(count: number, ask: (due: number) => void): Promise<void> {
   const since = performance.now();
   for (let asked = 0; asked < count; ) {

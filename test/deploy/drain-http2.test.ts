@@ -9,7 +9,7 @@ import { createFrameRecorder } from "./frame-recorder.ts";
 import { startHttp2Load } from "./http2-load.ts";
 import { fill, startSlowProvider } from "./slow-provider.ts";
 
-/** `npm run faults:rolling` asks for more: six restarts of each of three replicas. */
+/** `npm run faults:rolling` runs longer: six restarts of each of three replicas. */
 const replicas = Number(process.env["LATCHKEY_ROLLING_REPLICAS"] ?? 1);
 const restarts = Number(process.env["LATCHKEY_ROLLING_RESTARTS"] ?? 2);
 

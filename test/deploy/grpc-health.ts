@@ -9,7 +9,7 @@ import {
 
 export type HealthAnswer = keyof typeof Status | "NOT_FOUND" | "UNREACHABLE";
 
-/** Asks as `grpc_health_probe` and the kubelet do: one call without a key, of the whole or of one service. */
+/** Sends one call without a key, for the whole server or one service, like `grpc_health_probe` and the kubelet. */
 export function createHealth(address: string) {
   const client = new grpc.Client(address.replace("http://", ""), grpc.credentials.createInsecure());
   onTestFinished(() => client.close());

@@ -44,7 +44,7 @@ it("frees the credentials of a deleted connection, however often callers used it
       .poll(
         async () => {
           const [name] = (await pictures()).filter((one) => !before.includes(one));
-          // A signal that comes while another is seen to is lost.
+          // A signal that arrives while another is handled is lost.
           if (name === undefined) running.child.kill(signal);
           else text = await readFile(join(folder, name), "utf8");
           return text.endsWith("]}");

@@ -12,7 +12,7 @@ import { createBooks } from "./loss-books.ts";
 import { startSending } from "./loss-senders.ts";
 import { beginLife, type Life, restOf, waitingAt } from "./loss-service.ts";
 
-/** A loss run: webhooks are sent while everything goes wrong, and then counted. */
+/** A loss run: sends webhooks during all kinds of faults, and then counts. */
 export interface LossOptions {
   readonly count: number;
   readonly senders: number;

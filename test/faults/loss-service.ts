@@ -43,7 +43,7 @@ export function beginLife({ folder, env, clockOffsetMs }: LifeOptions): Beginnin
     said = `${said}${text}`.slice(-4_000);
   };
   child.stderr?.setEncoding("utf8").on("data", note);
-  // A message to one that was just killed goes nowhere.
+  // A message to a process that was just killed is lost.
   child.on("error", () => {});
   const over = once(child, "exit").then(() => process.off("exit", killIt));
   const addresses = new Map<string, string>();

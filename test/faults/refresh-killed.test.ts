@@ -23,7 +23,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     return { sandbox, replicas };
   }
 
-  /** Calls wait for a renewal that the provider has carried out and not yet answered. */
+  /** Calls wait for a refresh that the provider has processed and not yet answered. */
   async function whileHeld({ sandbox, replicas }: Awaited<ReturnType<typeof begin>>, holdMs: number) {
     sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs, times: 1 }] } });
     const before = requestsOf(sandbox);

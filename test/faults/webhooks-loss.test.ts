@@ -202,7 +202,7 @@ describe.skipIf(lacks("postgres"))("two replicas on PostgreSQL", () => {
     expect((application.seen[1]?.at ?? 0) - killedAt).toBeLessThan(leaseMs + 2_500);
     await expect.poll(() => waitingAt(other)).toBe(0);
     const numbers = application.seen.map(({ body }) => Number(JSON.parse(body).payload["x-cal-message-number"]));
-    // The first was under way, and comes again.
+    // The first one was in progress, and is sent again.
     expect(numbers).toEqual([1, ...Array.from({ length: 40 }, (_, i) => i + 1)]);
   }, 60_000);
 

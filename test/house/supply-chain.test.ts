@@ -86,7 +86,7 @@ it("builds a package that pins all that it brings", async () => {
     });
     expect(entry, path).not.toHaveProperty("dev");
   }
-  // Transitive ones, and none that only the checkout needs.
+  // Includes transitive packages, and excludes those that only the checkout needs.
   expect(shrinkwrap.packages).toHaveProperty(["node_modules/classic-level"]);
   expect(pinned.map(([path]) => path)).not.toContain("node_modules/vitest");
   // npm refuses a shrinkwrap that does not fit the manifest. It asks no registry for that.

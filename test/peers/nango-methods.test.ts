@@ -124,7 +124,7 @@ it("answers every public method of the SDK in the shape of its types", { timeout
       const body = { provider, unique_key: "quick", display_name: "Quick", forward_webhooks: true };
       const { data } = await nango.createQuickstartIntegration(body);
       expect(data).toMatchObject({ ...integration, ...body });
-      // The credentials are good: a token of the client is renewed with them.
+      // The credentials work: a token of the client is refreshed with them.
       const granted = started.sandbox.grant({ user: "ada@example.com", client: "sandbox" });
       const { access_token, refresh_token } = granted;
       const expires_at = new Date(started.clock.now() + 3_600_000).toISOString();

@@ -64,7 +64,7 @@ const canHoldSecret = ({ scalar, message }: DescField) =>
   scalar === ScalarType.STRING || scalar === ScalarType.BYTES || message?.typeName === StructSchema.typeName;
 const isRedacted = ({ proto }: DescField) => proto.options?.debugRedact === true;
 
-/** Names that sound like a secret and are none: a place in a list, a URL, the name of a kind or of a method. */
+/** Names that sound like secrets but are not: a position in a list, a URL, the name of a kind or of a method. */
 const harmless =
   /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$/;
 const soundsSecret = /token|secret|password|passphrase|private_key|api_?key|credential|signature|seal|jwt|assertion/;

@@ -461,7 +461,7 @@ describe("a provider whose frames a test writes", () => {
     const provider = await startFramesProvider(({ type, stream, flags: set }, socket, connection) => {
       const isAll = (set & flags.endStream) !== 0 && (type === "headers" || type === "data");
       if (!isAll) return;
-      // The last stream that was taken: none.
+      // The last processed stream: none.
       if (connection === 0) socket.write(frame("goaway", { payload: Buffer.concat([uint32(0), uint32(code)]) }));
       else socket.write(fine(stream));
     });

@@ -38,7 +38,7 @@ const scripted: Answering = ({ line }, socket) => {
   if (["/until-end", "/cut", "/closes"].includes(path)) socket.end();
 };
 
-/** The same on both lanes. */
+/** Starts a sidecar for each path, with the same provider. */
 async function startBoth(answering: Answering = scripted, env: Readonly<Record<string, string>> = {}) {
   const provider = await startProvider(answering);
   const start = (lane: string) => startProxied(provider.port, { env: { ...env, LATCHKEY_FAST_LANE: lane } });

@@ -262,7 +262,7 @@ it.each(["MASK", "REFUSE"] as const)(
           const answer = await ask(`/x?form=${i}&type=${encodeURIComponent(type)}${cut}`);
           const what = `${form} ${type} ${cut}`;
           if (how === "REFUSE" && faultOf(answer) === "credential_echo") continue;
-          // A stream is masked as it comes, refused or not.
+          // A stream is masked piece by piece, with either setting.
           if (how === "REFUSE") expect([type, cut], what).toEqual([expect.stringMatching(/json/), "&chunked"]);
           expect(answer.body.length, what).toBe(text.length + 4);
           expect(answer.body, what).toMatch(/^<<.{0,8}\*{16,}.{0,8}>>$/s);

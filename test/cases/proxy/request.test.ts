@@ -677,7 +677,7 @@ it("P44 answers HTTP/1.0 requests with HTTP/1.0", async () => {
   const kept = await ask("/length", "Connection: keep-alive\r\n");
   expect([statusesOf(kept.text), kept.isClosed]).toEqual([[200], false]);
   expect(kept.text).toMatch(/^connection: keep-alive\r$/im);
-  // Expectations are none of HTTP/1.0 (RFC 9110, 10.1.1), and neither are codings.
+  // HTTP/1.0 defines no expectations (RFC 9110, 10.1.1), and no codings.
   expect(statusesOf((await ask("/x", "Expect: 100-continue\r\nContent-Length: 5\r\n", "hello")).text)).toEqual([200]);
   expect(statusesOf((await ask("/x", "Transfer-Encoding: chunked\r\n", chunk("hello"))).text)).toEqual([400]);
   // A request without a length has no body.

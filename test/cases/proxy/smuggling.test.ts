@@ -10,7 +10,7 @@ import {
 /** Bytes for a connection of its own, and the allowed outcome. */
 interface Attempt {
   readonly name: string;
-  /** `id` is a path that nothing else asks for; the lines hold the caller's key and name the connection. */
+  /** `id` is a path that no other attempt uses; the lines hold the caller's key and name the connection. */
   readonly bytes: (id: string, lines: string) => string;
   /**
    * `refused`: one response that refuses, and the end of the connection; nothing reaches the provider. A body: one

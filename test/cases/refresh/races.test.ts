@@ -11,7 +11,7 @@ import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
 const faultOf = (response: Response) => response.headers.get("latchkey-error");
 const at = `/connections/ada?provider_config_key=${provider}`;
 
-/** A provider that has rotated the token, and takes its time to say so; and a call that waits for it. */
+/** A provider that has rotated the token but delays its answer, and a call that waits for it. */
 async function startHeld() {
   let now = Date.now();
   const renewing = await startRenewing({

@@ -13,7 +13,7 @@ export interface Started extends Sandbox {
 
 interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** An object goes as JSON, parameters as a form. */
+  /** An object is sent as JSON, parameters as a form. */
   readonly body?: unknown;
 }
 
@@ -101,7 +101,7 @@ export function authorizePath(more: Readonly<Record<string, string>> = {}): stri
   return `/oauth2/auth?${query}`;
 }
 
-/** The parameters with which the browser comes back. */
+/** The query parameters of the browser's redirect back. */
 export function broughtBack(response: Response): URLSearchParams {
   const location = response.headers.get("location");
   if (location === null) throw new Error(`no redirect, but ${response.status}`);

@@ -85,7 +85,7 @@ it("expires access tokens and refresh tokens", async () => {
   expect(refused.headers.get("www-authenticate")).toContain('error="invalid_token"');
   const { body } = await refresh(sandbox, refresh_token);
   time = begun + 604_800_000;
-  // Renewing the access token does not prolong the consent.
+  // A refresh does not prolong the consent.
   expect((await refresh(sandbox, body.refresh_token)).body).toMatchObject({
     error: "invalid_grant",
     error_description: "Token has been expired or revoked.",

@@ -20,7 +20,7 @@ async function latchkey(...words: readonly string[]): Promise<string> {
   return terminal.out();
 }
 
-/** A backup of a connection, which is renewed once more after it; and how late it is then. */
+/** A backup of a connection that is refreshed once more afterwards, and the time of that refresh. */
 async function backedUp() {
   let now = Date.now();
   const application = await startApplication();

@@ -27,7 +27,7 @@ const suiteDraft = (method: string, target: string, rest: Partial<RequestDraft> 
   draftOf(method, `https://example.amazonaws.com${target}`, { nowMs: Date.UTC(2015, 7, 30, 12, 36), ...rest });
 const unreserved = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-// AWS's own test suite for signers, as it comes with aws-c-auth. Paths and queries are not encoded in it.
+// AWS's own test suite for signers, from aws-c-auth. Its paths and queries are not encoded.
 it.each<[string, RequestDraft, string]>([
   ["get-vanilla", suiteDraft("GET", "/"), "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"],
   ["get-vanilla-query", suiteDraft("GET", "/?"), "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"],

@@ -29,7 +29,7 @@ async function expired() {
   await put("first");
   const { store } = all;
   const { commit } = store;
-  /** Happens once, when a renewal has read the connection and is about to write down that it will ask. */
+  /** Runs once, when a refresh has read the connection and is about to record its intent. */
   function beforeIntent(happens: () => Promise<void>): void {
     const isIntent = (changes: readonly Change[]) =>
       changes.some(({ key, value }) => key.startsWith("refresh\0") && value !== undefined) &&

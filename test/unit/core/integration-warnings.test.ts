@@ -60,7 +60,7 @@ it("names a missing scope that refreshes require, published or not", () => {
   expect(codesFor("microsoft", { publishing: PRODUCTION, scopes: ["User.Read"] })).toEqual(["no_refresh_tokens"]);
   expect(codesFor("microsoft", { scopes: ["User.Read", "offline_access"] })).toEqual([]);
   expect(codesFor("salesforce", { scopes: ["api", "offline_access"] })).toEqual([]);
-  // The provider's own, where the integration names none.
+  // The provider's own scopes, if the integration names none.
   expect(codesFor("jira", {})).toEqual([]);
 });
 

@@ -221,7 +221,7 @@ describe.each(ofOAuth2)("%s as an OAuth 2 provider", (name, rules) => {
     expect(vague).toEqual([]);
     const noted = scopeNotes.map(({ scope }) => scope);
     if (noted.length > 0) expect(noted).toEqual(expect.arrayContaining(defaultScopes));
-    // Notion has none.
+    // Notion has no scopes.
     expect(noted.length > 0 || name === "notion").toBe(true);
   });
 

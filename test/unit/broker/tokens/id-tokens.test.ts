@@ -172,7 +172,7 @@ it("accepts an unverified ID token without known keys, and a response without on
     "whatever",
   ]);
   expect(unsaid.keysAsked()).toBe(0);
-  // Nor do metadata that have no keys say so.
+  // Metadata without keys do not tell the algorithm either.
   const keyless = await provider({ describesItself: true, rules: { jwksUrl: "" } });
   keyless.said.idToken = "whatever";
   expect([(await keyless.authorize()).raw["id_token"], (await keyless.renew()).raw["id_token"]]).toEqual([
@@ -216,7 +216,7 @@ it("stores nothing while the provider's keys are unavailable, and reports it", a
 
 it("keeps the tokens of a refresh, and drops an invalid ID token", async () => {
   const { said, claims, renew, logged } = await provider();
-  // Section 12.2 of OpenID Connect: the nonce of the first one may be there, or none.
+  // Section 12.2 of OpenID Connect: the token may repeat the first nonce, or have none.
   for (const more of [{}, { nonce: undefined }]) {
     said.idToken = signed(claims(more));
     expect((await renew()).raw["id_token"]).toBe(said.idToken);
