@@ -10,7 +10,7 @@ import type { SyncCollections } from "../sync-collections.ts";
 import { createSyncScan } from "../sync-scan.ts";
 import { createSyncSchedule } from "../sync-schedule.ts";
 import { createDueRuns } from "./due-runs.ts";
-import { followRuns } from "./followed-runs.ts";
+import { followRuns } from "./follow-runs.ts";
 import { createInterruptedRuns } from "./interrupted-runs.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
 import { createRunQueue } from "./run-queue.ts";
@@ -51,7 +51,6 @@ const closeWithinMs = 2_000;
 export async function openRunScheduler(options: RunSchedulerOptions): Promise<RunScheduler> {
   const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
   const { leaseMs = defaultLeaseMs } = options;
-  const { metrics, log } = world;
   const ended = new AbortController();
   const interrupted = createInterruptedRuns({ store, collections, runs, world });
   const syncScan = createSyncScan({ store, collections, scripts, world });
@@ -83,7 +82,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     scan,
     onInterval: due.checkSchedule,
     onFailure(err) {
-      if (!ended.signal.aborted) log.warn("could not read due runs; will retry", { err });
+      if (!ended.signal.aborted) world.log.warn("could not read due runs; will retry", { err });
     },
   });
 
@@ -93,25 +92,12 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
 
   const unsubscribe = scripts.onChange(() => {
     syncScan.restart();
-    metrics.scriptsBroken.set(scripts.broken().length);
+    world.metrics.scriptsBroken.set(scripts.broken().length);
     wake();
   });
-  metrics.scriptsBroken.set(scripts.broken().length);
+  world.metrics.scriptsBroken.set(scripts.broken().length);
 
-  const watch = await followRuns({
-    store,
-    collections,
-    onMissed() {
-      due.forget();
-      wake();
-    },
-    onQueued(key) {
-      due.add(key);
-      wake();
-    },
-    running,
-    world,
-  });
+  const watch = await followRuns({ store, collections, due, running, wake, world });
 
   /** Returns how many runs were queued or started. */
   async function scan(): Promise<number> {
