@@ -106,6 +106,19 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       await expect(one.commit([{ key: "y", value: bytes("1") }], [untouched.fence])).resolves.toBeGreaterThan(0);
     });
 
+    it("a lease renewed with another length lasts that long, for its holder and for others", async () => {
+      const lease = await createLeases(one).take("x", 300);
+      await lease?.renew(60_000);
+      expect(lease?.remainingMs()).toBeGreaterThan(30_000);
+      await sleep(400);
+      expect(await createLeases(other).take("x", 1_000)).toBeUndefined();
+      await lease?.renew(200);
+      expect(lease?.remainingMs()).toBeLessThan(200);
+      await sleep(300);
+      expect(await createLeases(other).take("x", 1_000)).toBeDefined();
+      await expect(lease?.renew(60_000)).rejects.toThrow(LeaseLost);
+    });
+
     it("a renewed lease continues, and so does its fence", async () => {
       // Long enough that a slow machine does not let it expire in between.
       const lease = await createLeases(one).take("x", 1_200);
