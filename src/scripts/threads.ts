@@ -12,12 +12,12 @@ import {
 /** The worker threads that run scripts. A thread that dies or hangs is replaced, and its runs fail. */
 export interface Threads {
   run(script: ThreadRun): ThreadTask;
-  describe(script: ThreadCode): Promise<DescribeResult>;
+  describe(script: ThreadCode): Promise<DescribeOutcome>;
   forget(version: string): void;
   close(): Promise<void>;
 }
 
-export type DescribeResult = { readonly text: string } | { readonly failure: RawFailure };
+export type DescribeOutcome = { readonly text: string } | { readonly failure: RawFailure };
 
 interface ThreadCode extends LoadedCode {
   /** The base that must be loaded first. */

@@ -8,10 +8,10 @@ export interface SyncScripts {
   /** Throws `unknown_sync` if the integration has no sync of this name. */
   require(integration: string, name: string): SyncScript;
   /** Returns an integration's syncs with these names, each with its named variant; all syncs if there are no names. */
-  named(integration: string, names: readonly string[]): readonly NamedSync[];
+  named(integration: string, names: readonly string[]): readonly NamedScript[];
 }
 
-export interface NamedSync {
+export interface NamedScript {
   readonly script: SyncScript;
   readonly variant: string;
 }

@@ -38,14 +38,14 @@ export function jsonSchemaOf(value: unknown, io: "input" | "output"): unknown {
   }
 }
 
-export interface Problem {
+export interface SchemaProblem {
   readonly path: string;
   readonly message: string;
 }
 
 export type ValidationResult =
   | { readonly ok: true; readonly data: unknown }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+  | { readonly ok: false; readonly problems: readonly SchemaProblem[] };
 
 export async function validate(value: unknown, against: unknown): Promise<ValidationResult> {
   const schema = asSchema(against);
@@ -63,9 +63,9 @@ export async function validate(value: unknown, against: unknown): Promise<Valida
 export class SchemaError extends Error {
   override readonly name = "SchemaError";
   readonly code: "invalid_input" | "invalid_output";
-  readonly problems: readonly Problem[];
+  readonly problems: readonly SchemaProblem[];
 
-  constructor(code: "invalid_input" | "invalid_output", what: string, problems: readonly Problem[]) {
+  constructor(code: "invalid_input" | "invalid_output", what: string, problems: readonly SchemaProblem[]) {
     const list = problems.map(({ path, message }) => `${path === "" ? what : `${what}.${path}`}: ${message}`);
     super(list.slice(0, 10).join("; "));
     this.code = code;

@@ -9,7 +9,7 @@ const maxRandomBytes = 65_536;
 export const hostFunctions: Readonly<Record<string, HostFunction>> = {
   random: (count) => randomBytes(Math.min(Number(count) || 0, maxRandomBytes)).toString("hex"),
   url: (text) => urlParts(JSON.parse(text) as readonly (string | null | undefined)[]),
-  digest: (about, data) => digest(JSON.parse(about) as DigestRequest, data),
+  digest: (about, data) => digest(JSON.parse(about) as HashRequest, data),
 };
 
 const settable = new Set([
@@ -55,14 +55,14 @@ function urlParts([text, base, part, value]: readonly (string | null | undefined
 
 const algorithms = new Set(getHashes().map((name) => name.toLowerCase()));
 
-interface DigestRequest {
+interface HashRequest {
   readonly algorithm: string;
   /** Base64; null for a plain hash. */
   readonly key: string | null;
 }
 
 /** Hashes bytes, or signs them with a key; base64 in, base64 out. */
-function digest({ algorithm, key }: DigestRequest, data: string): string | undefined {
+function digest({ algorithm, key }: HashRequest, data: string): string | undefined {
   if (!algorithms.has(algorithm.toLowerCase())) return undefined;
   const bytes = Buffer.from(data, "base64");
   const made = key === null ? createHash(algorithm) : createHmac(algorithm, Buffer.from(key, "base64"));
