@@ -34,7 +34,7 @@ export function connectedPage(connected: ConnectedPage): RouteAnswer {
   const payload = { providerConfigKey: integration, connectionId, isPending: false };
   const content = html`<p class="good" role="status">${filled(result.connected, { title })}</p>${missing}
 <p class="quiet">${result.closeWindow}</p>${closing(settings, to)}`;
-  return page(result.connectedTitle, content, { settings, framedBy, ...told(to, { type: "connect", payload }) });
+  return page(result.connectedTitle, content, { settings, framedBy, ...messageTo(to, { type: "connect", payload }) });
 }
 
 interface FailedPage extends ResultPageOptions {
@@ -54,7 +54,7 @@ export function failedPage({ title, by, message, settings, to, framedBy = [] }: 
 ${developerDetails(settings, details)}${closing(settings, to)}`;
   const heading = filled(result.notConnectedTitle, { title });
   const status = by === "denied" ? 200 : 400;
-  return page(heading, content, { settings, status, framedBy, ...told(to, { type: "error", payload }) });
+  return page(heading, content, { settings, status, framedBy, ...messageTo(to, { type: "error", payload }) });
 }
 
 /**
@@ -121,7 +121,7 @@ const textOf = (texts: Readonly<Record<string, string>>, name: string): string |
 const closing = ({ texts }: PageSettings, to: string | undefined) =>
   to === undefined ? "" : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
 
-const told = (to: string | undefined, message: object) =>
+const messageTo = (to: string | undefined, message: object) =>
   to === undefined ? {} : { scripts: [tell], data: { to, message: JSON.stringify(message) } };
 
 const sentence = (message: string): string => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;

@@ -17,7 +17,7 @@ export interface CallRequest {
   readonly alias: ConnectionRef | undefined;
   readonly options: ProxyOptions;
   /** Cache slot of the connection at the last request. */
-  seat: CacheSlot | undefined;
+  slot: CacheSlot | undefined;
 }
 
 interface CallRequestsOptions {
@@ -43,7 +43,7 @@ export function createCallRequests({ access, authenticate }: CallRequestsOptions
     }
     const { key, caller } = authenticated;
     const ref = requestedConnection(request, { environment: caller.environment, alias });
-    const made = { key, caller, ref, alias, options: requestedOptions(request), seat: undefined };
+    const made = { key, caller, ref, alias, options: requestedOptions(request), slot: undefined };
     return memo === undefined ? made : known.keep(memo, made);
   };
 }

@@ -102,11 +102,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const wanted = requestOf(context);
     if (wanted === undefined) return undefined;
     const { caller, key, ref, options } = wanted;
-    const held = live.peek(ref, wanted.seat);
+    const held = live.peek(ref, wanted.slot);
     // The error is reported by the full path.
     if (held === undefined) return live.get(ref).then(ignore, ignore);
     if (isUseRecorded(held)) return undefined;
-    if (wanted.seat !== held.seat) wanted.seat = held.seat;
+    if (wanted.slot !== held.seat) wanted.slot = held.seat;
     return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });
   }
 

@@ -81,15 +81,15 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     return rejection === undefined;
   }
 
-  function begin(asked: HttpCall): void {
-    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, asked);
-    const call = new HttpProxyCall(asked);
-    if (wantsUpgrade(asked.request)) {
+  function begin(received: HttpCall): void {
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, received);
+    const call = new HttpProxyCall(received);
+    if (wantsUpgrade(received.request)) {
       fail(call, new Fault("not_implemented", "only WebSocket upgrades of GET over HTTP/1.1 are supported"));
       return;
     }
-    calls.begin(asked, {
-      ready: (ready) => start(asked, { call, ready, trace }),
+    calls.begin(received, {
+      ready: (ready) => start(received, { call, ready, trace }),
       fail: (error) => fail(call, error),
     });
   }
