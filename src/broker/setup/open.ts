@@ -13,7 +13,7 @@ import type { SetupCollections } from "./setup-collections.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 
-/** What operators set up: keys, environments, providers and integrations. */
+/** The operators' setup: keys, environments, providers and integrations. */
 export interface SetupRoom {
   readonly access: Access;
   readonly providers: Providers;

@@ -3,7 +3,7 @@ import type { Mistake } from "../../base/fault.ts";
 import { maxMetadataDepth } from "../connection-rules.ts";
 import { instantForms, readInstant } from "./instant.ts";
 
-/** As many findings as a person reads. A line of 1 MiB could cause a hundred thousand. */
+/** Limits the findings to what a person reads. A line of 1 MiB could cause a hundred thousand. */
 const maxFindings = 100;
 
 /** Findings from reading an object. Never contains a value, which may be a secret. */

@@ -34,7 +34,7 @@ const maxIdLength = 255;
 const maxDepth = 100;
 /** A record and its envelope must fit into a message of 4 MiB. */
 const maxRecordBytes = 3 * 1024 * 1024;
-/** As many as a person reads. */
+/** Limit: more than a person reads. */
 const maxMistakes = 100;
 
 /**

@@ -17,7 +17,7 @@ export interface ImportTarget {
   readonly provider: Provider;
 }
 
-/** What the store holds about a batch. Lists are in the order of the batch. */
+/** The stored state of a batch. Lists are in the order of the batch. */
 export interface ImportState {
   /** Returns the integration of an item, or the fault that it is not found with. */
   targetOf(item: Pick<ConnectionImport, "environment" | "integration">): ImportTarget | Fault;
