@@ -11,7 +11,7 @@ export interface LogRetention {
 
 export interface LogSweep {
   /** Deletes logs that are too old or too many, oldest first, in small commits. */
-  sweep(asked: SweepRequest): Promise<number>;
+  sweep(request: SweepRequest): Promise<number>;
   /** Discards the counts: another replica may have deleted logs in the meantime. */
   forget(): void;
 }

@@ -12,13 +12,13 @@ export interface Upkeep {
   /** Returns the status, without the space when the backend cannot be asked now. */
   status(): Promise<StoreStatus & Partial<Space>>;
   /** Yields a consistent snapshot of everything: chunks, then the manifest. */
-  backup(asked: UpkeepRequest & { readonly actor: string }): AsyncGenerator<BackupPiece>;
+  backup(request: UpkeepRequest & { readonly actor: string }): AsyncGenerator<BackupPiece>;
   /** Reads and checks everything; the last step has `isDone`. */
-  scrub(asked: UpkeepRequest): AsyncGenerator<ScrubProgress>;
+  scrub(request: UpkeepRequest): AsyncGenerator<ScrubProgress>;
   /** Re-encrypts everything. Only one re-seal runs at a time; an unfinished one is continued by the next. */
-  reseal(asked: UpkeepRequest): AsyncGenerator<ResealProgress>;
+  reseal(request: UpkeepRequest): AsyncGenerator<ResealProgress>;
   /** Returns the seal keys, configured ones first, and whether the store still needs each. */
-  sealKeys(asked: UpkeepRequest & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
+  sealKeys(request: UpkeepRequest & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
 }
 
 interface UpkeepRequest {

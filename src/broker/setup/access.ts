@@ -29,7 +29,7 @@ export interface NewKey {
 export interface Access extends Authentication {
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
   list(filter: { readonly environment: string }, page: PageOptions): Promise<PageOf<Key>>;
-  revoke(asked: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  revoke(request: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** Returns the changes that delete every key of an environment, to commit together with the other deletions. */
   deletionOfAll(environment: string): Promise<Change[]>;
 }

@@ -27,8 +27,8 @@ export interface Environments extends Pick<CallerEnvironments, "of"> {
   create(wanted: NewEnvironment, actor: string): Promise<Environment>;
   get(name: string): Promise<Environment>;
   list(page: PageOptions): Promise<PageOf<Environment>>;
-  update(asked: EnvironmentUpdate, actor: string): Promise<Environment>;
-  delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  update(request: EnvironmentUpdate, actor: string): Promise<Environment>;
+  delete(request: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /**
    * Creates or updates the environments that the configuration file declares. Environments no longer declared become
    * editable again.

@@ -34,8 +34,8 @@ export interface Integrations extends DeclaredIntegrations {
     page: PageOptions,
   ): Promise<PageOf<Integration>>;
   /** Updates the fields of `integration` that `paths`, the update mask, names. */
-  update(asked: IntegrationUpdate, caller: Caller): Promise<Integration>;
-  delete(asked: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  update(request: IntegrationUpdate, caller: Caller): Promise<Integration>;
+  delete(request: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** Throws if an integration uses the provider: such a provider cannot be removed. */
   requireUnused(provider: string): Promise<void>;
 }

@@ -17,8 +17,8 @@ import type { SetupCollections } from "./setup-collections.ts";
 export interface Providers extends KnownProviders {
   list(filter: { readonly search: string }, page: PageOptions): PageOf<Provider>;
   create(provider: Provider, actor: string): Promise<Provider>;
-  update(asked: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
-  delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  update(request: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
+  delete(request: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
 }
 
 interface ProvidersOptions {

@@ -21,12 +21,12 @@ export interface SigningSecrets {
   /** Returns the secrets that sign now, newest first; at least one. Served from memory. */
   of(environment: string): Promise<readonly string[]>;
   /** Like `of`, with the details of each secret; values only if `reveal` is set. */
-  list(environment: string, asked: { readonly reveal: boolean }): Promise<readonly SigningSecret[]>;
+  list(environment: string, request: { readonly reveal: boolean }): Promise<readonly SigningSecret[]>;
   /**
    * Creates a secret and returns it with its value. Earlier secrets also sign for at most `overlapMs`; 0 ends them at
    * once.
    */
-  rotate(asked: { readonly environment: string; readonly overlapMs: number }, actor: string): Promise<SigningSecret>;
+  rotate(request: { readonly environment: string; readonly overlapMs: number }, actor: string): Promise<SigningSecret>;
   /**
    * Returns the changes that delete an environment's secrets, for a commit with other deletions, and their conditions.
    */

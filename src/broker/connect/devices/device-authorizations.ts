@@ -37,7 +37,7 @@ import type { DeviceWaits } from "./device-waits.ts";
 /** Authorizations by a code that the end user enters at a provider's page (RFC 8628), on any device. */
 export interface DeviceAuthorizations {
   /** Requests a code from the provider, and polls until the outcome is known. */
-  begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization>;
+  begin(request: NewDevice, caller: Caller): Promise<DeviceAuthorization>;
   /** `environment` undefined: any environment. */
   get(ref: { readonly environment: string | undefined; readonly id: string }): Promise<DeviceAuthorization>;
 }
@@ -59,10 +59,10 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
   const { store, collections, contexts, tokenEndpoint, waits, failures, audit, world } = options;
   const { pendingDevices } = collections;
 
-  async function begunWith(asked: NewDevice, actor: string): Promise<ConnectSession> {
-    const { environment, integration, connectionId: id, userScopes, connectionConfig, endUser, tags } = asked;
+  async function begunWith(request: NewDevice, actor: string): Promise<ConnectSession> {
+    const { environment, integration, connectionId: id, userScopes, connectionConfig, endUser, tags } = request;
     const defaults = create(IntegrationDefaultsSchema, { userScopes, connectionConfig: connectionConfig ?? {} });
-    const mistakes = [...(id === "" ? [] : checkConnectionId(id)), ...checkDeviceBeginning(asked, defaults)];
+    const mistakes = [...(id === "" ? [] : checkConnectionId(id)), ...checkDeviceBeginning(request, defaults)];
     if (mistakes.length > 0) throw new Fault("invalid_body", "the device authorization is not valid", { mistakes });
     const isThere = id !== "" && (await collections.connections.get(environment, integration, id)) !== undefined;
     return create(ConnectSessionSchema, {
@@ -73,19 +73,19 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
       integrationDefaults: { [integration]: defaults },
       ...(isThere ? { reconnect: { environment, integration, id } } : {}),
       createdBy: actor,
-      webhookUrlOverride: asked.webhookUrlOverride,
+      webhookUrlOverride: request.webhookUrlOverride,
     });
   }
 
-  async function begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization> {
-    if (namesNothing(asked.integration)) throw unknownIntegration(asked.integration);
+  async function begin(request: NewDevice, caller: Caller): Promise<DeviceAuthorization> {
+    if (namesNothing(request.integration)) throw unknownIntegration(request.integration);
     const { keyId: actor } = caller;
-    const session = await begunWith(asked, actor);
-    const context = await contexts.of({ value: session, revision: 0, bytes: 0 }, asked.integration);
+    const session = await begunWith(request, actor);
+    const context = await contexts.of({ value: session, revision: 0, bytes: 0 }, request.integration);
     const { integration, provider, existing } = context;
     if (existing !== undefined) {
       const { connectionConfig: before = {} } = existing;
-      requireConfigScope(caller, { provider, before, after: { ...before, ...asked.connectionConfig } });
+      requireConfigScope(caller, { provider, before, after: { ...before, ...request.connectionConfig } });
     }
     const { auth } = provider;
     if (auth.case !== "oauth2")
@@ -115,7 +115,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
       id,
       authorization,
       begunWith: session,
-      connectionId: existing?.ref?.id ?? (asked.connectionId || randomUUID()),
+      connectionId: existing?.ref?.id ?? (request.connectionId || randomUUID()),
       deviceCode: code.deviceCode,
       intervalMs: Math.min(code.intervalMs, deviceLifetimeMs),
       scopes,
@@ -148,7 +148,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
   }
 
   return {
-    begin: (asked, caller) => waits.withRoom(() => begin(asked, caller)),
+    begin: (request, caller) => waits.withRoom(() => begin(request, caller)),
     async get({ environment, id }) {
       const found = namesNothing(id) ? undefined : await pendingDevices.get(id);
       const authorization = found?.value.authorization;
