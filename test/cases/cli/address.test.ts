@@ -25,7 +25,7 @@ it("reports that a plain port does not speak TLS", async () => {
   const { code, said } = await command({ LATCHKEY_CONTROL: `https://${hostOf(control)}` });
   expect(code).toBe(1);
   expect(said).toContain(`https://${hostOf(control)} does not speak TLS (unavailable)`);
-  expect(said).toContain(`write ${control}`);
+  expect(said).toContain(`use ${control}`);
   expect(said).not.toMatch(/openssl|internal/i);
 });
 
@@ -52,7 +52,7 @@ it("reports that a port requires TLS, or that its certificate is not trusted", a
   const plain = await command({ LATCHKEY_CONTROL: `http://${host}` });
   expect(plain.code).toBe(1);
   expect(plain.said).toContain(`http://${host} requires TLS (unavailable)`);
-  expect(plain.said).toContain(`write https://${host}`);
+  expect(plain.said).toContain(`use https://${host}`);
   const untrusted = await command({ LATCHKEY_CONTROL: `https://${host}` });
   expect(untrusted.said).toContain("is not trusted (unavailable)");
   expect(untrusted.said).toContain("NODE_EXTRA_CA_CERTS");
