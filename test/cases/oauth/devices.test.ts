@@ -339,5 +339,5 @@ it("prints a link instead, and waits for its connection on request", async () =>
     const gone = await all.sidecar.sidecar.broker.sessions.withToken(token);
     await service(all).deleteConnectSession({ id: gone.value.id });
   });
-  expect(left).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/brought no connection/) });
+  expect(left).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/expired without a connection/) });
 });
