@@ -35,6 +35,9 @@ interface DoorProtocolsOptions extends Omit<Http1ServerOptions, "hasFastPath"> {
 /** Node closes connections that are idle at `close`; this repeats it for those that become idle later. */
 const closeIdleEveryMs = 100;
 
+/** Checks the names of options in spreads, which types do not check by themselves. */
+type PortOptions = Partial<Parameters<typeof createTwoProtocols>[0]>;
+
 export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocols {
   const { tls, connections, maxHeadBytes, maxHeadLines, stallMs, sharesReads, metrics } = options;
   const { answers, refusals, onRequest } = options;
@@ -63,8 +66,8 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     // Same as Node's own HTTP/1.1 server.
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
     limit: connections,
-    ...(fastPath === undefined ? {} : { serveFirst: fastPath.open }),
-    ...(fastPath === undefined || !sharesReads ? {} : { replaceSocket: sharedSocketOf }),
+    ...(fastPath && ({ serveFirst: fastPath.open } satisfies PortOptions)),
+    ...(fastPath && sharesReads && ({ replaceSocket: sharedSocketOf } satisfies PortOptions)),
     serveHttp1: http1.serve,
     serveHttp2: streams.serve,
     refuse(fault, { remoteAddress }) {
