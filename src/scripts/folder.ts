@@ -1,10 +1,10 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { ScriptAt, ScriptKind } from "../core/scripts/script.ts";
+import type { ScriptKind, ScriptLocation } from "../core/scripts/script.ts";
 
 /** A file that should contain a script. */
-export interface ScriptFile extends ScriptAt {
+export interface ScriptFile extends ScriptLocation {
   /** Path within the folder. */
   readonly file: string;
 }

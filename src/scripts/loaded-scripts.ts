@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { createLimiter } from "../base/limiter.ts";
 import type { World } from "../base/world.ts";
-import type { BrokenScript, Script, ScriptAt, ScriptEndpoint } from "../core/scripts/script.ts";
+import type { BrokenScript, Script, ScriptEndpoint, ScriptLocation } from "../core/scripts/script.ts";
 import type { BundleScript } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf } from "./folder.ts";
 import { type FolderEntry, loadScript, type ReadyScript, settleEndpoints } from "./load-script.ts";
@@ -11,7 +11,7 @@ import type { Threads } from "./threads.ts";
 export interface LoadedScripts {
   all(): readonly Script[];
   broken(): readonly BrokenScript[];
-  find(at: ScriptAt): ReadyScript | undefined;
+  find(at: ScriptLocation): ReadyScript | undefined;
   /** Returns the code of a script, which a caller may still hold after the script was replaced. */
   codeOf(script: Script): ReadyScript | undefined;
   /** Loads the files that have changed. */
@@ -109,7 +109,7 @@ const versionsIn = ({ ready }: FolderEntry): readonly string[] =>
     ? []
     : [ready.script.version, ...(ready.bundle.base === undefined ? [] : [ready.bundle.base.version])];
 
-const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}/${name}`;
+const keyOf = ({ integration, kind, name }: ScriptLocation) => `${integration}/${kind}/${name}`;
 
 /** Whether the scripts and mistakes are those of before: a touched file changes neither. */
 const isSameOutcome = (before: ReadonlyMap<string, FolderEntry>, all: readonly FolderEntry[]): boolean =>

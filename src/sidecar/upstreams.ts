@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import type { Metrics } from "../base/metrics/metrics.ts";
 import type { Config } from "../config/config.ts";
-import { notableFields } from "../core/outgoing/incoming-fields.ts";
+import { inspectedFields } from "../core/outgoing/incoming-fields.ts";
 import { createEgress, createTrustedEgress, type ResolveHost } from "../relay/egress.ts";
 import { createUpstream, type Upstream } from "../relay/upstream.ts";
 
@@ -23,7 +23,7 @@ export function createUpstreams(config: Config, { metrics, resolve = resolveHost
   const toProviders = createUpstream({
     ...common,
     egress: createEgress({ resolve, allowPrivate: config.allowPrivate }),
-    notable: notableFields,
+    notable: inspectedFields,
     onCounts({ connections, idle, waiting }) {
       metrics.proxyConnections.set({ state: "carrying" }, connections - idle);
       metrics.proxyConnections.set({ state: "idle" }, idle);

@@ -1,7 +1,7 @@
 import { Fault } from "../../base/fault.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
-import { namesOf, outgoing } from "../../core/outgoing/outgoing.ts";
+import { credentialFieldNames, outgoing } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -65,7 +65,7 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
       .slice(1)
       .flatMap((line) => line.split(":", 1).filter((name) => name !== ""));
     const kept = new Set(sent.map(lowerCase));
-    const attached = namesOf(attachment);
+    const attached = credentialFieldNames(attachment);
     const parameters = attachment.kind === "fixed" ? attachment.query.map(([name]) => name) : [];
     return {
       url: `${address.origin}${address.basePath}${path}`,

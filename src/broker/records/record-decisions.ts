@@ -1,5 +1,5 @@
 import { create, fromBinary } from "@bufbuild/protobuf";
-import { mergedRecord, type NewRecord, type recordPatches, saved } from "../../core/scripts/record-change.ts";
+import { effectOfSave, mergedRecord, type NewRecord, type recordPatches } from "../../core/scripts/record-change.ts";
 import { type RecordPlace, type StoredRecord, StoredRecordSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { recordKey } from "./record-collections.ts";
@@ -56,7 +56,7 @@ export function createRecordDecisions(store: Pick<Store, "getMany">): RecordDeci
       const places = await placesOf(found);
       const moves = records.flatMap(({ id, data, dataHash }, i): RecordMove[] => {
         const [digest, before] = [found[i], places[i]];
-        const action = saved(before, { dataHash });
+        const action = effectOfSave(before, { dataHash });
         return action === undefined || digest === undefined ? [] : [{ digest, id, before, action, data, dataHash }];
       });
       return { moves, considered: records.length };
@@ -70,7 +70,7 @@ export function createRecordDecisions(store: Pick<Store, "getMany">): RecordDeci
       );
       const moves = present.flatMap(({ digest, before, record: { id, data: old } }): RecordMove[] => {
         const { data, dataHash } = mergedRecord(id, old, patchOf.get(id) ?? {});
-        const action = saved(before, { dataHash });
+        const action = effectOfSave(before, { dataHash });
         return action === undefined ? [] : [{ id, digest, before, action, data, dataHash }];
       });
       return { moves, considered: present.length };

@@ -1,7 +1,7 @@
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import type { ScriptHost, SyncScript } from "../../core/scripts/script.ts";
-import { baseVariant, laneOf, newRun } from "../../core/scripts/sync-state.ts";
+import { baseVariant, newRun, runOrderKey } from "../../core/scripts/sync-state.ts";
 import { Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../../store/contract.ts";
@@ -40,7 +40,7 @@ export function createNotifiedSyncs({ scripts, runs, destinations, world }: Noti
           id: sequentialId(nowMs),
           kind: Script_Kind.SYNC,
           cause: "webhook",
-          lane: laneOf(place, "onWebhook"),
+          lane: runOrderKey(place, "onWebhook"),
           dueMs: nowMs,
           environmentId,
         });

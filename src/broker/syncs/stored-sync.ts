@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { SyncScript } from "../../core/scripts/script.ts";
-import { afterRun, baseVariant, newSync, runOf, type SyncPlace } from "../../core/scripts/sync-state.ts";
+import { afterRun, baseVariant, newSync, runOf, type SyncIdentity } from "../../core/scripts/sync-state.ts";
 import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../store/contract.ts";
@@ -13,7 +13,7 @@ type SyncRecord = StoredRecordOf<StoredSync>;
 /** Reads a sync; undefined if none is stored. */
 export async function findSync(
   syncs: SyncCollections["syncs"],
-  { ref, name, variant }: SyncPlace,
+  { ref, name, variant }: SyncIdentity,
 ): Promise<SyncRecord | undefined> {
   const key = [ref.environment, ref.integration, ref.id, name, variant];
   return namesNothing(...key) ? undefined : syncs.get(...key);
@@ -22,7 +22,7 @@ export async function findSync(
 /** Returns the stored sync, or a new one for the base variant. Throws for a variant that was not created. */
 export function storedOrNew(
   found: SyncRecord | undefined,
-  place: SyncPlace,
+  place: SyncIdentity,
   { autoStart }: SyncScript,
   nowMs: number,
 ): StoredSync {
@@ -31,7 +31,7 @@ export function storedOrNew(
   return newSync({ ...place, autoStart, nowMs });
 }
 
-export const unknownVariant = ({ name, variant }: SyncPlace) =>
+export const unknownVariant = ({ name, variant }: SyncIdentity) =>
   new Fault("unknown_sync", `the sync "${name}" has no variant "${variant}" for this connection`);
 
 /** Reads the sync that a run belongs to; undefined if its script is no sync, or the sync was removed. */

@@ -2,7 +2,7 @@ import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { nextDue, parseFrequency } from "../../core/scripts/frequency.ts";
 import type { Script, ScriptHost } from "../../core/scripts/script.ts";
-import { asked } from "../../core/scripts/sync-state.ts";
+import { requestRun } from "../../core/scripts/sync-state.ts";
 import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
@@ -49,7 +49,7 @@ export function createSyncSchedule(options: SyncScheduleOptions): SyncSchedule {
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     const id = sequentialId(nowMs);
     const request = { id, cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs };
-    const moved = asked(before.value, undefined, request);
+    const moved = requestRun(before.value, undefined, request);
     return [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)];
   }
 

@@ -2,7 +2,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { parseFrequency } from "../../core/scripts/frequency.ts";
 import type { SyncScript } from "../../core/scripts/script.ts";
-import type { SyncPlace } from "../../core/scripts/sync-state.ts";
+import type { SyncIdentity } from "../../core/scripts/sync-state.ts";
 import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Sync } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Store } from "../../store/contract.ts";
@@ -24,7 +24,7 @@ export interface SyncSettings {
   setFrequency(at: SyncAt & { readonly frequency: string }, actor: string): Promise<Sync>;
 }
 
-export interface SyncAt extends SyncPlace {
+export interface SyncAt extends SyncIdentity {
   readonly expectedRevision: bigint;
 }
 

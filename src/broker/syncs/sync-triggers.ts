@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import type { SyncScript } from "../../core/scripts/script.ts";
-import { asked, runOf, type SyncPlace } from "../../core/scripts/sync-state.ts";
+import { requestRun, runOf, type SyncIdentity } from "../../core/scripts/sync-state.ts";
 import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type TriggerSyncRequest_Mode as Mode, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -54,7 +54,7 @@ export function createSyncTriggers(options: SyncTriggersOptions): TriggerSyncs {
 
   /** Returns the changes that queue a run of a sync now, and the id of the run. */
   async function queueRun(
-    place: SyncPlace,
+    place: SyncIdentity,
     script: SyncScript,
     { mode, cause = "trigger" }: Pick<SyncTrigger, "mode" | "cause">,
   ) {
@@ -67,7 +67,7 @@ export function createSyncTriggers(options: SyncTriggersOptions): TriggerSyncs {
     const queued = await queuedRunOf(sync);
     const nowMs = world.now();
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
-    const moved = asked(sync, queued?.value, { id: sequentialId(nowMs), cause, mode, environmentId, nowMs });
+    const moved = requestRun(sync, queued?.value, { id: sequentialId(nowMs), cause, mode, environmentId, nowMs });
     const runChanges =
       queued === undefined ? runs.added(moved.run) : collections.runs.change({ before: queued, after: moved.run });
     return {

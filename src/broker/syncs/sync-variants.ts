@@ -1,5 +1,5 @@
 import { Fault } from "../../base/fault.ts";
-import { baseVariant, newSync, type SyncPlace } from "../../core/scripts/sync-state.ts";
+import { baseVariant, newSync, type SyncIdentity } from "../../core/scripts/sync-state.ts";
 import type { Sync } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
@@ -9,8 +9,8 @@ import type { SyncSettingsOptions } from "./sync-settings.ts";
 
 /** Variants of a sync: the same script with its own schedule, checkpoint and records. */
 export interface SyncVariants {
-  addVariant(place: SyncPlace, actor: string): Promise<Sync>;
-  removeVariant(place: SyncPlace, actor: string): Promise<void>;
+  addVariant(place: SyncIdentity, actor: string): Promise<Sync>;
+  removeVariant(place: SyncIdentity, actor: string): Promise<void>;
 }
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
@@ -19,7 +19,7 @@ export function createSyncVariants(options: SyncSettingsOptions): SyncVariants {
   const { store, collections, syncScripts, connections, show, audit, world } = options;
   const { syncs } = collections;
 
-  const auditChanges = ({ ref, name, variant }: SyncPlace, action: string, actor: string): Change[] =>
+  const auditChanges = ({ ref, name, variant }: SyncIdentity, action: string, actor: string): Change[] =>
     audit.changes({
       actor,
       action,

@@ -18,7 +18,7 @@ export const scopesOverride = "oauth_scopes_override";
  * provider asks of end users.
  */
 export function connectConfig(fields: readonly ConnectionField[], { existing, given, session }: Sources): JsonObject {
-  const asked = askedOfUsers(fields);
+  const asked = userFields(fields);
   const wanted = Object.entries(given).filter(
     ([name, value]) => value !== "" && asked.some((one) => one.name === name),
   );
@@ -27,5 +27,5 @@ export function connectConfig(fields: readonly ConnectionField[], { existing, gi
 }
 
 /** Fields that the end user fills in. */
-export const askedOfUsers = (fields: readonly ConnectionField[]): readonly ConnectionField[] =>
+export const userFields = (fields: readonly ConnectionField[]): readonly ConnectionField[] =>
   fields.filter(({ automatic }) => !automatic);

@@ -7,7 +7,7 @@ import {
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { readCredentials } from "./credentials.ts";
-import { isObject, type JsonFields, type ReadingNotes, readFields } from "./json-fields.ts";
+import { isObject, type JsonFields, type ReadFindings, readFields } from "./json-fields.ts";
 
 /** A parsed line, and its unknown fields. */
 export interface ImportLine {
@@ -34,7 +34,7 @@ export class ImportMistake extends Error {
  */
 export function readImportJson(value: unknown): ImportLine {
   if (!isObject(value)) throw new ImportMistake([{ path: [], message: "must be a JSON object" }]);
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
+  const findings: ReadFindings = { mistakes: [], ignored: [] };
   const connection = readConnection(readFields(value, { path: [], findings }));
   if (findings.mistakes.length > 0) throw new ImportMistake(findings.mistakes);
   return { connection: create(ConnectionImportSchema, connection), ignored: findings.ignored };

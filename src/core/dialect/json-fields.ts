@@ -7,7 +7,7 @@ import { instantForms, readInstant } from "./instant.ts";
 const maxFindings = 100;
 
 /** Findings from reading an object. Never contains a value, which may be a secret. */
-export interface ReadingNotes {
+export interface ReadFindings {
   readonly mistakes: Mistake[];
   /** Dotted paths of unknown fields. */
   readonly ignored: string[];
@@ -42,7 +42,7 @@ export interface JsonFields {
 
 interface JsonPosition {
   readonly path: readonly string[];
-  readonly findings: ReadingNotes;
+  readonly findings: ReadFindings;
 }
 
 export function readFields(source: JsonObject, { path, findings }: JsonPosition): JsonFields {

@@ -80,7 +80,7 @@ interface ClaimRules {
 const toleranceS = 60;
 
 /** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
-export function wrongClaim({ claims }: ParsedJwt, { issuer, audience, nowMs }: ClaimRules) {
+export function findWrongClaim({ claims }: ParsedJwt, { issuer, audience, nowMs }: ClaimRules) {
   const { iss, aud, exp, nbf } = claims;
   const nowS = nowMs / 1000;
   if (typeof exp !== "number" || exp + toleranceS < nowS) return "too_old" as const;

@@ -17,7 +17,7 @@ const varies =
   "Authorization, Proxy-Authorization, Latchkey-Key, Provider-Config-Key, Connection-Id, Base-Url-Override";
 
 /** Rewrites URLs in the provider's fields: those of the provider's own address then lead through this proxy. */
-export interface LinksBack {
+export interface LinkRewriter {
   /** Rewrites a URI reference, as in `Location` and `Content-Location`. */
   reference(reference: string): string;
   /** Rewrites the value of a `Link` field. */
@@ -31,7 +31,7 @@ interface Incoming {
    * Name, value, name, value: end-to-end fields as the provider sent them; either all fields, or only the notable ones.
    */
   readonly fields: readonly string[];
-  readonly links: LinksBack;
+  readonly links: LinkRewriter;
   /** Name, value, name, value: fields about the state of the connection. */
   readonly state?: readonly string[];
   /** The response came over HTTP/2. */
@@ -41,7 +41,7 @@ interface Incoming {
 }
 
 /** Fields that need a rule; all others are forwarded unchanged. */
-export const notableFields = { names: [...dropped, "set-cookie", "vary", ...leading], prefix: ours };
+export const inspectedFields = { names: [...dropped, "set-cookie", "vary", ...leading], prefix: ours };
 
 /** Returns the response fields for the caller. */
 export function incomingFields({ fields, links, state = [], isHttp2 = false, keepsSetCookie }: Incoming): string[] {

@@ -79,7 +79,7 @@ const hidingFields = ["accept-encoding", "grpc-accept-encoding", "range", "if-ra
  */
 export function outgoingParts(going: OutgoingRequest): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
-  const brought = namesOf(attachment);
+  const brought = credentialFieldNames(attachment);
   const replaced = going.wantsPlain ? new Set([...brought, ...hidingFields]) : brought;
   const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
   if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
@@ -102,7 +102,7 @@ export function outgoing(going: OutgoingRequest): OutgoingHead {
 }
 
 /** Reuses the cached head of an earlier request with the same fields and settings; undefined if there is none. */
-export function outgoingAgain(
+export function cachedOutgoing(
   going: HeadInputs & Pick<OutgoingRequest, "asked" | "basePath" | "attachment">,
 ): string | undefined {
   const { asked, basePath, ending } = going;
@@ -180,7 +180,7 @@ function keptOf(going: OutgoingRequest, middle: string): CachedHead {
 const names = new WeakMap<Attachment, ReadonlySet<string>>();
 
 /** Returns the names, in lower case, of the fields that the credentials set. */
-export function namesOf(attachment: Attachment): ReadonlySet<string> {
+export function credentialFieldNames(attachment: Attachment): ReadonlySet<string> {
   const known = names.get(attachment);
   if (known !== undefined) return known;
   const made = new Set(

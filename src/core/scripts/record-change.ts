@@ -118,7 +118,7 @@ function withoutMetadata({ [metadataField]: _, ...own }: JsonObject): JsonObject
  * Returns the effect of saving a record. Undefined: unchanged, even if the stored data was pruned. A deleted record
  * counts as added again.
  */
-export function saved(
+export function effectOfSave(
   before: KnownRecord | undefined,
   { dataHash }: Pick<NewRecord, "dataHash">,
 ): "ADDED" | "UPDATED" | undefined {

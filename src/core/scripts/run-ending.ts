@@ -27,13 +27,13 @@ export const stateName = (state: Run_State): string => states.get(state) ?? "";
 export const runOperation = (kind: Script_Kind): string => `script.${kindName(kind)}`;
 
 /** Returns the final state of a run with this outcome. */
-export function endOf(outcome: ScriptOutcome): Run_State {
+export function runStateOf(outcome: ScriptOutcome): Run_State {
   if (outcome.kind === "done") return Run_State.SUCCEEDED;
   return outcome.failure.code === "cancelled" ? Run_State.CANCELLED : Run_State.FAILED;
 }
 
 /** Marks a run as ended, with the reason. */
-export function ended(
+export function endRun(
   stored: StoredRun,
   state: Run_State,
   problem: (Pick<ScriptFailure, "message"> & { readonly code: string }) | undefined,

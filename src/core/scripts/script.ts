@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 export type Script = SyncScript | ActionScript | EventScript;
 export type ScriptKind = Script["kind"];
 
-export interface ScriptAt {
+export interface ScriptLocation {
   /** The integration's key; applies to every environment with an integration of that name. */
   readonly integration: string;
   readonly kind: ScriptKind;
@@ -60,7 +60,7 @@ export interface EventScript extends ScriptManifestBase {
  * Returns the names that the author and Latchkey gave to the script and its parts; logs may show them, even if they
  * look like secrets.
  */
-export const namesOf = (script: Script): readonly string[] => [
+export const scriptNames = (script: Script): readonly string[] => [
   ...[script.name, script.version],
   ...(script.kind === "sync" ? Object.keys(script.models) : []),
 ];
@@ -75,7 +75,7 @@ export interface ScriptEndpoint {
 }
 
 /** A file whose current version is invalid; the last valid version of that name is used, if there was one. */
-export interface BrokenScript extends ScriptAt {
+export interface BrokenScript extends ScriptLocation {
   /** Path within the folder. */
   readonly file: string;
   readonly mistakes: readonly ScriptMistake[];
@@ -94,7 +94,7 @@ export interface ScriptHost {
   /** Scripts that can run, in no particular order. */
   all(): readonly Script[];
   broken(): readonly BrokenScript[];
-  find(at: ScriptAt): Script | undefined;
+  find(at: ScriptLocation): Script | undefined;
   /** The source text of the script; undefined if no longer available. */
   sourceOf(script: Script): string | undefined;
   /** Called after each change of the folder was loaded. Returns a function that removes the listener. */

@@ -23,13 +23,13 @@ import {
 /** The name of the default variant. */
 export const baseVariant = "base";
 
-export interface SyncPlace {
+export interface SyncIdentity {
   readonly ref: ConnectionRef;
   readonly name: string;
   readonly variant: string;
 }
 
-const placeOfSync = ({ environment, integration, connectionId, name, variant }: StoredSync): SyncPlace => ({
+const placeOfSync = ({ environment, integration, connectionId, name, variant }: StoredSync): SyncIdentity => ({
   ref: { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id: connectionId },
   name,
   variant,
@@ -39,10 +39,10 @@ const placeOfSync = ({ environment, integration, connectionId, name, variant }: 
  * Returns the ordering key of runs. Runs with the same key run one after another: a sync's full runs have one key, its
  * notification runs another.
  */
-export const laneOf = ({ ref, name, variant }: SyncPlace, entry: "exec" | "onWebhook"): string =>
+export const runOrderKey = ({ ref, name, variant }: SyncIdentity, entry: "exec" | "onWebhook"): string =>
   [ref.environment, ref.integration, ref.id, name, variant, entry].join("\0");
 
-interface NewSync extends SyncPlace {
+interface NewSync extends SyncIdentity {
   readonly autoStart: boolean;
   readonly nowMs: number;
 }
@@ -57,7 +57,7 @@ export function newSync({ ref, name, variant, autoStart, nowMs }: NewSync): Stor
   });
 }
 
-export interface NewRun extends SyncPlace {
+export interface NewRun extends SyncIdentity {
   readonly id: string;
   readonly kind: Script_Kind;
   readonly cause: string;
@@ -102,7 +102,7 @@ interface RunRequest {
 const strength = (mode: Mode): number => (mode === Mode.UNSPECIFIED ? Mode.INCREMENTAL : mode);
 
 /** Requests a run now. `queued` is the run that is already waiting, if any. */
-export function asked(
+export function requestRun(
   sync: StoredSync,
   queued: StoredRun | undefined,
   { id, mode, nowMs, ...more }: RunRequest,
@@ -112,17 +112,17 @@ export function asked(
     return { sync, run: { ...queued, mode: stronger, dueMs: Math.min(queued.dueMs, nowMs) } };
   }
   const place = placeOfSync(sync);
-  const run = newRun({ ...place, ...more, id, kind: Script_Kind.SYNC, lane: laneOf(place, "exec"), dueMs: nowMs });
+  const run = newRun({ ...place, ...more, id, kind: Script_Kind.SYNC, lane: runOrderKey(place, "exec"), dueMs: nowMs });
   return { sync: { ...sync, queuedId: id }, run: { ...run, mode } };
 }
 
 /** Starts the run; a full run first clears the checkpoint and the last run date. */
-export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: RunStart): SyncChanges {
+export function beginRun(sync: StoredSync, run: StoredRun, { nowMs, version }: RunStart): SyncChanges {
   const isAnew = strength(run.mode) > Mode.INCREMENTAL;
   const { checkpoint: _, lastRunAt: __, ...rest } = sync;
   return {
     sync: { ...(isAnew ? rest : sync), queuedId: "", runningId: runOf(run).id },
-    run: started(run, { nowMs, version }),
+    run: startedRun(run, { nowMs, version }),
   };
 }
 
@@ -131,7 +131,7 @@ export interface RunStart {
   readonly version: string;
 }
 
-export const started = (run: StoredRun, { nowMs, version }: RunStart): StoredRun => ({
+export const startedRun = (run: StoredRun, { nowMs, version }: RunStart): StoredRun => ({
   ...run,
   attempts: run.attempts + 1,
   run: { ...runOf(run), state: Run_State.RUNNING, version, startedAt: timestampFromMs(nowMs) },
@@ -169,14 +169,14 @@ const retryAfterMs = [10_000, 60_000, 600_000] as const;
  * Returns the time of the next retry; undefined for no retry. A sync has its schedule, and the caller of an action may
  * retry.
  */
-export function triedAgainMs(run: StoredRun, nowMs: number, random: number): number | undefined {
+export function retryTimeMs(run: StoredRun, nowMs: number, random: number): number | undefined {
   const isTried = runOf(run).kind === Script_Kind.EVENT || run.notificationId !== "";
   const waitMs = isTried ? retryAfterMs[run.failures] : undefined;
   return waitMs === undefined ? undefined : nowMs + Math.floor(waitMs * (1 + random / 4));
 }
 
 /** Creates a retry: another run, which carries the history of the previous one. */
-export function again(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun): StoredRun {
+export function retryRun(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun): StoredRun {
   const { script, kind, connection } = runOf(run);
   const { variant, lane, mode, event, notificationId, environmentId } = run;
   return create(StoredRunSchema, {

@@ -1,14 +1,14 @@
 import { characterForms } from "./character-forms.ts";
 
 /** Positions of secrets in bytes. */
-export interface Found {
+export interface FoundSecrets {
   /** From, to, from, to. */
   readonly ranges: readonly number[];
   /** First position where a secret may have begun whose rest is still to come; the length if there is none. */
   readonly begun: number;
 }
 
-export interface Extent {
+export interface SearchExtent {
   /** Start position; default: the beginning. */
   readonly from?: number;
   /** More bytes may follow. */
@@ -20,7 +20,7 @@ export interface Extent {
  * longer secret and any further ones that match.
  */
 export interface SecretSearch {
-  find(bytes: Uint8Array, extent?: Extent): Found;
+  find(bytes: Uint8Array, extent?: SearchExtent): FoundSecrets;
   /**
    * Checks the name of a field. Compares only letters and digits, since other characters cannot appear in a name or are
    * replaced there.

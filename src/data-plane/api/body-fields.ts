@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Fault } from "../../base/fault.ts";
-import { isObject, type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
+import { isObject, type JsonFields, type ReadFindings, readFields } from "../../core/dialect/json-fields.ts";
 import { invalid } from "../server/mistakes.ts";
 import type { FieldShape, ValuesOf } from "./field-shape.ts";
 
@@ -163,7 +163,7 @@ export function readBody<S extends BodySchema>(
   schema: S,
   check: (values: ValuesOf<S>, refuse: Refuse) => void,
 ): { readonly values: ValuesOf<S>; readonly ignored: number } {
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
+  const findings: ReadFindings = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const values = valuesIn(fields, schema);
   check(values, (name, message) => fields.refuse(name, message));

@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { readCredentials } from "../../core/dialect/credentials.ts";
-import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadFindings, readFields } from "../../core/dialect/json-fields.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { ConnectRoute } from "./connect-route.ts";
 import { sessionOf } from "./session-token.ts";
@@ -32,7 +32,7 @@ function connectWith(type: string): ConnectRoute["handle"] {
 
 /** Reads typed credentials, in the SDK's field names. */
 export function credentialsOf(typed: JsonObject) {
-  const findings: ReadingNotes = { mistakes: [], ignored: [] };
+  const findings: ReadFindings = { mistakes: [], ignored: [] };
   const kind = readCredentials(readFields(typed, { path: [], findings }));
   if (findings.mistakes.length > 0 || kind === undefined) {
     throw new Fault("invalid_body", "the credentials are not valid", { mistakes: findings.mistakes });

@@ -1,5 +1,5 @@
 import { type Html, html } from "../../base/html.ts";
-import { askedOfUsers } from "../../core/dialect/connect-params.ts";
+import { userFields } from "../../core/dialect/connect-params.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -153,7 +153,7 @@ export function fieldsOf(
   const { integration, provider } = choice;
   const fixed = session.integrationDefaults[integration.key]?.connectionConfig;
   const context = { provider, title: titleOf(choice, settings), settings };
-  const fields = askedOfUsers(provider.connectionFields)
+  const fields = userFields(provider.connectionFields)
     .filter((field) => integration.connectionDefaults[field.name] === undefined)
     .filter((field) => fixed?.[field.name] === undefined)
     .map((field) => connectionInput(field, context));

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { lowerCase } from "../../base/http/field-name.ts";
-import type { LinksBack } from "../../core/outgoing/incoming-fields.ts";
+import type { LinkRewriter } from "../../core/outgoing/incoming-fields.ts";
 import { withLinkTargets, withRefreshTarget } from "../../core/outgoing/link-field.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
@@ -24,7 +24,7 @@ type ReferencedCall = Pick<ProviderCall, "address" | "asked" | "options" | "bind
  * Relative references are relative to the provider's address. Unchanged, one would lead the caller, with its key, to a
  * route of this listener that the provider chooses.
  */
-export class ProviderLinks implements LinksBack {
+export class ProviderLinks implements LinkRewriter {
   readonly #call: ReferencedCall;
   readonly #request: FrontHead;
   readonly #prefix: string;

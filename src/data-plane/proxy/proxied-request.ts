@@ -4,10 +4,10 @@ import type { World } from "../../base/world.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
 import {
-  namesOf,
+  cachedOutgoing,
+  credentialFieldNames,
   type OutgoingRequest,
   outgoing,
-  outgoingAgain,
   type ProxiedHead,
 } from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
@@ -97,7 +97,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const { asked, origin } = ready;
     const content = this.#content;
     this.#attempt = this.#trace?.attempt(ready);
-    const again = content === undefined && this.#attempt === undefined ? outgoingAgain(ready) : undefined;
+    const again = content === undefined && this.#attempt === undefined ? cachedOutgoing(ready) : undefined;
     const how = again === undefined ? this.#sendOptions() : undefined;
     const head = again ?? outgoing(this.#outgoingRequest({ ready, content, isKept: how === undefined })).head;
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
@@ -110,7 +110,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       exchange.end([]);
     } else if (asked.body !== "none") {
       this.#call.proceed();
-      const withheld = { replaced: namesOf(ready.attachment), key: asked.key };
+      const withheld = { replaced: credentialFieldNames(ready.attachment), key: asked.key };
       this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
@@ -134,9 +134,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const { request } = this.#call.context;
     const isCall = isGrpc(request.headers["content-type"]);
     if (isCall || live.provider.proxy?.http2Only === true) {
-      return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
+      return { protocol: "http2", isGrpc: isCall, sensitive: [...credentialFieldNames(attachment)] };
     }
-    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...namesOf(attachment)] } : undefined;
+    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...credentialFieldNames(attachment)] } : undefined;
   }
 
   /** Returns whether the request is retried; the caller does not see the response then. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { faults } from "../../../src/base/fault.ts";
-import { askedOfUsers } from "../../../src/core/dialect/connect-params.ts";
+import { userFields } from "../../../src/core/dialect/connect-params.ts";
 import { languages } from "../../../src/data-plane/pages/page-settings.ts";
 import { loadCatalogue } from "../../../src/providers/catalogue.ts";
 import { browserOfFile, startApplication } from "../../support/peers/chromium.ts";
@@ -40,7 +40,7 @@ describe("the texts", () => {
   });
 
   it.each(others)("of the catalogue's fields exist in %s", (language) => {
-    const asked = [...loadCatalogue().values()].flatMap(({ connectionFields }) => askedOfUsers(connectionFields));
+    const asked = [...loadCatalogue().values()].flatMap(({ connectionFields }) => userFields(connectionFields));
     expect(asked.length).toBeGreaterThan(5);
     const wanted = asked.flatMap(({ title, name, description }) => [title || name, description]);
     const { provided = {} } = languages[language] ?? {};

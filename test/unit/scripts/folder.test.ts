@@ -2,11 +2,11 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:f
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import type { ScriptAt } from "../../../src/core/scripts/script.ts";
+import type { ScriptLocation } from "../../../src/core/scripts/script.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { action, type Hosted, hosted, hostedFrom, output } from "./hosting.ts";
 
-const it1: ScriptAt = { integration: "calendar", kind: "action", name: "it" };
+const it1: ScriptLocation = { integration: "calendar", kind: "action", name: "it" };
 const sync = (fields: string, imports = "") => `import { createSync } from "nango";
 import * as z from "zod";
 ${imports}

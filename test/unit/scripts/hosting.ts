@@ -3,10 +3,10 @@ import { dirname, join } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
 import {
-  type ScriptAt,
   type ScriptHost,
   type ScriptLimits,
   type ScriptLine,
+  type ScriptLocation,
   type ScriptOutcome,
   usualScriptLimits,
 } from "../../../src/core/scripts/script.ts";
@@ -25,7 +25,7 @@ export interface Hosted {
 }
 
 export interface RunOptions {
-  readonly kind?: ScriptAt["kind"];
+  readonly kind?: ScriptLocation["kind"];
   readonly entry?: "exec" | "onWebhook";
   readonly input?: JsonValue;
   readonly limits?: Partial<ScriptLimits>;

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../../base/fault.ts";
 import { checkConnectionConfig } from "../../../core/connection-rules.ts";
-import { askedOfUsers, connectConfig, scopesOverride } from "../../../core/dialect/connect-params.ts";
+import { connectConfig, scopesOverride, userFields } from "../../../core/dialect/connect-params.ts";
 import { scopesIn, wantedScopes } from "../../../core/granted-scopes.ts";
 import type { ConnectSession } from "../../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
@@ -95,7 +95,7 @@ export function configOf(context: AuthorizationContext, given: Readonly<Record<s
     given,
     session,
   });
-  const fields = askedOfUsers(provider.connectionFields);
+  const fields = userFields(provider.connectionFields);
   const whole = { ...integration.connectionDefaults, ...config };
   const fieldMistakes = checkConnectionConfig(whole, fields);
   const mistakes = fieldMistakes.length > 0 ? fieldMistakes : checkAddresses(provider, whole);

@@ -1,7 +1,7 @@
 import { sequentialId } from "../../../base/ids.ts";
 import type { World } from "../../../base/world.ts";
 import { kindName } from "../../../core/scripts/run-ending.ts";
-import { afterRun, again, mayRestart, runOf } from "../../../core/scripts/sync-state.ts";
+import { afterRun, mayRestart, retryRun, runOf } from "../../../core/scripts/sync-state.ts";
 import type { StoredRun, StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { type Change, type Store, StoreUnavailable } from "../../../store/contract.ts";
@@ -48,7 +48,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
     const sync = await syncOf(before.value);
     const rest = restOf(before.value, sync?.value);
     const restart = mayRestart(rest)
-      ? again(rest, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
+      ? retryRun(rest, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
       : undefined;
     // A queued run of the same sync does the work of the interrupted run.
     const queued = sync === undefined ? undefined : await runs.stored({ environment, id: sync.value.queuedId });

@@ -1,9 +1,9 @@
 import { durationFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../../../base/ids.ts";
 import type { World } from "../../../base/world.ts";
-import { ended, endOf, lastLines, stateName } from "../../../core/scripts/run-ending.ts";
+import { endRun, lastLines, runStateOf, stateName } from "../../../core/scripts/run-ending.ts";
 import type { ScriptOutcome } from "../../../core/scripts/script.ts";
-import { again, runOf, triedAgainMs } from "../../../core/scripts/sync-state.ts";
+import { retryRun, retryTimeMs, runOf } from "../../../core/scripts/sync-state.ts";
 import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type RecordCounts, type Run, Run_State } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Change, Store } from "../../../store/contract.ts";
@@ -37,9 +37,9 @@ interface RunEndOptions {
 export function createRunEnd({ store, collections, runs, providers, events, world }: RunEndOptions): EndRun {
   /** Returns the changes that queue the retry of a failed run, if it is retried. */
   async function retryChanges(after: StoredRun, nowMs: number): Promise<Change[]> {
-    const dueMs = triedAgainMs(after, nowMs, Math.random());
+    const dueMs = retryTimeMs(after, nowMs, Math.random());
     if (dueMs === undefined) return [];
-    const retry = again(after, { id: sequentialId(nowMs), dueMs, isFailure: true });
+    const retry = retryRun(after, { id: sequentialId(nowMs), dueMs, isFailure: true });
     return runs.added(retry, await runs.inputOf(after));
   }
 
@@ -64,10 +64,10 @@ export function createRunEnd({ store, collections, runs, providers, events, worl
       ]);
       // Another process ended the run as interrupted, or its environment is gone.
       if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return unchanged;
-      const state = before.value.cancelling ? Run_State.CANCELLED : endOf(outcome);
+      const state = before.value.cancelling ? Run_State.CANCELLED : runStateOf(outcome);
       const problem = outcome.kind === "failed" ? log.redactedFailure(outcome.failure) : undefined;
       const output = outcome.kind === "done" && script.kind === "action" ? outcome.output : undefined;
-      const base = ended(before.value, state, state === Run_State.SUCCEEDED ? undefined : problem);
+      const base = endRun(before.value, state, state === Run_State.SUCCEEDED ? undefined : problem);
       const { startedAt } = runOf(base);
       const ms = startedAt === undefined ? 0 : Math.max(0, nowMs - timestampMs(startedAt));
       const run: Run = { ...runOf(base), counts: Object.fromEntries(counts), duration: durationFromMs(ms) };
@@ -86,7 +86,7 @@ export function createRunEnd({ store, collections, runs, providers, events, worl
         result: undefined,
       };
     });
-    world.metrics.runs.inc({ kind: script.kind, outcome: stateName(endOf(outcome)) });
+    world.metrics.runs.inc({ kind: script.kind, outcome: stateName(runStateOf(outcome)) });
   };
 }
 

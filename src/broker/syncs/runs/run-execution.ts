@@ -3,11 +3,11 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../base/fault.ts";
 import type { World } from "../../../base/world.ts";
 import {
-  namesOf,
   type ScriptHost,
   type ScriptJob,
   type ScriptLimits,
   type ScriptOutcome,
+  scriptNames,
   ToolFailure,
 } from "../../../core/scripts/script.ts";
 import { runOf } from "../../../core/scripts/sync-state.ts";
@@ -113,7 +113,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const started = await start(at, fence);
       if (started === undefined) return;
       const { run, script, log } = started;
-      log.show(at.id, ...namesOf(script));
+      log.show(at.id, ...scriptNames(script));
       log.info("a script runs", { script: script.name, version: script.version, cause: runOf(run.value).cause });
       const counts = new Map<string, RecordCounts>();
       const since = performance.now();

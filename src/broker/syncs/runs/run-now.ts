@@ -2,16 +2,16 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../../../base/ids.ts";
 import type { World } from "../../../base/world.ts";
-import { ended, endOf, lastLines, runOperation, stateName } from "../../../core/scripts/run-ending.ts";
+import { endRun, lastLines, runOperation, runStateOf, stateName } from "../../../core/scripts/run-ending.ts";
 import {
-  namesOf,
   type Script,
   type ScriptHost,
   type ScriptJob,
   type ScriptLimits,
   type ScriptOutcome,
+  scriptNames,
 } from "../../../core/scripts/script.ts";
-import { baseVariant, newRun, runOf, started } from "../../../core/scripts/sync-state.ts";
+import { baseVariant, newRun, runOf, startedRun } from "../../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
@@ -106,8 +106,8 @@ export function createRunNow({
     const id = sequentialId(beganMs);
     const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
     const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
-    const running = started(waiting, { nowMs: beganMs, version: script.version });
-    log.show(id, ...namesOf(script));
+    const running = startedRun(waiting, { nowMs: beganMs, version: script.version });
+    log.show(id, ...scriptNames(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const used = rememberCredentials(live);
     const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
@@ -146,7 +146,7 @@ export function createRunNow({
       .finally(() => world.metrics.runsOpen.dec());
     await tools.end();
     const ms = performance.now() - since;
-    const state = endOf(raw);
+    const state = runStateOf(raw);
     world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });
     world.metrics.runSeconds.observe({ kind: script.kind }, ms / 1_000);
     if (raw.kind === "failed") used.hideIn(log);
@@ -154,7 +154,7 @@ export function createRunNow({
       raw.kind === "failed" ? { kind: "failed", failure: log.redactedFailure(raw.failure) } : raw;
     const failure = outcome.kind === "failed" ? outcome.failure : undefined;
     const output = outcome.kind === "done" ? outcome.output : undefined;
-    const endedRun = ended(running, state, failure);
+    const endedRun = endRun(running, state, failure);
     const run: Run = { ...runOf(endedRun), logId: log.id, duration: durationFromMs(Math.round(ms)) };
     const { run: stored, changes } = runs.withResult({ ...endedRun, run }, { output, failure });
     const endedLog = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });

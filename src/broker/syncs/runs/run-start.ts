@@ -1,7 +1,7 @@
 import type { World } from "../../../base/world.ts";
-import { ended, kindName, runOperation, stateName } from "../../../core/scripts/run-ending.ts";
+import { endRun, kindName, runOperation, stateName } from "../../../core/scripts/run-ending.ts";
 import type { Script, ScriptHost } from "../../../core/scripts/script.ts";
-import { begun, runOf, started } from "../../../core/scripts/sync-state.ts";
+import { beginRun, runOf, startedRun } from "../../../core/scripts/sync-state.ts";
 import type { StoredRun, StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Run, Run_State, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
@@ -56,7 +56,7 @@ export function createRunStart({ store, collections, scripts, logs, world }: Run
 
   /** The commit that ends a run without starting it. */
   function refusal(before: StoredRecordOf<StoredRun>, sync: RunParts["sync"], { state, ...problem }: Obstacle) {
-    const after = ended(before.value, state, problem);
+    const after = endRun(before.value, state, problem);
     metrics.runs.inc({ kind: kindName(runOf(after).kind), outcome: stateName(state) });
     const syncChanges = syncChangesAfterRun(collections.syncs, sync, after);
     return { changes: [...collections.runs.change({ before, after }), ...syncChanges], result: undefined };
@@ -76,8 +76,8 @@ export function createRunStart({ store, collections, scripts, logs, world }: Run
       if (script === undefined || connection === undefined) throw new Error("a missing part is an obstacle");
       const start = { nowMs: world.now(), version: script.version };
       const isScheduled = sync !== undefined && before.value.notificationId === "";
-      const moved = isScheduled ? begun(sync.value, before.value, start) : undefined;
-      const after = moved?.run ?? started(before.value, start);
+      const moved = isScheduled ? beginRun(sync.value, before.value, start) : undefined;
+      const after = moved?.run ?? startedRun(before.value, start);
       const log = logs.begin({
         operation: runOperation(run.kind),
         environment: ref.environment,

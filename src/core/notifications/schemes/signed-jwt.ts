@@ -1,5 +1,5 @@
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
-import { isSignedBy, keysFor, readJwt, wrongClaim } from "../jwt.ts";
+import { findWrongClaim, isSignedBy, keysFor, readJwt } from "../jwt.ts";
 import { type Proof, type ProofRequest, proven, secretsIn, unproven, type VerificationScheme } from "./scheme.ts";
 
 /** A JWT that the provider signs with one of its published keys. */
@@ -20,7 +20,7 @@ async function proveJwt(rules: SignatureRules, request: ProofRequest): Promise<P
   const token = field?.startsWith(prefix) === true ? readJwt(field.slice(prefix.length)) : undefined;
   if (token === undefined) return unproven("unsigned");
   // Check the claims first: no keys are fetched for a token that would be refused anyway.
-  const wrong = wrongClaim(token, { issuer, audience: audience.replaceAll("${url}", () => url), nowMs });
+  const wrong = findWrongClaim(token, { issuer, audience: audience.replaceAll("${url}", () => url), nowMs });
   if (wrong !== undefined) return unproven(wrong);
   const identity = identityClaim === "" ? undefined : token.claims[identityClaim];
   if (identityClaim !== "" && !(typeof identity === "string" && secrets.includes(identity))) {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { noScripts, type ScriptHost, type SyncScript } from "../../../../src/core/scripts/script.ts";
-import { laneOf, newRun, newSync, runOf } from "../../../../src/core/scripts/sync-state.ts";
+import { newRun, newSync, runOf, runOrderKey } from "../../../../src/core/scripts/sync-state.ts";
 import { Run_State, Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { SealedStore } from "../../../../src/store/sealed/sealed.ts";
 import { type OpenBroker, openTestBroker, refOf } from "../open-broker.ts";
@@ -139,7 +139,7 @@ it("starts no run once another replica has the lease", async () => {
       collections.runs.change({
         before: undefined,
         after: newRun({
-          ...{ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", lane: laneOf(place, "exec") },
+          ...{ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", lane: runOrderKey(place, "exec") },
           ...{ dueMs, environmentId: "" },
         }),
       }),

@@ -2,11 +2,11 @@ import { expect, it } from "vitest";
 import { Fault } from "../../../../src/base/fault.ts";
 import { canonicalJson } from "../../../../src/core/dialect/canonical-json.ts";
 import {
+  effectOfSave,
   mergedDeeply,
   mergedRecord,
   newRecords,
   recordIds,
-  saved,
 } from "../../../../src/core/scripts/record-change.ts";
 
 const [before] = newRecords([{ id: "a", n: 1, deep: { b: [1, { y: 1, x: 2 }], a: null } }]);
@@ -16,14 +16,14 @@ const hashOf = (record: unknown) => newRecords([record])[0] ?? before;
 
 it("treats a record as equal in any order of its keys, and ignores its metadata", () => {
   const same = { deep: { a: null, b: [1, { x: 2, y: 1 }] }, _nango_metadata: { cursor: "c" }, n: 1, id: "a" };
-  expect(saved(known, hashOf(same))).toBeUndefined();
-  expect(saved(known, hashOf({ ...same, n: 2 }))).toBe("UPDATED");
-  expect(saved(known, hashOf({ ...same, deep: { a: null, b: [{ x: 2, y: 1 }, 1] } }))).toBe("UPDATED");
+  expect(effectOfSave(known, hashOf(same))).toBeUndefined();
+  expect(effectOfSave(known, hashOf({ ...same, n: 2 }))).toBe("UPDATED");
+  expect(effectOfSave(known, hashOf({ ...same, deep: { a: null, b: [{ x: 2, y: 1 }, 1] } }))).toBe("UPDATED");
 });
 
 it("treats a deleted record as new, equal or not", () => {
-  expect(saved({ ...known, deletedMs: 5 }, before)).toBe("ADDED");
-  expect(saved(undefined, before)).toBe("ADDED");
+  expect(effectOfSave({ ...known, deletedMs: 5 }, before)).toBe("ADDED");
+  expect(effectOfSave(undefined, before)).toBe("ADDED");
 });
 
 it("keeps ids as text, and of several with one id the last", () => {
