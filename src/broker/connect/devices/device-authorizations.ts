@@ -15,6 +15,7 @@ import {
   DeviceAuthorizationSchema,
   IntegrationDefaultsSchema,
 } from "../../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
 import type { Store } from "../../../store/contract.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
@@ -139,11 +140,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     const asking = await contexts.partiesOf(context, connectionConfig);
     return tokenEndpoint.beginDevice({ ...asking, scopes }).catch((error: unknown) => {
       if (!(error instanceof TokenFailure) || error.code !== "device_url_missing") throw error;
-      const { key, provider } = context.integration;
-      throw new Fault(
-        "integration_misconfigured",
-        `the provider of "${key}", ${provider}, has no device authorization`,
-      );
+      throw withoutDevices(context.integration);
     });
   }
 
@@ -161,3 +158,6 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
 
 const unknownIntegration = (key: string) =>
   new Fault("unknown_provider_config", `there is no integration ${JSON.stringify(key)}`);
+
+const withoutDevices = ({ key, provider }: Integration) =>
+  new Fault("integration_misconfigured", `the provider of "${key}", ${provider}, has no device authorization`);
