@@ -27,14 +27,14 @@ export function requireCredentialScope(caller: Caller, { fields, otherwise }: Cr
   );
 }
 
-interface ConfigChange {
+interface ConnectionConfigChange {
   readonly provider: Provider;
   readonly before: JsonObject | undefined;
   readonly after: JsonObject;
 }
 
 /** Does the same check for the `connection_config` of a connection that keeps its credentials. */
-export function requireConfigScope(caller: Caller, { provider, before = {}, after }: ConfigChange): void {
+export function requireConfigScope(caller: Caller, { provider, before = {}, after }: ConnectionConfigChange): void {
   const changed = changedConfigNames(boundConfigNames(provider), before, after);
   requireCredentialScope(caller, {
     fields: changed.map((name) => `connection_config.${name}`),

@@ -6,9 +6,9 @@ import type { ScriptFailure, UpstreamFailure } from "./script.ts";
 /** The part of a failure that is stored encrypted beside its run. */
 export type StoredFailure = Pick<ScriptFailure, "payload" | "upstream">;
 
-type Failure = StoredFailure & { readonly code: string; readonly message: string };
+type CodedFailure = StoredFailure & { readonly code: string; readonly message: string };
 
-export function scriptErrorOf({ code, message, payload, upstream }: Failure): ScriptErrorDetails {
+export function scriptErrorOf({ code, message, payload, upstream }: CodedFailure): ScriptErrorDetails {
   const named = { code: codeOf(code, upstream), payload: payloadOf(payload ?? errorPayload(code, message)) };
   const response = upstream?.response;
   if (response === undefined) return named;

@@ -146,14 +146,14 @@ function formsByFirst(character: string): Forms {
 
 const none = -1;
 
-interface End {
+interface SecretEnd {
   /** End of the needle, or of its matching part; `none` if the part is too short to identify it. */
   readonly to: number;
   /** The rest of the needle may follow after these bytes. */
   readonly isCut: boolean;
 }
 
-function endOf(needle: Needle, bytes: Uint8Array, from: number): End {
+function endOf(needle: Needle, bytes: Uint8Array, from: number): SecretEnd {
   let ends = [from];
   let isCut = false;
   for (let count = 0; count < needle.length; count += 1) {

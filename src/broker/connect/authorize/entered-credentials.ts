@@ -17,14 +17,14 @@ import { AuthorizationFailure, codeOf, notAccepted } from "./failure.ts";
 import { tokenExpiry } from "./grant-result.ts";
 
 /** The credentials that an end user entered. */
-export interface GivenCredentials {
+export interface EnteredCredentials {
   readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: string;
   readonly credentials: Credentials;
   readonly params: Readonly<Record<string, string>>;
 }
 
-interface GivenCredentialsOptions {
+interface EnteredCredentialsOptions {
   readonly contexts: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
@@ -33,13 +33,13 @@ interface GivenCredentialsOptions {
   readonly world: World;
 }
 
-export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
+export type TakeCredentials = (given: EnteredCredentials) => Promise<Connection>;
 
 /** Makes connections from entered credentials, unless the provider refuses them. */
-export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
+export function createTakeCredentials(options: EnteredCredentialsOptions): TakeCredentials {
   const { contexts, authorized, tokenEndpoint, asks, failures, world } = options;
 
-  async function connect({ session, integration: key, credentials, params }: GivenCredentials): Promise<Connection> {
+  async function connect({ session, integration: key, credentials, params }: EnteredCredentials): Promise<Connection> {
     const context = await contexts.of(session, key);
     const wanted = context.provider.auth.case ?? "none";
     if (credentials.kind.case !== wanted) {

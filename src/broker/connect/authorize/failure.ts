@@ -51,14 +51,14 @@ export function refusedOr(answer: CallbackAnswer): CallbackAnswer {
   throw new AuthorizationFailure("provider_error", "The provider refused: an unreadable error.", "unreadable_error");
 }
 
-interface FailureLog {
+interface FailureLogContext {
   readonly world: World;
   /** The ID of the log that describes the failure. */
   readonly logId: string;
 }
 
 /** Converts any error after the authorization was identified. Unexpected errors are found in the log. */
-export function failureOf(error: unknown, { world, logId }: FailureLog): AuthorizationFailure {
+export function failureOf(error: unknown, { world, logId }: FailureLogContext): AuthorizationFailure {
   if (error instanceof AuthorizationFailure) return error;
   if (error instanceof TokenFailure) return failedBy(error);
   const fault = error instanceof UnboundHost ? new Fault("connection_unusable", error.message) : faultOfStore(error);

@@ -1,7 +1,7 @@
 import type { Log } from "../../../base/log.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 
-export interface FailureLog {
+export interface DescribeFailureLog {
   warn(ref: ConnectionRef, failure: LoggedFailure): void;
 }
 
@@ -14,7 +14,7 @@ const warnEveryMs = 60_000;
 const maxRemembered = 1_000;
 
 /** Logs one line a minute for each integration and reason: 100,000 connections may fail for the same reason. */
-export function createFailureLog(log: Log): FailureLog {
+export function createFailureLog(log: Log): DescribeFailureLog {
   const warned = new Map<string, { at: number; more: number }>();
   return {
     warn(ref, { reason, outcome }) {
