@@ -9,7 +9,7 @@ import { lacks } from "../support/sidecar/needs.ts";
 import { calendarUri, sendRaw } from "../support/sidecar/receiving.ts";
 import { createCaller } from "./caller.ts";
 import { compileDisk, createFaultyDisk } from "./disk.ts";
-import { restOf } from "./loss-service.ts";
+import { restOf } from "./loss/service.ts";
 import { readTrace, type SystemCall } from "./trace.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));

@@ -13,9 +13,9 @@ import { temporaryFolder } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 import { calendarUri, sendRaw } from "../support/sidecar/receiving.ts";
 import { createFaultyDisk } from "./disk.ts";
-import { calm, moody } from "./loss-application.ts";
-import { type LossOptions, type LossOutcome, runLoss } from "./loss-run.ts";
-import { beginLife, type Life, metricAt, restOf, waitingAt } from "./loss-service.ts";
+import { calm, moody } from "./loss/application.ts";
+import { type LossOptions, type LossOutcome, runLoss } from "./loss/run.ts";
+import { beginLife, type Life, metricAt, restOf, waitingAt } from "./loss/service.ts";
 import { useDiskShim } from "./shim.ts";
 
 const quiet = { kills: 0, power: 0, fullDisks: 0, clockSteps: 0 };

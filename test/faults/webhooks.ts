@@ -5,8 +5,8 @@
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { faultSeed } from "../support/runner/seeded.ts";
-import { moody } from "./loss-application.ts";
-import { type LossOutcome, runLoss } from "./loss-run.ts";
+import { moody } from "./loss/application.ts";
+import { type LossOutcome, runLoss } from "./loss/run.ts";
 
 const help = `npm run faults:webhooks -- [options]
 

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Books } from "./loss-books.ts";
+import type { Books } from "./books.ts";
 
 /** The customer's application of a loss run: it records what it receives, and misbehaves at times. */
 export interface LossApplication {

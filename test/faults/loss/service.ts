@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { secretKey, testVariables } from "../support/sidecar/harness.ts";
+import { secretKey, testVariables } from "../../support/sidecar/harness.ts";
 
-const program = fileURLToPath(new URL("replica.ts", import.meta.url));
+const program = fileURLToPath(new URL("../replica.ts", import.meta.url));
 
 /** A latchkey in its own process, for one lifetime. */
 export interface Life {

@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { tailFile } from "../../src/store/level/last-revision.ts";
-import { startPostgres } from "../support/postgres/postgres.ts";
-import { below, seeded } from "../support/runner/seeded.ts";
-import { calendarUri } from "../support/sidecar/receiving.ts";
-import { compileDisk, createFaultyDisk, type FaultyDisk } from "./disk.ts";
-import { startLossApplication, type Temper } from "./loss-application.ts";
-import { createBooks } from "./loss-books.ts";
-import { startSending } from "./loss-senders.ts";
-import { beginLife, type Life, restOf, waitingAt } from "./loss-service.ts";
+import { tailFile } from "../../../src/store/level/last-revision.ts";
+import { startPostgres } from "../../support/postgres/postgres.ts";
+import { below, seeded } from "../../support/runner/seeded.ts";
+import { calendarUri } from "../../support/sidecar/receiving.ts";
+import { compileDisk, createFaultyDisk, type FaultyDisk } from "../disk.ts";
+import { startLossApplication, type Temper } from "./application.ts";
+import { createBooks } from "./books.ts";
+import { startSending } from "./senders.ts";
+import { beginLife, type Life, restOf, waitingAt } from "./service.ts";
 
 /** A loss run: sends webhooks during all kinds of faults, and then counts. */
 export interface LossOptions {

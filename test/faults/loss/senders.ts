@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { calendarUri } from "../support/sidecar/receiving.ts";
-import { type Books, channelName } from "./loss-books.ts";
+import { calendarUri } from "../../support/sidecar/receiving.ts";
+import { type Books, channelName } from "./books.ts";
 
 interface SendersOptions {
   readonly books: Books;
