@@ -150,8 +150,9 @@ const sizeOf = (changes: readonly Change[]): number =>
 function createTouched() {
   const keys = new Set<string>();
   const isTouchedIn = ({ from, to }: { readonly from: string; readonly to: string }): boolean => {
-    // Compared in JavaScript's order, not by UTF-8 bytes. At worst, a commit waits for the next group needlessly. Keys
-    // beyond the BMP could be missed, so they always count as touched, and a range then gets a group of its own.
+    // JavaScript's order differs from that of UTF-8 bytes beyond the BMP, in keys and in bounds. A commit with one of
+    // these waits for the next group, at worst needlessly.
+    if (beyondBmp.test(from) || beyondBmp.test(to)) return keys.size > 0;
     for (const key of keys) if ((key >= from && key < to) || beyondBmp.test(key)) return true;
     return false;
   };

@@ -67,6 +67,19 @@ it("joins independent commits to one write, in order", async () => {
   expect([0, 1, 2, 3, 4].map(keysOf)).toEqual([["a", "b", "c"], ["d"], ["e"], ["e", "\u{1f511}"], ["f"]]);
 });
 
+it("writes a commit apart whose empty range is ordered differently by bytes than by JavaScript", async () => {
+  const { queue, ends, keysOf, turn } = stalling();
+  // The key lies below the bound by its bytes, above it by its UTF-16 units.
+  const range = { empty: { from: "\uffee", to: "\u{10ffff}" } };
+  const all = [queue.commit([put("a")], []), queue.commit([put("\uffef")], []), queue.commit([put("b")], [range])];
+  for (let i = 0; i < 2; i += 1) {
+    await turn();
+    ends[i]?.((keysOf(i) ?? []).map(() => i + 1));
+  }
+  await Promise.all(all);
+  expect([0, 1].map(keysOf)).toEqual([["a", "\uffef"], ["b"]]);
+});
+
 it("gives each of a group its own outcome, and all of a failed one the failure", async () => {
   const { queue, ends, turn } = stalling();
   const [kept, stale] = [queue.commit([put("a")], []), queue.commit([put("b")], [])];
