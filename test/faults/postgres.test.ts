@@ -340,7 +340,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
       await replicas[1].store.commit([put("late", "1")]);
       expect(await keysOf(snapshot)).toEqual([]);
       await snapshot.close();
-      expect(replicas[2].logged.join("")).toContain("through a pooler");
+      expect(replicas[2].logged.join("")).toContain("behind a pooler");
     });
 
     it("is found again when PgBouncer was away", async () => {

@@ -16,7 +16,7 @@ const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 1_500);
 const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
 const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
 load.streams = calls - load.sockets;
-/** Of 100: 60 without a fault, 20 with the holder stopped, 20 with the holder killed. */
+/** 60 of 100 rounds have no fault, 20 a stopped holder, 20 a killed one. */
 const kinds = ["plain", "stopped", "plain", "killed", "plain"] as const;
 const roundMs = 25_000 + calls * 3 + leaseMs * 3;
 

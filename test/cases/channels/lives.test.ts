@@ -174,13 +174,17 @@ describe("a renewal", () => {
     expect(stateIn(await channels(), first?.id)).toBe(wanted);
     if (wanted === "STATE_STOPPED") return;
     expect(
-      watching.sidecar.logged.some((line) => line.includes('"level":"error"') && line.includes("was not stopped")),
+      watching.sidecar.logged.some(
+        (line) => line.includes('"level":"error"') && line.includes("could not stop a channel"),
+      ),
     ).toBe(true);
     const { logs } = await watching.sidecar.client(LogService).listLogs({
       ...{ environment: "dev", integration: provider, connectionId: "ada" },
       operation: "channel.not_stopped",
     });
-    expect(logs).toMatchObject([{ failed: true, lines: [{ message: expect.stringContaining("was not stopped") }] }]);
+    expect(logs).toMatchObject([
+      { failed: true, lines: [{ message: expect.stringContaining("could not stop a channel") }] },
+    ]);
     expect(live()).toHaveLength(2);
     clock.pass(hourMs);
     await keep();
@@ -507,9 +511,9 @@ describe("a deletion", () => {
     sandbox.behave({ answers: { stop: [{ kind: "error", status: 500, error: "backendError" }] } });
     expect((await remove("ada")).status).toBe(200);
     expect((await channels()).map(({ state }) => state)).toEqual([State.STOPPING]);
-    expect(sidecar.logged.some((line) => line.includes('"level":"error"') && line.includes("was not stopped"))).toBe(
-      true,
-    );
+    expect(
+      sidecar.logged.some((line) => line.includes('"level":"error"') && line.includes("could not stop a channel")),
+    ).toBe(true);
   });
 
   it("C08 proceeds within ten seconds though the stop hangs", { timeout: 20_000 }, async () => {

@@ -207,7 +207,7 @@ it("keeps about the configured share of traces", async () => {
   for (let i = 0; i < 200; i += 1) await ask();
   await running.stop();
   const kept = ofKind(collecting.spans(), "server").length;
-  // Of 200, five standard deviations around 50.
+  // Five standard deviations around 50 of 200.
   expect(kept).toBeGreaterThan(19);
   expect(kept).toBeLessThan(81);
 });
@@ -428,7 +428,7 @@ it("works without a collector, and counts dropped spans", async () => {
     },
   });
   for (let i = 0; i < 20; i += 1) expect((await ask()).status).toBe(200);
-  // Of 40 spans, at most these are sent or still queued.
+  // At most these of 40 spans are sent or still queued.
   expect(await running.metric("latchkey_spans_dropped_total")).toBeGreaterThanOrEqual(40 - 4 - 6);
   const since = performance.now();
   await running.stop();

@@ -231,12 +231,13 @@ it("P22: passes redirects to the caller, sends the body once, and rewrites those
     [`${base}/v1/next?a=b`]: "/proxy/next?a=b",
     "/v1/next": "/proxy/next",
     [`${base}/v1/`]: "/proxy/",
+    [`https://u@127.0.0.1:${provider.port}/v1/x`]: "/proxy/x",
   };
   for (const [to, expected] of Object.entries(kept)) {
     expect(fieldOf(await ask(302, to), "location"), to).toBe(expected);
   }
   const left = [
-    ...[`${base}/v2/next`, `${base}/v10`, `${base}.evil.test/v1/x`, `https://u@127.0.0.1:${provider.port}/v1/x`],
+    ...[`${base}/v2/next`, `${base}/v10`, `${base}.evil.test/v1/x`, "https://u@evil.test/v1/x"],
     ...["https://evil.test/v1/next", `http://127.0.0.1:${provider.port + 1}/v1/x`, `${base}/v1/../connections/ada`],
     ...[`${base}/v1/%2e%2e/connections/ada`, "urn:x", "myapp:/x"],
   ];

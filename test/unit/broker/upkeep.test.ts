@@ -226,7 +226,7 @@ it("F04 reports for each seal key whether the store still needs it", async () =>
     sealedValues,
     isNeeded,
   });
-  // Of the old key's data keys, one encrypts and one authenticates.
+  // The old key has two data keys: one encrypts, one authenticates.
   expect(await keys()).toEqual([use("fresh", 1, 1, true), use("old", 2, 3, true), use("spare", 0, 0, false)]);
   await all(upkeep.reseal(asked));
   expect(await keys()).toEqual([use("fresh", 2, 4, true), use("old", 0, 0, false), use("spare", 0, 0, false)]);
