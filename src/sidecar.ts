@@ -9,13 +9,13 @@ import type { Changeable, Config } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
-import type { ResolveHost } from "./relay/egress.ts";
 import { createSend } from "./relay/send.ts";
 import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
 import { createListeners, type Listeners } from "./sidecar/listeners.ts";
 import { applyChange } from "./sidecar/reload.ts";
 import { openScripts } from "./sidecar/scripts.ts";
+import type { StartOptions } from "./sidecar/start-options.ts";
 import { openStore } from "./sidecar/store.ts";
 import { createStoreTrouble } from "./sidecar/store-trouble.ts";
 import { openTracing } from "./sidecar/tracing.ts";
@@ -30,20 +30,6 @@ export interface Sidecar extends Pick<Listeners, "addresses" | "aliases"> {
   reload(read: () => Changeable): Promise<void>;
   /** Finishes the requests in progress within the grace period, then ends the rest. */
   stop(): Promise<void>;
-}
-
-/** Options of a start beside its configuration. */
-export interface StartOptions {
-  /** Resolves the host names of providers; defaults to the system's resolver. */
-  readonly resolve?: ResolveHost;
-  /**
-   * Time after its last sign of life until a refresh may be taken over. Tests set a shorter time than half a minute.
-   */
-  readonly refreshLeaseMs?: number | undefined;
-  /** Time after its last sign of life until another process may take over the deliveries. Tests set a shorter time. */
-  readonly deliveryLeaseMs?: number | undefined;
-  /** Aborts the start before it has finished. */
-  readonly signal?: AbortSignal;
 }
 
 /**
@@ -69,14 +55,26 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   cleanup.defer(listeners.close);
 
   const ops = createOpsDoor({
-    ...{ readiness, trouble: trouble.reason, tls: doors.ops.tls, warn, world },
-    ...{ guard: listeners.guard("ops"), connections: listeners.connectionLimit("ops") },
+    readiness,
+    trouble: trouble.reason,
+    tls: doors.ops.tls,
+    warn,
+    world,
+    guard: listeners.guard("ops"),
+    connections: listeners.connectionLimit("ops"),
   });
   await listeners.open("ops", doors.ops, ops);
   const control = createControlPlane({
-    ...{ readiness, tls: doors.control.tls, warn, world, shutdown: shutdown.signal },
-    ...{ guard: listeners.guard("control"), connections: listeners.connectionLimit("control") },
-    ...{ maxMessageBytes: limits.rpcMessageBytes, maxHeadBytes: limits.headBytes, maxHeadLines: limits.headLines },
+    readiness,
+    tls: doors.control.tls,
+    warn,
+    world,
+    shutdown: shutdown.signal,
+    guard: listeners.guard("control"),
+    connections: listeners.connectionLimit("control"),
+    maxMessageBytes: limits.rpcMessageBytes,
+    maxHeadBytes: limits.headBytes,
+    maxHeadLines: limits.headLines,
   });
   await listeners.open("control", doors.control, control);
 
@@ -88,7 +86,14 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   cleanup.defer(scripts.close);
   const { refreshLeaseMs, deliveryLeaseMs } = options;
   const broker = await openBroker({
-    ...{ store, backend, retention, webhooks, scripts, refreshLeaseMs, deliveryLeaseMs, world },
+    store,
+    backend,
+    retention,
+    webhooks,
+    scripts,
+    refreshLeaseMs,
+    deliveryLeaseMs,
+    world,
     catalogue: loadCatalogue(),
     publicUrl: listeners.publicUrl,
     send: createSend(upstreams.toProviders),
@@ -112,7 +117,9 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   cleanup.move();
 
   return {
-    ...{ addresses: listeners.addresses, aliases: listeners.aliases, broker },
+    addresses: listeners.addresses,
+    aliases: listeners.aliases,
+    broker,
     reload: (read) => applyChange(read, { config, broker, doors: dataDoors, world }),
     async stop() {
       const deadline = performance.now() + config.graceMs;
@@ -130,15 +137,10 @@ export async function startSidecar(config: Config, base: World, options: StartOp
       await scripts.close();
       upstreams.close();
       dataDoors.close();
-      await tracing?.close(Math.max(minSpanFlushMs, deadline - performance.now()));
+      await tracing?.close(deadline - performance.now());
       await storeLife.close();
       await listeners.close();
       log.info("stopped");
     },
   };
 }
-
-/**
- * Minimum time to export spans: requests that used up the whole grace period are the ones that operators will look up.
- */
-const minSpanFlushMs = 500;

@@ -79,66 +79,96 @@ interface BrokerOptions {
   readonly world: World;
 }
 
-export async function openBroker(options: BrokerOptions): Promise<Broker> {
+type Rooms = Awaited<ReturnType<typeof openRooms>>;
+
+/** Opens the rooms from the ground up. Each knows only those opened before it. */
+async function openRooms(options: BrokerOptions) {
   const { store, backend, catalogue, publicUrl, send, sendToApplication, scripts, world } = options;
-  if (!backend.isShared) await endAllLeases(store);
   const lookupFields = createLookupFields();
   const collections = createCollections(store, { fieldsOf: lookupFields.of });
   const touches = createLastUsedTimes({ store, world });
-  const { audit, logs } = openAudit({ store, collections, world });
+  const auditing = openAudit({ store, collections, world });
+  const { audit } = auditing;
   const setup = await openSetup({ store, collections, catalogue, publicUrl, touches, audit, world });
-  const { access, environments, signingSecrets, integrations, providers, webhookUrls } = setup;
-  lookupFields.askOf(providers);
+  lookupFields.askOf(setup.providers);
   const outgoing = await openDeliveries({ store, collections, audit, world });
-  const { destinations, forwards } = outgoing;
-  const shared = { store, world, touches, audit, logs, ...setup, ...outgoing };
+  const shared = { store, world, touches, ...auditing, ...setup, ...outgoing };
 
   const connectionRoom = await openConnections({
-    ...{ shared, collections, lookupFields },
+    shared,
+    collections,
+    lookupFields,
     scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
   });
-  const { connections, health, listing, reindex } = connectionRoom;
+  const { connections, health } = connectionRoom;
   const credentials = await openCredentials({
-    ...{ shared, collections, health, connections, send, leaseMs: options.refreshLeaseMs },
+    shared,
+    collections,
+    health,
+    connections,
+    send,
+    leaseMs: options.refreshLeaseMs,
     restorationOf: () => backend.restoration(),
   });
-  const { live, attachments, explain, tokens } = credentials;
   const scripted: SyncRoom = await openSyncs({
-    ...{ shared, collections, connections, credentials, scripts, limits: options.runs, leaseMs: options.runLeaseMs },
+    shared,
+    collections,
+    connections,
+    credentials,
+    scripts,
+    limits: options.runs,
+    leaseMs: options.runLeaseMs,
   });
-  const { records, runs, syncs, hooks, actions, runNow, variables } = scripted;
-  const channelRoom = await openChannels({ shared, collections, connections, credentials, syncs, scripts, publicUrl });
+  const { syncs, hooks, runs } = scripted;
+  const channels = await openChannels({ shared, collections, connections, credentials, syncs, scripts, publicUrl });
   const connect = await openConnect({
-    ...{ shared, collections, health, connections, credentials, channels: channelRoom, hooks, syncs, publicUrl },
+    shared,
+    collections,
+    health,
+    connections,
+    credentials,
+    channels,
+    hooks,
+    syncs,
+    publicUrl,
   });
   const webhooks = await openWebhooks({
-    ...{ shared, collections, tokens: channelRoom.tokens, scripts, runs, limits: options.webhooks },
-    ...{ leaseMs: options.deliveryLeaseMs, send, sendToApplication },
+    shared,
+    collections,
+    tokens: channels.tokens,
+    scripts,
+    runs,
+    limits: options.webhooks,
+    leaseMs: options.deliveryLeaseMs,
+    send,
+    sendToApplication,
   });
-
-  const housekeeping = startHousekeeping({
-    ...{ store, collections, integrations, providers, health, destinations, world },
-    ...{ idleRefresh: credentials.idleRefresh, retention: options.retention },
-  });
-  const declare = createDeclarations({ ...setup, variables });
-  const background = [
-    ...[scripted.scheduler, channelRoom.scheduler, webhooks.deliveries],
-    ...[connect.descriptions, housekeeping, reindex],
-  ];
-  let retired: Promise<unknown> | undefined;
-  const retire = async () => {
-    retired ??= Promise.all(background.map((one) => one.close()));
-    await retired;
-  };
-  const { imports, sessions, authorizations, origins, sharedCallbacks, outcomes } = connect;
-  const { resources, webhookReceivers, notifications, destinationsOf } = webhooks;
   return {
-    ...{ audit, logs, access, environments, signingSecrets, providers, integrations, webhookUrls },
-    ...{ destinations, forwards, health, listing, live, attachments, explain, tokens },
-    ...{ scripts, records, syncs, runs, actions, runNow, variables, channels: channelRoom.channels },
-    ...{ connections: connect.connections, imports, sessions, authorizations, origins, sharedCallbacks, outcomes },
-    ...{ resources, webhooks: webhooks.webhooks, webhookReceivers, notifications, destinationsOf },
-    feeds: createFeeds({ store, collections, forwards, world }),
+    collections,
+    touches,
+    auditing,
+    setup,
+    outgoing,
+    connectionRoom,
+    credentials,
+    scripted,
+    channels,
+    connect,
+    webhooks,
+  };
+}
+
+export async function openBroker(options: BrokerOptions): Promise<Broker> {
+  const { store, backend, scripts, world } = options;
+  if (!backend.isShared) await endAllLeases(store);
+  const rooms = await openRooms(options);
+  const { collections, outgoing, scripted, channels, connect, webhooks } = rooms;
+  const background = startBackground(rooms, options);
+  const declare = createDeclarations({ ...rooms.setup, variables: scripted.variables });
+  return {
+    ...operationsOf(rooms),
+    scripts,
+    feeds: createFeeds({ store, collections, forwards: outgoing.forwards, world }),
     upkeep: createUpkeep({ store, backend, world }),
     countIgnored: (route, count) => {
       if (count > 0) world.metrics.ignoredFields.inc({ route }, count);
@@ -146,35 +176,136 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     storeStatus: () => store.status(),
     declare: async (declared) => {
       await declare(declared);
+      await background.start();
+    },
+    retain: background.housekeeping.retain,
+    configureWebhooks: webhooks.configure,
+    keepHouse: background.keepHouse,
+    keepRuns: () => scripted.scheduler.run(),
+    keepChannels: () => channels.scheduler.run(),
+    describeImported: () => connect.descriptions.run(),
+    retire: background.retire,
+    async close() {
+      await background.retire();
+      await closeRooms(rooms);
+    },
+  };
+}
+
+/** The work that nobody asks for: another replica can do it as well. */
+function startBackground(rooms: Rooms, { store, retention, world }: BrokerOptions) {
+  const { collections, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
+  const { reindex, health } = connectionRoom;
+  const housekeeping = startHousekeeping({
+    store,
+    collections,
+    integrations: setup.integrations,
+    providers: setup.providers,
+    health,
+    destinations: outgoing.destinations,
+    world,
+    idleRefresh: credentials.idleRefresh,
+    retention,
+  });
+  const all = [
+    scripted.scheduler,
+    channels.scheduler,
+    webhooks.deliveries,
+    connect.descriptions,
+    housekeeping,
+    reindex,
+  ];
+  let retired: Promise<unknown> | undefined;
+  return {
+    housekeeping,
+    async start() {
       reindex.look();
-      authorizations.resume();
+      connect.authorizations.resume();
       // Deliveries start only now: their destinations and signing secrets are known from here on.
       await webhooks.deliveries.start();
-      channelRoom.scheduler.start();
+      channels.scheduler.start();
       scripted.scheduler.start();
       connect.descriptions.start();
     },
-    retain: (wanted) => housekeeping.retain(wanted),
-    configureWebhooks: webhooks.configure,
     keepHouse: async () => {
       await housekeeping.run();
       await reindex.run();
-      await channelRoom.scheduler.run();
+      await channels.scheduler.run();
     },
-    keepRuns: () => scripted.scheduler.run(),
-    keepChannels: () => channelRoom.scheduler.run(),
-    describeImported: () => connect.descriptions.run(),
-    retire,
-    async close() {
-      await retire();
-      channelRoom.tokens.close();
-      webhooks.close();
-      await connect.close();
-      connectionRoom.close();
-      await credentials.close();
-      destinations.close();
-      setup.close();
-      await touches.close();
+    retire: async () => {
+      retired ??= Promise.all(all.map((one) => one.close()));
+      await retired;
     },
+  };
+}
+
+async function closeRooms({
+  touches,
+  setup,
+  outgoing,
+  connectionRoom,
+  credentials,
+  channels,
+  connect,
+  webhooks,
+}: Rooms) {
+  channels.tokens.close();
+  webhooks.close();
+  await connect.close();
+  connectionRoom.close();
+  await credentials.close();
+  outgoing.destinations.close();
+  setup.close();
+  await touches.close();
+}
+
+type Operations = Omit<
+  Broker,
+  | "scripts"
+  | "feeds"
+  | "upkeep"
+  | "countIgnored"
+  | "storeStatus"
+  | "declare"
+  | "retain"
+  | "configureWebhooks"
+  | "keepHouse"
+  | "keepRuns"
+  | "keepChannels"
+  | "describeImported"
+  | "retire"
+  | "close"
+>;
+
+/** What callers may ask of the rooms. */
+function operationsOf(rooms: Rooms): Operations {
+  const { auditing, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
+  const { close: _, ...settings } = setup;
+  const { hooks: __, scheduler: ___, ...scriptOperations } = scripted;
+  return {
+    ...auditing,
+    ...settings,
+    destinations: outgoing.destinations,
+    forwards: outgoing.forwards,
+    health: connectionRoom.health,
+    listing: connectionRoom.listing,
+    live: credentials.live,
+    attachments: credentials.attachments,
+    explain: credentials.explain,
+    tokens: credentials.tokens,
+    ...scriptOperations,
+    channels: channels.channels,
+    connections: connect.connections,
+    imports: connect.imports,
+    sessions: connect.sessions,
+    authorizations: connect.authorizations,
+    origins: connect.origins,
+    sharedCallbacks: connect.sharedCallbacks,
+    outcomes: connect.outcomes,
+    resources: webhooks.resources,
+    webhooks: webhooks.webhooks,
+    webhookReceivers: webhooks.webhookReceivers,
+    notifications: webhooks.notifications,
+    destinationsOf: webhooks.destinationsOf,
   };
 }

@@ -57,7 +57,9 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const runSweep = createRunSweep({ store, collections, destinations });
   const recordSweep = createRecordSweep({ store, collections, world });
   const lease = createHeldLease({
-    ...{ store, name: "housekeeping", lengthMs: leaseMs },
+    store,
+    name: "housekeeping",
+    lengthMs: leaseMs,
     // The previous holder of the lease has deleted logs that were counted here.
     onTaken: () => logSweep.forget(),
   });

@@ -19,7 +19,7 @@ import { addCompletion } from "./completion/completion.ts";
 import { addOwnCommand, type OwnCommand } from "./process/own-command.ts";
 import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
 import { exitCodes } from "./terminal/exit-codes.ts";
-import { describeFailure, type Failure, failureText } from "./terminal/failure.ts";
+import { type CommandFailure, describeFailure, failureText } from "./terminal/failure.ts";
 import { createPaint } from "./terminal/paint.ts";
 import { type Terminal, write } from "./terminal/terminal.ts";
 import { findWrongDoor } from "./terminal/wrong-address.ts";
@@ -47,12 +47,16 @@ export async function runCli(
   }
 }
 
-interface End {
+interface CommandResult {
   readonly exitCode: number;
-  readonly failure?: Failure;
+  readonly failure?: CommandFailure;
 }
 
-async function run(argv: readonly string[], terminal: Terminal, ownCommands: readonly OwnCommand[]): Promise<End> {
+async function run(
+  argv: readonly string[],
+  terminal: Terminal,
+  ownCommands: readonly OwnCommand[],
+): Promise<CommandResult> {
   let exitCode: number = exitCodes.ok;
   let running: Command | undefined;
   const act: Act =

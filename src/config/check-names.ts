@@ -16,14 +16,14 @@ export interface UndeclaredAlias {
   readonly isCertain: boolean;
 }
 
-interface Named {
+interface NameCheck {
   readonly file: ConfigFile;
   readonly locate: Locate;
   readonly refuse: Refuse;
 }
 
 /** Refuses duplicate names, and names of undeclared objects. */
-export function checkNames({ file, locate, refuse }: Named): void {
+export function checkNames({ file, locate, refuse }: NameCheck): void {
   const { environments = [], integrations = [], providers = [], aliases = [] } = file;
   const twice = (of: readonly { readonly what: string; readonly id: string; readonly path: Path }[]) => {
     const first = new Map<string, Path>();
@@ -58,7 +58,7 @@ export function checkNames({ file, locate, refuse }: Named): void {
 }
 
 /** Returns the aliases whose targets the file does not declare. */
-export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): UndeclaredAlias[] {
+export function undeclaredAliases({ file, locate }: Omit<NameCheck, "refuse">): UndeclaredAlias[] {
   const { environments = [], integrations = [], aliases = [] } = file;
   const names = environmentNames(file);
   return aliases.flatMap(({ name, environment, integration, connection }, i): UndeclaredAlias[] => {

@@ -41,17 +41,17 @@ function describeLimit({ type, requirement, expected }: v.BaseIssue<unknown>): s
 
 const keyOf = ({ path }: v.BaseIssue<unknown>): string => String(path?.at(-1)?.key ?? "");
 
-interface Schema {
+interface IssueSchema {
   readonly type?: string;
-  readonly entries?: Readonly<Record<string, Schema>>;
-  readonly item?: Schema;
-  readonly wrapped?: Schema;
-  readonly pipe?: readonly Schema[];
+  readonly entries?: Readonly<Record<string, IssueSchema>>;
+  readonly item?: IssueSchema;
+  readonly wrapped?: IssueSchema;
+  readonly pipe?: readonly IssueSchema[];
 }
 
 /** Returns the known keys of the map with the unknown key. */
 function knownKeys({ path }: v.BaseIssue<unknown>): string[] {
-  let schema: Schema | undefined = unwrap(fileSchema as Schema);
+  let schema: IssueSchema | undefined = unwrap(fileSchema as IssueSchema);
   for (const { key } of path?.slice(0, -1) ?? []) {
     schema = unwrap(typeof key === "number" ? schema?.item : schema?.entries?.[String(key)]);
   }
@@ -65,7 +65,7 @@ function knownKeys({ path }: v.BaseIssue<unknown>): string[] {
 export function listsInPlaceOfMaps(
   written: unknown,
   at: readonly (string | number)[] = [],
-  known: Schema | undefined = fileSchema as Schema,
+  known: IssueSchema | undefined = fileSchema as IssueSchema,
 ): (readonly (string | number)[])[] {
   const schema = unwrap(known);
   if (Array.isArray(written)) {
@@ -80,7 +80,7 @@ export function listsInPlaceOfMaps(
 }
 
 /** Returns the schema inside wrappers such as `optional`. */
-function unwrap(schema: Schema | undefined): Schema | undefined {
+function unwrap(schema: IssueSchema | undefined): IssueSchema | undefined {
   if (schema?.entries !== undefined || schema?.item !== undefined) return schema;
   return schema?.wrapped === undefined ? schema : unwrap(schema.wrapped);
 }

@@ -2,7 +2,7 @@ import { suggestion } from "../base/similar.ts";
 import type { Refuse } from "./values.ts";
 import { clientVariables, variables } from "./variables.ts";
 
-interface Told {
+interface VariableReport {
   readonly refuse: Refuse;
   readonly warn: Refuse;
 }
@@ -17,7 +17,10 @@ const serviceForm =
 const linkForm = /^(?:tcp|udp|sctp):\/\/\S+$/;
 
 /** Refuses unknown variables. Those that Kubernetes sets for Services are ignored with one warning. */
-export function checkVariableNames(env: Readonly<Record<string, string | undefined>>, { refuse, warn }: Told): void {
+export function checkVariableNames(
+  env: Readonly<Record<string, string | undefined>>,
+  { refuse, warn }: VariableReport,
+): void {
   const known = new Set<string>([
     ...variables.flatMap((row) => ("secret" in row ? [row.name, `${row.name}_FILE`] : [row.name])),
     ...clientVariables,

@@ -76,7 +76,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     secureContextOf: (origin) => pools.of(origin).secureContext,
   });
   const connections = createKeptConnections({
-    ...{ pools, egress, limits, readHead: createHeadReader(notable), clock },
+    pools,
+    egress,
+    limits,
+    readHead: createHeadReader(notable),
+    clock,
     onHttp2: (pending) => orFail(pending, () => sessions.carry(pending)),
   });
   const routes: Routes = {

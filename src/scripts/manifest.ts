@@ -29,7 +29,7 @@ const creatorOf: Readonly<Record<Script["kind"], string>> = {
 };
 
 /** Facts known before the file is read. */
-interface Known {
+interface ScriptRevision {
   readonly version: string;
   readonly changedMs: number;
 }
@@ -37,7 +37,7 @@ interface Known {
 export function readManifest(
   { integration, kind, name }: ScriptFile,
   declared: ManifestFields,
-  known: Known,
+  known: ScriptRevision,
 ): ManifestResult {
   const mistakes: ManifestMistake[] = [];
   const addMistake = (message: string, word?: string): void => void mistakes.push({ message, word });

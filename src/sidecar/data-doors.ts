@@ -55,7 +55,12 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     ...common,
     name: "data" as const,
     proxy: createProxy({
-      ...{ access, live, attachments, rates, load, world },
+      access,
+      live,
+      attachments,
+      rates,
+      load,
+      world,
       upstream: toProviders,
       limits: config.relay,
     }),

@@ -2,9 +2,16 @@ import type { Tracing } from "../base/tracing.ts";
 import type { World } from "../base/world.ts";
 import type { Config } from "../config/config.ts";
 
+/**
+ * Minimum time to export spans at the end: requests that used up the whole grace period are the ones that operators
+ * will look up.
+ */
+const minSpanFlushMs = 500;
+
 /** Loads the tracing module only when tracing is configured. */
-export async function openTracing({ tracing }: Config, world: World): Promise<Tracing | undefined> {
-  if (tracing === undefined) return undefined;
+export async function openTracing({ tracing: config }: Config, world: World): Promise<Tracing | undefined> {
+  if (config === undefined) return undefined;
   const { createTracing } = await import("../tracing/tracing.ts");
-  return createTracing(tracing, world);
+  const tracing = createTracing(config, world);
+  return { ...tracing, close: (withinMs) => tracing.close(Math.max(minSpanFlushMs, withinMs)) };
 }

@@ -12,13 +12,13 @@ export interface Upstreams {
   close(): void;
 }
 
-interface UpstreamOptions {
+interface UpstreamsOptions {
   readonly metrics: Metrics;
   /** Resolves host names; defaults to the system's resolver. */
   readonly resolve: ResolveHost | undefined;
 }
 
-export function createUpstreams(config: Config, { metrics, resolve = resolveHost }: UpstreamOptions): Upstreams {
+export function createUpstreams(config: Config, { metrics, resolve = resolveHost }: UpstreamsOptions): Upstreams {
   const common = { limits: config.relay, extraCa: config.providerCa };
   const toProviders = createUpstream({
     ...common,

@@ -61,7 +61,7 @@ function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOpti
   server.on("connect", refuseWith(405));
 }
 
-interface Served {
+interface OpenSession {
   readonly goaway: Http2Goaway;
   readonly life: SessionLife;
   readonly socket: Socket;
@@ -69,7 +69,7 @@ interface Served {
 
 export function createHttp2Sessions(options: Http2SessionsOptions): Http2Sessions {
   const { maxHeadBytes, maxHeadLines, maxSessionMemory = 10, handle, refuse } = options;
-  const sessions = new Map<Http2Session, Served>();
+  const sessions = new Map<Http2Session, OpenSession>();
   let isLeaving = false;
   let isDraining = false;
   const serverOptions = {

@@ -18,10 +18,10 @@ export function openFilesLimit(): number | undefined {
 const shares = { data: 1 / 3, public: 1 / 10, control: 1 / 10, ops: 1 / 32 };
 const fewest = 8;
 
-type Connections = Readonly<Record<keyof typeof shares, number>>;
+type ConnectionLimitsByDoor = Readonly<Record<keyof typeof shares, number>>;
 
 /** Reduces the configured numbers of connections to what the limit of open files allows. */
-export function fitOpenFiles(wanted: Connections, files: number | undefined): Connections {
+export function fitOpenFiles(wanted: ConnectionLimitsByDoor, files: number | undefined): ConnectionLimitsByDoor {
   if (files === undefined) return wanted;
   const most = (door: keyof typeof shares) =>
     Math.min(wanted[door], Math.max(fewest, Math.floor(files * shares[door])));

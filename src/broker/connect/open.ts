@@ -52,7 +52,16 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
   const { store, environments, integrations, providers, logs, events, audit, world } = shared;
   const { tokens, asks, grants, live } = credentials;
   const imports = createImports({
-    ...{ store, collections, integrations, providers, slots, health, logs, events, audit, world },
+    store,
+    collections,
+    integrations,
+    providers,
+    slots,
+    health,
+    logs,
+    events,
+    audit,
+    world,
     numbers: createNumbers(store),
     scripted: async ({ ref, isNew, runHooks }) => [
       ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
@@ -72,17 +81,39 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
   const origins = await openOrigins({ store, collections, world });
   const sharedCallbacks = await openSharedCallbacks({ store, collections, providerOf: providers.lookUp, world });
   const authorizations = createAuthorizations({
-    ...{ sharedCallbacks, origins },
-    ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
-    ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
+    sharedCallbacks,
+    origins,
+    store,
+    collections,
+    environments,
+    integrations,
+    providers,
+    connections,
+    sessions,
+    imports,
+    tokenEndpoint: tokens,
+    asks,
+    grants,
+    hooks,
+    logs,
+    publicUrl,
+    audit,
+    world,
   });
   const outcomes = await openOutcomes({ store, collections, world });
   const descriptions = await openDescriptionScheduler({
-    ...{ store, world },
+    store,
+    world,
     describer: createConnectionDescriber({ store, collections, live, asks, logs, audit, world }),
   });
   return {
-    ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks, descriptions },
+    imports,
+    sessions,
+    authorizations,
+    origins,
+    outcomes,
+    sharedCallbacks,
+    descriptions,
     connections: deletingInOrder(connections, { channels, hooks }),
     async close() {
       sharedCallbacks.close();

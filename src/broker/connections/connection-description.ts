@@ -8,7 +8,7 @@ import type { DescribedValues } from "./described-values.ts";
 
 /** Rules for what a provider is asked about an imported connection, and for which of its answers are stored. */
 
-type Described = Pick<Connection, "metadata" | "connectionConfig">;
+type DescriptionValues = Pick<Connection, "metadata" | "connectionConfig">;
 
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
@@ -29,7 +29,7 @@ export function retryDelayMs(attempts: number, isRefused: boolean): number | und
  */
 export function wantedRules(
   provider: Provider,
-  connection: Described,
+  connection: DescriptionValues,
   found: Readonly<Record<string, string>>,
 ): readonly DescribeRule[] {
   return provider.describe.filter(({ field, request }) => {
@@ -42,9 +42,9 @@ interface ImportedConnection {
   readonly ref: ConnectionRef;
   readonly provider: Provider;
   /** The connection as it will be stored. */
-  readonly connection: Described;
+  readonly connection: DescriptionValues;
   /** The values that this import names. */
-  readonly given: Partial<Described>;
+  readonly given: Partial<DescriptionValues>;
   readonly before: ConnectionDescription | undefined;
   readonly nowMs: number;
 }
@@ -63,14 +63,18 @@ export function descriptionOfImport(imported: ImportedConnection): ConnectionDes
   const isWanted = wantedRules(provider, connection, found).length > 0;
   if (!isWanted) return undefined;
   return create(ConnectionDescriptionSchema, {
-    ...{ environment: ref.environment, integration: ref.integration, connectionId: ref.id },
-    ...{ provider: provider.name, dueAt: timestampFromMs(nowMs), found },
+    environment: ref.environment,
+    integration: ref.integration,
+    connectionId: ref.id,
+    provider: provider.name,
+    dueAt: timestampFromMs(nowMs),
+    found,
   });
 }
 
 /** The fields of `answer` that are stored over a connection: those that it lacks, or that hold an earlier answer. */
 export function acceptedValues(
-  connection: Described,
+  connection: DescriptionValues,
   found: Readonly<Record<string, string>>,
   { metadata, connectionConfig }: DescribedValues,
 ): { readonly values: DescribedValues; readonly found: Record<string, string> } {
@@ -88,7 +92,7 @@ export function acceptedValues(
   return { values: accepted, found: digests };
 }
 
-function storedValue({ metadata, connectionConfig }: Partial<Described>, field: string): JsonValue | undefined {
+function storedValue({ metadata, connectionConfig }: Partial<DescriptionValues>, field: string): JsonValue | undefined {
   const [, place, name = ""] = /^(metadata|connection_config)\.(.+)$/s.exec(field) ?? [];
   const values = place === "metadata" ? metadata : connectionConfig;
   return values !== undefined && Object.hasOwn(values, name) ? values[name] : undefined;

@@ -32,13 +32,23 @@ export async function openConnections(options: ConnectionRoomOptions): Promise<C
   const { store, integrations, providers, touches, logs, events, audit, world } = shared;
   const health = createConnectionHealth({ store, collections, logs, events, world });
   const connections = createConnections({
-    ...{ store, collections, integrations, providers, touches, health, events, audit, world },
+    store,
+    collections,
+    integrations,
+    providers,
+    touches,
+    health,
+    events,
+    audit,
+    world,
     scriptedRemoval,
   });
   const unwell = await openUnwellCount({ store, world });
   const reindex = await openReindex({ store, collections, fields: lookupFields, world });
   return {
-    ...{ health, connections, reindex },
+    health,
+    connections,
+    reindex,
     listing: createConnectionListing(collections),
     close: () => unwell.close(),
   };

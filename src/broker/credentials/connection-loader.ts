@@ -47,7 +47,12 @@ export function createConnectionLoader(options: ConnectionLoaderOptions): LoadCo
     const validUntil = isOfFormerClient ? 0 : validUntilMs(credentials);
     const isRenewable = tokenRefreshOf({ credentials, provider, integration }) !== undefined;
     return new CachedConnection({
-      ...{ connection, integration, secrets, provider, credentials, validUntil },
+      connection,
+      integration,
+      secrets,
+      provider,
+      credentials,
+      validUntil,
       refreshFrom:
         isRenewable && Number.isFinite(validUntil)
           ? refreshAheadMs({ expiresAtMs: validUntil, lifeMs: statedLifetimeMs(credentials), jitter: Math.random() })

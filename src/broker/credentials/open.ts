@@ -73,7 +73,13 @@ export async function openCredentials(options: CredentialsRoomOptions): Promise<
   });
   const idleRefresh = createIdleRefresh({ collections, connections, integrations, providers, refresher, world });
   return {
-    ...{ attachments, tokens, askWith, asks, grants, live, idleRefresh },
+    attachments,
+    tokens,
+    askWith,
+    asks,
+    grants,
+    live,
+    idleRefresh,
     explain: createExplain({ live, attachments }),
     async close() {
       await refresher.close();

@@ -51,7 +51,9 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
   const { signingSecrets, environments } = collections;
   const pinned = createPinnedSecrets(world.now);
   const stored = await openSigningSecretCache({
-    ...{ store, collections, world },
+    store,
+    collections,
+    world,
     onEnvironmentDeleted: pinned.forgetFormers,
   });
 

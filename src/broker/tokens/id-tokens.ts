@@ -165,7 +165,9 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 const tooLate = { kind: "passing", code: "timeout", retryAfterMs: undefined } as const;
 
 const about = ({ provider, integration: { environment, key } }: TokenParties) => ({
-  ...{ environment, integration: key, provider: provider.name },
+  environment,
+  integration: key,
+  provider: provider.name,
 });
 
 function keysIn(text: string): SigningKeys | undefined {

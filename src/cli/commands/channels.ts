@@ -107,7 +107,9 @@ function addCreate(group: Command, act: Act): void {
     const { kind = "", resource = "", id = "", for: lifeMs } = given;
     const { channel } = await session.client(ChannelService).createChannel({
       connection: refOf(session, name),
-      ...{ resourceKind: kind, resource, id },
+      resourceKind: kind,
+      resource,
+      id,
       ...(lifeMs === undefined ? {} : { expiresAt: timestampFromMs(Date.now() + lifeMs) }),
     });
     return channel;

@@ -6,7 +6,7 @@ import { type PageAnswer, pagesOf } from "../terminal/paging.ts";
 import type { Column } from "../terminal/table.ts";
 
 /** The page of a list to fetch. */
-export interface PageRequest {
+export interface ListPageRequest {
   readonly pageSize: number;
   readonly pageToken: string;
 }
@@ -14,7 +14,7 @@ export interface PageRequest {
 /** A list of objects. `A` holds the arguments of the command, and its options last. */
 interface ListCommand<S extends DescMessage, R extends ListResponse, A extends readonly unknown[]> {
   readonly schema: S;
-  readonly rpc: (session: CommandSession, page: PageRequest, ...args: A) => Promise<R>;
+  readonly rpc: (session: CommandSession, page: ListPageRequest, ...args: A) => Promise<R>;
   readonly items: (response: R) => readonly MessageShape<S>[];
   readonly columns: readonly Column<MessageShape<S>>[];
   /** Text for an empty list: `no connections`. */
@@ -30,7 +30,7 @@ interface ListResponse {
 }
 
 /** The requested part of a list. */
-export interface Extent {
+export interface ListExtent {
   readonly limit?: number;
   readonly all?: boolean;
 }
@@ -50,25 +50,25 @@ export function listCommand<S extends DescMessage, R extends ListResponse, A ext
   if (list.defaultLimit !== undefined) withExtent(command, list.defaultLimit);
   command.action(
     act((session: CommandSession, ...args: A) => {
-      const fetch = async (page: PageRequest) => {
+      const fetch = async (page: ListPageRequest) => {
         const response = await rpc(session, page, ...args);
         return { items: items(response), nextPageToken: response.nextPageToken ?? "" };
       };
-      return printList(session, { ...list, fetch }, command.opts<Extent>());
+      return printList(session, { ...list, fetch }, command.opts<ListExtent>());
     }),
   );
 }
 
 interface PrintedList<S extends DescMessage>
   extends Pick<ListCommand<S, ListResponse, []>, "schema" | "columns" | "none" | "defaultLimit" | "maxPageSize"> {
-  readonly fetch: (page: PageRequest) => Promise<PageAnswer<MessageShape<S>>>;
+  readonly fetch: (page: ListPageRequest) => Promise<PageAnswer<MessageShape<S>>>;
 }
 
 /** Prints a list up to the limit, and a note if there may be more. */
 export async function printList<S extends DescMessage>(
   { output }: CommandSession,
   { schema, none, columns, fetch, defaultLimit, maxPageSize = 1_000 }: PrintedList<S>,
-  { limit, all }: Extent,
+  { limit, all }: ListExtent,
 ): Promise<void> {
   const most = limit ?? (all === true ? undefined : defaultLimit);
   let hasMore = false;

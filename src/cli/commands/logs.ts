@@ -8,14 +8,14 @@ import { formatTime } from "../terminal/format.ts";
 import type { Output } from "../terminal/output.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import { type Extent, printList, withExtent } from "./command-kinds.ts";
+import { type ListExtent, printList, withExtent } from "./command-kinds.ts";
 import { type ConnectionName, connectionName } from "./connections/names.ts";
 import { formatLogLine } from "./log-lines.ts";
 
 const defaultLimit = 50;
 const followEveryMs = 1_000;
 
-interface LogListOptions extends Extent {
+interface LogListOptions extends ListExtent {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly operation?: string;

@@ -9,7 +9,7 @@ import { UsageMistake } from "./usage-mistake.ts";
 import { type WrongDoor, wordsForWrongDoor } from "./wrong-address.ts";
 
 /** Why a command failed, for people. */
-export interface Failure {
+export interface CommandFailure {
   readonly exitCode: number;
   /** A fault code such as `unknown_connection`; absent if the mistake is on the client's side. */
   readonly code?: string;
@@ -30,7 +30,7 @@ interface FailureContext {
 }
 
 /** Converts any thrown value to a Failure. */
-export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: FailureContext): Failure {
+export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: FailureContext): CommandFailure {
   const nothingMore = { violations: [], notes: [] };
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
   if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };
@@ -65,7 +65,7 @@ function scriptNotes(error: ConnectError): readonly string[] {
   });
 }
 
-function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
+function wordsFor(error: ConnectError): Pick<CommandFailure, "code" | "message"> {
   if (unreachable(error)) return { code: "unavailable", message: "the control plane cannot be reached" };
   if (causesOf(error).some(({ code }) => code === "ERR_HTTP2_ERROR")) {
     return {
@@ -77,7 +77,7 @@ function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
 }
 
 /** Formats `latchkey: <message> (<code>)`, followed by indented lines with details and next steps. */
-export function failureText({ message, code, violations, notes }: Omit<Failure, "exitCode">): string {
+export function failureText({ message, code, violations, notes }: Omit<CommandFailure, "exitCode">): string {
   const lines = [
     `latchkey: ${code === undefined ? message : withCode(message, code)}`,
     ...violations.map(({ path, message: wrong }) => `  ${path === "" ? "" : `${path}: `}${wrong}`),

@@ -81,7 +81,10 @@ function recordOf({ record, cursor }: ListedRecord): Record {
     );
   }
   return create(RecordSchema, {
-    ...{ id, data, lastAction, cursor },
+    id,
+    data,
+    lastAction,
+    cursor,
     firstSeenAt: timestampFromMs(firstSeenMs),
     lastModifiedAt: timestampFromMs(lastModifiedMs),
     ...(deletedMs > 0 && { deletedAt: timestampFromMs(deletedMs) }),

@@ -118,7 +118,11 @@ const reportOf = ({ changes, checkpoint, savedCheckpoint, isCheckpointCleared }:
 function scriptOf(script: Script) {
   const { integration, name, kind, version, description } = script;
   return create(ScriptSchema, {
-    ...{ integration, name, kind: kinds[kind], version, description },
+    integration,
+    name,
+    kind: kinds[kind],
+    version,
+    description,
     ...(script.kind === "sync" && {
       frequency: script.frequency,
       models: Object.keys(script.models),

@@ -26,7 +26,10 @@ export const webhookService = (broker: Broker): WebhookMethods => {
       requireIntegration({ integration, connectionId });
       const environment = await environments.of(callerOf(context), requested);
       const filter = {
-        ...{ environment, integration, connectionId, unmatched },
+        environment,
+        integration,
+        connectionId,
+        unmatched,
         sinceMs: msOf(since),
         untilMs: msOf(until),
       };

@@ -154,7 +154,8 @@ const kinds: { readonly [N in SchemeName]: CredentialDialect<N> } = {
       return { username, password, ...present({ token: fields.text("token") }), ...expiry(fields) };
     },
     write: ({ username, password, token, expiresAt }) => ({
-      ...{ username, password },
+      username,
+      password,
       ...presentJson({ token }),
       ...expiryJson(expiresAt),
     }),

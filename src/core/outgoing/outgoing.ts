@@ -173,7 +173,9 @@ function keptOf(going: OutgoingRequest, middle: string): CachedHead {
   return {
     middle: inOnePiece(middle),
     isBare: targetWith(bare, going) === bare,
-    ...{ host, stamp, proxy },
+    host,
+    stamp,
+    proxy,
   };
 }
 

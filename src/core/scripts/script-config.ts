@@ -30,7 +30,11 @@ function scriptConfig(script: Script, sdkVersion: string): JsonObject {
   const { name, version, description } = script;
   const scopes = [...script.scopes];
   const common: JsonObject = {
-    ...{ name, version, description, type: typeOf(script), scopes },
+    name,
+    version,
+    description,
+    type: typeOf(script),
+    scopes,
     ...availability(script),
     metadata: { description, scopes },
     attributes: {},

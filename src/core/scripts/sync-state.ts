@@ -50,7 +50,11 @@ interface NewSync extends SyncIdentity {
 export function newSync({ ref, name, variant, autoStart, nowMs }: NewSync): StoredSync {
   const { environment, integration, id: connectionId } = ref;
   return create(StoredSyncSchema, {
-    ...{ environment, integration, connectionId, name, variant },
+    environment,
+    integration,
+    connectionId,
+    name,
+    variant,
     paused: !autoStart,
     dueMs: autoStart ? nowMs : 0,
     createdAt: timestampFromMs(nowMs),
@@ -68,9 +72,16 @@ export interface NewRun extends SyncIdentity {
 
 export function newRun({ id, ref, name, variant, kind, cause, lane, dueMs, environmentId }: NewRun): StoredRun {
   return create(StoredRunSchema, {
-    ...{ variant, lane, dueMs, environmentId },
+    variant,
+    lane,
+    dueMs,
+    environmentId,
     run: create(RunSchema, {
-      ...{ id, script: name, kind, cause, connection: ref },
+      id,
+      script: name,
+      kind,
+      cause,
+      connection: ref,
       state: Run_State.QUEUED,
       dueAt: timestampFromMs(dueMs),
     }),
@@ -180,11 +191,22 @@ export function retryRun(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun):
   const { script, kind, connection } = runOf(run);
   const { variant, lane, mode, event, notificationId, environmentId } = run;
   return create(StoredRunSchema, {
-    ...{ variant, lane, mode, event, notificationId, environmentId, dueMs },
+    variant,
+    lane,
+    mode,
+    event,
+    notificationId,
+    environmentId,
+    dueMs,
     attempts: isFailure ? 0 : run.attempts,
     failures: run.failures + (isFailure ? 1 : 0),
     run: create(RunSchema, {
-      ...{ id, script, kind, cause: "retry", state: Run_State.QUEUED, dueAt: timestampFromMs(dueMs) },
+      id,
+      script,
+      kind,
+      cause: "retry",
+      state: Run_State.QUEUED,
+      dueAt: timestampFromMs(dueMs),
       ...(connection !== undefined && { connection }),
     }),
   });

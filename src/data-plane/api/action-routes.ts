@@ -13,7 +13,9 @@ const triggerBody = { action_name: inBody.requiredText, input: inBody.any };
 /** Routes that run actions, synchronously or not. */
 export const actionRoutes: readonly JsonRoute[] = [
   jsonRoute({
-    ...{ method: "POST", path: "/action/trigger", scope: Scope.SYNCS },
+    method: "POST",
+    path: "/action/trigger",
+    scope: Scope.SYNCS,
     body: triggerBody,
     handle: triggerAction,
   }),

@@ -155,13 +155,13 @@ export const invalidBody = (message: string, path: readonly string[]): Fault =>
   invalid("invalid_body", "the body", [{ path, message }]);
 
 /** Records a mistake in a field or a parameter. */
-export type Refuse = (name: string, message: string) => void;
+export type RefuseField = (name: string, message: string) => void;
 
 /** Reads a body by its schema. Throws one fault that lists everything that is wrong. */
 export function readBody<S extends BodySchema>(
   body: JsonObject,
   schema: S,
-  check: (values: ValuesOf<S>, refuse: Refuse) => void,
+  check: (values: ValuesOf<S>, refuse: RefuseField) => void,
 ): { readonly values: ValuesOf<S>; readonly ignored: number } {
   const findings: ReadFindings = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });

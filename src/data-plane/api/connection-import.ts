@@ -27,7 +27,11 @@ const importShape: Readonly<Record<string, FieldShape>> = {
 
 /** `POST /connections`: imports a connection whose credentials the application already has. */
 export const connectionImport: JsonRoute = {
-  ...{ method: "POST", path, scope: Scope.CONNECTIONS_WRITE, query: {}, body: importShape },
+  method: "POST",
+  path,
+  scope: Scope.CONNECTIONS_WRITE,
+  query: {},
+  body: importShape,
   answer: importConnection,
 };
 

@@ -5,7 +5,7 @@ import { connectionItem } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
-import { inBody, type Refuse } from "./body-fields.ts";
+import { inBody, type RefuseField } from "./body-fields.ts";
 import { connectionImport } from "./connection-import.ts";
 import { fullConnection } from "./connection-json.ts";
 import { endUserField, endUserOf } from "./end-user-field.ts";
@@ -133,7 +133,7 @@ function tagFilters(query: Pick<ValuesOf<typeof listQuery>, "tags" | "endUserId"
 }
 
 /** A tag has one value, so two different values are a mistake. */
-function checkTags(query: ValuesOf<typeof listQuery>, refuse: Refuse): void {
+function checkTags(query: ValuesOf<typeof listQuery>, refuse: RefuseField): void {
   const values = new Map<string, string>();
   for (const { name, key, value } of tagFilters(query)) {
     if ((values.get(key) ?? value) !== value) refuse(name, `contradicts another filter on the tag ${key}`);

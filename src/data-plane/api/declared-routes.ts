@@ -34,7 +34,7 @@ type ScriptService =
   | { readonly kind: "action"; readonly script: ActionScript }
   | { readonly kind: "trigger"; readonly script: SyncScript };
 
-interface Declared {
+interface DeclaredRoute {
   readonly method: Method;
   readonly served: ScriptService;
 }
@@ -48,7 +48,7 @@ export function declaredRoutes(broker: Broker, path: string): Route[] {
   const declared = scripts.flatMap((script) => declaredBy(script, path));
   const taken = new Set(declared.map(({ method, served }) => `${method} ${served.script.integration}`));
   // POST to the same path runs such a sync, unless a script of the integration declares that POST itself.
-  const triggers = declared.flatMap(({ served }): Declared[] => {
+  const triggers = declared.flatMap(({ served }): DeclaredRoute[] => {
     if (served.kind !== "records" || taken.has(`POST ${served.script.integration}`)) return [];
     return [{ method: "POST", served: { kind: "trigger", script: served.script } }];
   });
@@ -62,8 +62,8 @@ export function declaredRoutes(broker: Broker, path: string): Route[] {
   );
 }
 
-function declaredBy(script: Declaring, path: string): Declared[] {
-  return script.endpoints.flatMap((endpoint, at): Declared[] => {
+function declaredBy(script: Declaring, path: string): DeclaredRoute[] {
+  return script.endpoints.flatMap((endpoint, at): DeclaredRoute[] => {
     const { method } = endpoint;
     if (endpoint.path !== path) return [];
     if (script.kind === "action") return [{ method, served: { kind: "action", script } }];

@@ -22,7 +22,10 @@ export function endUserOf(json: EndUserJson): MessageInitShape<typeof EndUserSch
   if (json === undefined) return undefined;
   const { id, email = "", display_name: displayName = "", tags = {}, organization } = json;
   return {
-    ...{ id, email, displayName, tags },
+    id,
+    email,
+    displayName,
+    tags,
     ...(organization !== undefined && { organization: organizationOf(organization) }),
   };
 }

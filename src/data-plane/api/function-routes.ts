@@ -25,7 +25,9 @@ export const functionRoutes: readonly JsonRoute[] = [
   jsonRoute({ ...read, path: `${path}/:name`, handle: getFunction }),
   jsonRoute({ ...read, path: `${path}/:name/code`, handle: getCode }),
   jsonRoute({
-    ...{ method: "DELETE", path: `${path}/:name`, scope: Scope.INTEGRATIONS_WRITE },
+    method: "DELETE",
+    path: `${path}/:name`,
+    scope: Scope.INTEGRATIONS_WRITE,
     query: functionQuery,
     handle: refuseDeletion,
   }),

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Integration, Integration_Callback, IntegrationSchema } from "../../gen/latchkey/v1/integration_pb.ts";
-import { type BodyField, inBody, type Refuse } from "./body-fields.ts";
+import { type BodyField, inBody, type RefuseField } from "./body-fields.ts";
 import type { ValuesOf } from "./field-shape.ts";
 
 // Same limits as in the proto.
@@ -56,7 +56,7 @@ export const updateBody = { unique_key: inBody.text, ...settings };
 
 type IntegrationBody = ValuesOf<typeof updateBody> & Partial<Pick<ValuesOf<typeof newIntegrationBody>, "provider">>;
 
-export function checkKey({ unique_key: key = "" }: Pick<IntegrationBody, "unique_key">, refuse: Refuse): void {
+export function checkKey({ unique_key: key = "" }: Pick<IntegrationBody, "unique_key">, refuse: RefuseField): void {
   if (key === "" || /^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/.test(key)) return;
   refuse("unique_key", "must be at most 255 letters, digits and _ . ~ : @ -, and begin with a letter or digit");
 }

@@ -3,7 +3,7 @@ import type { Broker } from "../../broker/broker.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
-import { type BodySchema, type Refuse, readBody } from "./body-fields.ts";
+import { type BodySchema, type RefuseField, readBody } from "./body-fields.ts";
 import type { FieldShape, ValuesOf } from "./field-shape.ts";
 import { type QuerySchema, readQueryValues } from "./query-fields.ts";
 
@@ -41,9 +41,9 @@ interface JsonRouteRow<Q extends QuerySchema, B extends BodySchema> {
   readonly query?: Q;
   readonly body?: B;
   /** Finds mistakes that concern several parameters. */
-  readonly checkQuery?: (query: ValuesOf<Q>, refuse: Refuse) => void;
+  readonly checkQuery?: (query: ValuesOf<Q>, refuse: RefuseField) => void;
   /** Finds mistakes that concern several fields. */
-  readonly checkBody?: (body: ValuesOf<B>, refuse: Refuse, headers: IncomingHttpHeaders) => void;
+  readonly checkBody?: (body: ValuesOf<B>, refuse: RefuseField, headers: IncomingHttpHeaders) => void;
   /** Control keys, which belong to no environment, may use the route. */
   readonly takesControlKey?: true;
   readonly handle: (request: JsonRequest<Q, B>, broker: Broker) => Promise<RouteAnswer> | RouteAnswer;
@@ -54,7 +54,10 @@ export function jsonRoute<Q extends QuerySchema = NoFields, B extends BodySchema
 ): JsonRoute {
   const { method, path, scope, query, body, handle } = row;
   return {
-    ...{ method, path, scope, body },
+    method,
+    path,
+    scope,
+    body,
     query: query ?? {},
     answer: (broker, request) => handle(readRequest(row, broker, request), broker),
   };

@@ -6,9 +6,19 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
 /** Whether each kind of credentials needs the customer's own app at the provider. */
 const needsApp: { readonly [N in SchemeName]: boolean } = {
-  ...{ oauth2: true, oauth2Client: true, oauth1: true, tba: true, app: true },
-  ...{ apiKey: false, basic: false, jwt: false, twoStep: false, signature: false },
-  ...{ awsSigv4: false, clientCertificate: false, none: false },
+  oauth2: true,
+  oauth2Client: true,
+  oauth1: true,
+  tba: true,
+  app: true,
+  apiKey: false,
+  basic: false,
+  jwt: false,
+  twoStep: false,
+  signature: false,
+  awsSigv4: false,
+  clientCertificate: false,
+  none: false,
 };
 
 /** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */

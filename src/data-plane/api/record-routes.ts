@@ -36,7 +36,9 @@ export const recordRoutes: readonly JsonRoute[] = [
   jsonRoute({ ...list, path: "/records" }),
   jsonRoute({ ...list, path: "/records/" }),
   jsonRoute({
-    ...{ method: "PATCH", path: "/records/prune", scope: Scope.CONNECTIONS_WRITE },
+    method: "PATCH",
+    path: "/records/prune",
+    scope: Scope.CONNECTIONS_WRITE,
     body: pruneBody,
     handle: pruneRecords,
   }),

@@ -12,13 +12,16 @@ const configQuery = { format: inQuery.choice("nango", "openai") };
 /** Routes that the SDK uses for scripts. */
 export const scriptRoutes: readonly JsonRoute[] = [
   jsonRoute({
-    ...{ method: "GET", path: "/environment-variables" },
+    method: "GET",
+    path: "/environment-variables",
     // Environment variables may be secrets.
     scope: Scope.CREDENTIALS_READ,
     handle: listVariables,
   }),
   jsonRoute({
-    ...{ method: "GET", path: "/scripts/config", scope: Scope.CONNECTIONS_READ },
+    method: "GET",
+    path: "/scripts/config",
+    scope: Scope.CONNECTIONS_READ,
     query: configQuery,
     handle: getConfig,
   }),

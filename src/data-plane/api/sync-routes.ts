@@ -7,7 +7,7 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
-import { type BodyField, inBody, type Refuse } from "./body-fields.ts";
+import { type BodyField, inBody, type RefuseField } from "./body-fields.ts";
 import type { ValuesOf } from "./field-shape.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
@@ -67,12 +67,16 @@ export const syncRoutes: readonly JsonRoute[] = [
   jsonRoute({ ...syncs, method: "POST", path: "/sync/start", body: namedSyncs, checkBody, handle: startSyncs }),
   jsonRoute({ ...syncs, method: "POST", path: "/sync/pause", body: namedSyncs, checkBody, handle: pauseSyncs }),
   jsonRoute({
-    ...{ method: "GET", path: "/sync/status", scope: Scope.CONNECTIONS_READ },
+    method: "GET",
+    path: "/sync/status",
+    scope: Scope.CONNECTIONS_READ,
     query: statusQuery,
     handle: listSyncs,
   }),
   jsonRoute({
-    ...{ ...syncs, method: "PUT", path: "/sync/update-connection-frequency" },
+    ...syncs,
+    method: "PUT",
+    path: "/sync/update-connection-frequency",
     body: frequencyBody,
     handle: setFrequency,
   }),
@@ -147,7 +151,11 @@ function namesOf({ body, headers }: NamedSyncs) {
   return { integration, connectionId, names: body.syncs };
 }
 
-function requireIntegration(body: ValuesOf<typeof namedSyncs>, refuse: Refuse, headers: IncomingHttpHeaders): void {
+function requireIntegration(
+  body: ValuesOf<typeof namedSyncs>,
+  refuse: RefuseField,
+  headers: IncomingHttpHeaders,
+): void {
   if (namesOf({ body, headers }).integration === "") refuse("provider_config_key", "is required");
 }
 

@@ -27,7 +27,9 @@ export function mendableForm(fault: Fault, { choice, showing, values }: EnteredF
   const { problems: texts } = showing.settings.texts;
   const state = (error: string, wrong: readonly FormField[], problemOf: (field: FormField) => string): Mending => ({
     error: filled(error, { title: titleOf(choice, showing.settings) }),
-    ...{ code: fault.code, status: fault.status, values: withoutSecrets(fields, values) },
+    code: fault.code,
+    status: fault.status,
+    values: withoutSecrets(fields, values),
     problems: Object.fromEntries(wrong.map((field) => [field.name, problemOf(field)])),
   });
   const check = ({ name, missing, wrong }: FormField) => ((values[name] ?? "") === "" ? missing : wrong);

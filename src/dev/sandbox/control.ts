@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { html } from "../../base/html.ts";
 import { hostName } from "../../base/http/door-guard.ts";
 import { readyApiKey, readyUser } from "./auth/access.ts";
-import { type Clients, clientSchema } from "./auth/clients.ts";
+import { clientSchema, type SandboxClients } from "./auth/clients.ts";
 import { type Behaviour, BehaviourMistake } from "./behaviour.ts";
 import { type Call, json, objectOf, refuse, type SandboxAnswer } from "./call.ts";
 import { page, redirect } from "./pages.ts";
@@ -13,7 +13,7 @@ import type { SandboxRoute } from "./router.ts";
 interface SandboxControlOptions {
   readonly origin: () => string;
   readonly behaviour: Behaviour;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly seen: () => SandboxReport;
   readonly revoke: (which: RevokeFilter) => number;
   readonly grant: (request: GrantInput) => unknown;
@@ -130,7 +130,7 @@ function read<S extends v.GenericSchema>(schema: S, value: unknown): v.InferOutp
 
 interface Overview {
   readonly origin: string;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly report: SandboxReport;
 }
 

@@ -22,11 +22,11 @@ export const endpoints = [
 export type KnownEndpoint = (typeof endpoints)[number];
 
 /** `sandbox`: its own pages, which never misbehave. `unknown`: paths without a route. */
-export type EndpointName = KnownEndpoint | "sandbox" | "unknown";
+export type SandboxEndpoint = KnownEndpoint | "sandbox" | "unknown";
 
-export const isKnown = (endpoint: EndpointName): endpoint is KnownEndpoint =>
+export const isKnown = (endpoint: SandboxEndpoint): endpoint is KnownEndpoint =>
   endpoint !== "sandbox" && endpoint !== "unknown";
 
 /** Whether errors have the form of RFC 6749. */
-export const speaksOAuth = (endpoint: EndpointName): boolean =>
+export const speaksOAuth = (endpoint: SandboxEndpoint): boolean =>
   endpoint === "token" || endpoint === "device" || endpoint === "revocation";

@@ -1,12 +1,12 @@
 import type { Call, SandboxAnswer } from "./call.ts";
-import type { EndpointName } from "./endpoints.ts";
+import type { SandboxEndpoint } from "./endpoints.ts";
 
 export interface SandboxRoute {
   readonly method: string;
   /** Segments; `:name` matches any one, a `*` at the end the rest. */
   readonly path: string;
   /** The name under which it is counted, and its behavior configured. */
-  readonly endpoint: EndpointName;
+  readonly endpoint: SandboxEndpoint;
   /** Largest body in bytes; default: one mebibyte. */
   readonly bodyLimit?: number;
   readonly answer: (call: Call) => SandboxAnswer | Promise<SandboxAnswer>;

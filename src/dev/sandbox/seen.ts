@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { EndpointName } from "./endpoints.ts";
+import type { SandboxEndpoint } from "./endpoints.ts";
 
 /** What the sandbox saw: counters since the start, and only the last requests, since it may run for weeks. */
 export interface SandboxTraffic {
@@ -11,7 +11,7 @@ export interface SandboxTraffic {
 }
 
 export interface SeenHead {
-  readonly endpoint: EndpointName;
+  readonly endpoint: SandboxEndpoint;
   readonly method: string;
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
@@ -55,10 +55,10 @@ export interface SeenRequest {
 }
 
 export interface SeenReport {
-  readonly requests: Readonly<Partial<Record<EndpointName, number>>>;
+  readonly requests: Readonly<Partial<Record<SandboxEndpoint, number>>>;
   readonly tallies: Readonly<Record<TallyName, number>>;
   /** The last requests of each endpoint, the latest one at the end. */
-  readonly last: Readonly<Partial<Record<EndpointName, readonly SeenRequest[]>>>;
+  readonly last: Readonly<Partial<Record<SandboxEndpoint, readonly SeenRequest[]>>>;
 }
 
 const keptRequests = 20;
@@ -66,8 +66,8 @@ const keptBodyBytes = 4_096;
 const keptTargetLength = 2_048;
 
 export function createSeen(now: () => number): SandboxTraffic {
-  const requests = new Map<EndpointName, number>();
-  const last = new Map<EndpointName, MutableOf<SeenRequest>[]>();
+  const requests = new Map<SandboxEndpoint, number>();
+  const last = new Map<SandboxEndpoint, MutableOf<SeenRequest>[]>();
   const counted = new Map<TallyName, number>();
 
   return {

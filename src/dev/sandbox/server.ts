@@ -8,7 +8,7 @@ import { parametersOf } from "./auth/clients.ts";
 import { answerInstead, cut, reset, untilAborted } from "./auth/misstep.ts";
 import type { Behaviour, Misstep } from "./behaviour.ts";
 import { apiError, type Call, type SandboxAnswer, SandboxRefusal } from "./call.ts";
-import { type EndpointName, isKnown } from "./endpoints.ts";
+import { isKnown, type SandboxEndpoint } from "./endpoints.ts";
 import { createRouter, type RouteMatch, type SandboxRoute } from "./router.ts";
 import type { SandboxTraffic } from "./seen.ts";
 
@@ -34,7 +34,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     const { method = "GET", url: target = "/", headers } = request;
     const { path, query } = partsOf(target);
     const found = find(method, path);
-    const endpoint: EndpointName = found.kind === "route" ? found.route.endpoint : "unknown";
+    const endpoint: SandboxEndpoint = found.kind === "route" ? found.route.endpoint : "unknown";
     const entry = seen.arrived({ endpoint, method, target, headers });
     // Closing the sandbox closes every connection, and so aborts this signal too.
     const gone = new AbortController();
@@ -148,7 +148,7 @@ async function readBody(request: IncomingMessage, limit: number): Promise<Buffer
   return Buffer.concat(chunks);
 }
 
-function grantTypeOf(endpoint: EndpointName, call: Call): string | undefined {
+function grantTypeOf(endpoint: SandboxEndpoint, call: Call): string | undefined {
   if (endpoint !== "token") return undefined;
   try {
     return parametersOf(call).get("grant_type") ?? undefined;

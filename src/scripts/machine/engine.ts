@@ -88,6 +88,8 @@ export async function createEngine(): Promise<Engine> {
   if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
   const spare = createSpareMemories();
+  /** Suppresses what the module would print when it aborts. The module's types lack both names. */
+  const silent = { print: () => undefined, printErr: () => undefined };
   /** Snapshots whose last run needed more memory than it began with: the next run will, too. */
   const hungry = new WeakSet<Picture>();
   const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: MachineHost, mayBeLarger = false) => {
@@ -99,8 +101,7 @@ export async function createEngine(): Promise<Engine> {
         done(new WebAssembly.Instance(compiled, imports));
         return {};
       },
-      // Suppresses what the module would print when it aborts. A spread, since the types lack both names.
-      ...{ print: () => undefined, printErr: () => undefined },
+      ...silent,
     });
     return { module, held, ffi: new Ffi(module), outside };
   };

@@ -7,7 +7,7 @@ import { hasMarkSql } from "./marks.ts";
 import type { Queries } from "./queries.ts";
 import { createSharedQuery } from "./shared-query.ts";
 
-interface CatchUpOptions {
+interface FeedCatchUpOptions {
   readonly queries: Queries;
   readonly schema: string;
   readonly stream: CommitStream;
@@ -20,7 +20,7 @@ interface CatchUpOptions {
  * Returns the function that reads up to the head at the time of the call. Most often the head was read already, or is
  * being committed here.
  */
-export function createCatchUp(options: CatchUpOptions): () => Promise<void> {
+export function createCatchUp(options: FeedCatchUpOptions): () => Promise<void> {
   const { queries, schema, stream, history, clock, limits } = options;
   const headSql = `
     select revision, ${hasMarkSql(schema, { revision: "$1", value: "$2" })}

@@ -60,8 +60,11 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
     const secrets: string[] = [];
     return sendToProvider(start, context, secrets).catch((error: unknown) =>
       failures.refuse(error, {
-        ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
-        ...{ credentials: provider.auth.case ?? "none", secrets },
+        environment: integration.environment,
+        integration: integration.key,
+        existing: existing?.ref,
+        credentials: provider.auth.case ?? "none",
+        secrets,
       }),
     );
   }

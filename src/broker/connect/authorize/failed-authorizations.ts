@@ -93,7 +93,10 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
       tell() {
         world.metrics.authorizations.inc({ credentials, outcome: reason });
         world.log.warn("an authorization failed", {
-          ...{ environment, integration, outcome: reason, log_id: log.id },
+          environment,
+          integration,
+          outcome: reason,
+          log_id: log.id,
           ...(connectionId === "" ? {} : { connection: connectionId }),
           reason: code === undefined ? undefined : createRedaction(secrets)(code),
         });

@@ -18,7 +18,7 @@ import { logFieldsOf } from "./failure-log.ts";
 
 /** Asks a provider about one imported connection, stores what it says, and plans the next attempt if it failed. */
 export interface ConnectionDescriber {
-  describe(ref: ConnectionRef, under: DescribeContext): Promise<DescribeResult>;
+  describe(ref: ConnectionRef, under: DescribeContext): Promise<DescriptionResult>;
 }
 
 export interface DescribeContext {
@@ -26,7 +26,7 @@ export interface DescribeContext {
   readonly signal: AbortSignal;
 }
 
-export interface DescribeResult {
+export interface DescriptionResult {
   readonly outcome: "complete" | "failed" | "given_up" | "obsolete";
   readonly failure?: DescribeFailure | undefined;
 }
@@ -67,11 +67,11 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
   }
 
   /** Stores the outcome, unless a new import or an authorization has replaced the request in the meantime. */
-  async function settle({ ref, seen, description, isDead, fence }: FinishedAttempt): Promise<DescribeResult> {
+  async function settle({ ref, seen, description, isDead, fence }: FinishedAttempt): Promise<DescriptionResult> {
     const { environment, integration, id } = ref;
     const { filed, failures } = description;
     const [failure] = failures;
-    const decide = async (): Promise<{ changes: readonly Change[]; result: DescribeResult }> => {
+    const decide = async (): Promise<{ changes: readonly Change[]; result: DescriptionResult }> => {
       const now = await read(ref);
       const before = await connections.get(environment, integration, id);
       if (now === undefined || now.revision !== seen.revision) return { changes: [], result: { outcome: "obsolete" } };

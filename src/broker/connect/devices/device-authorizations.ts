@@ -95,8 +95,11 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     const scopes = scopesOf(context, auth.value, []);
     const code = await codeFor(context, connectionConfig, scopes).catch((error: unknown) =>
       failures.refuse(error, {
-        ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
-        ...{ credentials: auth.case, secrets: [] },
+        environment: integration.environment,
+        integration: integration.key,
+        existing: existing?.ref,
+        credentials: auth.case,
+        secrets: [],
       }),
     );
     const now = world.now();

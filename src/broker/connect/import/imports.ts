@@ -94,7 +94,12 @@ export function createImports(options: ImportsOptions): Imports {
         continue;
       }
       const pending = await merge({
-        ...{ item, ref, target, before, base, authorized },
+        item,
+        ref,
+        target,
+        before,
+        base,
+        authorized,
         runHooks: runHooks || earlier?.runHooks === true,
         record: state.refreshRecords[i],
         description: state.descriptions[i],

@@ -89,7 +89,10 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const ended = isNewlyDead ? logExpiry(logs, refOf(connection.value), credentials) : undefined;
       const noted = judge({
         ...setup,
-        ...{ before: connection, connection: connection.value, record, recordBefore },
+        before: connection,
+        connection: connection.value,
+        record,
+        recordBefore,
         logId: ended?.id ?? "",
       });
       return {

@@ -78,8 +78,15 @@ export function createRefreshUpdates({ judgement, world }: RefreshUpdatesOptions
       const isAnswerLost = record.intent !== undefined;
       const causes = isDead
         ? causesOf({
-            ...{ ...setup, record, connection: connection.value, failure, isAnswerLost, liveGrants, nowMs },
-            ...{ restoration, credentialsRevision },
+            ...setup,
+            record,
+            connection: connection.value,
+            failure,
+            isAnswerLost,
+            liveGrants,
+            nowMs,
+            restoration,
+            credentialsRevision,
           })
         : [];
       if (isDead) {

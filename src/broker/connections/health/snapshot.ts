@@ -15,14 +15,14 @@ export interface ConnectionSnapshot {
   readonly record: StoredRecordOf<RefreshRecord> | undefined;
 }
 
-interface SnapshotSource {
+interface HealthSource {
   readonly store: Store;
   readonly collections: Pick<ConnectionCollections, "connections" | "refreshes">;
 }
 
 /** Returns undefined if the connection does not exist. */
 export async function readSnapshot(
-  { store, collections }: SnapshotSource,
+  { store, collections }: HealthSource,
   { environment, integration, id }: ConnectionRef,
 ): Promise<ConnectionSnapshot | undefined> {
   const [connection, entry, record] = await Promise.all([

@@ -44,7 +44,15 @@ export function createAttemptRunner(options: AttemptRunnerOptions): RunAttempt {
   const commitResult = createResultCommit({ read, findLease, store, pace, isOver, log });
   const noteFailure = createFailureNotes({ commitResult, health, grants, breaker, restorationOf, world });
   const noteSuccess = createSuccessNotes({
-    ...{ read, findLease, storeIntent, requestTokens, commitResult, noteFailure, health, times, world },
+    read,
+    findLease,
+    storeIntent,
+    requestTokens,
+    commitResult,
+    noteFailure,
+    health,
+    times,
+    world,
   });
 
   async function request({ attempt, kept, intent: first }: SentAttempt): Promise<AttemptOutcome> {

@@ -16,7 +16,7 @@ import { hasCredentials, isDead, logFieldsOf, type ReadTarget, type RefreshTarge
 export type FindLease = (ref: ConnectionRef) => Promise<FreeLease | undefined>;
 
 /** `refused`: the provider has refused the grant in the meantime. `overtaken`: other credentials were stored. */
-export type CommitOutcome = "written" | "overtaken" | "refused";
+export type RefreshCommitOutcome = "written" | "overtaken" | "refused";
 
 /**
  * Commits the result of an attempt, and decides again each time another part of the connection changes. Ends when the
@@ -27,7 +27,7 @@ export type CommitResult = (
   sent: SentAttempt,
   decide: (now: RefreshTarget) => HealthUpdate | Promise<HealthUpdate>,
   credentials?: Credentials,
-) => Promise<CommitOutcome>;
+) => Promise<RefreshCommitOutcome>;
 
 interface ResultCommitOptions {
   readonly read: ReadTarget;

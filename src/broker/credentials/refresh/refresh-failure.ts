@@ -40,7 +40,11 @@ export function createFailureNotes(options: FailureNotesOptions): NoteFailure {
       const liveGrants = kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
       const restoration = kind === "grant_dead" ? await restorationOf() : undefined;
       const noted = health.noteFailure(known, {
-        ...{ failure, log: writer, integration, provider, restoration },
+        failure,
+        log: writer,
+        integration,
+        provider,
+        restoration,
         ...(liveGrants !== undefined && { liveGrants }),
       });
       reason = noted.record?.deadReason || code;

@@ -45,7 +45,12 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
       const patch = patchOf(known.connection.value, tokens);
       const own = tokenClient({ ...intent.found, credentials });
       return health.noteSuccess(known, {
-        ...{ credentials, integration, provider, log: writer, isAskedFor, patch },
+        credentials,
+        integration,
+        provider,
+        log: writer,
+        isAskedFor,
+        patch,
         tokenClient: own,
       });
     };

@@ -83,11 +83,29 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const read = createTargetReader({ health, integrations, providers });
   const findLease = (ref: ConnectionRef, watch?: HolderWatch) => leases.find(refreshLease(ref), times.leaseMs, watch);
   const runAttempt = createAttemptRunner({
-    ...{ restorationOf, read, findLease: (ref) => findLease(ref), store, health, tokens, grants, breaker, pace, times },
-    ...{ world, isOver: () => isOver },
+    restorationOf,
+    read,
+    findLease: (ref) => findLease(ref),
+    store,
+    health,
+    tokens,
+    grants,
+    breaker,
+    pace,
+    times,
+    world,
+    isOver: () => isOver,
   });
   const run = createRefreshRun({
-    ...{ read, findLease, runAttempt, store, silenceMs: times.silenceMs, health, breaker, pace, world },
+    read,
+    findLease,
+    runAttempt,
+    store,
+    silenceMs: times.silenceMs,
+    health,
+    breaker,
+    pace,
+    world,
     isClosing: () => isClosing,
   });
 

@@ -12,7 +12,7 @@ import { type ConnectionName, connectionName, nameOf, refOf } from "../connectio
 import { stackOf } from "./run-states.ts";
 import { linesOf, runTimeoutMs } from "./run-waiting.ts";
 
-interface ActionOptions {
+interface ActionRunOptions {
   readonly input?: string;
   readonly async?: boolean;
 }
@@ -31,7 +31,7 @@ export function addActions(program: Command, act: Act): void {
     .option("--async", "return at once, without waiting for the output")
     .summary("run an action and print its output")
     .action(
-      act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: ActionOptions) =>
+      act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: ActionRunOptions) =>
         runAction(session, name, { action, input: await readValue(input, session.terminal), isAsync }),
       ),
     );

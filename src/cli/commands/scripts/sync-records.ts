@@ -8,14 +8,14 @@ import { createOutput } from "../../terminal/output.ts";
 import { pagesOf } from "../../terminal/paging.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import type { Extent } from "../command-kinds.ts";
+import type { ListExtent } from "../command-kinds.ts";
 import { type ConnectionName, connectionName, refOf } from "../connections/names.ts";
 import { gist } from "../webhooks/names.ts";
 
 const defaultLimit = 100;
 const maxPageSize = 10_000;
 
-interface RecordListOptions extends Extent {
+interface RecordListOptions extends ListExtent {
   readonly variant?: string;
   readonly cursor?: string;
   readonly action?: string;
@@ -57,7 +57,9 @@ async function list(
   if (all && limit !== undefined) throw new UsageMistake("--all and --limit cannot be used together");
   const output = all ? createOutput(terminal, { json: true, paint: session.output.paint }) : session.output;
   const request = {
-    ...{ connection: refOf(session, name), model, variant },
+    connection: refOf(session, name),
+    model,
+    variant,
     actions: action === undefined ? [] : [action.toUpperCase()],
     ids: [...id],
     ...(since !== undefined && { modifiedAfter: timestampFromMs(since) }),

@@ -1,6 +1,6 @@
 import { numberIn, refuse } from "../call.ts";
 
-interface PageRequest {
+interface PageQuery {
   readonly query: URLSearchParams;
   /** The query parameter with the page size, its maximum, and its default. */
   readonly size: { readonly name: string; readonly most: number; readonly otherwise: number };
@@ -9,7 +9,7 @@ interface PageRequest {
 /** Returns one page of a list, and the token of the next: the position where this page ends. */
 export function pageOf<T>(
   items: readonly T[],
-  { query, size }: PageRequest,
+  { query, size }: PageQuery,
 ): { page: readonly T[]; nextPageToken?: string } {
   const length = numberIn(query, size.name, { least: 1, most: size.most, otherwise: size.otherwise });
   const token = query.get("pageToken");

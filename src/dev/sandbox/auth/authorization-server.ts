@@ -3,7 +3,7 @@ import { metadataRoutes } from "../metadata.ts";
 import type { SandboxRoute } from "../router.ts";
 import type { SandboxTraffic } from "../seen.ts";
 import { authorizationRoutes } from "./authorization.ts";
-import type { Clients } from "./clients.ts";
+import type { SandboxClients } from "./clients.ts";
 import { createCodes } from "./codes.ts";
 import { createConsent } from "./consent.ts";
 import { createDevices } from "./devices.ts";
@@ -24,7 +24,7 @@ interface AuthorizationServerOptions {
   readonly now: () => number;
   readonly origin: () => string;
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly seen: SandboxTraffic;
 }
 

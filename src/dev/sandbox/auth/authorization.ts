@@ -2,14 +2,14 @@ import type { BehaviourSettings } from "../behaviour.ts";
 import { type Call, formOf, type SandboxAnswer } from "../call.ts";
 import { errorPage, redirect } from "../pages.ts";
 import type { SandboxRoute } from "../router.ts";
-import { type Clients, mayRedirect, type SandboxClient } from "./clients.ts";
+import { mayRedirect, type SandboxClient, type SandboxClients } from "./clients.ts";
 import type { Codes } from "./codes.ts";
 import type { Consent } from "./consent.ts";
 
 interface AuthorizationOptions {
   readonly origin: () => string;
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly codes: Codes;
   readonly consent: Consent;
 }

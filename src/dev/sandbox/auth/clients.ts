@@ -30,11 +30,11 @@ export const publicClient: SandboxClient = {
   redirectUris: [],
 };
 
-export type Clients = Bounded<SandboxClient>;
+export type SandboxClients = Bounded<SandboxClient>;
 
 const mostClients = 10_000;
 
-export function createClients(more: readonly ClientInput[]): Clients {
+export function createClients(more: readonly ClientInput[]): SandboxClients {
   const clients = createBounded<SandboxClient>(mostClients);
   for (const client of [readyClient, publicClient, ...more]) clients.set(client.id, v.parse(clientSchema, client));
   return clients;
@@ -56,7 +56,7 @@ export function parametersOf(call: Call): URLSearchParams {
 }
 
 /** RFC 6749, section 2.3: by Basic or in the body, and a public client by its id alone; never in two ways. */
-export function authenticateClient(clients: Clients, call: Call, parameters: URLSearchParams): SandboxClient {
+export function authenticateClient(clients: SandboxClients, call: Call, parameters: URLSearchParams): SandboxClient {
   const basic = basicPair(call.headers.authorization, "form");
   const posted = parameters.get("client_secret");
   if (basic !== undefined && posted !== null) {

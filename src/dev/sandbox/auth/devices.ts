@@ -5,7 +5,7 @@ import { createBounded } from "../bounded.ts";
 import { type Call, formOf, json, refuseOAuth, type SandboxAnswer } from "../call.ts";
 import { errorPage, page } from "../pages.ts";
 import type { SandboxRoute } from "../router.ts";
-import { authenticateClient, type Clients, parametersOf, type SandboxClient } from "./clients.ts";
+import { authenticateClient, parametersOf, type SandboxClient, type SandboxClients } from "./clients.ts";
 import type { Consent, ConsentDecision } from "./consent.ts";
 
 /** RFC 8628: a device shows a short code, and a user enters it in a browser. */
@@ -30,7 +30,7 @@ interface DevicesOptions {
   readonly now: () => number;
   readonly origin: () => string;
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly consent: Consent;
 }
 

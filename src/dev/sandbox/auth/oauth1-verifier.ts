@@ -1,7 +1,7 @@
 import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
 import type { SandboxTraffic } from "../seen.ts";
-import type { Clients, SandboxClient } from "./clients.ts";
+import type { SandboxClient, SandboxClients } from "./clients.ts";
 import { problem, type SignedRequest } from "./oauth1-signature.ts";
 
 /** Checks signed requests: consumer, signature, timestamp and nonce (RFC 5849, sections 3.2 and 3.3). */
@@ -21,7 +21,7 @@ export interface TokenPair {
 interface OAuth1VerifierOptions {
   readonly now: () => number;
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly seen: SandboxTraffic;
 }
 

@@ -4,7 +4,7 @@ import type { Call } from "../call.ts";
 import type { Person } from "../people.ts";
 import type { SandboxRoute } from "../router.ts";
 import type { SandboxTraffic } from "../seen.ts";
-import type { Clients, SandboxClient } from "./clients.ts";
+import type { SandboxClient, SandboxClients } from "./clients.ts";
 import type { Consent } from "./consent.ts";
 import { createOAuth1Authorization, newTokenPair } from "./oauth1-authorization.ts";
 import { problem, readSignedRequest } from "./oauth1-signature.ts";
@@ -29,7 +29,7 @@ export interface OAuth1Token extends TokenPair {
 interface OAuth1Options {
   readonly now: () => number;
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly consent: Consent;
   readonly seen: SandboxTraffic;
 }

@@ -2,7 +2,7 @@ import type { BehaviourSettings } from "../behaviour.ts";
 import { type Call, json, refuseOAuth, type SandboxAnswer } from "../call.ts";
 import { robot } from "../people.ts";
 import type { SandboxRoute } from "../router.ts";
-import { authenticateClient, type Clients, parametersOf, type SandboxClient } from "./clients.ts";
+import { authenticateClient, parametersOf, type SandboxClient, type SandboxClients } from "./clients.ts";
 import type { Codes } from "./codes.ts";
 import type { Devices } from "./devices.ts";
 import type { SandboxIdTokens } from "./id-tokens.ts";
@@ -10,7 +10,7 @@ import type { IssuedTokens, SandboxTokens } from "./tokens.ts";
 
 interface SandboxTokenEndpointOptions {
   readonly settings: () => BehaviourSettings;
-  readonly clients: Clients;
+  readonly clients: SandboxClients;
   readonly codes: Codes;
   readonly devices: Devices;
   readonly tokens: SandboxTokens;

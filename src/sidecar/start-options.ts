@@ -1,0 +1,15 @@
+import type { ResolveHost } from "../relay/egress.ts";
+
+/** Options of a start beside its configuration. */
+export interface StartOptions {
+  /** Resolves the host names of providers; defaults to the system's resolver. */
+  readonly resolve?: ResolveHost;
+  /**
+   * Time after its last sign of life until a refresh may be taken over. Tests set a shorter time than half a minute.
+   */
+  readonly refreshLeaseMs?: number | undefined;
+  /** Time after its last sign of life until another process may take over the deliveries. Tests set a shorter time. */
+  readonly deliveryLeaseMs?: number | undefined;
+  /** Aborts the start before it has finished. */
+  readonly signal?: AbortSignal;
+}
