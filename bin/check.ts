@@ -1,4 +1,5 @@
 /** Everything that must hold of a change beside its tests. Continuous integration runs exactly this. */
+import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,6 +56,22 @@ function breaksNobody(): boolean {
   return held;
 }
 
+/** Commits before this rule have longer subjects. */
+const subjectsSince = "2026-11-23T16:00:00Z";
+const longestSubject = 72;
+
+function commitSubjectsAreShort(): boolean {
+  const { status, stdout } = spawnSync("git", ["log", `--since=${subjectsSince}`, "--no-merges", "--format=%h %s"], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  // Without git or its history (a package of the sources) there are no commits to check.
+  if (status !== 0) return true;
+  const long = stdout.split("\n").filter((line) => line.slice(line.indexOf(" ") + 1).length > longestSubject);
+  for (const line of long) process.stdout.write(`subject of over ${longestSubject} characters: ${line}\n`);
+  return long.length === 0;
+}
+
 const steps: readonly (readonly [string, () => boolean])[] = [
   ["types", () => tool("tsc", "--noEmit")],
   ["lint and format", () => tool("biome", "ci", "--error-on-warnings", "--colors=off")],
@@ -62,7 +79,11 @@ const steps: readonly (readonly [string, () => boolean])[] = [
   ["proto format", () => tool("buf", "format", "--diff", "--exit-code", "--path", "proto/latchkey")],
   ["proto breaks nobody", breaksNobody],
   ["generated code is current", generatedIsCurrent],
-  ["floors", () => tool("vitest", "run", "test/house/floors.test.ts")],
+  [
+    "floors and limits",
+    () => tool("vitest", "run", "--project", "all", "test/house/floors.test.ts", "test/house/limits.test.ts"),
+  ],
+  ["commit subjects", commitSubjectsAreShort],
 ];
 
 let failed = 0;
