@@ -16,9 +16,19 @@ const throughTheDoor = [
   "test/peers/nango-proxy.test.ts",
 ];
 
-/** The pure units, the shape of the source, and one file of each subject through the doors. */
-const quick = ["test/unit/**/*.test.ts", "test/house/floors.test.ts", "test/house/smoke.test.ts"];
-const slowUnits: string[] = [];
+/** The pure units, the shape of the source, and a file of each subject through the doors. */
+const quick = [
+  "test/unit/**/*.test.ts",
+  "test/house/{floors,limits,smoke,documents}.test.ts",
+  "test/cases/{oauth/callbacks,proxy/credentials,proxy/fields,refresh/kinds,rest/metadata,webhooks/identity}.test.ts",
+];
+/** Units that take many seconds: real databases, scripts that use up their limits. */
+const slowUnits = [
+  "test/unit/store/{model,model-postgres,postgres-replicas,level-damage}.test.ts",
+  "test/unit/store/postgres/**",
+  "test/unit/scripts/{containment,folder,tools}.test.ts",
+  "test/unit/core/channel-schedules.test.ts",
+];
 
 export default defineConfig({
   test: {

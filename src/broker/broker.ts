@@ -86,13 +86,13 @@ async function openRooms(options: BrokerOptions) {
   const { store, backend, catalogue, publicUrl, send, sendToApplication, scripts, world } = options;
   const lookupFields = createLookupFields();
   const collections = createCollections(store, { fieldsOf: lookupFields.of });
-  const touches = createLastUsedTimes({ store, world });
+  const lastUsed = createLastUsedTimes({ store, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;
-  const setup = await openSetup({ store, collections, catalogue, publicUrl, touches, audit, world });
+  const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
   lookupFields.askOf(setup.providers);
   const outgoing = await openDeliveries({ store, collections, audit, world });
-  const shared = { store, world, touches, ...auditing, ...setup, ...outgoing };
+  const shared = { store, world, lastUsed, ...auditing, ...setup, ...outgoing };
 
   const connectionRoom = await openConnections({
     shared,
@@ -145,7 +145,7 @@ async function openRooms(options: BrokerOptions) {
   });
   return {
     collections,
-    touches,
+    lastUsed,
     auditing,
     setup,
     outgoing,
@@ -240,7 +240,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
 }
 
 async function closeRooms({
-  touches,
+  lastUsed,
   setup,
   outgoing,
   connectionRoom,
@@ -256,7 +256,7 @@ async function closeRooms({
   await credentials.close();
   outgoing.destinations.close();
   setup.close();
-  await touches.close();
+  await lastUsed.close();
 }
 
 type Operations = Omit<

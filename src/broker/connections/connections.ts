@@ -32,7 +32,7 @@ interface ConnectionsOptions {
   readonly collections: ConnectionCollections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly health: ConnectionHealth;
   readonly events: Events;
   /** Changes that remove the connection's data of the customer's scripts. */
@@ -42,7 +42,7 @@ interface ConnectionsOptions {
 }
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, touches, health, events, scriptedRemoval, audit, world } =
+  const { store, collections, integrations, providers, lastUsed, health, events, scriptedRemoval, audit, world } =
     options;
   const { connections } = collections;
 
@@ -71,7 +71,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
       const keys = all.map(({ ref }) =>
         connectionTouchKey(ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""),
       );
-      const used = await touches.lastOf(keys);
+      const used = await lastUsed.lastOf(keys);
       return all.map((connection, i) => {
         const created = connection.createdAt === undefined ? 0 : timestampMs(connection.createdAt);
         return { ...connection, lastFetchedAt: timestampFromMs(Math.max(used[i] ?? 0, created)) };

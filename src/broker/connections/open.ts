@@ -29,14 +29,14 @@ interface ConnectionRoomOptions {
 
 export async function openConnections(options: ConnectionRoomOptions): Promise<ConnectionRoom> {
   const { shared, collections, lookupFields, scriptedRemoval } = options;
-  const { store, integrations, providers, touches, logs, events, audit, world } = shared;
+  const { store, integrations, providers, lastUsed, logs, events, audit, world } = shared;
   const health = createConnectionHealth({ store, collections, logs, events, world });
   const connections = createConnections({
     store,
     collections,
     integrations,
     providers,
-    touches,
+    lastUsed,
     health,
     events,
     audit,

@@ -19,7 +19,7 @@ interface LoadedConnection extends LiveConnection {
 export class CachedConnection implements LoadedConnection {
   /** Milliseconds since the cache was opened. Until then the entry is valid, and its use is already recorded. */
   sureUntil = 0;
-  readonly seat = new CacheSlot();
+  readonly slot = new CacheSlot();
   readonly connection: Connection;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;

@@ -41,9 +41,9 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
     // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
     ignoreFetchAbort: true,
     onInsert: (entry) => {
-      entry.seat.live = entry;
+      entry.slot.live = entry;
     },
-    dispose: ({ seat }) => seat.leave(),
+    dispose: ({ slot }) => slot.leave(),
     fetchMethod: (_key, _stale, { context: ref }) => retried(() => load(ref)),
   });
 

@@ -12,7 +12,7 @@ export interface LiveConnection {
   readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
   readonly credentials: Credentials;
-  readonly seat?: CacheSlot;
+  readonly slot?: CacheSlot;
 }
 
 /**

@@ -24,7 +24,7 @@ interface LiveOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly refresher: Refresher;
   readonly world: World;
 }
@@ -38,7 +38,7 @@ const aheadAgainMs = 30_000;
 
 /** Joins the cache of connections with their refreshes. */
 export async function openLiveConnections(options: LiveOptions): Promise<Live> {
-  const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
+  const { store, collections, connections, integrations, providers, lastUsed, refresher, world } = options;
   const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const load = createConnectionLoader({ collections, connections, integrations, providers });
@@ -85,7 +85,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       if (known === undefined || known.validUntil <= now) return undefined;
       if (known.refreshFrom <= now) refreshAhead(ref, known, now);
       hits.add();
-      touches.touch(known.lastUse, now);
+      lastUsed.touch(known.lastUse, now);
       known.sureUntil = Math.min(known.validUntil, known.refreshFrom, now + lookedForEveryMs) - begunAt;
       return known;
     },
@@ -100,7 +100,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
         const isOver = !isDue(found) || equals(CredentialsSchema, found.credentials, before.credentials);
         why = isOver || (await hasNoLifetime(ref, found)) ? undefined : "due";
       }
-      touches.touch(found.lastUse);
+      lastUsed.touch(found.lastUse);
       return found;
     },
     async replacementOf(refused) {

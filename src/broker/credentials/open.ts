@@ -44,7 +44,7 @@ interface CredentialsRoomOptions {
 
 export async function openCredentials(options: CredentialsRoomOptions): Promise<CredentialsRoom> {
   const { shared, collections, health, connections, send, leaseMs, restorationOf } = options;
-  const { store, integrations, providers, touches, logs, world } = shared;
+  const { store, integrations, providers, lastUsed, logs, world } = shared;
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const askWith = createConnectionRequests({ attachments, send, world });
@@ -67,7 +67,7 @@ export async function openCredentials(options: CredentialsRoomOptions): Promise<
     connections,
     integrations,
     providers,
-    touches,
+    lastUsed,
     refresher,
     world,
   });

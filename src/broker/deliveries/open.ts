@@ -23,7 +23,7 @@ export interface DeliveryRoom {
 export interface SharedServices extends Omit<SetupRoom, "close">, DeliveryRoom {
   readonly store: SealedStore;
   readonly world: World;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly audit: Audit;
   readonly logs: Logs;
 }

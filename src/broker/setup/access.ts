@@ -37,14 +37,14 @@ export interface Access extends Authentication {
 interface AccessOptions {
   readonly store: Store;
   readonly collections: SetupCollections;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export async function openAccess(options: AccessOptions): Promise<Access> {
-  const { store, collections, touches, audit, world } = options;
-  const keys = await openAuthentication({ store, collections, touches, world });
+  const { store, collections, lastUsed, audit, world } = options;
+  const keys = await openAuthentication({ store, collections, lastUsed, world });
 
   function requireUnused(id: string): void {
     if (keys.isTaken(id)) throw new Fault("already_exists", `there is a key "${id}" already`);
@@ -106,7 +106,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         .sort((a, b) => (a.id < b.id ? -1 : 1));
       const rest = all.filter(({ id }) => from === undefined || id > from);
       const shown = rest.slice(0, size);
-      const used = await touches.lastOf(shown.map(({ id }) => keyTouchKey(id)));
+      const used = await lastUsed.lastOf(shown.map(({ id }) => keyTouchKey(id)));
       const items = shown.map((key, i): Key => {
         const at = used[i];
         return at === undefined ? key : { ...key, lastUsedAt: timestampFromMs(at) };

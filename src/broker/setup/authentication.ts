@@ -48,7 +48,7 @@ interface CachedKey {
 interface AuthenticationOptions {
   readonly store: Store;
   readonly collections: SetupCollections;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly world: World;
 }
 
@@ -57,7 +57,7 @@ interface AuthenticationOptions {
  * them current.
  */
 export async function openAuthentication(options: AuthenticationOptions): Promise<KnownKeys> {
-  const { store, collections, touches, world } = options;
+  const { store, collections, lastUsed, world } = options;
   const stored = new Map<string, CachedKey>();
   const declared = new Map<string, CachedKey>();
   const declaredById = new Map<string, CachedKey>();
@@ -109,7 +109,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
   function callerOf(known: CachedKey | undefined): Caller {
     if (known === undefined) throw new Fault("unknown_key", "the key is not known");
     if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
-    touches.touch(known.touched);
+    lastUsed.touch(known.touched);
     return known.caller;
   }
 
@@ -126,7 +126,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       const known = last;
       const now = world.now();
       if (known?.caller !== caller || known.expiresAtMs <= now) return false;
-      touches.touch(known.touched, now);
+      lastUsed.touch(known.touched, now);
       return true;
     },
     isDeclared: (id) => declaredById.has(id),

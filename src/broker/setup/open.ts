@@ -29,14 +29,14 @@ interface SetupRoomOptions {
   readonly collections: SetupCollections & { readonly connections: Records<Connection> };
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
-  readonly touches: LastUsedTimes;
+  readonly lastUsed: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export async function openSetup(options: SetupRoomOptions): Promise<SetupRoom> {
-  const { store, collections, catalogue, publicUrl, touches, audit, world } = options;
-  const access = await openAccess({ store, collections, touches, audit, world });
+  const { store, collections, catalogue, publicUrl, lastUsed, audit, world } = options;
+  const access = await openAccess({ store, collections, lastUsed, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
   const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });

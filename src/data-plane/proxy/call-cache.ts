@@ -62,8 +62,8 @@ export function createCallCache({ attachments, upstream, count, world }: CallCac
 
   return {
     of(live) {
-      const { seat } = live;
-      const known = seat && calls.of(seat);
+      const { slot } = live;
+      const known = slot && calls.of(slot);
       if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
       const own = attachments(live);
       const { attachment, binding } = own;
@@ -81,7 +81,7 @@ export function createCallCache({ attachments, upstream, count, world }: CallCac
         host: "",
       };
       // Evicted in the meantime: do not cache for it.
-      return seat?.live === undefined ? made : calls.keep(seat, made);
+      return slot?.live === undefined ? made : calls.keep(slot, made);
     },
     originFor(cached, address) {
       if (cached.origin !== undefined && cached.address === address) return cached.origin;

@@ -106,7 +106,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     // The error is reported by the full path.
     if (held === undefined) return live.get(ref).then(ignore, ignore);
     if (isUseRecorded(held)) return undefined;
-    if (wanted.slot !== held.seat) wanted.slot = held.seat;
+    if (wanted.slot !== held.slot) wanted.slot = held.slot;
     return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });
   }
 

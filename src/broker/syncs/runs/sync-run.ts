@@ -73,7 +73,7 @@ export function createSyncRuns({ store, collections, records }: SyncRunOptions):
       clear: () => unlessTakenOver(kept.clear(models)),
       async finish() {
         for (const model of kept.tracked()) await changes.finish(model);
-        // Also touch the models without changes: models that no run touches are removed eventually.
+        // Also touch the models without changes: models that no run lastUsed are removed eventually.
         if (notificationId === "") await unlessTakenOver(kept.touch(models));
       },
     };

@@ -33,8 +33,8 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
   });
   const collections = createCollections(store, { fieldsOf: () => [] });
   const audit = createAudit({ collections, world });
-  const touches = createLastUsedTimes({ store, world });
-  const access = await openAccess({ store, collections, touches, audit, world });
+  const lastUsed = createLastUsedTimes({ store, world });
+  const access = await openAccess({ store, collections, lastUsed, audit, world });
   const records = collections.signingSecrets;
   const signingSecrets = await openSigningSecrets({
     store:
@@ -63,7 +63,7 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
   onTestFinished(async () => {
     signingSecrets.close();
     access.close();
-    await touches.close();
+    await lastUsed.close();
     store.close();
   });
   const trail = async () =>

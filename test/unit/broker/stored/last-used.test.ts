@@ -14,70 +14,70 @@ async function openTouches(given: Store | undefined = undefined) {
   onTestFinished(() => void vi.useRealTimers());
   const world: TestWorld = testWorld();
   const store = given ?? (await openTestStore(world));
-  const touches = createLastUsedTimes({ store, world });
-  onTestFinished(() => touches.close());
+  const lastUsed = createLastUsedTimes({ store, world });
+  onTestFinished(() => lastUsed.close());
   /** Lets the writing-behind come, and waits until it has been written. */
   async function flushed(): Promise<number> {
     vi.advanceTimersByTime(5_000);
     await store.commit([{ key: "barrier", value: undefined }]);
     return store.status().revision;
   }
-  return { world, store, touches, flushed, used: touchedBy(key) };
+  return { world, store, lastUsed, flushed, used: touchedBy(key) };
 }
 
 it("writes one time of last use a minute, however often a thing is used", async () => {
-  const { world, touches, flushed, used } = await openTouches();
+  const { world, lastUsed, flushed, used } = await openTouches();
   const before = await flushed();
   for (let second = 0; second < 60; second += 1) {
-    touches.touch(used);
+    lastUsed.touch(used);
     world.advance(999);
     await flushed();
   }
   // Sixty barriers, and the one write.
   expect(await flushed()).toBe(before + 60 + 1 + 1);
   world.advance(60);
-  touches.touch(used);
+  lastUsed.touch(used);
   expect(await flushed()).toBe(before + 62 + 2);
 });
 
 it("knows a use before it is written, and after", async () => {
-  const { world, touches, flushed, used } = await openTouches();
-  expect(await touches.lastOf([key, "touch\0never"])).toEqual([undefined, undefined]);
-  touches.touch(used);
-  expect(await touches.lastOf([key])).toEqual([start]);
+  const { world, lastUsed, flushed, used } = await openTouches();
+  expect(await lastUsed.lastOf([key, "touch\0never"])).toEqual([undefined, undefined]);
+  lastUsed.touch(used);
+  expect(await lastUsed.lastOf([key])).toEqual([start]);
   await flushed();
   world.advance(90_000);
-  expect(await touches.lastOf([key])).toEqual([start]);
-  touches.touch(used);
-  expect(await touches.lastOf([key, "touch\0never"])).toEqual([start + 90_000, undefined]);
+  expect(await lastUsed.lastOf([key])).toEqual([start]);
+  lastUsed.touch(used);
+  expect(await lastUsed.lastOf([key, "touch\0never"])).toEqual([start + 90_000, undefined]);
 });
 
 it("writes everything pending when it is closed", async () => {
   const folder = join(await temporaryFolder(), "store");
   const store = await openTestStore(testWorld(), folder);
-  const { touches, used } = await openTouches(store);
-  touches.touch(used);
-  await touches.close();
+  const { lastUsed, used } = await openTouches(store);
+  lastUsed.touch(used);
+  await lastUsed.close();
   await store.close();
-  const { touches: again } = await openTouches(await openTestStore(testWorld(), folder));
+  const { lastUsed: again } = await openTouches(await openTestStore(testWorld(), folder));
   expect(await again.lastOf([key])).toEqual([start]);
 });
 
 it("outlives a store that takes no writes, and writes the next use", async () => {
-  const { world, store, touches, flushed, used } = await openTouches();
+  const { world, store, lastUsed, flushed, used } = await openTouches();
   const { commit, getMany } = store;
   store.commit = () => Promise.reject(new StoreUnavailable("full"));
-  touches.touch(used);
+  lastUsed.touch(used);
   vi.advanceTimersByTime(5_000);
   await vi.waitFor(() => expect(world.logged.join("")).toContain("were not written"));
   store.commit = commit;
-  touches.touch(used);
+  lastUsed.touch(used);
   const before = store.status().revision;
   expect(await flushed()).toBe(before + 2);
 
   // If the store fails, memory still answers.
   store.getMany = () => Promise.reject(new StoreUnavailable("closed"));
-  expect(await touches.lastOf([key, "touch\0never"])).toEqual([start, undefined]);
+  expect(await lastUsed.lastOf([key, "touch\0never"])).toEqual([start, undefined]);
   store.getMany = getMany;
 });
 
