@@ -96,7 +96,7 @@ function shortLived({ name, rules, scopes }: ScopeWarningInput): IntegrationWarn
   if (testingLifetime === undefined || harmful.length === 0) return [];
   const message =
     `while the app is in testing and not for one organization alone, refresh tokens of ${name} die ` +
-    `${daysOf(durationMs(testingLifetime))} after they were issued, and every end user must authorise again: ` +
+    `${daysOf(durationMs(testingLifetime))} after they were issued, and every end user must authorize again: ` +
     "publish the app, then set publishing to production";
   return [warning("short_lived_refresh_tokens", message, harmful)];
 }

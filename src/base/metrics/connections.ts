@@ -23,7 +23,7 @@ export const connectionMetrics = {
   grantsNearlyUsedUp: {
     kind: "counter",
     name: "latchkey_grants_nearly_used_up_total",
-    help: "Connections authorised for an account that has more than nine tenths of the live refresh tokens it may have.",
+    help: "Connections authorized for an account that has more than nine tenths of the live refresh tokens it may have.",
     labels: [],
   },
   imports: {

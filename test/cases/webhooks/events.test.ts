@@ -130,7 +130,7 @@ it("reports once that a grant has ended, and the authorization that repairs it",
   expect(died).toMatchObject({
     operation: "refresh",
     success: false,
-    error: { type: expect.stringMatching(/^[a-z_]+$/), description: expect.stringContaining("authorise again") },
+    error: { type: expect.stringMatching(/^[a-z_]+$/), description: expect.stringContaining("authorize again") },
   });
   const ref = { environment: "dev", integration: "sandbox-files", id };
   const { connection } = await sidecar.client(ConnectionService).getConnection({ ref });
