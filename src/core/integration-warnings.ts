@@ -109,7 +109,7 @@ function verificationNeeded({ name, rules, scopes }: ScopeWarningInput): Integra
   if (sensitive.length + restricted.length === 0) return [];
   const assessment =
     restricted.length === 0 ? "" : ` and, for ${restricted.join(", ")}, a security assessment, which takes weeks`;
-  const message = `before the app goes live, ${name} wants it verified for ${[...sensitive, ...restricted].join(", ")}${assessment}`;
+  const message = `before the app goes live, ${name} requires verification for ${[...sensitive, ...restricted].join(", ")}${assessment}`;
   return [warning("verification_needed", message, [...sensitive, ...restricted])];
 }
 

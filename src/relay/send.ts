@@ -33,7 +33,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmal
       let isSettled = false;
       let stay: (() => void) | undefined;
       const late = setTimeout(() => giveUp("deadline", "no complete response in time"), deadlineMs);
-      const leave = () => giveUp("left", "nobody waits for it any more");
+      const leave = () => giveUp("left", "the caller has left");
 
       const settle = (then: () => void) => {
         if (isSettled) return;

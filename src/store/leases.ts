@@ -68,7 +68,7 @@ export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 
   constructor(name: string, options?: ErrorOptions) {
-    super(`the lease "${name}" is held by somebody else`, options);
+    super(`the lease "${name}" is held by another process`, options);
   }
 }
 

@@ -6,7 +6,7 @@ export const processMetrics = {
   buildInfo: {
     kind: "gauge",
     name: "latchkey_build_info",
-    help: "Always 1; the labels say what runs.",
+    help: "Always 1; the labels name the version that runs.",
     labels: ["version", "node"],
   },
   overloaded: {

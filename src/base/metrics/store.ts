@@ -31,7 +31,7 @@ export const storeMetrics = {
   storeWriteSeconds: {
     kind: "histogram",
     name: "latchkey_store_write_seconds",
-    help: "Time that one durable write took, whoever shared it.",
+    help: "Time of one durable write, which several commits may share.",
     labels: [],
   },
   storeWaiting: {
@@ -49,7 +49,7 @@ export const storeMetrics = {
   storeHistoryLost: {
     kind: "counter",
     name: "latchkey_store_history_lost_total",
-    help: "Times that something in memory was read anew because the store's history had a gap.",
+    help: "Times that memory was rebuilt from the store because the store's history had a gap.",
     labels: [],
   },
   storeFreeBytes: {

@@ -127,7 +127,7 @@ async function create(path: string): Promise<FileHandle> {
 
 /** Another process that writes a backup of the same name has replaced our file with its incomplete one. */
 async function requireOurs(handle: FileHandle, path: string): Promise<void> {
-  if (!(await isOurs(handle, path))) throw new Error(`somebody else is writing ${path}`);
+  if (!(await isOurs(handle, path))) throw new Error(`another process is writing ${path}`);
 }
 
 async function isOurs(handle: FileHandle, path: string): Promise<boolean> {

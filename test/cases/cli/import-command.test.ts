@@ -238,7 +238,9 @@ it("reports what is certain when the stream breaks, and how to continue", async 
   const [, certain] = /lines up to (\d+) are confirmed: \d+ connections imported, 0 lines failed/.exec(err) ?? [];
   expect(Number(certain)).toBeLessThanOrEqual(101);
   expect(err).toMatch(/after it went out without an answer, and may or may not be imported/);
-  expect(err).toContain(`running the file again is safe; --from-line ${Number(certain) + 1} goes on where this ended`);
+  expect(err).toContain(
+    `running the file again is safe; --from-line ${Number(certain) + 1} continues where this ended`,
+  );
 });
 
 it("does not call it safe to send lines again that name no connection_id", async () => {

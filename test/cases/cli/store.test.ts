@@ -176,7 +176,7 @@ it("does not take another process's backup of the same name for its own", async 
     }),
   );
   const { code, err } = await latchkey(["store", "backup", file, "--address", address]);
-  expect([code, err]).toEqual([1, expect.stringContaining("somebody else is writing")]);
+  expect([code, err]).toEqual([1, expect.stringContaining("another process is writing")]);
   await expect(stat(file)).rejects.toThrow(/ENOENT/);
   expect(await readFile(`${file}.partial`, "utf8")).toBe("half of theirs");
 });

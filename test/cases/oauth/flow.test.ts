@@ -605,7 +605,7 @@ it("creates the connection even if the provider does not describe it", async () 
 
 it.each([
   ["invalid_grant", 400, "did not accept"],
-  ["invalid_client", 401, "Its operator must mend that"],
+  ["invalid_client", 401, "Tell the operator of the application"],
   ["temporarily_unavailable", 503, "could not be reached"],
 ])("explains %s to the end user", async (error, status, text) => {
   const all = await connecting();

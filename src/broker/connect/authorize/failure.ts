@@ -83,7 +83,7 @@ function failedBy({ kind, code }: TokenFailure): AuthorizationFailure {
     case "misconfigured":
       return new AuthorizationFailure(
         "misconfigured",
-        "The provider does not accept this application. Its operator must mend that.",
+        "The provider does not accept this application. Tell the operator of the application.",
         code,
       );
     case "unusable":

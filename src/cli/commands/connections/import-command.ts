@@ -155,7 +155,7 @@ async function tellBroken(
       ? []
       : [`${doubtful} after it went out without an answer, and may or may not be imported`]),
     nameless === 0
-      ? `running the file again is safe${line === 0 ? "" : `; --from-line ${line + 1} goes on where this ended`}`
+      ? `running the file again is safe${line === 0 ? "" : `; --from-line ${line + 1} continues where this ended`}`
       : `${formatCount(nameless, "line")} of them name no connection_id: imported again, they may become connections a second time`,
   ];
   const message = `the import broke off: ${failure.message}`;

@@ -79,7 +79,7 @@ export const en = {
     session_over: "The link that this began with has been used, or is too old.",
     token_refused: "The provider did not accept what it had just issued. Begin again.",
     provider_unavailable: "The provider could not be reached. Begin again in a moment.",
-    misconfigured: "The provider does not accept this application. Its operator must mend that.",
+    misconfigured: "The provider does not accept this application. Tell the operator of the application.",
     refused: "The connection was not accepted.",
   },
   faults: {
@@ -95,7 +95,7 @@ export const en = {
     invalid_body: "What was sent is not right.",
     payload_too_large: "What was entered is too long.",
     too_many_requests: "This was begun too often. Wait for some minutes, and begin again.",
-    integration_misconfigured: "This application is not set up completely. Its operator must mend that.",
+    integration_misconfigured: "This application is not set up completely. Tell the operator of the application.",
     provider_unreachable: "The provider could not be reached. Begin again in a moment.",
     store_unavailable: "That is not possible at the moment. Try again in a moment.",
     overloaded: "That is not possible at the moment. Try again in a moment.",
