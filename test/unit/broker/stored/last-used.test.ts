@@ -69,7 +69,7 @@ it("outlives a store that takes no writes, and writes the next use", async () =>
   store.commit = () => Promise.reject(new StoreUnavailable("full"));
   lastUsed.touch(used);
   vi.advanceTimersByTime(5_000);
-  await vi.waitFor(() => expect(world.logged.join("")).toContain("were not written"));
+  await vi.waitFor(() => expect(world.logged.join("")).toContain("last-used times not written"));
   store.commit = commit;
   lastUsed.touch(used);
   const before = store.status().revision;
