@@ -6,7 +6,9 @@ const dropped = new Set(["strict-transport-security", "alt-svc", "clear-site-dat
 const ours = "latchkey-";
 /** Fields that hold URLs for the client to follow. */
 const leading = ["location", "content-location", "link", "refresh"];
-const fateOf = byFieldName((lower): "dropped" | "set-cookie" | "vary" | "reference" | "link" | "refresh" | "kept" => {
+type FieldFate = "dropped" | "set-cookie" | "vary" | "reference" | "link" | "refresh" | "kept";
+
+const fateOf = byFieldName((lower): FieldFate => {
   if (lower === "set-cookie" || lower === "vary" || lower === "link" || lower === "refresh") return lower;
   if (leading.includes(lower)) return "reference";
   return dropped.has(lower) || lower.startsWith(ours) ? "dropped" : "kept";
@@ -43,22 +45,62 @@ interface Incoming {
 /** Fields that need a rule; all others are forwarded unchanged. */
 export const inspectedFields = { names: [...dropped, "set-cookie", "vary", ...leading], prefix: ours };
 
+type IncomingRules = Omit<Incoming, "fields">;
+
+/** Returns the value to forward; undefined for a field that is dropped, or joined with ours. */
+function forwardedValue(fate: FieldFate, value: string, { links, keepsSetCookie }: IncomingRules): string | undefined {
+  if (fate === "kept" || (fate === "set-cookie" && keepsSetCookie)) return value;
+  if (fate === "reference") return links.reference(value);
+  if (fate === "link") return links.links(value);
+  if (fate === "refresh") return links.refresh(value);
+  return undefined;
+}
+
+const joinedVary = (value: string, vary: string): string => (value === "*" || vary === "*" ? "*" : `${value}, ${vary}`);
+
 /** Returns the response fields for the caller. */
-export function incomingFields({ fields, links, state = [], isHttp2 = false, keepsSetCookie }: Incoming): string[] {
+export function incomingFields({ fields, ...rules }: Incoming): string[] {
   const kept: string[] = [];
   let vary = varies;
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
     const fate = fateOf(name);
-    if (fate === "kept" || (fate === "set-cookie" && keepsSetCookie)) kept.push(name, value);
-    else if (fate === "vary") vary = value === "*" || vary === "*" ? "*" : `${value}, ${vary}`;
-    else if (fate === "reference") kept.push(name, links.reference(value));
-    else if (fate === "link") kept.push(name, links.links(value));
-    else if (fate === "refresh") kept.push(name, links.refresh(value));
+    if (fate === "vary") vary = joinedVary(value, vary);
+    const forwarded = forwardedValue(fate, value, rules);
+    if (forwarded !== undefined) kept.push(name, forwarded);
   }
-  kept.push("Vary", vary, "Via", isHttp2 ? "2 latchkey" : "1.1 latchkey", ...state);
+  kept.push("Vary", vary, "Via", rules.isHttp2 ? "2 latchkey" : "1.1 latchkey", ...(rules.state ?? []));
   return kept;
+}
+
+interface IncomingLines extends IncomingRules {
+  /** Header lines without those of `notable`. */
+  readonly lines: string;
+  readonly notable: readonly string[];
+  /** The position in `lines` of each header in `notable`. */
+  readonly notableAt: readonly number[];
+}
+
+/** Returns the header lines for the caller: unchanged lines are copied, and every header keeps its position. */
+export function incomingLines({ lines, notable, notableAt, ...rules }: IncomingLines): string {
+  let made = "";
+  let from = 0;
+  let vary = varies;
+  for (const [i, at] of notableAt.entries()) {
+    const name = notable[2 * i] ?? "";
+    const value = notable[2 * i + 1] ?? "";
+    const fate = fateOf(name);
+    if (fate === "vary") vary = joinedVary(value, vary);
+    const forwarded = forwardedValue(fate, value, rules);
+    if (forwarded === undefined) continue;
+    made += `${lines.slice(from, at)}${name}: ${forwarded}\r\n`;
+    from = at;
+  }
+  made += `${lines.slice(from)}Vary: ${vary}\r\nVia: ${rules.isHttp2 ? "2 latchkey" : "1.1 latchkey"}\r\n`;
+  const { state = [] } = rules;
+  for (let i = 0; i < state.length; i += 2) made += `${state[i]}: ${state[i + 1]}\r\n`;
+  return made;
 }
 
 /**

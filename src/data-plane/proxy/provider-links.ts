@@ -43,7 +43,8 @@ export class ProviderLinks implements LinkRewriter {
 
   /** Rewrites `Link` to whole URLs, since clients put their own base URL, with the prefix, before a path. */
   links(value: string): string {
-    return withLinkTargets(value, (target) => this.#back(target, listenerUrl(this.#request)));
+    const door = listenerUrl(this.#request);
+    return withLinkTargets(value, (target) => this.#back(target, door));
   }
 
   refresh(value: string): string {
@@ -58,6 +59,26 @@ export class ProviderLinks implements LinkRewriter {
   }
 
   #rewritten(reference: string, door: string): string {
+    return this.#ordinary(reference, door) ?? this.#unusual(reference, door);
+  }
+
+  /**
+   * Rewrites what nearly all providers send, without parsing a URL (a tenth of the time): the address of the request
+   * with a plain path, or a plain path alone. Returns undefined for anything else.
+   */
+  #ordinary(reference: string, door: string): string | undefined {
+    const { address, options, binding } = this.#call;
+    const { origin, basePath } = address;
+    const rest = reference.startsWith(origin) ? reference.slice(origin.length) : reference;
+    if (!plainPath.test(rest) || !rest.startsWith(basePath) || !this.#request.url?.startsWith("/")) return undefined;
+    const path = rest.slice(basePath.length);
+    if (!path.startsWith("/")) return undefined;
+    const next = options.baseUrl === undefined ? binding.addressFor(path) : address;
+    if (next.origin !== origin || next.basePath !== basePath) return undefined;
+    return `${door}${this.#prefix}${path}`;
+  }
+
+  #unusual(reference: string, door: string): string {
     const { address, asked } = this.#call;
     const requested = `${address.origin}${address.basePath}${asked.path}`;
     const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);
@@ -95,6 +116,9 @@ export class ProviderLinks implements LinkRewriter {
     return isBound ? `${url}${fragment}` : undefined;
   }
 }
+
+/** A path that `URL` would leave as it is: no authority, no dot segment, nothing to encode. */
+const plainPath = /^\/(?!\/)(?:(?!\.)[\w~!$&()*+,;=:@?.-]*\/)*(?!\.)[\w~!$&()*+,;=:@?.-]*$/;
 
 interface Parts {
   readonly authority: string;

@@ -26,9 +26,9 @@ import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
 import {
-  addedFields,
   addedLines,
   callerFields,
+  callerLines,
   headerLines,
   informationalFields,
   isEventStream,
@@ -302,17 +302,11 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   linesFor(head: ResponseHead): string {
-    const { lines, notable = [] } = head;
+    const { lines, notable = [], notableAt = [] } = head;
     if (lines === undefined) return this.#rewrittenLines(head);
-    if (notable.length === 0) {
-      this.#call.beginAnswer(isEventStream(head));
-      return lines + addedLines + headerLines(stateFields(this.#ready));
-    }
-    const added = this.#incoming(notable, head);
-    // Other forwarded headers must keep their position among all headers.
-    if (added.length > addedFields.length + stateFields(this.#ready).length) return this.#rewrittenLines(head);
     this.#call.beginAnswer(isEventStream(head));
-    return lines + headerLines(added);
+    if (notable.length === 0) return lines + addedLines + headerLines(stateFields(this.#ready));
+    return callerLines(this.#ready, this.#call.context, { lines, notable, notableAt });
   }
 
   #rewrittenLines(head: ResponseHead): string {

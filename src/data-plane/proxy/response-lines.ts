@@ -1,6 +1,6 @@
 import { lowerCase } from "../../base/http/field-name.ts";
 import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
-import { incomingFields } from "../../core/outgoing/incoming-fields.ts";
+import { incomingFields, incomingLines } from "../../core/outgoing/incoming-fields.ts";
 import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
@@ -23,6 +23,24 @@ export function callerFields(
     isHttp2,
   });
 }
+
+/** Does the same for the unchanged lines of a head and its notable headers. */
+export function callerLines(
+  call: AnsweredCall,
+  context: CallContext,
+  { lines, notable, notableAt }: NotableLines,
+): string {
+  return incomingLines({
+    lines,
+    notable,
+    notableAt,
+    links: new ProviderLinks(call, context),
+    state: stateFields(call),
+    keepsSetCookie: call.live.integration.keepSetCookie,
+  });
+}
+
+type NotableLines = Required<Pick<ResponseHead, "notable" | "notableAt">> & { readonly lines: string };
 
 /** Returns the headers of an informational response, with its links rewritten. */
 export function informationalFields(call: AnsweredCall, context: CallContext, fields: readonly string[]): string[] {
@@ -57,7 +75,7 @@ export function headerLines(fields: readonly string[]): string {
 
 const asItIs = (value: string): string => value;
 /** Headers of every response; most responses get no others. */
-export const addedFields = incomingFields({
+const addedFields = incomingFields({
   fields: [],
   links: { reference: asItIs, links: asItIs, refresh: asItIs },
   keepsSetCookie: false,

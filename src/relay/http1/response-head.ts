@@ -20,6 +20,8 @@ export interface ResponseHead {
   readonly lines?: string | undefined;
   /** Name, value, name, value: the headers that are missing from `lines`. */
   readonly notable?: readonly string[];
+  /** The position in `lines` of each header in `notable`. */
+  readonly notableAt?: readonly number[];
 }
 
 /** How the end of a body is found. */
@@ -92,6 +94,7 @@ export function createHeadReader(notable: Notable): ReadHead {
         if (fate === "malformed") return undefined;
         if (fate === "apart") {
           read.pass(from, at);
+          if (meaning === "notable") read.leaveOut();
           from = next;
         }
       }
@@ -112,6 +115,7 @@ class TextHead implements ResponseHead {
   readonly #isHttp11: boolean;
   #lines = "";
   #notable: string[] = none;
+  #notableAt: number[] = nowhere;
   #length: number | undefined;
   #isChunked = false;
   #options: string[] = none;
@@ -141,6 +145,10 @@ class TextHead implements ResponseHead {
 
   get notable(): readonly string[] {
     return this.#notable;
+  }
+
+  get notableAt(): readonly number[] {
+    return this.#notableAt;
   }
 
   get fields(): readonly string[] {
@@ -189,6 +197,12 @@ class TextHead implements ResponseHead {
     if (from < to) this.#lines += this.#text.slice(from, to);
   }
 
+  /** Records that a notable line is missing from `lines` here. */
+  leaveOut(): void {
+    if (this.#notableAt === nowhere) this.#notableAt = [this.#lines.length];
+    else this.#notableAt.push(this.#lines.length);
+  }
+
   /** Returns false for a head that frames its body in two ways. */
   end(isAnswerToHead: boolean): boolean {
     const { status } = this;
@@ -221,6 +235,7 @@ export const isNoHead = (text: string): boolean =>
   !"HTTP/1.".startsWith(text.slice(0, 7)) || /(?:^|[^\r])\n/.test(text);
 
 const none: string[] = [];
+const nowhere: number[] = [];
 const isCommon = (connection: string): boolean => connection === "keep-alive" || connection === "close";
 
 const optionsIn = (connection: string): string[] =>
