@@ -1,5 +1,6 @@
 import { checkConfig } from "./check-config.ts";
 import { type ConfigChange, diffConfig } from "./diff-config.ts";
+import { readConfigFile } from "./read-file.ts";
 import type { FileReader } from "./secrets.ts";
 
 /** EX_CONFIG of sysexits.h, the exit code of `latchkey serve`. */
@@ -38,7 +39,9 @@ export function runConfigDiff(words: readonly string[], command: ConfigCommand):
     return usageExitCode;
   }
   for (const file of [before, after]) {
-    const { mistakes } = checkConfig({ env, files, file });
+    const mistakes = [...checkConfig({ env, files, file }).mistakes];
+    // A reload refuses an empty file as well, at which a start only warns.
+    if (mistakes.length === 0) readConfigFile({ path: file, files, refuse: (message) => void mistakes.push(message) });
     if (mistakes.length === 0) continue;
     err(`latchkey: ${file} is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
     return invalidExitCode;

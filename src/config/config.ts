@@ -97,7 +97,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
 
   checkVariableNames(env, { refuse, warn });
   const configFile = text("LATCHKEY_CONFIG");
-  const read = configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse });
+  // A start may have an empty file. A reload refuses one: it may have been cut off while it was written.
+  const read =
+    configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse, reportEmpty: warn });
   const { file } = read;
   checkNames({ ...read, refuse });
   const declared = declaredIn({ ...read, secrets, refuse });

@@ -20,8 +20,16 @@ export interface ReadFile {
 /** A configuration without a file, which has no places. */
 export const emptyFile: ReadFile = { file: {}, locate: Object.assign(() => "", { line: () => 0 }) };
 
+interface ReadOptions {
+  readonly path: string;
+  readonly files: FileReader;
+  readonly refuse: Refuse;
+  /** Reports a file without a value; a mistake unless something else is named. */
+  readonly reportEmpty?: Refuse;
+}
+
 /** Reads the configuration file. After reporting all mistakes, returns an empty file, or the valid parts. */
-export function readConfigFile({ path, files, refuse }: { path: string; files: FileReader; refuse: Refuse }): ReadFile {
+export function readConfigFile({ path, files, refuse, reportEmpty = refuse }: ReadOptions): ReadFile {
   const lines = new LineCounter();
   let text: string;
   try {
@@ -48,7 +56,7 @@ export function readConfigFile({ path, files, refuse }: { path: string; files: F
   }
   const locate = createLocate({ path, document, lines });
   if (written === null || written === undefined) {
-    refuse(`${path} is empty: declare something in it, or write {} to declare nothing`);
+    reportEmpty(`${path} is empty: declare something in it, or write {} to declare nothing`);
     return emptyFile;
   }
   const lists = listsInPlaceOfMaps(written);
