@@ -1,4 +1,4 @@
-import type { DeclaredSetup } from "../core/declared.ts";
+import { type DeclaredSetup, defaultEnvironment } from "../core/declared.ts";
 import type { SecretSource } from "./secrets.ts";
 import type { Refuse } from "./values.ts";
 
@@ -11,7 +11,10 @@ interface KeySource {
 
 const variableNames = ["LATCHKEY_SECRET_KEY", "LATCHKEY_ADMIN_KEY"] as const;
 
-/** Refuses a secret that two keys share: a caller who sends it would have the scopes of only one of them. */
+/**
+ * Refuses a secret that two keys share: a caller who sends it would have the scopes of only one of them. A key of the
+ * default environment may have the secret of LATCHKEY_SECRET_KEY: it replaces that key, with its own scopes.
+ */
 export function refuseSharedKeys({ declared, env, secrets, refuse }: KeySource): void {
   const pinned = variableNames.map((name) => {
     const file = env[`${name}_FILE`];
@@ -23,7 +26,12 @@ export function refuseSharedKeys({ declared, env, secrets, refuse }: KeySource):
   for (const { name, value } of [...keys, ...pinned]) {
     if (value === undefined) continue;
     const other = names.get(value);
+    if (name === "LATCHKEY_SECRET_KEY" && replacesSecretKey(declared, value)) continue;
     if (other === undefined) names.set(value, name);
     else refuse(`${other} and ${name} have the same secret; each key needs its own`);
   }
 }
+
+/** Returns whether the file declares the key that LATCHKEY_SECRET_KEY would pin. */
+export const replacesSecretKey = ({ keys }: Pick<DeclaredSetup, "keys">, secretKey: string): boolean =>
+  keys.some(({ environment, secret }) => environment === defaultEnvironment && secret === secretKey);

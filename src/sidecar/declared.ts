@@ -1,6 +1,7 @@
 import type { Log } from "../base/log.ts";
 import type { Broker } from "../broker/broker.ts";
 import { checkAliases } from "../config/check-aliases.ts";
+import { replacesSecretKey } from "../config/check-keys.ts";
 import type { Changeable, Config } from "../config/config.ts";
 import { type DeclaredSetup, defaultEnvironment } from "../core/declared.ts";
 import { defaultScopes } from "../core/scopes.ts";
@@ -49,7 +50,7 @@ function withPinned(declared: DeclaredSetup, config: Config): DeclaredSetup {
     ],
     keys: [
       ...declared.keys,
-      ...(secretKey === undefined
+      ...(secretKey === undefined || replacesSecretKey(declared, secretKey)
         ? []
         : [{ id: "secret-key", environment: defaultEnvironment, secret: secretKey, scopes: defaultScopes }]),
       ...(adminKey === undefined

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
-import { launch } from "../../support/sidecar/process.ts";
+import { launch, serveInProcess } from "../../support/sidecar/process.ts";
 
 /** The output of `serve` for a file that it refuses. */
 async function refusal(text: string, env: Readonly<Record<string, string>> = {}) {
@@ -81,4 +81,16 @@ it.each([
   expect(code).toBe(78);
   expect(said).toContain(`${names} have the same secret; each key needs its own`);
   expect(said).not.toContain(secret);
+});
+
+it("takes a declared key of the default environment in place of LATCHKEY_SECRET_KEY, with its scopes", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "latchkey.yaml");
+  const key = "{ id: app, key: { env: LATCHKEY_SECRET_KEY }, scopes: [connections:read] }";
+  await writeFile(path, `environments: [{ name: dev, keys: [${key}] }]\n`);
+  const env = { LATCHKEY_CONFIG: path, LATCHKEY_SECRET_KEY: secret };
+  const running = await serveInProcess({ folder: join(folder, "data"), env });
+  const statusOf = async (route: string) =>
+    (await fetch(`${running.address("data")}${route}`, { headers: { authorization: `Bearer ${secret}` } })).status;
+  expect([await statusOf("/connections"), await statusOf("/integrations")]).toEqual([200, 403]);
 });
