@@ -20,22 +20,23 @@ const maxPending = 20;
 const maxRead = 3 * maxPending;
 
 export function createPendingLimit({ collections, now }: PendingLimitOptions): PendingLimit {
-  /** The number, by session, of authorizations that passed the limit and are not stored yet. */
+  /** The number, by session, of authorizations that begin now. */
   const beginning = new Map<string, number>();
   return {
     async withRoom({ value: { id } }, begin) {
-      const found = await collections.pendingAuthorizations.pageBy("session", { under: [id], limit: maxRead });
-      const at = now();
+      // Counted before the read: an authorization that is stored meanwhile counts twice rather than not at all.
       const before = beginning.get(id) ?? 0;
-      if (found.filter(({ value }) => !isOver(value, at)).length + before >= maxPending) {
-        throw new Fault(
-          "too_many_requests",
-          "too many authorizations of this connect session are pending; retry later",
-          { retryAfterSeconds: pendingLifetimeMs / 1_000 },
-        );
-      }
       beginning.set(id, before + 1);
       try {
+        const found = await collections.pendingAuthorizations.pageBy("session", { under: [id], limit: maxRead });
+        const at = now();
+        if (found.filter(({ value }) => !isOver(value, at)).length + before >= maxPending) {
+          throw new Fault(
+            "too_many_requests",
+            "too many authorizations of this connect session are pending; retry later",
+            { retryAfterSeconds: pendingLifetimeMs / 1_000 },
+          );
+        }
         return await begin();
       } finally {
         const left = (beginning.get(id) ?? 1) - 1;
