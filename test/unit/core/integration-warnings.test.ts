@@ -40,7 +40,9 @@ it("names scopes that need verification before production, and those that need a
   const warnings = warningsFor("google", { publishing: TESTING, scopes });
   expect(warnings.map(({ code }) => code)).toEqual(["short_lived_refresh_tokens", "verification_needed"]);
   expect(warnings[1]?.scopes).toEqual([calendar, drive]);
-  expect(warnings[1]?.message).toMatch(/verified for \S+calendar, \S+drive and, for \S+drive, a security assessment/);
+  expect(warnings[1]?.message).toMatch(
+    /verification for \S+calendar, \S+drive and, for \S+drive, a security assessment/,
+  );
   const [, sensitive] = warningsFor("google-calendar", { publishing: TESTING, scopes: [calendar] });
   expect(sensitive?.message).not.toMatch(/assessment/);
 });
