@@ -20,13 +20,16 @@ const throughTheDoor = [
 const quick = [
   "test/unit/**/*.test.ts",
   "test/house/{floors,limits,smoke,documents}.test.ts",
-  "test/cases/{oauth/callbacks,proxy/credentials,proxy/fields,refresh/kinds,rest/metadata,webhooks/identity}.test.ts",
+  "test/cases/{oauth/callbacks,proxy/credentials,proxy/fields,rest/metadata,webhooks/identity}.test.ts",
 ];
 /** Units that take many seconds: real databases, scripts that use up their limits. */
 const slowUnits = [
   "test/unit/store/{model,model-postgres,postgres-replicas,level-damage}.test.ts",
-  "test/unit/store/postgres/**",
-  "test/unit/scripts/{containment,folder,tools}.test.ts",
+  "test/unit/store/{level,postgres}/**",
+  "test/unit/scripts/{containment,folder,throttle,tools}.test.ts",
+  "test/unit/base/http/http2-goaway.test.ts",
+  "test/unit/broker/{connections/lookup/resource-index,syncs/run-queue,tokens/token-endpoint}.test.ts",
+  "test/unit/base/node/text-writes.test.ts",
   "test/unit/core/channel-schedules.test.ts",
 ];
 
