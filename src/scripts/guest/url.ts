@@ -1,3 +1,4 @@
+import { settableUrlParts } from "../url-parts.ts";
 import { host } from "./port.ts";
 
 /** The parts of a URL by their WHATWG names. */
@@ -164,19 +165,7 @@ export class URL {
   }
 
   static {
-    const settable = [
-      "href",
-      "protocol",
-      "username",
-      "password",
-      "host",
-      "hostname",
-      "port",
-      "pathname",
-      "search",
-      "hash",
-    ] as const;
-    for (const part of settable) {
+    for (const part of settableUrlParts) {
       Object.defineProperty(URL.prototype, part, {
         configurable: true,
         enumerable: true,

@@ -1,4 +1,5 @@
 import { createHash, createHmac, getHashes, randomBytes } from "node:crypto";
+import { settableUrlParts } from "../url-parts.ts";
 
 /** Takes and returns text. Undefined: the arguments are not valid. */
 type HostFunction = (a: string, b: string) => string | undefined;
@@ -12,18 +13,7 @@ export const hostFunctions: Readonly<Record<string, HostFunction>> = {
   digest: (about, data) => digest(JSON.parse(about) as HashRequest, data),
 };
 
-const settable = new Set([
-  "href",
-  "protocol",
-  "username",
-  "password",
-  "host",
-  "hostname",
-  "port",
-  "pathname",
-  "search",
-  "hash",
-]);
+const settable: ReadonlySet<string> = new Set(settableUrlParts);
 
 /** Parses a URL, or changes a part of one; text in, text out. */
 function urlParts([text, base, part, value]: readonly (string | null | undefined)[]): string | undefined {
