@@ -23,13 +23,9 @@ export async function checkAliases(
 ): Promise<void> {
   const mistakes: string[] = [];
   for (const { environment, integration: key, mistake, isCertain } of aliases) {
-    try {
-      await integrations.get({ environment, key });
-    } catch (error) {
-      if (!(error instanceof Fault) || error.status !== 404) throw error;
-      if (isCertain) mistakes.push(mistake);
-      else log.warn(`${mistake}; requests to it are refused until there is`);
-    }
+    if (await exists(integrations.get({ environment, key }))) continue;
+    if (isCertain) mistakes.push(mistake);
+    else log.warn(`${mistake}; requests to it are refused until there is`);
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
 }
@@ -46,15 +42,21 @@ export async function warnOfMissingConnections(
 ): Promise<void> {
   const missing: string[] = [];
   for (const { name, environment, integration, connection: id } of aliases) {
-    try {
-      await connections.get(create(ConnectionRefSchema, { environment, integration, id }));
-    } catch (error) {
-      if (!(error instanceof Fault) || error.status !== 404) throw error;
-      missing.push(`${name}: ${environment}/${integration}/${id}`);
-    }
+    const connection = connections.get(create(ConnectionRefSchema, { environment, integration, id }));
+    if (!(await exists(connection))) missing.push(`${name}: ${environment}/${integration}/${id}`);
   }
   if (missing.length === 0) return;
   log.warn("aliases name connections that do not exist; requests to them are answered 404 until they do", {
     aliases: missing,
   });
+}
+
+async function exists(reading: Promise<unknown>): Promise<boolean> {
+  try {
+    await reading;
+    return true;
+  } catch (error) {
+    if (error instanceof Fault && error.status === 404) return false;
+    throw error;
+  }
 }
