@@ -192,7 +192,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   };
 }
 
-/** The work that nobody asks for: another replica can do it as well. */
+/** Starts the background work. Replicas share it through leases. */
 function startBackground(rooms: Rooms, { store, retention, world }: BrokerOptions) {
   const { collections, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
   const { reindex, health } = connectionRoom;

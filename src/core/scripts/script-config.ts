@@ -111,7 +111,7 @@ function outputsOf(script: Script, outputName: string): Readonly<Record<string, 
 const fieldsOf = (schema: JsonObject): JsonValue =>
   Object.entries(objectIn(schema["properties"])).map(([name, one]) => ({ name, type: typeName(one) }));
 
-/** Returns actions as functions that a language model may call. */
+/** Returns actions in the format of OpenAI's function calling. */
 export const openAIFunctions = (scripts: readonly Script[]): JsonObject[] =>
   scripts
     .filter((script) => script.kind === "action")

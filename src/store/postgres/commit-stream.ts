@@ -23,8 +23,8 @@ export interface CommitStream {
   /** Reads up to the head; writes may run in between. */
   readToHead(): Promise<void>;
   /**
-   * Reads up to a revision for callers, many of whom may wait: once one caller's read failed, the others are rejected
-   * instead of waiting for their own to fail.
+   * Reads up to a revision. Many callers may wait for their turn: when the read of one fails, the others are rejected
+   * with it.
    */
   readUpTo(revision: number): Promise<void>;
   /**

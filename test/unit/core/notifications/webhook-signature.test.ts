@@ -59,7 +59,7 @@ it.each([
   ["no padding", `whsec_${base64.replaceAll("=", "")}`, "followed by padded base64"],
   ["base64 for URLs", `whsec_${Buffer.alloc(32, 0xff).toString("base64url")}=`, "followed by padded base64"],
   ["a line break", `whsec_${base64}\n`, "followed by padded base64"],
-  ["bits that nobody reads", `whsec_${base64.slice(0, -2)}x=`, "followed by padded base64"],
+  ["unused bits that are not zero", `whsec_${base64.slice(0, -2)}x=`, "followed by padded base64"],
 ])("refuses a secret with %s, and does not quote it", (_what, text, message) => {
   const mistake = signingSecretMistake(text);
   expect(mistake).toContain(message);
