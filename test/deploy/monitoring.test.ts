@@ -143,13 +143,13 @@ it("has a dashboard whose panels do not overlap, and have unique ids", () => {
 });
 
 it("explains each alert in the runbook, under a heading of its name", () => {
-  const runbook = readFileSync(join(root, "deploy/README.md"), "utf8");
+  const runbook = readFileSync(join(root, "deploy/runbooks.md"), "utf8");
   const headings = [...runbook.matchAll(/^### (Latchkey\w+)$/gm)].map(([, name]) => name ?? "");
   expect(headings).toEqual(rules.map(({ alert }) => alert));
   for (const { alert, annotations } of rules) {
     const [path = "", anchor] = annotations.runbook.split("#");
     // GitHub makes such an anchor of a heading.
-    expect([path, anchor]).toEqual(["deploy/README.md", alert.toLowerCase()]);
+    expect([path, anchor]).toEqual(["deploy/runbooks.md", alert.toLowerCase()]);
     const [, text = ""] = new RegExp(`^### ${alert}$([\\s\\S]*?)(?=^#|(?![\\s\\S]))`, "m").exec(runbook) ?? [];
     expect(text.trim().length, alert).toBeGreaterThan(80);
   }
@@ -218,8 +218,8 @@ describe.skipIf(lacks("promtool"))("to Prometheus", () => {
               {
                 exp_labels: { ...labels, door: "control", severity: "warning" },
                 exp_annotations: {
-                  summary: "The certificate of the control door runs out in 9d 22h 30m 0s",
-                  runbook: "deploy/README.md#latchkeycertificateexpiring",
+                  summary: "The certificate of the control listener expires in 9d 22h 30m 0s",
+                  runbook: "deploy/runbooks.md#latchkeycertificateexpiring",
                 },
               },
             ],
