@@ -79,11 +79,14 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
       sockets.nameBy(listener, stored.value.id);
       return await askToConfirm(services, stored, { token: departure.token, integration, headers, given, settings });
     }
-    acting = await services.browsers.act(stored, headers);
-    const { session, secret: browser, setCookie } = acting;
+    const { bind, ...starting } = services.browsers.begin(stored, headers);
+    acting = starting;
+    const { session, secret: browser, setCookie } = starting;
     const { lang: language = "", theme = "" } = settings.carried;
     const begun = { ...departure.authorization, integration, listener, session, browser, language, theme };
     const { location } = await services.broker.authorizations.begin(begun);
+    // Not before: a page that is told of a failure may close this window before the response brings its cookie.
+    await bind();
     sockets.nameBy(listener, stored.value.id);
     return redirect(location, { "set-cookie": setCookie });
   } catch (error) {

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { digestOf } from "../../base/ids.ts";
 import { isSame } from "../../broker/connect/authorize/callback.ts";
 import { type ConnectSessions, otherBrowser, type StoredSession } from "../../broker/connect/sessions.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
@@ -18,6 +19,14 @@ export interface SessionBrowsers {
   show(session: StoredSession, headers: IncomingHttpHeaders): Promise<SessionBrowser>;
   /** Handles a request that does something with the session. Throws `other_browser`. */
   act(session: StoredSession, headers: IncomingHttpHeaders): Promise<SessionBrowser>;
+  /** Like `act`, but `bind` binds the session, once the request has succeeded. Throws `other_browser`. */
+  begin(session: StoredSession, headers: IncomingHttpHeaders): StartingBrowser;
+}
+
+/** A browser that may use the session, but to which the session is not bound yet. */
+interface StartingBrowser extends SessionBrowser {
+  /** Throws `other_browser`. */
+  bind(): Promise<StoredSession>;
 }
 
 interface SessionBrowsersOptions {
@@ -26,6 +35,19 @@ interface SessionBrowsersOptions {
 }
 
 export function createSessionBrowsers({ sessions, cookies }: SessionBrowsersOptions): SessionBrowsers {
+  function begin(session: StoredSession, headers: IncomingHttpHeaders): StartingBrowser {
+    const { isBrowser } = navigationOf(headers);
+    const browser = cookies.renew(headers);
+    const unbound = { session, ...browser, bind: async () => session };
+    if (headers["sec-fetch-dest"] === "iframe") return unbound;
+    const { browserHash } = session.value;
+    // A program keeps no cookie that would identify the program. Programs may use the session until a browser is
+    // bound to it.
+    const isBound = isBrowser || cookies.read(headers) !== undefined;
+    if (browserHash !== "" && !(isBound && browserHash === digestOf(browser.secret))) throw otherBrowser();
+    return isBound ? { ...unbound, bind: () => sessions.bind(session, browser.secret) } : unbound;
+  }
+
   return {
     async show(session, headers) {
       const { isTopLevel, isPrefetch } = navigationOf(headers);
@@ -34,18 +56,11 @@ export function createSessionBrowsers({ sessions, cookies }: SessionBrowsersOpti
       if (!isTopLevel || isPrefetch) return { session, ...browser };
       return { session: await sessions.bind(session, browser.secret), ...browser };
     },
-    async act(session, headers) {
-      const { isBrowser } = navigationOf(headers);
-      const browser = cookies.renew(headers);
-      if (headers["sec-fetch-dest"] === "iframe") return { session, ...browser };
-      // A program keeps no cookie that would identify the program. Programs may use the session until a browser is
-      // bound to it.
-      if (isBrowser || cookies.read(headers) !== undefined) {
-        return { session: await sessions.bind(session, browser.secret), ...browser };
-      }
-      if (session.value.browserHash !== "") throw otherBrowser();
-      return { session, ...browser };
+    async act(stored, headers) {
+      const { bind, ...browser } = begin(stored, headers);
+      return { ...browser, session: await bind() };
     },
+    begin,
   };
 }
 

@@ -136,6 +136,16 @@ it.each([
   expect((await visit(first, departure(all, token), navigation("same-origin"))).status).toBe(303);
 });
 
+it("does not bind a session to a browser whose first attempt was refused, and whose cookie may be lost", async () => {
+  const all = await connecting();
+  const token = await all.session();
+  const wrong = departure(all, token, { return_to: "https://evil.test/" });
+  expect((await visit(all.browser(), wrong, navigation("same-origin"))).status).toBe(400);
+  const [first, second] = [all.browser(), all.browser()];
+  expect((await visit(first, departure(all, token), navigation("same-origin"))).status).toBe(303);
+  expect((await visit(second, departure(all, token), navigation("same-origin"))).status).toBe(403);
+});
+
 it("does not bind a session to link previews", async () => {
   const all = await connecting();
   const token = await all.session();

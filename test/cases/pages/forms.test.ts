@@ -1,4 +1,6 @@
-import type { Page } from "playwright-core";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { browserOfFile, startApplication } from "../../support/peers/chromium.ts";
 import { type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
@@ -188,6 +190,15 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     return page;
   }
 
+  /** Sends a window's request. The window closes, since the frame hears of the failure, before the response is there. */
+  async function loseResponse(route: Route): Promise<void> {
+    const sent = route.request();
+    const request = get(sent.url(), { headers: await sent.allHeaders() });
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    response.resume();
+    await route.abort().catch(() => {});
+  }
+
   const focused = (page: Page) => page.locator(":focus").getAttribute("name");
 
   it("says at the field what to enter, before anything is sent", async () => {
@@ -273,6 +284,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     const frame = page.frameLocator("#connect-ui");
     await frame.getByLabel("Site").fill("evil.test");
     const closed = page.waitForEvent("popup").then((popup) => popup.waitForEvent("close"));
+    await page.context().route("**/oauth/connect/**", loseResponse, { times: 1 });
     await frame.getByRole("button", { name: "Connect" }).click();
     await frame.getByText("Enter a host name that ends in crm.example.").waitFor();
     await closed;
