@@ -1,9 +1,11 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { faults } from "../../src/base/fault.ts";
 import { metricTable } from "../../src/base/metrics/metrics.ts";
 import { variables, variablesHelp } from "../../src/config/variables.ts";
+import { anchorsOf, linksOf, markdownFiles, proseOf, readText, root } from "../support/documents/markdown.ts";
 
 const read = (name: string) => readFileSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), "utf8");
 const readme = read("README.md");
@@ -78,4 +80,71 @@ it("names every room of the house", () => {
   ]) {
     expect(architecture).toContain(`  ${room}/`);
   }
+});
+
+/** Written by `npm run generate`: as long as what they list. */
+const generated = new Set(["api", "cli", "configuration", "errors", "metrics", "rpc"].map((name) => `docs/${name}.md`));
+const files = markdownFiles();
+const pages = files.filter((path) => /^docs\/|^README\.md$/.test(path) && !generated.has(path));
+
+it("keeps every page short enough to read in one go", () => {
+  const size = (path: string) => Buffer.byteLength(readText(path));
+  const most = (path: string) => (path === "README.md" ? 10_240 : 12_288);
+  expect(pages.filter((path) => size(path) > most(path)).map((path) => `${path}: ${size(path)} bytes`)).toEqual([]);
+});
+
+it("breaks the lines of pages after at most 300 characters, but for tables", () => {
+  const long = pages.flatMap((path) =>
+    readText(path)
+      .split("\n")
+      .flatMap((line, i) => (line.length > 300 && !/^\s*\|/.test(line) ? [`${path}:${i + 1}`] : [])),
+  );
+  expect(long).toEqual([]);
+});
+
+it("links only to files and anchors that exist", () => {
+  const broken = files.flatMap((path) =>
+    linksOf(readText(path))
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .filter((target) => {
+        const [file = "", anchor = ""] = target.split("#");
+        const found = file === "" ? path : join(dirname(path), file);
+        if (!existsSync(join(root, found))) return true;
+        return anchor !== "" && found.endsWith(".md") && !anchorsOf(readText(found)).has(anchor);
+      })
+      .map((target) => `${path}: ${target}`),
+  );
+  expect(broken).toEqual([]);
+});
+
+it("names every page in the index of its folder", () => {
+  const missing = files
+    .filter((path) => path.startsWith("docs/") && !path.endsWith("/README.md"))
+    .filter((path) => {
+      const index = join(dirname(path), "README.md");
+      return !existsSync(join(root, index)) || !linksOf(readText(index)).includes(basename(path));
+    });
+  expect(missing).toEqual([]);
+  const folders = [...new Set(files.filter((path) => path.startsWith("docs/")).map(dirname))].filter(
+    (path) => path !== "docs",
+  );
+  const links = linksOf(readText("docs/README.md"));
+  expect(folders.filter((folder) => !links.includes(`${folder.slice("docs/".length)}/README.md`))).toEqual([]);
+});
+
+/** Words of the first version's own dialect, which readers did not understand, and words that have a plain name. */
+const dialect =
+  /\b(whoever|whomever|whom|nobody|somebody|anew|amiss|thereof|lest|in vain|(?:is|are) told of|comes? to nothing|has it that|goes on|lets? go of|be it|lies|stands|sealed|doors?)\b/gi;
+
+it("uses plain words", () => {
+  const odd = pages.flatMap((path) =>
+    proseOf(readText(path))
+      .split("\n")
+      .flatMap((line) =>
+        [...line.replaceAll(/`[^`]*`|\]\([^)]*\)/g, "").matchAll(dialect)].map(
+          ([word]) => `${path}: ${word}: ${line.slice(0, 120)}`,
+        ),
+      ),
+  );
+  expect(odd).toEqual([]);
 });

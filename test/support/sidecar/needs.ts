@@ -7,6 +7,8 @@ import { findPostgres } from "../postgres/postgres.ts";
 /** Programs and features that a machine may lack. A test that needs one declares it, and is visibly skipped. */
 const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
+  python: () => spawnSync("python3", ["--version"]).status === 0,
+  go: () => spawnSync("go", ["version"]).status === 0,
   /** A browser: Debian's, or any program with this name. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
   nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,

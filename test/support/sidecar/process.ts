@@ -28,12 +28,14 @@ interface LaunchOptions {
   readonly program?: string;
   /** Options of `prlimit` that it runs under. */
   readonly limits?: readonly string[];
+  /** Keeps the process running after the test; the caller ends it. */
+  readonly outlivesTest?: boolean;
 }
 
 /** The settings that `serve` needs, with its own ports. An undefined variable is removed. */
 export function launch(
   args: readonly string[],
-  { env = {}, folder, cwd, program = main, limits }: LaunchOptions,
+  { env = {}, folder, cwd, program = main, limits, outlivesTest = false }: LaunchOptions,
 ): Running {
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
@@ -65,7 +67,7 @@ export function launch(
       tell();
     });
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  if (!outlivesTest) onTestFinished(() => void child.kill("SIGKILL"));
   return {
     child,
     stdout: () => stdout,
