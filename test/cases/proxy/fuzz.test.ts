@@ -6,7 +6,7 @@ import { below, seeded } from "../../support/runner/seeded.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
 /** The number on each path. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. A seed repeats its failures. */
-const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 100_000);
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 50_000);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const connectionsAtOnce = 12;
 /** After this time an incomplete request gets no more bytes. */

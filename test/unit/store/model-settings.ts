@@ -7,7 +7,7 @@ const variable = (name: string): number | undefined => {
 export const modelSeed = (): number => variable("LATCHKEY_MODEL_SEED") ?? Date.now() % 2 ** 31;
 
 /** The number of requests. */
-export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 100_000;
+export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 50_000;
 
 /** Ten times the duration on the reference machine, where 100,000 steps took a minute. */
 export const modelTimeoutMs = (): number => 60_000 + modelSteps() * 6;
