@@ -35,6 +35,8 @@ const names = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
 async function makeCases(): Promise<Readonly<Record<string, Case>>> {
   const receiving = await startReceiving();
   const environments = receiving.sidecar.client(EnvironmentService);
+  // The first secret is made when it is first asked for.
+  await environments.listSigningSecrets({ environment: "dev" });
   await environments.rotateSigningSecret({ environment: "dev" });
   await receiving.integrate("github", { credentials: { type: "OAUTH2", client_id: "id", client_secret: "secret" } });
   // The body has more bytes than characters.
