@@ -138,7 +138,7 @@ for (const [name, { secret, headers, body }] of Object.entries(JSON.parse(readFi
   },
   {
     block: "python",
-    needs: "python3",
+    needs: "python",
     file: "verify.py",
     calls: `
 for name, one in json.load(open("cases.json", encoding="utf-8")).items():

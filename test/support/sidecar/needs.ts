@@ -12,9 +12,7 @@ const present = {
   /** A browser: Debian's, or any program with this name. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
   nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
-  go: () => spawnSync("go", ["version"]).status === 0,
   php: () => spawnSync("php", ["--version"]).status === 0,
-  python3: () => spawnSync("python3", ["--version"]).status === 0,
   ruby: () => spawnSync("ruby", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
   /** A C compiler, on a system that can preload its output before libc. */
