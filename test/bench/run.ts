@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- NAME [--count N]`: each command produces figures of the README. The benches of the proxy and of
+ * `npm run bench -- NAME [--count N]`: each command produces figures of test/bench/README.md. The benches of the proxy and of
  * webhooks have parts (`--only requests,streams`), and can run longer (`--rounds N`). Those of the proxy and of the
  * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`).
  */

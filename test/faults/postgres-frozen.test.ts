@@ -10,7 +10,7 @@ import { openWire } from "../support/postgres/wire.ts";
 import { keyedConnection, startTestSidecar, type TestSidecar } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 
-/** The README promises about 4 s; the rest is for a busy machine. */
+/** docs/store-and-backup.md promises about 4 s; the rest is for a busy machine. */
 const noticedWithinMs = 8_000;
 const recoverWithinMs = 10_000;
 const frozenMs = 14_000;

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -46,10 +46,10 @@ it("lists every fault code, with its status on both faces", () => {
 });
 
 it("gives the reason for every runtime dependency", () => {
-  const architecture = read("ARCHITECTURE.md");
+  const reasons = read("src/dependencies.md");
   const { dependencies } = JSON.parse(read("package.json")) as { dependencies: Record<string, string> };
-  const missing = Object.keys(dependencies).filter((name) => !architecture.includes(`| \`${name}\` |`));
-  expect(missing).toEqual([]);
+  const listed = [...reasons.matchAll(/^\| `(.+?)` \|/gm)].map(([, name = ""]) => name);
+  expect(listed.sort()).toEqual(Object.keys(dependencies).sort());
 });
 
 it("pins every dependency exactly", () => {
@@ -64,22 +64,23 @@ it("pins every dependency exactly", () => {
 });
 
 it("names every room of the house", () => {
-  const architecture = read("ARCHITECTURE.md");
-  for (const room of [
-    "cli",
-    "control-plane",
-    "data-plane",
-    "broker",
-    "core",
-    "providers",
-    "store",
-    "config",
-    "sandbox",
-    "base",
-    "gen",
-  ]) {
-    expect(architecture).toContain(`  ${room}/`);
-  }
+  const map = read("src/README.md");
+  const rooms = readdirSync(join(root, "src"), { withFileTypes: true }).filter((one) => one.isDirectory());
+  expect(rooms.filter(({ name }) => !map.includes(`\n  ${name}/ `)).map(({ name }) => name)).toEqual([]);
+});
+
+it("names every sub-room of the broker, in the order of its floors", () => {
+  const [, table = ""] = /\n## Rooms, bottom up\n([\s\S]*?)\n## /.exec(read("src/broker/README.md")) ?? [];
+  const listed = [...table.matchAll(/^\| `([a-z]+)\/` \|/gm)].map(([, name = ""]) => name);
+  const [, floors = ""] = /\n {2}broker: \[([\s\S]*?)\]/.exec(read("test/house/floors.test.ts")) ?? [];
+  expect(listed).toEqual([...floors.matchAll(/"(.+?)"/g)].map(([, name]) => name));
+});
+
+it("keeps pages for contributors and operators short", () => {
+  const most = (path: string) => (path === "src/README.md" ? 10_240 : path.startsWith("src/") ? 6_144 : 12_288);
+  const shown = files.filter((path) => /^(?:src|deploy|test)\//.test(path));
+  const long = shown.filter((path) => Buffer.byteLength(readText(path)) > most(path));
+  expect(long).toEqual([]);
 });
 
 /** Written by `npm run generate`: as long as what they list. */
