@@ -72,10 +72,10 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmal
         failed: (failure) => fail(failure.kind, failure),
       });
       try {
-        const { asked, body } = toUpstream(upstream, request);
-        exchange = upstream.send(asked, collected);
+        const { head, body } = toUpstream(upstream, request);
+        exchange = upstream.send(head, collected);
         if (body.length > 0) exchange.write(body);
-        if (asked.body !== "none") exchange.end([]);
+        if (head.body !== "none") exchange.end([]);
       } catch (error) {
         if (error instanceof UnsendableRequest) fail("unsendable", error);
         else if (error instanceof RelayFailure) fail(error.kind, error);
@@ -85,16 +85,16 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmal
 }
 
 interface UpstreamSend {
-  readonly asked: UpstreamRequest;
+  readonly head: UpstreamRequest;
   readonly body: Buffer;
 }
 
 function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): UpstreamSend {
   const { url, method, headers, clientCertificate, mayRepeat = false, mayFollow = false } = request;
   const parsed = URL.parse(url);
-  const asked = parsed === null ? undefined : originOf(parsed);
-  if (parsed === null || asked === undefined) throw new UnsendableRequest("the address is not valid");
-  const origin = upstream.admit({ ...asked, clientCertificate, isApart: mayFollow });
+  const address = parsed === null ? undefined : originOf(parsed);
+  if (parsed === null || address === undefined) throw new UnsendableRequest("the address is not valid");
+  const origin = upstream.admit({ ...address, clientCertificate, isApart: mayFollow });
   const { pathname, search } = parsed;
   const body = Buffer.from(request.body ?? "");
   const hasBody = request.body !== undefined;
@@ -110,7 +110,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
     lines += `${name}: ${value}\r\n`;
   }
   return {
-    asked: {
+    head: {
       origin,
       method,
       head: `${method} ${pathname}${search} HTTP/1.1\r\n${lines}\r\n`,

@@ -131,8 +131,8 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 
   return {
-    admit(asked) {
-      const origin = egress.admit(asked);
+    admit(address) {
+      const origin = egress.admit(address);
       const key = poolKey(origin);
       const known = admitted.get(key);
       if (known !== undefined) return known;

@@ -60,7 +60,7 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
     if (address === undefined) throw refusedAddress(binding, baseUrl);
     const { origin, basePath } = address;
     const { target, fields, attached } = outgoingParts({
-      asked: { method, path, rawHeaders, body: content === undefined ? "none" : "length", key: undefined },
+      proxied: { method, path, rawHeaders, body: content === undefined ? "none" : "length", key: undefined },
       scheme: origin.startsWith("https:") ? "https" : "http",
       host: new URL(origin).host,
       basePath,

@@ -43,7 +43,7 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
     const address = addressOf(binding, { path, baseUrlOverride });
     const { proxy, name: provider } = found.provider;
     const { head } = outgoing({
-      asked: {
+      proxied: {
         method: method === "" ? "GET" : method,
         path,
         rawHeaders: headerNames.flatMap((name) => [name, ""]),

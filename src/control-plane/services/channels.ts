@@ -8,11 +8,11 @@ import { markerOf, watcherOf } from "../server/watch.ts";
 type ChannelMethods = ServiceImpl<typeof ChannelService>;
 
 export const channelService = ({ channels, destinations, environments, feeds }: Broker): ChannelMethods => ({
-  async createChannel({ connection, ...wish }, context) {
+  async createChannel({ connection, ...request }, context) {
     if (connection === undefined) throw new Error("a validated request names its connection");
     const caller = callerOf(context);
     const ref = { ...connection, environment: await environments.of(caller, connection.environment) };
-    return { channel: await channels.create({ ...wish, ref }, caller.keyId) };
+    return { channel: await channels.create({ ...request, ref }, caller.keyId) };
   },
   async getChannel({ environment, id }, context) {
     return { channel: await channels.get({ environment: await environments.of(callerOf(context), environment), id }) };

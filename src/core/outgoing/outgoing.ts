@@ -27,7 +27,7 @@ export interface ProxiedHead {
 }
 
 export interface OutgoingRequest {
-  readonly asked: ProxiedHead;
+  readonly proxied: ProxiedHead;
   readonly scheme: "https" | "http";
   /** The value of the Host field. */
   readonly host: string;
@@ -78,14 +78,14 @@ const hidingFields = ["accept-encoding", "grpc-accept-encoding", "range", "if-ra
  * the same name.
  */
 export function outgoingParts(going: OutgoingRequest): OutgoingParts {
-  const { asked, basePath, attachment, proxy } = going;
+  const { proxied, basePath, attachment, proxy } = going;
   const brought = credentialFieldNames(attachment);
   const replaced = going.wantsPlain ? new Set([...brought, ...hidingFields]) : brought;
-  const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
+  const { pairs: fields, contentLength } = outgoingFields(proxied.rawHeaders, { replaced, key: proxied.key });
   if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
   if (going.wantsPlain) fields.push("Accept-Encoding", "identity");
   if (going.traceparent !== undefined) fields.push("traceparent", going.traceparent);
-  const target = basePath + targetWith(asked.path, { attachment, proxy });
+  const target = basePath + targetWith(proxied.path, { attachment, proxy });
   const attached =
     attachment.kind === "fixed" ? attachment.headers : attachment.sign(draftOf({ ...going, target, fields })).headers;
   return { target, fields, attached, contentLength };
@@ -93,23 +93,23 @@ export function outgoingParts(going: OutgoingRequest): OutgoingParts {
 
 /** Builds the same request as text. */
 export function outgoing(going: OutgoingRequest): OutgoingHead {
-  const { asked, host } = going;
+  const { proxied, host } = going;
   const { target, fields, attached, contentLength } = outgoingParts(going);
-  const middle = middleOf({ host, fields, contentLength: asked.body === "chunked" ? undefined : contentLength });
+  const middle = middleOf({ host, fields, contentLength: proxied.body === "chunked" ? undefined : contentLength });
   const memo = memoFor(going);
   if (memo !== undefined) kept.keep(memo, keptOf(going, middle));
-  return { target, head: `${asked.method} ${target}${middle}${endOf(asked, attached)}` };
+  return { target, head: `${proxied.method} ${target}${middle}${endOf(proxied, attached)}` };
 }
 
 /** Reuses the cached head of an earlier request with the same fields and settings; undefined if there is none. */
 export function cachedOutgoing(
-  going: HeadInputs & Pick<OutgoingRequest, "asked" | "basePath" | "attachment">,
+  going: HeadInputs & Pick<OutgoingRequest, "proxied" | "basePath" | "attachment">,
 ): string | undefined {
-  const { asked, basePath, ending } = going;
-  const known = asked.memo && kept.of(asked.memo);
-  if (known === undefined || ending === undefined || asked.isHttp2 === true || !isOf(known, going)) return undefined;
-  const path = known.isBare ? asked.path : targetWith(asked.path, going);
-  return `${asked.method} ${basePath}${path}${known.middle}${ending}`;
+  const { proxied, basePath, ending } = going;
+  const known = proxied.memo && kept.of(proxied.memo);
+  if (known === undefined || ending === undefined || proxied.isHttp2 === true || !isOf(known, going)) return undefined;
+  const path = known.isBare ? proxied.path : targetWith(proxied.path, going);
+  return `${proxied.method} ${basePath}${path}${known.middle}${ending}`;
 }
 
 /** Returns the usual end of a head with a fixed attachment; undefined for other attachments. */
@@ -142,14 +142,14 @@ function middleOf({ host, fields, contentLength }: Middle): string {
 const inOnePiece = (text: string): string => Buffer.from(text, "latin1").toString("latin1");
 
 /** The cache key of a head that can be reused with another request line; undefined if it cannot. */
-const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: OutgoingRequest): Memo | undefined =>
+const memoFor = ({ proxied, attachment, stamp, wantsPlain, traceparent }: OutgoingRequest): Memo | undefined =>
   attachment.kind !== "fixed" ||
   stamp === undefined ||
   wantsPlain ||
   traceparent !== undefined ||
-  asked.body === "chunked"
+  proxied.body === "chunked"
     ? undefined
-    : asked.memo;
+    : proxied.memo;
 
 /** Values that a head depends on, besides the caller's fields. */
 type HeadInputs = Pick<OutgoingRequest, "host" | "stamp" | "proxy" | "ending">;
@@ -240,7 +240,7 @@ function parameterName(part: string): string {
 }
 
 function draftOf({
-  asked,
+  proxied,
   scheme,
   host,
   content,
@@ -257,7 +257,7 @@ function draftOf({
   const headers: NameValue[] = [];
   for (let i = 0; i < fields.length; i += 2) headers.push([lowerCase(fields[i] ?? ""), fields[i + 1] ?? ""]);
   return {
-    method: asked.method,
+    method: proxied.method,
     scheme,
     host,
     path: at === -1 ? target : target.slice(0, at),

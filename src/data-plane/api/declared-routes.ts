@@ -134,8 +134,8 @@ async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: R
     throw new Fault("invalid_body", "the body must be empty: this route runs a sync", { mistakes });
   }
   const { actor } = callerIn(request);
-  const asked = { environment, integration, connectionId, names: [name], mode: Mode.INCREMENTAL };
-  const [id = ""] = await syncs.trigger(asked, actor);
+  const trigger = { environment, integration, connectionId, names: [name], mode: Mode.INCREMENTAL };
+  const [id = ""] = await syncs.trigger(trigger, actor);
   for (const since = performance.now(); performance.now() - since < waitMs; await sleep(lookEveryMs)) {
     const run = await runs.get({ environment, id });
     if (run.state === Run_State.QUEUED || run.state === Run_State.RUNNING) continue;

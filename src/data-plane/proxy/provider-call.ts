@@ -43,7 +43,7 @@ export interface ProviderCall {
   readonly stamp: object | undefined;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
   readonly ending: string | undefined;
-  readonly asked: ProxiedHead;
+  readonly proxied: ProxiedHead;
   readonly options: ProxyOptions;
   readonly binding: Binding;
   readonly address: Address;

@@ -40,7 +40,7 @@ export interface ProviderCalls {
   /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
   reloadConnection(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** Returns the input for `outgoing`, which writes the provider's request. */
-  outgoingRequest(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
+  outgoingRequest(call: ProviderCall, proxied: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
   /** Reads a response. Returns true if the provider only refused for lack of a nonce that this response brings. */
   noteResponse(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
@@ -118,10 +118,10 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
     },
     async withNewCredentials(context, refused) {
-      const { since, caller, options, use, asked } = refused;
+      const { since, caller, options, use, proxied } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
-      return prepareCall(cache, context, { since, caller, live: fresh, key: asked.key ?? "", options, use });
+      return prepareCall(cache, context, { since, caller, live: fresh, key: proxied.key ?? "", options, use });
     },
     async reloadConnection({ live: { connection } }) {
       try {
@@ -132,8 +132,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
         return undefined;
       }
     },
-    outgoingRequest: (call, asked, content) => ({
-      asked,
+    outgoingRequest: (call, proxied, content) => ({
+      proxied,
       scheme: call.origin.scheme,
       host: call.host,
       basePath: call.basePath,
@@ -180,7 +180,7 @@ function prepareCall(
   const isLastHop = counted === "none";
   const rawHeaders = isLastHop ? request.rawHeaders : counted;
   const { memo } = request;
-  const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
+  const proxied = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
   const origin = cache.originFor(cached, address);
   const { host } = cached;
   use?.noteTarget({ host, path, attachment, key });
@@ -196,7 +196,7 @@ function prepareCall(
     stamp,
     ending,
     binding,
-    asked,
+    proxied,
     options,
     address,
     basePath,

@@ -14,7 +14,7 @@ const maxGrowth = 64 * 1024;
 /** Replaces references beyond the limit. Unchanged, they would lead to a route of this listener. */
 const nowhere = "about:blank";
 
-type ReferencedCall = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
+type ReferencedCall = Pick<ProviderCall, "address" | "proxied" | "options" | "binding">;
 
 /**
  * Rewrites a provider's references to its own address, so that they lead back to this listener: a client that follows
@@ -79,8 +79,8 @@ export class ProviderLinks implements LinkRewriter {
   }
 
   #unusual(reference: string, door: string): string {
-    const { address, asked } = this.#call;
-    const requested = `${address.origin}${address.basePath}${asked.path}`;
+    const { address, proxied } = this.#call;
+    const requested = `${address.origin}${address.basePath}${proxied.path}`;
     const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);
     if (!isWhole && !URL.canParse(reference, requested)) return requested;
     const whole = isWhole ? reference : new URL(reference, requested).href;

@@ -94,23 +94,23 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   #send(): Exchange {
     const { upstream, count } = this.#shared;
     const ready = this.#ready;
-    const { asked, origin } = ready;
+    const { proxied, origin } = ready;
     const content = this.#content;
     this.#attempt = this.#trace?.attempt(ready);
     const again = content === undefined && this.#attempt === undefined ? cachedOutgoing(ready) : undefined;
     const how = again === undefined ? this.#sendOptions() : undefined;
     const head = again ?? outgoing(this.#outgoingRequest({ ready, content, isKept: how === undefined })).head;
-    const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
-    const request = { origin, method: asked.method, head, body };
+    const body = content === undefined ? proxied.body : content.length === 0 ? "none" : "length";
+    const request = { origin, method: proxied.method, head, body };
     const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
     ready.use?.noteAttempt(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
       exchange.end([]);
-    } else if (asked.body !== "none") {
+    } else if (proxied.body !== "none") {
       this.#call.proceed();
-      const withheld = { replaced: credentialFieldNames(ready.attachment), key: asked.key };
+      const withheld = { replaced: credentialFieldNames(ready.attachment), key: proxied.key };
       this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
@@ -118,11 +118,11 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   #outgoingRequest({ ready, content, isKept }: RequestPreparation): OutgoingRequest {
     const { calls } = this.#shared;
-    const { asked } = ready;
+    const { proxied } = ready;
     const sent: ProxiedHead =
       content === undefined
-        ? asked
-        : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
+        ? proxied
+        : { ...proxied, body: "length", rawHeaders: withLength(proxied.rawHeaders, content), memo: undefined };
     const made = calls.outgoingRequest(ready, sent, content);
     const going = isKept ? made : { ...made, stamp: undefined };
     return this.#attempt?.withContext(going) ?? going;
@@ -130,13 +130,13 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   /** Returns undefined for most requests: they use HTTP/1.1. */
   #sendOptions(): ProtocolChoice | undefined {
-    const { live, asked, attachment } = this.#ready;
+    const { live, proxied, attachment } = this.#ready;
     const { request } = this.#call.context;
     const isCall = isGrpc(request.headers["content-type"]);
     if (isCall || live.provider.proxy?.http2Only === true) {
       return { protocol: "http2", isGrpc: isCall, sensitive: [...credentialFieldNames(attachment)] };
     }
-    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...credentialFieldNames(attachment)] } : undefined;
+    return proxied.isHttp2 === true ? { protocol: "any", sensitive: [...credentialFieldNames(attachment)] } : undefined;
   }
 
   /** Returns whether the request is retried; the caller does not see the response then. */
@@ -198,8 +198,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   /** RFC 9110, 9.2.1: repeating a safe method does no harm. */
   #maySendAgain(): boolean {
-    const { asked } = this.#ready;
-    return asked.body === "none" && safe.has(asked.method);
+    const { proxied } = this.#ready;
+    return proxied.body === "none" && safe.has(proxied.method);
   }
 
   #sendAgain(renewed: ProviderCall): void {
@@ -230,8 +230,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   /** Repeats the request with the provider's nonce: the provider did nothing, and the credentials are fine. */
   #repeatsWithNonce(): boolean {
-    const { asked, options } = this.#ready;
-    const isAllowedByRetries = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
+    const { proxied, options } = this.#ready;
+    const isAllowedByRetries = options.retries > 0 && (proxied.body === "none" || this.#content !== undefined);
     if (this.#hasRepeatedWithNonce || !(isAllowedByRetries || this.#maySendAgain())) return false;
     this.#hasRepeatedWithNonce = true;
     this.#exchange?.abort();

@@ -193,20 +193,20 @@ class HttpProxyCall implements ProxyCall {
 const isSettled = ({ destroyed, headersSent }: FrontResponse): boolean => destroyed || headersSent;
 
 /** RFC 9110, section 7.6.2. */
-function answerLastHop(response: FrontResponse, { asked }: ProviderCall): void {
+function answerLastHop(response: FrontResponse, { proxied }: ProviderCall): void {
   // The body will not be read.
-  if (asked.body !== "none") response.setHeader("connection", "close");
+  if (proxied.body !== "none") response.setHeader("connection", "close");
   response.setHeader("allow", allowedMethods);
   response.setHeader("latchkey-version", version);
   response.writeHead(204).end();
 }
 
 /** Returns whether the body must be read before sending. */
-function needsContent(request: FrontHead, { asked, attachment, options }: ProviderCall): boolean {
-  if (asked.body === "none") return false;
+function needsContent(request: FrontHead, { proxied, attachment, options }: ProviderCall): boolean {
+  if (proxied.body === "none") return false;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only a body known to be small is kept for a retry.
-  return options.retries > 0 && asked.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
+  return options.retries > 0 && proxied.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
 }
 
 function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, { headers }: FrontHead): boolean {

@@ -6,7 +6,7 @@ import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
 import { ProviderLinks } from "./provider-links.ts";
 
-type AnsweredCall = Pick<ProviderCall, "live" | "address" | "asked" | "options" | "binding">;
+type AnsweredCall = Pick<ProviderCall, "live" | "address" | "proxied" | "options" | "binding">;
 
 /** Returns the headers for the caller: those of the provider's that may pass, and Latchkey's own. */
 export function callerFields(

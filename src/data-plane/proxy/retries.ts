@@ -12,7 +12,7 @@ export type AttemptResult =
 interface RetryContext {
   readonly call: {
     readonly since: number;
-    readonly asked: { readonly method: string; readonly body: string };
+    readonly proxied: { readonly method: string; readonly body: string };
     readonly options: { readonly retryOn: readonly number[] };
     readonly live: { readonly provider: { readonly proxy?: { readonly retry?: RetryRules | undefined } | undefined } };
   };
@@ -30,10 +30,10 @@ const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_ti
 
 /** Returns the milliseconds until the next attempt; undefined: no retry. */
 export function retryDelayMs(result: AttemptResult, { call, content, tried, nowMs }: RetryContext): number | undefined {
-  const { asked, options, live, since } = call;
-  // A streamed body is gone. A held body is sent again with any method, because the caller has asked for retries.
+  const { proxied, options, live, since } = call;
+  // A streamed body is gone. A held body is sent again with any method, because the caller has proxied for retries.
   const canBeSentAgain =
-    asked.body === "none" ? idempotent.has(asked.method) || content !== undefined : content !== undefined;
+    proxied.body === "none" ? idempotent.has(proxied.method) || content !== undefined : content !== undefined;
   if (!canBeSentAgain) return undefined;
   const rules = live.provider.proxy?.retry;
   if (result.failure !== undefined) {

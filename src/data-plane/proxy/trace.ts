@@ -140,9 +140,9 @@ function attemptOf(span: Span, parent: Span, onFailed: (code: string) => void): 
     if (status >= 400) span.fail(String(status));
   };
   return {
-    withContext: ({ asked, ...going }) => ({
+    withContext: ({ proxied, ...going }) => ({
       ...going,
-      asked: { ...asked, rawHeaders: without(asked.rawHeaders, parent) },
+      proxied: { ...proxied, rawHeaders: without(proxied.rawHeaders, parent) },
       traceparent: span.traceparent,
     }),
     noteStatus: answered,

@@ -79,7 +79,7 @@ export class WebSocketCall {
     if (early.length > 0) throw tooEarly();
     requireTunnel(ready);
     this.#attempt = this.#trace?.attempt(ready);
-    const plain = calls.outgoingRequest(ready, ready.asked, undefined);
+    const plain = calls.outgoingRequest(ready, ready.proxied, undefined);
     const { target, fields, attached } = outgoingParts(this.#attempt?.withContext(plain) ?? plain);
     const own = ["Host", ready.host, ...fields, ...attached.flat(), "Via", via];
     const headers = handshakeHeaders([...own, "connection", "Upgrade", "upgrade", "websocket"]);
@@ -186,8 +186,8 @@ const noAnswer = () => new RelayFailure("answer_timeout", "no answer in time");
 const tooEarly = () =>
   new Fault("malformed_request", "send nothing on the WebSocket before the response to its request");
 
-function requireTunnel({ asked, live }: ProviderCall): void {
-  if (asked.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket must not have a body");
+function requireTunnel({ proxied, live }: ProviderCall): void {
+  if (proxied.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket must not have a body");
   // Frames are not searched for credentials.
   if (isReflectionGuarded(live.integration)) {
     throw new Fault(

@@ -237,7 +237,7 @@ it("stops trying when the caller has left", async () => {
 
 it("starts no attempt that would be too late", () => {
   const call = {
-    asked: { method: "GET", body: "none" },
+    proxied: { method: "GET", body: "none" },
     options: { retryOn: [] },
     live: { provider: {} },
   };
