@@ -74,7 +74,7 @@ export async function hostile(askedRounds: number): Promise<void> {
       isProbed: true,
     });
     try {
-      await furnish(sidecar, (await provider.say(1)).tokens[0]?.access_token ?? "");
+      await setUp(sidecar, (await provider.say(1)).tokens[0]?.access_token ?? "");
       const table = createTable(["p50, ms", "p99, ms", "thread busy, %", "without a core, %", "runs ended"]);
       const note = async (name: string, during: (signal: AbortSignal) => Promise<number>) => {
         const over = new AbortController();
@@ -134,7 +134,7 @@ function ask({ data }: BenchSidecar, path: string, body: object, signal?: AbortS
   });
 }
 
-async function furnish(sidecar: BenchSidecar, access_token: string): Promise<void> {
+async function setUp(sidecar: BenchSidecar, access_token: string): Promise<void> {
   const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
   const apiKey = { type: "API_KEY", apiKey: "sandbox-api-key" };
   const token = { type: "OAUTH2", access_token };

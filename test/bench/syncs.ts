@@ -46,7 +46,7 @@ export async function syncs(asked: number): Promise<void> {
       },
     });
     try {
-      await furnish(sidecar, count, () => sandbox.grant({ user: "ada@example.com" }).access_token);
+      await setUp(sidecar, count, () => sandbox.grant({ user: "ada@example.com" }).access_token);
       const spent = () => ({ all: cpuSeconds(sidecar.pid), main: mainThreadSeconds(sidecar.pid) });
       await probe(sidecar, AbortSignal.timeout(2_000));
       const before = spent();
@@ -91,7 +91,7 @@ async function call({ data }: BenchSidecar, method: string, path: string, body?:
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
 }
 
-async function furnish(sidecar: BenchSidecar, count: number, token: () => string): Promise<void> {
+async function setUp(sidecar: BenchSidecar, count: number, token: () => string): Promise<void> {
   await call(sidecar, "POST", "/integrations", {
     unique_key: integration,
     provider: integration,

@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { root } from "../../bin/steps.ts";
 import { metricTable } from "../../src/base/metrics/metrics.ts";
 import { createAuthority, pem } from "../cases/control-plane/certificates.ts";
-import { furnish, startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
+import { createIntegrations, startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 import { alertCases } from "./alert-cases.ts";
 import { kubernetes } from "./manifests.ts";
@@ -79,7 +79,7 @@ const groupedBy = (expr: string) =>
 
 it("asks for metrics that there are, by labels that they have", async () => {
   const sidecar = await startTestSidecar();
-  await furnish(sidecar);
+  await createIntegrations(sidecar);
   const exposition = await (await fetch(`${sidecar.ops}/metrics`)).text();
   const rows = Object.values(metricTable);
   for (const { from, expr } of all) {

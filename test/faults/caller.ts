@@ -3,7 +3,7 @@ import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 /** A caller of the data listener of a sidecar in another process. Each call returns the status. */
 export interface Caller {
   /** Creates the records that `connect` needs. */
-  furnish(): Promise<number>;
+  setUp(): Promise<number>;
   connect(id: string): Promise<number>;
   show(id: string): Promise<number>;
 }
@@ -19,7 +19,7 @@ export function createCaller(address: string): Caller {
     return response.status;
   }
   return {
-    furnish: () => call("POST", "/integrations", { unique_key: "keyed", provider: "example-api-key" }),
+    setUp: () => call("POST", "/integrations", { unique_key: "keyed", provider: "example-api-key" }),
     connect: (id) => call("POST", "/connections", keyedConnection(id)),
     show: (id) => call("GET", `/connections/${id}?provider_config_key=keyed`),
   };

@@ -49,7 +49,7 @@ describe.skipIf(lacks("compiler"))("a disk with errors", () => {
     const { address } = await serveInProcess({ folder, env: disk.env });
     const data = createCaller(address("data"));
     const ready = async () => (await fetch(`${address("ops")}/readyz`)).status;
-    await data.furnish();
+    await data.setUp();
     expect(await data.connect("before")).toBe(201);
 
     disk.fail({ error: "EROFS", calls: ["write", "open", "sync"] });

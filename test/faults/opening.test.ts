@@ -61,11 +61,11 @@ describe.skipIf(lacks("compiler"))("a process that ends while it opens its store
         const calls = next;
         next += 1;
         for (const end of isLong ? ends : [ends[calls % ends.length]]) {
-          const ground = await prepare();
-          if (await endBefore(calls, end, ground)) last = Math.min(last, calls);
+          const fixture = await prepare();
+          if (await endBefore(calls, end, fixture)) last = Math.min(last, calls);
           // A new store may warn that its marker is missing.
-          const found = await readStore(`level:${ground.folder}`, { level: "error" }).catch((error: Error) => error);
-          const is = found instanceof Error ? [found.message] : ground.account.audit(found);
+          const found = await readStore(`level:${fixture.folder}`, { level: "error" }).catch((error: Error) => error);
+          const is = found instanceof Error ? [found.message] : fixture.account.audit(found);
           wrong.push(...is.map((sentence) => `before call ${calls}, ${JSON.stringify(end)}: ${sentence}`));
         }
       }

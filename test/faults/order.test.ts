@@ -53,7 +53,7 @@ interface Traced {
 /** Makes connections, some at a time. */
 async function connectAll(address: string): Promise<void> {
   const data = createCaller(address);
-  await data.furnish();
+  await data.setUp();
   const waiting = [...ids];
   const callers = Array.from({ length: 6 }, async () => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {

@@ -12,8 +12,8 @@ import {
   openReplica,
   postgresForFile,
   put,
+  recordingWatcher,
   remove,
-  scribe,
 } from "../support/postgres/stores.ts";
 import { openWire } from "../support/postgres/wire.ts";
 import { lacks } from "../support/sidecar/needs.ts";
@@ -100,7 +100,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     const askedAt = performance.now();
     const asked = await Promise.allSettled([
       ...Array.from({ length: 50 }, (_, i) => store.commit([put(`k${i}`, "1")])),
-      ...[store.get("a"), store.list(everything), store.clock(), store.snapshot(), store.watch(99, scribe())],
+      ...[store.get("a"), store.list(everything), store.clock(), store.snapshot(), store.watch(99, recordingWatcher())],
     ]);
     expect(performance.now() - askedAt).toBeLessThan(1_500);
     for (const outcome of asked) expect(outcome).toMatchObject({ reason: { name: "StoreUnavailable" } });
@@ -165,7 +165,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
   it("commits although its answer is lost: watchers see the change", async () => {
     const { store, wire } = await openOverWire({ pollEveryMs: 100 });
     await store.commit([put("a", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(1, watcher);
     wire.loseAnswers();
     await expect(store.commit([put("b", "1")])).rejects.toBeInstanceOf(StoreUnavailable);
@@ -244,7 +244,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     const { store, logged } = await file.open({ schema });
     await store.commit([put("a", "1")]);
     await store.commit([put("b", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(2, watcher);
 
     await server.shutDown();
@@ -273,7 +273,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     const { server } = file;
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
     await store.commit([put("a", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(1, watcher);
     await server.shutDown();
     const signal = join(server.dataFolder, "standby.signal");
@@ -314,7 +314,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
       const schema = file.newSchema();
       const open = () => openReplica({ url: file.server.storeUrl(schema, { port: `${pooler.port}` }) });
       const replicas = await Promise.all([open(), open(), open()]);
-      const watcher = scribe();
+      const watcher = recordingWatcher();
       await replicas[0].store.watch(0, watcher);
       const increment = async (store: Backend): Promise<void> => {
         const entry = await store.get("counter");

@@ -72,7 +72,7 @@ async function serve({ folder, sandbox, env = {} }: Serving) {
     call,
     put,
     show,
-    furnish: () => rest("POST", "/integrations", { unique_key: provider, provider, credentials: app }),
+    setUp: () => rest("POST", "/integrations", { unique_key: provider, provider, credentials: app }),
     async kill() {
       running.child.kill("SIGKILL");
       await running.exited;
@@ -90,7 +90,7 @@ describe("a process that is killed at any moment of a refresh", () => {
       const sandbox = await started({ behaviour: { graceS } });
       const folder = await temporaryFolder();
       let latchkey = await serve({ folder, sandbox });
-      await latchkey.furnish();
+      await latchkey.setUp();
       const ends = { well: 0, lost: 0 };
       for (let round = 0; round < rounds; round += 1) {
         const what = `round ${round} of seed ${seed}, grace ${graceS}`;
@@ -138,7 +138,7 @@ it("a process that is killed during a refresh and restarted sends a request at o
   const folder = await temporaryFolder();
   const env = { REFRESH_LEASE_MS: "30000" };
   const first = await serve({ folder, sandbox, env });
-  await first.furnish();
+  await first.setUp();
   await first.put(sandbox.grant());
   sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 60_000, times: 1 }] } });
   const calling = first.call().catch(() => "cut");
@@ -160,7 +160,7 @@ describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer 
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
     const latchkey = await serve({ folder, sandbox, env: disk.env });
-    await latchkey.furnish();
+    await latchkey.setUp();
     const granted = sandbox.grant();
     await latchkey.put(granted);
     sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 500, times: 1 }] } });
@@ -199,7 +199,7 @@ describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer 
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
     const latchkey = await serve({ folder, sandbox, env: disk.env });
-    await latchkey.furnish();
+    await latchkey.setUp();
     await latchkey.put(sandbox.grant());
     disk.fail({ error: "EROFS", calls: ["write", "open", "sync"] });
     for (let i = 0; i < 10; i += 1) expect(await latchkey.call()).toBe("store_unavailable");
@@ -214,7 +214,7 @@ describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer 
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim() });
     const latchkey = await serve({ folder, sandbox, env: disk.env });
-    await latchkey.furnish();
+    await latchkey.setUp();
     await latchkey.put(sandbox.grant());
     sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 500, times: 1 }] } });
     const first = latchkey.call();

@@ -48,7 +48,7 @@ async function begin(folder: string, env: Readonly<Record<string, string>>): Pro
 }
 
 /** An integration with connections that list one URI. Returns the path of its webhooks' URL. */
-async function furnish(life: Life, connections: number): Promise<string> {
+async function setUp(life: Life, connections: number): Promise<string> {
   await restOf(life, "POST", "/integrations", { unique_key: "calendar", provider: "calendar" });
   for (let from = 0; from < connections; from += 100) {
     const some = Array.from({ length: Math.min(100, connections - from) }, (_, i) => `user-${from + i}`);
@@ -87,7 +87,7 @@ it("W01 a webhook is delivered after a restart, though the sidecar was killed ri
   application.answer = () => {};
   const env = { LATCHKEY_FORWARD_URL: application.url };
   let life = await begin(folder, env);
-  const path = await furnish(life, 1);
+  const path = await setUp(life, 1);
   for (let number = 1; number <= kills; number += 1) {
     expect(await notify(life, path, number)).toBe(200);
     // At once, or during its delivery.
@@ -109,7 +109,7 @@ it("W11 all deliveries of a webhook that matches 1,000 connections exist or none
   application.answer = () => {};
   const env = { LATCHKEY_FORWARD_URL: application.url };
   let life = await begin(folder, env);
-  const path = await furnish(life, 1_000);
+  const path = await setUp(life, 1_000);
   const statuses: number[] = [];
   const found: number[] = [];
   for (let number = 1; number <= 12; number += 1) {
@@ -158,7 +158,7 @@ describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power
       LATCHKEY_FORWARD_URL: application.url,
       DELIVERY_LEASE_MS: "12000",
     });
-    const path = await furnish(life, 20);
+    const path = await setUp(life, 20);
     expect(await notify(life, path, 1)).toBe(200);
     await application.got(20);
     disk.fail({ error: "ENOSPC", calls: ["write"] });
@@ -190,7 +190,7 @@ describe.skipIf(lacks("postgres"))("two replicas on PostgreSQL", () => {
       DELIVERY_LEASE_MS: String(leaseMs),
     };
     const one = await begin(folder, env);
-    const path = await furnish(one, 1);
+    const path = await setUp(one, 1);
     await expect.poll(() => metricAt(one, "latchkey_delivering")).toBe(1);
     const other = await begin(folder, env);
     for (let number = 1; number <= 40; number += 1) expect(await notify(one, path, number)).toBe(200);

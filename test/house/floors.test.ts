@@ -64,7 +64,7 @@ const strangers: readonly (readonly [string, string])[] = [
   ["data-plane", "scripts"],
   ["config", "scripts"],
 ];
-/** Rooms within a room, from the ground up. Imports between them run downward too. */
+/** Rooms within a room, from the fixture up. Imports between them run downward too. */
 const subRooms: Readonly<Record<string, readonly string[]>> = {
   broker: [
     "stored",

@@ -1,11 +1,11 @@
 import { Code } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { furnish, keyedConnection, startTestSidecar } from "../support/sidecar/harness.ts";
+import { createIntegrations, keyedConnection, startTestSidecar } from "../support/sidecar/harness.ts";
 
 it("imports a connection over JSON and shows it over gRPC", async () => {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   const { status, body } = await running.rest("POST", "/connections", {
     body: keyedConnection("ada", { tags: { Team: "x" } }),
   });
@@ -22,7 +22,7 @@ it("imports a connection over JSON and shows it over gRPC", async () => {
 
 it("refuses an import that was decided on an older revision, and changes nothing", async () => {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   await running.rest("POST", "/connections", { body: keyedConnection("ada") });
   const client = running.client(ConnectionService);
   const ref = { environment: "dev", integration: "keyed", id: "ada" };
@@ -36,7 +36,7 @@ it("refuses an import that was decided on an older revision, and changes nothing
 
 it("ends a page before it is too large for a client of the control plane, and loses none", async () => {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   for (let i = 0; i < 40; i += 1) {
     const metadata = { padding: "x".repeat(100_000) };
     await running.rest("POST", "/connections", { body: keyedConnection(`large-${10 + i}`, { metadata }) });

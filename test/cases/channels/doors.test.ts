@@ -129,7 +129,7 @@ it("shows nothing of a deleted environment to one with its name", async () => {
   const environment = "stage";
   const oauth = { clientId: "sandbox" };
   const secrets = { clientSecret: "sandbox-secret" };
-  async function furnish(): Promise<void> {
+  async function setUp(): Promise<void> {
     await environments.createEnvironment({ name: environment });
     await integrations.createIntegration({
       integration: { environment, key: provider, provider, oauth, secrets, channels: { automatic: true } },
@@ -143,7 +143,7 @@ it("shows nothing of a deleted environment to one with its name", async () => {
     });
   }
   const list = async () => (await watching.rpc().listChannels({ environment })).channels;
-  await furnish();
+  await setUp();
   await keep();
   const [first] = await list();
   expect(first?.state).toBe(State.ACTIVE);
@@ -159,7 +159,7 @@ it("shows nothing of a deleted environment to one with its name", async () => {
   await expect.poll(stopping).toBe(1);
   await keep();
   await expect.poll(stopping).toBe(0);
-  await furnish();
+  await setUp();
   await keep();
   const found = await list();
   expect(found.map(({ state }) => state)).toEqual([State.ACTIVE]);

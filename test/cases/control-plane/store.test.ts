@@ -13,7 +13,7 @@ import { BackupManifestSchema, type BackupResponse, StoreService } from "../../.
 import { verifyBackup } from "../../../src/store/backup/backup.ts";
 import { openLevelStore } from "../../../src/store/level/level.ts";
 import {
-  furnish,
+  createIntegrations,
   sealKey,
   startTestSidecar,
   type TestSidecar,
@@ -43,7 +43,7 @@ interface Furnishing {
 /** Starts a sidecar with this number of connections. */
 async function furnished(count: number, { folder, bytes = 1_000 }: Furnishing = {}): Promise<TestSidecar> {
   const running = await startTestSidecar(folder === undefined ? {} : { folder });
-  await furnish(running);
+  await createIntegrations(running);
   const item = (i: number) => ({
     environment: "dev",
     integration: "keyed",

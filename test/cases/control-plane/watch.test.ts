@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { sidecarOfFile } from "../../support/sidecar/door.ts";
-import { furnish, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
+import { createIntegrations, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { foreignClient, type Plain, post } from "./foreign.ts";
 
 /** The events of a watcher: markers by kind, connections by change. */
@@ -61,7 +61,7 @@ const remove = ({ control }: TestSidecar, id: string) =>
 
 async function furnished(): Promise<TestSidecar> {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   return running;
 }
 

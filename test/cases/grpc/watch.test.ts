@@ -3,7 +3,7 @@ import http2 from "node:http2";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
 import { head } from "../../support/sidecar/door.ts";
-import { adminKey, furnish, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
+import { adminKey, createIntegrations, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { encode, endOf, envelope, foreignClient, type Plain, post } from "../control-plane/foreign.ts";
 import { startYoungPlane } from "../control-plane/plane.ts";
 
@@ -23,7 +23,7 @@ const item = (id: string, metadata: Plain = {}): Plain => ({
 
 async function furnished(): Promise<TestSidecar> {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   return running;
 }
 

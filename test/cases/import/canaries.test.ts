@@ -8,7 +8,13 @@ import { ConnectionImportSchema, ConnectionService } from "../../../src/gen/latc
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { head, keyWith, say } from "../../support/sidecar/door.ts";
 import { canary, everyKind, integrationOf, setUpEveryKind } from "../../support/sidecar/every-kind.ts";
-import { adminKey, furnish, secretKey, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
+import {
+  adminKey,
+  createIntegrations,
+  secretKey,
+  startTestSidecar,
+  temporaryFolder,
+} from "../../support/sidecar/harness.ts";
 import { formsOf } from "../../support/wire/secret-forms.ts";
 
 async function filesUnder(folder: string): Promise<ReadonlyMap<string, string>> {
@@ -21,7 +27,7 @@ it("I07 shows the secrets of an import only to callers that may see them", async
   const folder = await temporaryFolder();
   const running = await startTestSidecar({ folder });
   const { rest, client, data, ops, logged, world } = running;
-  await furnish(running);
+  await createIntegrations(running);
   await setUpEveryKind(running);
   const writer = await keyWith(running, Scope.CONNECTIONS_WRITE);
   const reader = await keyWith(running, Scope.CONNECTIONS_READ);

@@ -10,7 +10,7 @@ import { expect, it } from "vitest";
 import { head, openWire, say, sidecarOfFile, statusOf } from "../../support/sidecar/door.ts";
 import {
   adminKey,
-  furnish,
+  createIntegrations,
   startTestSidecar,
   type TestSidecar,
   temporaryFolder,
@@ -284,7 +284,7 @@ it("K08 shows nothing of the ops port on the data port, and of errors only their
 it("K09 takes a million random bytes on every port, and warns of each peer once a minute", async () => {
   let now = Date.now();
   const own = await startTestSidecar({ now: () => now });
-  await furnish(own);
+  await createIntegrations(own);
   const doors = { data: own.data, control: own.control, ops: own.ops };
   const warnings = () =>
     own.logged.filter((line) => line.includes('"level":"warn"')).map((line) => JSON.parse(line) as Plain);

@@ -9,7 +9,7 @@ import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { keyWith } from "../../support/sidecar/door.ts";
-import { furnish, keyedConnection, secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
+import { createIntegrations, keyedConnection, secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
 
 const headers = { "connection-id": "ada", "provider-config-key": "keyed" };
 const at = { connectionId: "ada", providerConfigKey: "keyed", model: "Contact" };
@@ -22,7 +22,7 @@ const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z
 
 async function start() {
   const running = await startTestSidecar();
-  await furnish(running);
+  await createIntegrations(running);
   await running.rest("POST", "/connections", { body: keyedConnection("ada") });
   const { records } = running.sidecar.broker;
   return { ...running, running, records, nango: new Nango({ host: running.data, secretKey }) };

@@ -2,7 +2,12 @@ import { spawnSync } from "node:child_process";
 import { rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
+import {
+  createIntegrations,
+  keyedConnection,
+  startTestSidecar,
+  temporaryFolder,
+} from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
 /** A folder on a small disk of its own. */
@@ -20,7 +25,7 @@ it.skipIf(lacks("tmpfs"))(
     const folder = await smallDisk();
     const running = await startTestSidecar({ folder });
     const { rest, ops, logged, metric } = running;
-    await furnish(running);
+    await createIntegrations(running);
     const write = (id: string) =>
       rest("POST", "/connections", { body: keyedConnection(id, { metadata: { padding: "x".repeat(60_000) } }) });
     const acknowledged = ["before-0", "before-1"];

@@ -18,7 +18,7 @@ import { postgresForFile } from "../../support/postgres/stores.ts";
 import { canary, everyKind, integrationOf, setUpEveryKind } from "../../support/sidecar/every-kind.ts";
 import {
   adminKey,
-  furnish,
+  createIntegrations,
   keyedConnection,
   secretKey,
   startTestSidecar,
@@ -150,7 +150,7 @@ it("S11 backs up one moment of a store under 2,000 writes a second, and restores
 
 /** Imports one connection of every kind, and returns their secrets. */
 async function importEveryKind(running: TestSidecar): Promise<ReadonlyMap<string, string>> {
-  await furnish(running);
+  await createIntegrations(running);
   await setUpEveryKind(running);
   const secrets = new Map<string, string>([
     ["the environment's key", secretKey],
@@ -301,7 +301,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
   it("S11 has the same hash whatever the backend, and is not restored into a used database", async () => {
     const url = file.server.storeUrl(file.newSchema());
     const running = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
-    await furnish(running);
+    await createIntegrations(running);
     await furnishMore(running);
     const backup = join(running.folder, "backup");
     const made = await latchkey("store", "backup", backup, "--json", "--address", running.control, "--key", adminKey);
@@ -322,7 +322,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
   it("leaves a store as it was that others write to while it is moved", async () => {
     const url = file.server.storeUrl(file.newSchema());
     const running = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
-    await furnish(running);
+    await createIntegrations(running);
     let isWriting = true;
     const writing = (async () => {
       for (let i = 0; isWriting; i += 1) {
@@ -342,7 +342,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
   it("accepts no writes from a replica that was not stopped before the move", async () => {
     const url = file.server.storeUrl(file.newSchema());
     const running = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
-    await furnish(running);
+    await createIntegrations(running);
     const folder = await temporaryFolder();
     expect((await latchkey("store", "move", "--from", url, "--to", `level:${folder}`)).code).toBe(0);
     const answer = await running.rest("POST", "/connections", { body: keyedConnection("late") });

@@ -2,7 +2,13 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
 import { startPostgres } from "../../support/postgres/postgres.ts";
-import { furnish, keyedConnection, sealKey, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
+import {
+  createIntegrations,
+  keyedConnection,
+  sealKey,
+  startTestSidecar,
+  temporaryFolder,
+} from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { launch } from "../../support/sidecar/process.ts";
 
@@ -17,7 +23,7 @@ describe.skipIf(lacks("postgres"))("a replica without a seal key that another on
     onTestFinished(() => server.stop());
     const env = { LATCHKEY_STORE: server.storeUrl("sealed") };
     const behind = await startTestSidecar({ env });
-    await furnish(behind);
+    await createIntegrations(behind);
     await behind.rest("POST", "/connections", { body: keyedConnection("before") });
     const ahead = await startTestSidecar({ env: { ...env, LATCHKEY_SEAL_KEYS: `${newKey},${sealKey}` } });
     const readyz = async () => {
@@ -53,7 +59,7 @@ describe.skipIf(lacks("postgres"))("a replica without a seal key that another on
     onTestFinished(() => server.stop());
     const env = { LATCHKEY_STORE: server.storeUrl("sealed") };
     const behind = await startTestSidecar({ env });
-    await furnish(behind);
+    await createIntegrations(behind);
     const ahead = await startTestSidecar({ env: { ...env, LATCHKEY_SEAL_KEYS: `${newKey},${sealKey}` } });
     await expect.poll(async () => (await fetch(`${behind.ops}/readyz`)).status, soon).toBe(503);
     await ahead.stop();

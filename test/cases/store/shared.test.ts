@@ -3,7 +3,7 @@ import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { openWire } from "../../support/postgres/wire.ts";
 import {
-  furnish,
+  createIntegrations,
   keyedConnection,
   secretKey,
   startTestSidecar,
@@ -34,7 +34,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     const all = await replicas(3);
     const [one, two, three] = all;
     if (one === undefined || two === undefined || three === undefined) throw new Error("not all started");
-    await furnish(one);
+    await createIntegrations(one);
     expect((await one.rest("POST", "/connections", { body: keyedConnection("ada") })).status).toBe(201);
     for (const { rest } of [two, three]) {
       expect((await rest("GET", at("ada"))).body).toMatchObject({ credentials: { apiKey: "key-of-ada" } });
@@ -53,7 +53,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   async function apart() {
     const [one] = await replicas(1);
     if (one === undefined) throw new Error("it has not started");
-    await furnish(one);
+    await createIntegrations(one);
     const ids = ["ada", "bob", "eve"];
     for (const id of ids) await one.rest("POST", "/connections", { body: keyedConnection(id) });
     const wire = await openWire(server.port);
@@ -107,7 +107,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   it("resume on another replica the watch of one that ended", async () => {
     const [one, two] = await replicas(2);
     if (one === undefined || two === undefined) throw new Error("not all started");
-    await furnish(one);
+    await createIntegrations(one);
     await one.rest("POST", "/connections", { body: keyedConnection("before") });
     const { revision } = (
       await one.client(ConnectionService).getConnection({
@@ -129,7 +129,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   it("S16 answer from memory while the database is away, refuse writes, and recover within five seconds", async () => {
     const [one] = await replicas(1);
     if (one === undefined) throw new Error("it did not start");
-    await furnish(one);
+    await createIntegrations(one);
     for (const id of ["warm", "cold"]) await one.rest("POST", "/connections", { body: keyedConnection(id) });
     expect((await one.rest("GET", at("warm"))).status).toBe(200);
     await server.crash();

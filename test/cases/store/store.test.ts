@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import {
-  furnish,
+  createIntegrations,
   keyedConnection,
   secretKey,
   startTestSidecar,
@@ -71,7 +71,7 @@ it.skipIf(lacks("tmpfs"))(
   async () => {
     const folder = await smallDisk("40m");
     const running = await startTestSidecar({ folder });
-    await furnish(running);
+    await createIntegrations(running);
     const write = (id: string) => running.rest("POST", "/connections", { body: keyedConnection(id) });
     expect((await write("before")).status).toBe(201);
     const filler = fillUp(folder, 1_000_000);

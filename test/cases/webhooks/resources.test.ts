@@ -7,7 +7,7 @@ import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { connecting, departure } from "../../support/sidecar/connecting.ts";
 import { setUp, sidecarOfFile } from "../../support/sidecar/door.ts";
-import { furnish, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
+import { createIntegrations, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
 const running = sidecarOfFile();
@@ -316,7 +316,7 @@ describe("when a provider looks in other fields than before", () => {
 
 it("matches after a restart as before", async () => {
   const first = await startTestSidecar();
-  await furnish(first);
+  await createIntegrations(first);
   for (let n = 0; n < 1_200; n += 100) {
     const connections = Array.from({ length: 100 }, (_, i) => ({
       ...ref(`r${n + i}`),
@@ -345,7 +345,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   it("find what another replica imported, changed and deleted, and reindex once for all", async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("resources") };
     const [one, two] = [await startTestSidecar({ env }), await startTestSidecar({ env })];
-    await furnish(one);
+    await createIntegrations(one);
     await imported("ada", { metadata: { calendarWatchResourceUris: [uri("ada")] } }, one);
     const soon = { timeout: 2_000, interval: 20 };
     await expect.poll(() => idsOf(uri("ada"), { sidecar: two }), soon).toEqual(["ada"]);

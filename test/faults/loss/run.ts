@@ -240,7 +240,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
     await Promise.all(lives.map((_, which) => start(which)));
     const [first] = lives;
     if (first === undefined) throw new Error("no sidecar was started");
-    const path = await furnish(first, channels);
+    const path = await setUp(first, channels);
     isFurnished = true;
     if (withoutSync) {
       lives[0] = undefined;
@@ -278,7 +278,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
 }
 
 /** Returns the path of the webhooks' URL. */
-async function furnish(life: Life, channels: number): Promise<string> {
+async function setUp(life: Life, channels: number): Promise<string> {
   await restOf(life, "POST", "/integrations", {
     unique_key: "calendar",
     provider: "calendar",

@@ -79,7 +79,7 @@ export async function contentsOf(store: Backend): Promise<string[]> {
 }
 
 /** A watcher that records what it receives, as `revision:key=value,…`. */
-export function scribe(): Watcher & { readonly told: string[]; isLost(): boolean } {
+export function recordingWatcher(): Watcher & { readonly told: string[]; isLost(): boolean } {
   const told: string[] = [];
   let lost = false;
   return {

@@ -8,7 +8,7 @@ import { afterAll, beforeAll } from "vitest";
 import type { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { ProviderSchema, ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
-import { furnish, type HarnessOptions, startUnmanaged, type TestSidecar } from "./harness.ts";
+import { createIntegrations, type HarnessOptions, startUnmanaged, type TestSidecar } from "./harness.ts";
 
 /** One sidecar with sample records for all tests of a file; the tests use different ids. */
 export function sidecarOfFile(options: HarnessOptions = {}): () => TestSidecar {
@@ -17,7 +17,7 @@ export function sidecarOfFile(options: HarnessOptions = {}): () => TestSidecar {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "latchkey-test-"));
     running = await startUnmanaged({ ...options, folder });
-    await furnish(running);
+    await createIntegrations(running);
   });
   afterAll(async () => {
     await running?.stop();

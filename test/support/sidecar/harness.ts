@@ -170,7 +170,7 @@ const withKey =
   };
 
 /** An integration of each kind that tests need, in the environment `dev`. */
-export async function furnish({ rest }: TestSidecar): Promise<void> {
+export async function createIntegrations({ rest }: TestSidecar): Promise<void> {
   for (const [unique_key, provider] of [
     ["keyed", "example-api-key"],
     ["calendar", "calendar"],

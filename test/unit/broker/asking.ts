@@ -21,7 +21,7 @@ import { createUpstream, type UpstreamLimits } from "../../../src/relay/upstream
 type ProviderInit = Extract<MessageInitShape<typeof ProviderSchema>, { $typeName?: never }>;
 export type OAuth2 = Extract<NonNullable<ProviderInit["auth"]>, { case: "oauth2" }>["value"];
 
-interface Way {
+interface ProviderClientOptions {
   /** The value of `LATCHKEY_ALLOW_PRIVATE`. */
   readonly allow: readonly string[];
   readonly extraCa?: string | undefined;
@@ -33,7 +33,7 @@ interface Way {
 }
 
 /** The real connections to providers, and the requests that use them. */
-export interface Wayfarer {
+export interface ProviderClient {
   readonly send: SendSmallRequest;
   readonly tokens: TokenEndpoint;
   readonly world: World;
@@ -41,7 +41,14 @@ export interface Wayfarer {
   metrics(): Promise<string>;
 }
 
-export function wayfarer({ allow, extraCa, limits = {}, now = Date.now, deadlineMs, resolve }: Way): Wayfarer {
+export function providerClient({
+  allow,
+  extraCa,
+  limits = {},
+  now = Date.now,
+  deadlineMs,
+  resolve,
+}: ProviderClientOptions): ProviderClient {
   const logged: string[] = [];
   const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
   const world: World = { now, log, metrics: createMetrics() };

@@ -3,7 +3,7 @@ import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import type { TokenRulesSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { type Answering, type RecordedRequest, startProvider } from "../../support/peers/provider.ts";
-import { asking, expectFailure, wayfarer } from "./asking.ts";
+import { asking, expectFailure, providerClient } from "./asking.ts";
 
 type Rules = Extract<MessageInitShape<typeof TokenRulesSchema>, { $typeName?: never }>;
 
@@ -30,7 +30,7 @@ const good = saying(201, { access_token: "at" });
 async function described({ kind = "twoStep", rules, fields, answer = good, privateKey, connectionConfig }: Setting) {
   const provider = await startProvider(answer);
   const at = `https://127.0.0.1:${provider.port}`;
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const who = asking({
     provider: { auth: { case: kind, value: rules(at) } },
     ...(privateKey === undefined ? {} : { privateKey }),

@@ -4,11 +4,11 @@ import type { BehaviourChange } from "../../../src/dev/sandbox/behaviour.ts";
 import { allowPrivateFor } from "../../../src/dev/sandbox/providers.ts";
 import { broughtBack, callback, consentPage, started } from "../../cases/sandbox/started.ts";
 import { startProvider } from "../../support/peers/provider.ts";
-import { asking, expectFailure, secure, wayfarer } from "./asking.ts";
+import { asking, expectFailure, providerClient, secure } from "./asking.ts";
 
 async function toSandbox(signatureMethod: string, kind: "oauth1" | "tba" = "oauth1", behaviour: BehaviourChange = {}) {
   const sandbox = await started({ behaviour });
-  const { tokens } = wayfarer({ allow: [allowPrivateFor(sandbox.origin)] });
+  const { tokens } = providerClient({ allow: [allowPrivateFor(sandbox.origin)] });
   const at = secure(sandbox.origin);
   const value = {
     requestTokenUrl: `${at}/oauth/request_token?b=2&a=1%20x`,
@@ -69,7 +69,7 @@ it("sends the realm, and nothing in the body", async () => {
   const provider = await startProvider((_, socket) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
   });
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const requestTokenUrl = `https://127.0.0.1:${provider.port}/initiate`;
   const value = { requestTokenUrl, realm: "${connectionConfig.account}" };
   const connectionConfig = { account: "ACME_SB1" };

@@ -15,7 +15,7 @@ import { type Authority, type Certificate, createAuthority, pem } from "../../ca
 import { challengeOf, newVerifier } from "../../cases/sandbox/started.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
-import { asking, expectFailure, failureOf, type OAuth2, oauth2, serve, wayfarer } from "./asking.ts";
+import { asking, expectFailure, failureOf, type OAuth2, oauth2, providerClient, serve } from "./asking.ts";
 
 const redirectUri = "https://app.example/callback";
 const offline = "openid offline_access";
@@ -119,7 +119,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     });
     // It warns that it is not for production.
     listener = provider.callback();
-    const way = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString(), now });
+    const way = providerClient({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString(), now });
     const all: TokenParties = asking({
       provider: oauth2({
         metadataUrl: `${origin}/.well-known/openid-configuration`,
@@ -272,7 +272,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
         response.end('{"access_token":"at"}');
       });
     }, tls);
-    const { tokens } = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
+    const { tokens } = providerClient({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
     const rules = { tokenUrl: `${origin}/token`, tokenEndpointAuthMethod: "private_key_jwt" };
     const held = { clientId: "app", privateKey: ec.privateKey };
     await tokens.ask({
@@ -363,7 +363,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       },
       { ...tls, ca: pem(ca.cert), requestCert: true, rejectUnauthorized: false },
     );
-    const { tokens } = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
+    const { tokens } = providerClient({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
     const secrets = create(IntegrationSecretsSchema, {
       clientSecret: "s",
       clientCertificate: certificate.certificate,
@@ -400,7 +400,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       requestCert: true,
       rejectUnauthorized: true,
     });
-    const { tokens } = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
+    const { tokens } = providerClient({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
     const who = asking({ provider: oauth2({ tokenUrl: `${origin}/token` }) });
     // With TLS 1.3 the server refuses only after the request is on its way.
     expect((await failureOf(tokens.ask({ ...who, grant: own }))).kind).toBe("uncertain");
@@ -409,7 +409,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       "unusable",
       "no_token",
     );
-    const distrusting = wayfarer({ allow: [`127.0.0.1:${port}`] });
+    const distrusting = providerClient({ allow: [`127.0.0.1:${port}`] });
     await expectFailure(distrusting.tokens.ask({ ...who, grant: own }), "passing", "untrusted");
   });
 
@@ -499,7 +499,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     const { port } = server.address();
     const issuer = server.issuer.url ?? "";
     const at = `https://127.0.0.1:${port}`;
-    const { tokens } = wayfarer({
+    const { tokens } = providerClient({
       allow: [`127.0.0.1:${port}`, `localhost:${port}`],
       extraCa: pem(ca.cert).toString(),
     });

@@ -8,25 +8,25 @@ import type { Ground } from "./conformance.ts";
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 interface SharedGround extends Ground {
-  /** A second replica on the same ground; of a store that one process has for itself, the same one. */
+  /** A second replica on the same fixture; of a store that one process has for itself, the same one. */
   openAnother(first: Backend): Promise<Backend>;
 }
 
 /** Everything built once above the contract must hold on every backend. */
 export function carries(name: string, prepare: () => Promise<SharedGround>): void {
   describe(`above the ${name} store`, () => {
-    let ground: SharedGround;
+    let fixture: SharedGround;
     let one: Backend;
     let other: Backend;
     beforeEach(async () => {
-      ground = await prepare();
-      one = await ground.open();
-      other = await ground.openAnother(one);
+      fixture = await prepare();
+      one = await fixture.open();
+      other = await fixture.openAnother(one);
     });
     afterEach(async () => {
       await other.close();
       await one.close();
-      await ground.clear();
+      await fixture.clear();
     });
 
     it("a watcher that is caught up has seen every commit of every process", async () => {

@@ -12,7 +12,7 @@ import {
 } from "../../../src/store/contract.ts";
 import { seeded } from "../../support/runner/seeded.ts";
 
-/** A backend under test: opened over and over on the same ground. */
+/** A backend under test: opened over and over on the same fixture. */
 export interface Ground {
   open(): Promise<Backend>;
   /** Leaves nothing behind. */
@@ -35,15 +35,15 @@ const everything = { from: "\x01", to: "\u{10ffff}", limit: 1_000_000 };
 /** The contract of every backend. */
 export function conforms(name: string, prepare: () => Promise<Ground>): void {
   describe(`the ${name} store`, () => {
-    let ground: Ground;
+    let fixture: Ground;
     let store: Backend;
     beforeEach(async () => {
-      ground = await prepare();
-      store = await ground.open();
+      fixture = await prepare();
+      store = await fixture.open();
     });
     afterEach(async () => {
       await store.close();
-      await ground.clear();
+      await fixture.clear();
     });
 
     const contents = async () => (await store.list(everything)).map(({ key, value }) => `${key}=${text(value)}`);
@@ -177,7 +177,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
     it("has the same content after a reopen, and continues its revisions", async () => {
       const revision = await store.commit([put("a", "1"), put("b", "2")]);
       await store.close();
-      store = await ground.open();
+      store = await fixture.open();
       expect(await contents()).toEqual(["a=1", "b=2"]);
       expect((await store.get("a"))?.revision).toBe(revision);
       expect(await store.commit([put("c", "3")])).toBe(revision + 1);
@@ -233,7 +233,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await store.commit([put("a", "1")]);
       await store.commit([put("a", "2")]);
       await store.close();
-      store = await ground.open();
+      store = await fixture.open();
       const { revision } = store.status();
       const ignore = watcher(() => {});
       await expect(store.watch(revision + 1, ignore)).rejects.toBeInstanceOf(HistoryLost);
@@ -277,7 +277,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(store.status()).toMatchObject({ revision: 40, writable: true });
       expect(await store.commit([put("a", "2", 12)])).toBe(41);
       await store.close();
-      store = await ground.open();
+      store = await fixture.open();
       expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([41, 40]);
     });
 
@@ -314,7 +314,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await store.commit([put("a", "x".repeat(100_000))]);
       expect((await store.space()).usedBytes).toBeGreaterThan(0);
       await store.close();
-      store = await ground.open();
+      store = await fixture.open();
       expect(store.status().storeId).toBe(storeId);
     });
 
@@ -324,7 +324,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await expect(store.commit([put("b", "1")])).rejects.toThrow(/elsewhere/);
       expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("elsewhere") });
       await store.close();
-      await expect(ground.open()).rejects.toThrow(/elsewhere/);
+      await expect(fixture.open()).rejects.toThrow(/elsewhere/);
     });
 
     it("checks a group of concurrent commits against each other", async () => {
@@ -351,7 +351,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await expect(Promise.all(asked)).resolves.toHaveLength(100);
       await expect(store.commit([put("late", "")])).rejects.toBeInstanceOf(StoreUnavailable);
       await expect(store.get("late")).rejects.toBeInstanceOf(StoreUnavailable);
-      store = await ground.open();
+      store = await fixture.open();
       expect(await contents()).toHaveLength(100);
     });
 
@@ -381,7 +381,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
         }
         if (step % 100 === 99) {
           await store.close();
-          store = await ground.open();
+          store = await fixture.open();
         }
       }
       const wanted = [...model]

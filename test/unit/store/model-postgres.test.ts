@@ -15,7 +15,7 @@ describe.skipIf(lacks("postgres"))("on a server", () => {
   it(
     "postgres answers like a plain map, to concurrent requests and during kills",
     async () => {
-      const ground = {
+      const fixture = {
         store: server.storeUrl("model"),
         collapse: async () => {
           await server.crash();
@@ -24,7 +24,7 @@ describe.skipIf(lacks("postgres"))("on a server", () => {
       };
       const [seed, steps] = [modelSeed(), modelSteps()];
       console.log(`the postgres model: seed ${seed}`);
-      const report = await modelRun({ ground, seed, steps });
+      const report = await modelRun({ fixture, seed, steps });
       console.log(`the postgres model: ${JSON.stringify(report)}`);
     },
     modelTimeoutMs(),

@@ -10,10 +10,10 @@ import { modelSeed, modelSteps, modelTimeoutMs } from "./model-settings.ts";
 it(
   "level answers like a plain map, to concurrent requests and during kills",
   async () => {
-    const ground = { store: `level:${await temporaryFolder()}` };
+    const fixture = { store: `level:${await temporaryFolder()}` };
     const [seed, steps] = [modelSeed(), modelSteps()];
     console.log(`the level model: seed ${seed}`);
-    const report = await modelRun({ ground, seed, steps });
+    const report = await modelRun({ fixture, seed, steps });
     console.log(`the level model: ${JSON.stringify(report)}`);
   },
   modelTimeoutMs(),

@@ -17,7 +17,7 @@ export interface ModelGround {
 }
 
 export interface ModelOptions {
-  readonly ground: ModelGround;
+  readonly fixture: ModelGround;
   readonly seed: number;
   readonly steps: number;
 }
@@ -55,7 +55,7 @@ interface Tried {
  * with a plain map. The store itself shows the outcome of commits that a crash left uncertain: each of them puts a key
  * of its own.
  */
-export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<ModelReport> {
+export async function modelRun({ fixture, seed, steps }: ModelOptions): Promise<ModelReport> {
   const random = seeded(seed);
   const pick = (n: number) => below(random, n);
   const workload = createModelWorkload(random);
@@ -208,7 +208,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     report.steps += asks.length;
     const answering = host.ask(asks);
     await sleep(random() * 4);
-    const collapse = pick(2) === 0 ? ground.collapse : undefined;
+    const collapse = pick(2) === 0 ? fixture.collapse : undefined;
     const dies = collapse === undefined || pick(2) === 0;
     if (dies) await host.kill();
     await collapse?.();
@@ -230,7 +230,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
     watches.endAll();
     host = spare;
     spare = startHost(listener);
-    const [opened] = await host.ask([{ ask: "open", store: ground.store }]);
+    const [opened] = await host.ask([{ ask: "open", store: fixture.store }]);
     insist(opened?.is === "revision", () => `it could not be opened: ${show(opened)}`);
   }
 
@@ -271,7 +271,7 @@ export async function modelRun({ ground, seed, steps }: ModelOptions): Promise<M
   }
 
   try {
-    await host.ask([{ ask: "open", store: ground.store }]);
+    await host.ask([{ ask: "open", store: fixture.store }]);
     while (report.steps < steps) {
       await ordinary();
       if (pick(Math.ceil(stepsBetweenCrashes / (maxBatch / 2))) === 0) await crash();

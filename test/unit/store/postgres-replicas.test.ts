@@ -9,8 +9,8 @@ import {
   openReplica,
   postgresForFile,
   put,
+  recordingWatcher,
   remove,
-  scribe,
 } from "../../support/postgres/stores.ts";
 import { openWire } from "../../support/postgres/wire.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
@@ -118,7 +118,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
   it("notifies the other replica of a commit at once, by NOTIFY", async () => {
     const schema = file.newSchema();
     const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: { pollEveryMs: never } })]);
-    const { told, ...watcher } = scribe();
+    const { told, ...watcher } = recordingWatcher();
     await b.store.watch(0, watcher);
     await hasEars(schema);
     await a.store.commit([put("k", "1")]);
@@ -165,7 +165,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
   it("reports others' commits before its own later one", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
-    const { told, ...watcher } = scribe();
+    const { told, ...watcher } = recordingWatcher();
     await store.watch(0, watcher);
     await commitUnheard(schema, { a: "1", b: "1" });
     await commitUnheard(schema, { b: "2", gone: null });
@@ -202,7 +202,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
     await commitUnheard(schema, { a: "1", b: "1" });
-    const { told, ...watcher } = scribe();
+    const { told, ...watcher } = recordingWatcher();
     await store.watch(2, watcher);
     await store.commit([put("c", "1")]);
     expect(told).toEqual(["3:c=1"]);
@@ -316,7 +316,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const { store } = await file.open({ schema, timing: { pruneEveryMs: 50, pruneAfterMs: never } });
     const away = await openReplica({ url: file.server.storeUrl(schema, { port: `${wire.port}` }) });
     await store.commit([put("goes", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await away.store.watch(0, watcher);
     wire.cut();
     await store.commit([remove("goes")]);
@@ -347,7 +347,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const { store, logged } = await file.open({ schema, timing: { pollEveryMs: 100 } });
     await store.commit([put("a", "1")]);
     await store.commit([put("b", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(0, watcher);
     await file.server.query(`delete from ${schema}.entry where revision > 1; update ${schema}.head set revision = 1`);
     while (!watcher.isLost()) await sleep(10);
@@ -371,7 +371,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const { store, logged } = await file.open({ schema, timing: { pollEveryMs: never, pruneEveryMs: never } });
     await store.commit([put("a", "1")]);
     await store.commit([put("b", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(2, watcher);
     await rewriteHistory(schema, 2);
     await file.server.query(`update ${schema}.head set revision = 5;
@@ -441,7 +441,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const marks = async () =>
       (await file.server.query(`select revision::int from ${schema}.mark order by 1`)).map((row) => row.revision);
     await expect.poll(marks).toEqual([5]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(5, watcher);
     await store.caughtUp();
     expect(await store.commit([put("b", "1")])).toBe(6);
@@ -453,7 +453,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
     await store.commit([put("a", "1")]);
     await store.commit([put("b", "1")]);
-    const watcher = scribe();
+    const watcher = recordingWatcher();
     await store.watch(2, watcher);
     await file.server.query(`update ${schema}.head set revision = 1`);
     await file.server.query(

@@ -2,7 +2,12 @@ import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { createLastUsedTimes, touchedBy } from "../../../../src/broker/stored/last-used.ts";
 import { type Store, StoreUnavailable } from "../../../../src/store/contract.ts";
-import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../../../support/sidecar/harness.ts";
+import {
+  createIntegrations,
+  keyedConnection,
+  startTestSidecar,
+  temporaryFolder,
+} from "../../../support/sidecar/harness.ts";
 import { openTestStore, type TestWorld, testWorld } from "../world.ts";
 
 const start = Date.parse("2026-01-01T00:00:00Z");
@@ -85,7 +90,7 @@ it("never moves a connection's revision by reading it, and shows its last use to
   let now = start;
   const folder = await temporaryFolder();
   const running = await startTestSidecar({ folder, now: () => now });
-  await furnish(running);
+  await createIntegrations(running);
   const get = async () => (await running.rest("GET", "/connections/ada?provider_config_key=keyed")).body;
   const created = (await running.rest("POST", "/connections", { body: keyedConnection("ada") })).body;
   expect(created.last_fetched_at).toBe(created.created_at);

@@ -55,15 +55,15 @@ const atOnce = () => Promise.resolve();
 /** A replica that has the lease, and another over the same store. */
 async function openTwo(see: (store: SealedStore) => Partial<SealedStore>, running: () => Promise<void> = atOnce) {
   const [world, others] = [testWorld(), testWorld()];
-  const ground = await openTestBroker(testWorld());
-  await ground.import("ada", { case: "oauth2", value: { accessToken: "token" } });
+  const fixture = await openTestBroker(testWorld());
+  await fixture.import("ada", { case: "oauth2", value: { accessToken: "token" } });
   const hosts = { held: hostBehind(atOnce), other: hostBehind(running) };
   const held = await openTestBroker(world, {
     ...{ scripts: hosts.held, runLeaseMs: leaseMs },
-    beside: { backend: ground.backend, store: { ...ground.store, ...see(ground.store) } },
+    beside: { backend: fixture.backend, store: { ...fixture.store, ...see(fixture.store) } },
   });
-  const other = await openTestBroker(others, { scripts: hosts.other, runLeaseMs: leaseMs, beside: ground });
-  return { ground, held, other, world, hosts };
+  const other = await openTestBroker(others, { scripts: hosts.other, runLeaseMs: leaseMs, beside: fixture });
+  return { fixture, held, other, world, hosts };
 }
 
 async function addSync({ store, collections }: OpenBroker, autoStart: boolean): Promise<void> {
@@ -85,7 +85,7 @@ it("takes no run of another replica's for interrupted, once that one has the lea
     }),
     running.pass,
   );
-  await addSync(two.ground, true);
+  await addSync(two.fixture, true);
   const heldUp = two.held.broker.keepRuns();
   await looking.reached;
   await sleep(leaseMs * 1.2);
@@ -93,10 +93,10 @@ it("takes no run of another replica's for interrupted, once that one has the lea
   await running.reached;
   looking.open();
   await heldUp;
-  expect(await statesIn(two.ground)).toEqual([Run_State.RUNNING]);
+  expect(await statesIn(two.fixture)).toEqual([Run_State.RUNNING]);
   running.open();
   await kept;
-  expect(await statesIn(two.ground)).toEqual([Run_State.SUCCEEDED]);
+  expect(await statesIn(two.fixture)).toEqual([Run_State.SUCCEEDED]);
 });
 
 it("puts no run down once another replica has the lease", async () => {
@@ -107,7 +107,7 @@ it("puts no run down once another replica has the lease", async () => {
       return store.list(range);
     },
   }));
-  await addSync(two.ground, true);
+  await addSync(two.fixture, true);
   // By its clock the sync is due again and again.
   two.world.advance(2 * day);
   const heldUp = two.held.broker.keepRuns();
@@ -116,7 +116,7 @@ it("puts no run down once another replica has the lease", async () => {
   await two.other.broker.keepRuns();
   looking.open();
   await heldUp;
-  expect(await statesIn(two.ground)).toEqual([Run_State.SUCCEEDED]);
+  expect(await statesIn(two.fixture)).toEqual([Run_State.SUCCEEDED]);
 });
 
 it("starts no run once another replica has the lease", async () => {
@@ -131,8 +131,8 @@ it("starts no run once another replica has the lease", async () => {
     }),
     running.pass,
   );
-  await addSync(two.ground, false);
-  const { store, collections } = two.ground;
+  await addSync(two.fixture, false);
+  const { store, collections } = two.fixture;
   const dueMs = testWorld().now();
   const add = (id: string) =>
     store.commit(
@@ -149,7 +149,7 @@ it("starts no run once another replica has the lease", async () => {
   await beginning.reached;
   await sleep(leaseMs * 1.2);
   // The other replica starts one with the same order key first.
-  await store.commit(await removed(two.ground, "r1"));
+  await store.commit(await removed(two.fixture, "r1"));
   await add("r0");
   const kept = two.other.broker.keepRuns();
   await running.reached;
@@ -157,7 +157,7 @@ it("starts no run once another replica has the lease", async () => {
   isOthers = true;
   beginning.open();
   await heldUp;
-  expect(await statesIn(two.ground)).toEqual([Run_State.RUNNING, Run_State.QUEUED]);
+  expect(await statesIn(two.fixture)).toEqual([Run_State.RUNNING, Run_State.QUEUED]);
   expect(two.hosts.held.ran).toEqual([]);
   running.open();
   await kept;

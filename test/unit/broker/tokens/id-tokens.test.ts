@@ -1,7 +1,7 @@
 import { createHmac, createSign, generateKeyPairSync, type JsonWebKey, type KeyObject } from "node:crypto";
 import { expect, it } from "vitest";
 import type { TokenGrant } from "../../../../src/broker/tokens/token-endpoint.ts";
-import { asking, expectFailure, type OAuth2, oauth2, secure, serve, wayfarer } from "../asking.ts";
+import { asking, expectFailure, type OAuth2, oauth2, providerClient, secure, serve } from "../asking.ts";
 
 const pairOf = () => generateKeyPairSync("rsa", { modulusLength: 2_048 });
 const [theirs, next, stranger] = [pairOf(), pairOf(), pairOf()];
@@ -53,7 +53,7 @@ async function provider({
       JSON.stringify({ access_token: "at", refresh_token: "rt", token_type: "bearer", id_token: said.idToken }),
     );
   });
-  const { tokens, logged } = wayfarer({ allow: [`http://127.0.0.1:${port}`], now });
+  const { tokens, logged } = providerClient({ allow: [`http://127.0.0.1:${port}`], now });
   const at = secure(origin);
   const metadata = describesItself ? { metadataUrl: `${at}/metadata` } : {};
   const described = { tokenUrl: `${at}/token`, issuer: "https://issuer.example", jwksUrl: `${at}/jwks`, ...metadata };

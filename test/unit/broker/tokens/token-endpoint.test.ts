@@ -15,9 +15,9 @@ import {
   started,
 } from "../../../cases/sandbox/started.ts";
 import { type Answering, startProvider } from "../../../support/peers/provider.ts";
-import { asking, expectFailure, failureOf, type OAuth2, oauth2, secure, wayfarer } from "../asking.ts";
+import { asking, expectFailure, failureOf, type OAuth2, oauth2, providerClient, secure } from "../asking.ts";
 
-type WayOptions = Omit<Parameters<typeof wayfarer>[0], "allow">;
+type WayOptions = Omit<Parameters<typeof providerClient>[0], "allow">;
 
 /** A sandbox, and latchkey's own way to it. */
 async function toSandbox(
@@ -25,7 +25,7 @@ async function toSandbox(
   { rules = {}, ...way }: WayOptions & { rules?: OAuth2 } = {},
 ) {
   const sandbox = await started({ behaviour, ...(way.now === undefined ? {} : { now: way.now }) });
-  const here = wayfarer({ allow: [allowPrivateFor(sandbox.origin)], ...way });
+  const here = providerClient({ allow: [allowPrivateFor(sandbox.origin)], ...way });
   const at = secure(sandbox.origin);
   const who = asking({ provider: oauth2({ tokenUrl: `${at}/oauth2/token`, ...rules }) });
   const refresh = (refreshToken: string) => here.tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken } });
@@ -65,7 +65,7 @@ it("O20: sends each code over its own connection, since no code can be sent agai
     const body = '{"access_token":"at","expires_in":60}';
     socket.write(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
   });
-  const { tokens } = wayfarer({ allow: [allowPrivateFor(`http://127.0.0.1:${provider.port}`)] });
+  const { tokens } = providerClient({ allow: [allowPrivateFor(`http://127.0.0.1:${provider.port}`)] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
   const refresh: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   for (let i = 0; i < 2; i += 1) await tokens.ask({ ...who, grant: refresh, mayFollow: true });
@@ -218,7 +218,7 @@ it("O09: reads no more than a mebibyte", async () => {
     go();
   };
   const { port } = await startProvider(answer);
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${port}`] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${port}/token` }) });
   await expectFailure(
     tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "rt" } }),
@@ -244,7 +244,7 @@ it("O09: accepts an unrequested compression, within the size limit", async () =>
     socket.write(body);
     expect(count).toBe(0);
   });
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${port}`] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${port}/token` }) });
   const ask = () => tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "rt" } });
   expect((await ask()).accessToken).toBe("at");
@@ -284,8 +284,8 @@ it("knows when nothing was sent, and when that is uncertain", async () => {
   await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
   const { port } = closed.address() as { port: number };
   await new Promise((resolve) => closed.close(resolve));
-  const at = (url: string, way: Partial<Parameters<typeof wayfarer>[0]> = {}) => {
-    const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${port}`], ...way });
+  const at = (url: string, way: Partial<Parameters<typeof providerClient>[0]> = {}) => {
+    const { tokens } = providerClient({ allow: [`http://127.0.0.1:${port}`], ...way });
     const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
     return tokens.ask({ ...asking({ provider: oauth2({ tokenUrl: url }) }), grant });
   };
@@ -314,7 +314,7 @@ it("does not use an idle connection, on which the outcome could be uncertain", a
     // Closed without notice, as a provider does after a while: the next request finds it closed.
     setTimeout(() => socket.destroy(), 50);
   });
-  const { tokens, send } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens, send } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
   const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   for (let i = 0; i < 5; i += 1) expect((await tokens.ask({ ...who, grant })).accessToken).toBe("at");
@@ -437,7 +437,7 @@ it("refreshes at another address, with another grant and parameter, and extra fi
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
   });
   const at = `https://127.0.0.1:${provider.port}`;
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const who = asking({
     provider: oauth2({
       tokenUrl: `${at}/token`,
@@ -480,7 +480,7 @@ it("sends JSON where the provider wants it", async () => {
     seen.push([fields.find(([name]) => name === "content-type")?.[1], JSON.parse(body)]);
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"access_token":"at"}');
   });
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const rules = { tokenUrl: `https://127.0.0.1:${provider.port}/token`, tokenRequestFormat: "json" };
   const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   await tokens.ask({ ...asking({ provider: oauth2(rules) }), grant });
@@ -507,7 +507,7 @@ it.each([
   const provider = await startProvider(
     (_, socket) => void socket.end(`HTTP/1.1 ${line}\r\nContent-Length: 9\r\n\r\n{"er`),
   );
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
   await expectFailure(tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "rt" } }), kind, "cut_off");
 });
@@ -517,7 +517,7 @@ it("authenticates in one way, and with any characters", async () => {
   const id = "a client:with 100% +ö";
   for (const authMethod of ["client_secret_basic", "client_secret_post"] as const) {
     const sandbox = await started({ clients: [{ id, secret, authMethod }] });
-    const { tokens } = wayfarer({ allow: [allowPrivateFor(sandbox.origin)] });
+    const { tokens } = providerClient({ allow: [allowPrivateFor(sandbox.origin)] });
     const tokenUrl = `${secure(sandbox.origin)}/oauth2/token`;
     const provider = oauth2({ tokenUrl, tokenEndpointAuthMethod: authMethod });
     const grant: TokenGrant = { type: "client_credentials", scopes: [] };
@@ -539,7 +539,7 @@ it("does not encode the ordinary characters of a client's name, for servers that
     seen.push(fields.find(([name]) => name === "authorization")?.[1] ?? "");
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"access_token":"at"}');
   });
-  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const { tokens } = providerClient({ allow: [`http://127.0.0.1:${provider.port}`] });
   const tokenUrl = `https://127.0.0.1:${provider.port}/token`;
   const who = asking({ provider: oauth2({ tokenUrl }), clientId: "my-app_1.test*", clientSecret: "s-e_c.r*t" });
   await tokens.ask({ ...who, grant: { type: "client_credentials", scopes: [] } });
@@ -765,7 +765,7 @@ it("counts requests by grant and outcome", async () => {
 });
 
 it("reports that a provider without OAuth 2 has no token endpoint", async () => {
-  const { tokens } = wayfarer({ allow: [] });
+  const { tokens } = providerClient({ allow: [] });
   const who = asking({ provider: { auth: { case: "apiKey", value: {} } } });
   await expectFailure(
     tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "x" } }),
