@@ -1,6 +1,6 @@
 /** Measures the shape of the source: sizes, names and words. `limits.test.ts` holds the results to a table. */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -109,28 +109,4 @@ export const typesNamed = (files: readonly SourceFile[], names: readonly string[
 export const linesLike = (files: readonly SourceFile[], pattern: RegExp): string[] =>
   files.flatMap(({ path, lines }) =>
     lines.flatMap((line, i) => (pattern.test(line) ? [`${path}:${i + 1}: ${line.trim().slice(0, 100)}`] : [])),
-  );
-
-/** Links of a Markdown file to a file, or to a heading, that does not exist. */
-export function brokenLinks(document: string): string[] {
-  const text = readFileSync(join(root, document), "utf8");
-  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
-    .map(([, link = ""]) => link)
-    .filter((link) => !/^[a-z]+:/.test(link) && !resolves(document, link));
-}
-
-function resolves(document: string, link: string): boolean {
-  const [path = "", anchor] = link.split("#");
-  const target = join(root, path === "" ? document : join(dirname(document), path));
-  if (!existsSync(target)) return false;
-  return anchor === undefined || !target.endsWith(".md") || anchorsOf(readFileSync(target, "utf8")).includes(anchor);
-}
-
-/** The anchors that GitHub gives to headings. */
-const anchorsOf = (markdown: string) =>
-  [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, "")
-      .replaceAll(" ", "-"),
   );

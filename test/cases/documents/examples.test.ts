@@ -9,12 +9,13 @@ import { launch, type Running } from "../../support/sidecar/process.ts";
 
 /** Runs the examples of the documents against one `latchkey dev`, in the order in which a newcomer reads them. */
 
-const pages = ["docs/getting-started.md", "docs/calling-apis.md", "docs/sdks.md"];
+const pages = ["docs/getting-started.md", "docs/calling-apis.md", "docs/sandbox.md", "docs/sdks.md"];
 /** How to run a snippet; the name of its file comes last. */
 const runtimes = {
   js: { command: [process.execPath], extension: "mjs" },
   python: { command: ["python3"], extension: "py" },
   go: { command: ["go", "run"], extension: "go" },
+  ruby: { command: ["ruby"], extension: "rb" },
 } as const;
 
 let dev: Running;
@@ -61,7 +62,7 @@ async function runShell(page: string, more?: Readonly<Record<string, string>>): 
   const lines = blocks.map(({ text }) => text).filter((text) => text !== "npm start\n");
   const output = await runAsReader("sh", ["-ec", here(lines.join("\n"))], { cwd: folder, env: environment(more) });
   expect({ page, ...output, isEmpty: output.stdout === "" }).toMatchObject({ code: 0, isEmpty: false });
-  expect(output.stdout).not.toContain('"error"');
+  expect(output.stdout).not.toContain('{"error"');
   return output;
 }
 
@@ -80,7 +81,7 @@ it("leads from the sandbox to an account that is connected with an OAuth app reg
   expect(stdout).toContain('"connect_link":"');
 });
 
-it.each(["docs/calling-apis.md", "docs/sdks.md"])("runs the commands of %s", async (page) => {
+it.each(["docs/calling-apis.md", "docs/sandbox.md", "docs/sdks.md"])("runs the commands of %s", async (page) => {
   expect((await runShell(page, { KEY: key })).stderr).toBe("");
 });
 
@@ -105,7 +106,7 @@ async function runSnippets(language: keyof typeof runtimes): Promise<readonly st
   return Promise.all(outputs);
 }
 
-for (const language of ["js", "python", "go"] as const) {
+for (const language of ["js", "python", "go", "ruby"] as const) {
   it.skipIf(language !== "js" && lacks(language))(`runs the snippets in ${language}`, async () => {
     const outputs = await runSnippets(language);
     expect(outputs.length).toBeGreaterThan(0);
