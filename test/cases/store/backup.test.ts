@@ -245,9 +245,9 @@ it("moves a store only when its latchkey has stopped, and from then on serves th
   expect((await rest("GET", "/connections")).status).toBe(200);
 });
 
-it("works as the README describes", async () => {
-  const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
-  const [, section = ""] = /\n## Back up, restore, move\n\n```sh\n([\s\S]*?)```/.exec(readme) ?? [];
+it("works as its document describes", { timeout: 90_000 }, async () => {
+  const page = await readFile(fileURLToPath(new URL("../../../docs/store-and-backup.md", import.meta.url)), "utf8");
+  const [, section = ""] = /```sh\n([\s\S]*?)```/.exec(page) ?? [];
   const lines = section.trim().split("\n");
   expect(lines.length).toBeGreaterThan(5);
   const running = await startTestSidecar();
