@@ -1,4 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { checkBranding } from "../core/branding.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
 import { defaultScopes, scopesByName } from "../core/scopes.ts";
@@ -37,11 +38,12 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
     forwardUrlOf({ name: `the environment "${environment}": forward.${field}`, value, refuse }) ?? "";
 
   return {
-    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins }) => ({
+    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins, branding }) => ({
       name,
       forwardUrl: forwardUrl(name, "url", forward?.url),
       secondaryForwardUrl: forwardUrl(name, "secondary", forward?.secondary),
       allowedOrigins,
+      branding: branding && brandingOf({ name: `the environment "${name}"`, branding, refuse }),
     })),
     signingSecrets: environments.flatMap(({ name, forward: { secret = [] } = {} }) => {
       const references = Array.isArray(secret) ? secret : [secret];
@@ -90,6 +92,15 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
       }
     }),
   };
+}
+
+type FileBranding = NonNullable<NonNullable<ConfigFile["environments"]>[number]["branding"]>;
+
+function brandingOf({ name: at, branding, refuse }: { name: string; branding: FileBranding; refuse: Refuse }) {
+  const { name = "", logo = "", accent_color: accentColor = "", support_url: supportUrl = "" } = branding;
+  const fields = { name, logo, accentColor, supportUrl };
+  for (const { path, message } of checkBranding(fields, ["branding"])) refuse(`${at}: ${path.join(".")} ${message}`);
+  return fields;
 }
 
 type FileIntegration = NonNullable<ConfigFile["integrations"]>[number];

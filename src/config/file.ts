@@ -66,6 +66,16 @@ const tls = v.pipe(
   ),
 );
 
+const branding = v.pipe(
+  v.strictObject({
+    name: v.optional(v.pipe(v.string(), v.description("Name of your application, as your users know it."))),
+    logo: v.optional(v.pipe(v.string(), v.description("data: URI with base64 of a PNG, JPEG, WebP or SVG image."))),
+    accent_color: v.optional(v.pipe(v.string(), v.description("Color of buttons and links, such as #1f4fbf."))),
+    support_url: v.optional(v.pipe(v.string(), v.description("Where end users get help: an https or mailto URL."))),
+  }),
+  v.description("Look of the connect pages: who asks for access."),
+);
+
 export const fileSchema = v.strictObject({
   environments: v.optional(
     v.array(
@@ -84,6 +94,7 @@ export const fileSchema = v.strictObject({
           v.strictObject({ url: v.optional(url), secondary: v.optional(url), secret: v.optional(signingSecrets) }),
         ),
         allowed_origins: v.optional(v.array(origin)),
+        branding: v.optional(branding),
         variables: v.optional(
           v.pipe(
             v.record(

@@ -1,6 +1,7 @@
 import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { BrandingFields } from "./branding.ts";
 
 /** The environment that exists when the configuration declares none; environment variables refer to it. */
 export const defaultEnvironment = "dev";
@@ -22,6 +23,7 @@ export interface DeclaredEnvironment {
   readonly secondaryForwardUrl: string;
   /** Undefined if the configuration does not set it. */
   readonly allowedOrigins: readonly string[] | undefined;
+  readonly branding?: Partial<BrandingFields> | undefined;
 }
 
 /** Secrets that sign an environment's forwards, pinned by configuration. Kept only in memory. */

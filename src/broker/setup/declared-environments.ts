@@ -2,11 +2,11 @@ import { equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../../base/world.ts";
 import type { DeclaredEnvironment } from "../../core/declared.ts";
-import { type Environment, EnvironmentSchema } from "../../gen/latchkey/v1/environment_pb.ts";
+import { EnvironmentSchema } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { declaredValues, type EnvironmentSettings, newEnvironment } from "./environment-rules.ts";
+import { declaredEnvironment, type EnvironmentSettings, newEnvironment } from "./environment-rules.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 
 interface DeclaredEnvironmentsOptions {
@@ -30,7 +30,7 @@ export function createDeclareEnvironments(options: DeclaredEnvironmentsOptions):
     await transact(store, async () => {
       const before = await environments.get(name);
       const base = before?.value ?? newEnvironment({ ...noSettings, name }, world.now());
-      const after: Environment = { ...base, ...declaredValues(declared, base) };
+      const after = declaredEnvironment(declared, base);
       if (before !== undefined && equals(EnvironmentSchema, before.value, after))
         return { changes: [], result: undefined };
       after.updatedAt = timestampFromMs(world.now());

@@ -13,6 +13,7 @@ import type { Access } from "./access.ts";
 import { type CallerEnvironments, createCallerEnvironments } from "./caller-environment.ts";
 import { createDeclareEnvironments } from "./declared-environments.ts";
 import {
+  changedEnvironment,
   type EnvironmentSettings,
   type NewEnvironment,
   newEnvironment,
@@ -92,9 +93,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
         requireRevision(before, expectedRevision);
         requireUndeclaredFields(before.value, Object.keys(settings));
         const after: Environment = {
-          ...before.value,
-          ...settings,
-          allowedOrigins: [...(settings.allowedOrigins ?? before.value.allowedOrigins)],
+          ...changedEnvironment(before.value, settings),
           updatedAt: timestampFromMs(world.now()),
         };
         const fields = Object.keys(settings);

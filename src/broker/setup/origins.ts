@@ -1,5 +1,6 @@
 import type { World } from "../../base/world.ts";
 import { isLocalOrigin } from "../../core/outgoing/origin.ts";
+import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import type { SetupCollections } from "./setup-collections.ts";
@@ -16,10 +17,16 @@ export interface Origins {
   readonly allowLocal: () => void;
   /** Returns the origins that a browser may be sent to at the end, when the environment lists `listed`. */
   readonly forReturn: (text: string, listed: readonly string[]) => readonly string[];
+  /** Returns the settings of an environment that its pages need. */
+  readonly settingsOf: (environment: string) => PageEnvironment | undefined;
+  /** Returns the settings of the only environment; undefined: there are several. */
+  readonly soleSettings: () => PageEnvironment | undefined;
   /** Returns the origins of all environments, for the list of sites that may frame a page. */
   readonly all: () => readonly string[];
   close(): void;
 }
+
+type PageEnvironment = Pick<Environment, "allowedOrigins" | "branding">;
 
 interface OriginsOptions {
   readonly store: Store;
@@ -28,12 +35,12 @@ interface OriginsOptions {
 }
 
 export async function openOrigins({ store, collections, world }: OriginsOptions): Promise<Origins> {
-  const byEnvironment = new Map<string, readonly string[]>();
+  const byEnvironment = new Map<string, PageEnvironment>();
   let all: ReadonlySet<string> = new Set();
   let areLocalAllowed = false;
   const isLocal = (origin: string) => areLocalAllowed && isLocalOrigin(origin);
   const gather = () => {
-    all = new Set([...byEnvironment.values()].flat());
+    all = new Set([...byEnvironment.values()].flatMap(({ allowedOrigins }) => allowedOrigins));
   };
 
   const watch = await follow({
@@ -44,7 +51,7 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
       const found = await collections.environments.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       return () => {
         byEnvironment.clear();
-        for (const { value } of found) byEnvironment.set(value.name, value.allowedOrigins);
+        for (const { value } of found) byEnvironment.set(value.name, value);
         gather();
       };
     },
@@ -54,7 +61,7 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
         const name = read?.parts[0];
         if (read === undefined || name === undefined) continue;
         if (read.value === undefined) byEnvironment.delete(name);
-        else byEnvironment.set(name, read.value.allowedOrigins);
+        else byEnvironment.set(name, read.value);
         gather();
       }
     },
@@ -62,7 +69,8 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
 
   return {
     isKnown: (origin) => all.has(origin) || isLocal(origin),
-    isAllowed: (origin, environment) => (byEnvironment.get(environment)?.includes(origin) ?? false) || isLocal(origin),
+    isAllowed: (origin, environment) =>
+      (byEnvironment.get(environment)?.allowedOrigins.includes(origin) ?? false) || isLocal(origin),
     allowLocal() {
       areLocalAllowed = true;
     },
@@ -71,7 +79,12 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
       return isLocal(origin) ? [...listed, origin] : listed;
     },
     environments: () => [...byEnvironment.keys()],
-    of: (environment) => byEnvironment.get(environment) ?? [],
+    of: (environment) => byEnvironment.get(environment)?.allowedOrigins ?? [],
+    settingsOf: (environment) => byEnvironment.get(environment),
+    soleSettings() {
+      const [sole, second] = byEnvironment.values();
+      return second === undefined ? sole : undefined;
+    },
     all: () => [...all],
     close: () => watch.close(),
   };

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { extname } from "node:path";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import {
@@ -17,6 +19,10 @@ interface EnvironmentOptions extends RevisionOption {
   readonly forwardUrl?: string;
   readonly secondaryForwardUrl?: string;
   readonly allowedOrigin?: readonly string[];
+  readonly brandName?: string;
+  readonly logo?: string;
+  readonly accentColor?: string;
+  readonly supportUrl?: string;
 }
 
 /** Adds the `environments` commands. */
@@ -62,35 +68,42 @@ function addCreate(group: Command, act: Act): void {
     .summary("create an empty environment")
     .argument("<name>", "lower-case letters, digits and dashes");
   objectCommand(create, act, EnvironmentSchema, async ({ client }, name: string, given: EnvironmentOptions) => {
-    const { allowedOrigin = [], ...settings } = given;
-    const request = { name, allowedOrigins: [...allowedOrigin], ...settings };
+    const { allowedOrigin = [], forwardUrl = "", secondaryForwardUrl = "" } = given;
+    const branding = brandingOf(given);
+    const request = { name, forwardUrl, secondaryForwardUrl, allowedOrigins: [...allowedOrigin], branding };
     return (await client(EnvironmentService).createEnvironment(request)).environment;
   });
 }
 
 function addUpdate(group: Command, act: Act): void {
-  type UpdateOptions = EnvironmentOptions & { readonly allowedOrigins: boolean };
+  type UpdateOptions = EnvironmentOptions & { readonly allowedOrigins: boolean; readonly branding: boolean };
   const update = withExpectedRevision(withSettings(group.command("update")))
     .summary("change an environment; settings that you leave out stay the same")
     .argument("<name>", "name of the environment")
-    .option("--no-allowed-origins", "remove all allowed origins");
+    .option("--no-allowed-origins", "remove all allowed origins")
+    .option("--no-branding", "remove the name, logo, color and support URL of the connect pages");
   objectCommand(update, act, EnvironmentSchema, async ({ client }, name: string, given: UpdateOptions) => {
     const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
     const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
+    const branding = given.branding ? brandingOf(given) : {};
     const paths = [
       ...(forwardUrl === undefined ? [] : ["forward_url"]),
       ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
       ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
+      ...(given.branding ? Object.keys(branding).map((field) => `branding.${brandingPaths[field]}`) : ["branding"]),
     ];
     // An empty mask would mean all fields, and clear those that were not given.
     if (paths.length === 0)
-      throw new UsageMistake("nothing to change: give --forward-url, --secondary-forward-url or --allowed-origin");
+      throw new UsageMistake(
+        "nothing to change: give --forward-url, --secondary-forward-url, --allowed-origin or a setting of the connect pages, such as --brand-name",
+      );
     const { environment } = await client(EnvironmentService).updateEnvironment({
       environment: {
         name,
         forwardUrl: forwardUrl ?? "",
         secondaryForwardUrl: secondaryForwardUrl ?? "",
         allowedOrigins: [...(allowedOrigins ?? [])],
+        branding,
       },
       updateMask: { paths },
       expectedRevision,
@@ -173,8 +186,46 @@ function addRotateSecret(group: Command, act: Act): void {
 
 const secretOwner = "name of the environment (default: --environment, or the only one)";
 
+const brandingPaths: Readonly<Record<string, string>> = {
+  name: "name",
+  logo: "logo",
+  accentColor: "accent_color",
+  supportUrl: "support_url",
+};
+
+/** Returns the given settings of the connect pages. */
+const brandingOf = ({ brandName, logo, accentColor, supportUrl }: EnvironmentOptions) => ({
+  ...(brandName === undefined ? {} : { name: brandName }),
+  ...(logo === undefined ? {} : { logo: logo === "" ? "" : imageUri(logo) }),
+  ...(accentColor === undefined ? {} : { accentColor }),
+  ...(supportUrl === undefined ? {} : { supportUrl }),
+});
+
+const imageTypes: Readonly<Record<string, string>> = {
+  ".png": "png",
+  ".jpg": "jpeg",
+  ".jpeg": "jpeg",
+  ".webp": "webp",
+  ".svg": "svg+xml",
+};
+
+/** Returns an image file as a `data:` URI. */
+function imageUri(path: string): string {
+  const type = imageTypes[extname(path).toLowerCase()];
+  if (type === undefined) throw new UsageMistake("--logo must name a .png, .jpg, .webp or .svg file");
+  try {
+    return `data:image/${type};base64,${readFileSync(path).toString("base64")}`;
+  } catch (error) {
+    throw new UsageMistake(`--logo: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
 const withSettings = (command: Command): Command =>
   command
     .option("--forward-url <url>", "URL of your application that receives webhooks")
     .option("--secondary-forward-url <url>", "URL that receives a second copy of each webhook")
-    .option("--allowed-origin <origin>", "origin whose pages may call the browser routes; repeatable", listed);
+    .option("--allowed-origin <origin>", "origin whose pages may call the browser routes; repeatable", listed)
+    .option("--brand-name <text>", "name of your application, shown on the connect pages")
+    .option("--logo <file>", "PNG, JPEG, WebP or SVG shown on the connect pages, up to 32 KiB")
+    .option("--accent-color <#rrggbb>", "color of buttons and links on the connect pages")
+    .option("--support-url <url>", "where end users get help: an https or mailto URL");

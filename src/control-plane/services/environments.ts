@@ -4,6 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { EnvironmentSettings } from "../../broker/setup/environment-rules.ts";
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
+import type { BrandingFields } from "../../core/branding.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 
@@ -12,8 +13,8 @@ export const environmentService = ({
   access,
   signingSecrets,
 }: Broker): ServiceImpl<typeof EnvironmentService> => ({
-  async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins }, context) {
-    const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins };
+  async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding }, context) {
+    const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding };
     return { environment: await environments.create(wanted, callerOf(context).keyId) };
   },
   async getEnvironment({ name }, context) {
@@ -65,9 +66,30 @@ const settable = {
   forward_url: ({ forwardUrl }: EnvironmentSettings) => ({ forwardUrl }),
   secondary_forward_url: ({ secondaryForwardUrl }: EnvironmentSettings) => ({ secondaryForwardUrl }),
   allowed_origins: ({ allowedOrigins }: EnvironmentSettings) => ({ allowedOrigins }),
+  branding: ({ branding }: EnvironmentSettings) => ({ branding: { ...noBranding, ...branding } }),
 } as const;
 
+const noBranding = { name: "", logo: "", accentColor: "", supportUrl: "" };
+
+/** Fields of the branding that can be changed by themselves. */
+const settableBranding: Readonly<Record<string, keyof BrandingFields>> = {
+  "branding.name": "name",
+  "branding.logo": "logo",
+  "branding.accent_color": "accentColor",
+  "branding.support_url": "supportUrl",
+};
+
 function settingsOf(from: EnvironmentSettings, paths: readonly string[]): Partial<EnvironmentSettings> {
+  const fields = paths.flatMap((path) => settableBranding[path] ?? []);
+  const branding = Object.fromEntries(fields.map((field) => [field, from.branding?.[field] ?? ""]));
+  const whole = wholeSettings(
+    from,
+    paths.filter((path) => settableBranding[path] === undefined),
+  );
+  return fields.length === 0 || whole.branding !== undefined ? whole : { ...whole, branding };
+}
+
+function wholeSettings(from: EnvironmentSettings, paths: readonly string[]): Partial<EnvironmentSettings> {
   const parts = paths.map((path) => {
     if (Object.hasOwn(settable, path)) return settable[path as keyof typeof settable](from);
     const message = `cannot be changed: ${path}`;

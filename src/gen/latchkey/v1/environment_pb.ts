@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/environment.proto.
  */
 export const file_latchkey_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEikQIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkigAIKA0tleRIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRIiCgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGRlY2xhcmVkGAYgASgIEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAggASgEIpABCg1TaWduaW5nU2VjcmV0EgoKAmlkGAEgASgJEhMKBnNlY3JldBgCIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsIBChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSOwoEbmFtZRgBIAEoCUItukgqcigYQDIkXlthLXowLTldKFthLXowLTktXXswLDYyfVthLXowLTldKT8kEh0KC2ZvcndhcmRfdXJsGAIgASgJQgi6SAVyAxiAEBInChVzZWNvbmRhcnlfZm9yd2FyZF91cmwYAyABKAlCCLpIBXIDGIAQEiEKD2FsbG93ZWRfb3JpZ2lucxgEIAMoCUIIukgFkgECEGQiSgoZQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Ii4KFUdldEVudmlyb25tZW50UmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhhAIkcKFkdldEVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChdMaXN0RW52aXJvbm1lbnRzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgCIAEoCSJjChhMaXN0RW52aXJvbm1lbnRzUmVzcG9uc2USLgoMZW52aXJvbm1lbnRzGAEgAygLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIp0BChhVcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QSNQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudEIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiTAoYRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGwoZRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSLQAQoQQ3JlYXRlS2V5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI3CgJpZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI1CgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoRQ3JlYXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBImIKD0xpc3RLZXlzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJLChBMaXN0S2V5c1Jlc3BvbnNlEh4KBGtleXMYASADKAsyEC5sYXRjaGtleS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEFJldm9rZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiEwoRUmV2b2tlS2V5UmVzcG9uc2UiSQoZTGlzdFNpZ25pbmdTZWNyZXRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIOCgZyZXZlYWwYAiABKAgiSQoaTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2USKwoHc2VjcmV0cxgBIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQidwoaUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIkkKG1JvdGF0ZVNpZ25pbmdTZWNyZXRSZXNwb25zZRIqCgZzZWNyZXQYASABKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0Mv8HChJFbnZpcm9ubWVudFNlcnZpY2USaAoRQ3JlYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgTI8xgIEmIKDkdldEVudmlyb25tZW50EiIubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXF1ZXN0GiMubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXNwb25zZSIHkAIByPMYAhJoChBMaXN0RW52aXJvbm1lbnRzEiQubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0RW52aXJvbm1lbnRzUmVzcG9uc2UiB5ACAcjzGAISawoRVXBkYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIEmsKEURlbGV0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJQCglDcmVhdGVLZXkSHS5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVzcG9uc2UiBMjzGAgSUAoITGlzdEtleXMSHC5sYXRjaGtleS52MS5MaXN0S2V5c1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0S2V5c1Jlc3BvbnNlIgeQAgHI8xgIElMKCVJldm9rZUtleRIdLmxhdGNoa2V5LnYxLlJldm9rZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5SZXZva2VLZXlSZXNwb25zZSIHkAICyPMYCBJuChJMaXN0U2lnbmluZ1NlY3JldHMSJi5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2UiB5ACAcjzGAgSbgoTUm90YXRlU2lnbmluZ1NlY3JldBInLmxhdGNoa2V5LnYxLlJvdGF0ZVNpZ25pbmdTZWNyZXRSZXF1ZXN0GigubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlIgTI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEiugIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkSJwoIYnJhbmRpbmcYCyABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJ4CghCcmFuZGluZxIVCgRuYW1lGAEgASgJQge6SARyAhhAEhcKBGxvZ28YAiABKAlCCbpIBnIEGODXAhIdCgxhY2NlbnRfY29sb3IYAyABKAlCB7pIBHICGAcSHQoLc3VwcG9ydF91cmwYBCABKAlCCLpIBXIDGIAQIoACCgNLZXkSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSIgoGc2NvcGVzGAMgAygOMhIubGF0Y2hrZXkudjEuU2NvcGUSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgIIAEoBCKQAQoNU2lnbmluZ1NlY3JldBIKCgJpZBgBIAEoCRITCgZzZWNyZXQYAiABKAlCA4ABARIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXRpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLrAQoYQ3JlYXRlRW52aXJvbm1lbnRSZXF1ZXN0EjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIdCgtmb3J3YXJkX3VybBgCIAEoCUIIukgFcgMYgBASJwoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAMgASgJQgi6SAVyAxiAEBIhCg9hbGxvd2VkX29yaWdpbnMYBCADKAlCCLpIBZIBAhBkEicKCGJyYW5kaW5nGAUgASgLMhUubGF0Y2hrZXkudjEuQnJhbmRpbmciSgoZQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Ii4KFUdldEVudmlyb25tZW50UmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhhAIkcKFkdldEVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChdMaXN0RW52aXJvbm1lbnRzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgCIAEoCSJjChhMaXN0RW52aXJvbm1lbnRzUmVzcG9uc2USLgoMZW52aXJvbm1lbnRzGAEgAygLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIp0BChhVcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QSNQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudEIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiTAoYRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGwoZRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSLQAQoQQ3JlYXRlS2V5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI3CgJpZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI1CgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoRQ3JlYXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBImIKD0xpc3RLZXlzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJLChBMaXN0S2V5c1Jlc3BvbnNlEh4KBGtleXMYASADKAsyEC5sYXRjaGtleS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEFJldm9rZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiEwoRUmV2b2tlS2V5UmVzcG9uc2UiSQoZTGlzdFNpZ25pbmdTZWNyZXRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIOCgZyZXZlYWwYAiABKAgiSQoaTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2USKwoHc2VjcmV0cxgBIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQidwoaUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIkkKG1JvdGF0ZVNpZ25pbmdTZWNyZXRSZXNwb25zZRIqCgZzZWNyZXQYASABKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0Mv8HChJFbnZpcm9ubWVudFNlcnZpY2USaAoRQ3JlYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgTI8xgIEmIKDkdldEVudmlyb25tZW50EiIubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXF1ZXN0GiMubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXNwb25zZSIHkAIByPMYAhJoChBMaXN0RW52aXJvbm1lbnRzEiQubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0RW52aXJvbm1lbnRzUmVzcG9uc2UiB5ACAcjzGAISawoRVXBkYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIEmsKEURlbGV0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJQCglDcmVhdGVLZXkSHS5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVzcG9uc2UiBMjzGAgSUAoITGlzdEtleXMSHC5sYXRjaGtleS52MS5MaXN0S2V5c1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0S2V5c1Jlc3BvbnNlIgeQAgHI8xgIElMKCVJldm9rZUtleRIdLmxhdGNoa2V5LnYxLlJldm9rZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5SZXZva2VLZXlSZXNwb25zZSIHkAICyPMYCBJuChJMaXN0U2lnbmluZ1NlY3JldHMSJi5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2UiB5ACAcjzGAgSbgoTUm90YXRlU2lnbmluZ1NlY3JldBInLmxhdGNoa2V5LnYxLlJvdGF0ZVNpZ25pbmdTZWNyZXRSZXF1ZXN0GigubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlIgTI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * Environment separates one deployment of your application from another: keys, integrations, connections and
@@ -89,11 +89,18 @@ export type Environment = Message<"latchkey.v1.Environment"> & {
 
   /**
    * Fields that the configuration declares and that are read-only here: `name`, `forward_url`,
-   * `secondary_forward_url`, `allowed_origins`.
+   * `secondary_forward_url`, `allowed_origins`, `branding`.
    *
    * @generated from field: repeated string declared_fields = 10;
    */
   declaredFields: string[];
+
+  /**
+   * Look of the connect pages. Absent means the default look.
+   *
+   * @generated from field: latchkey.v1.Branding branding = 11;
+   */
+  branding?: Branding | undefined;
 };
 
 /**
@@ -102,6 +109,48 @@ export type Environment = Message<"latchkey.v1.Environment"> & {
  */
 export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_environment, 0);
+
+/**
+ * Branding shows end users on the connect pages who asks for access.
+ *
+ * @generated from message latchkey.v1.Branding
+ */
+export type Branding = Message<"latchkey.v1.Branding"> & {
+  /**
+   * Name of your application, as your users know it, for example `Acme`.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Logo as a `data:` URI with base64: PNG, JPEG, WebP or SVG, up to 32 KiB. An SVG must not hold scripts or links.
+   *
+   * @generated from field: string logo = 2;
+   */
+  logo: string;
+
+  /**
+   * Color of buttons and links, `#rrggbb`. Text stays readable: latchkey adjusts the shades that it needs.
+   *
+   * @generated from field: string accent_color = 3;
+   */
+  accentColor: string;
+
+  /**
+   * Where end users get help: an `https` or `mailto` URL.
+   *
+   * @generated from field: string support_url = 4;
+   */
+  supportUrl: string;
+};
+
+/**
+ * Describes the message latchkey.v1.Branding.
+ * Use `create(BrandingSchema)` to create a new message.
+ */
+export const BrandingSchema: GenMessage<Branding> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 1);
 
 /**
  * Key gives a caller access. Only a hash of its secret is stored.
@@ -171,7 +220,7 @@ export type Key = Message<"latchkey.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 1);
+  messageDesc(file_latchkey_v1_environment, 2);
 
 /**
  * SigningSecret signs the forwards to your application.
@@ -213,7 +262,7 @@ export type SigningSecret = Message<"latchkey.v1.SigningSecret"> & {
  * Use `create(SigningSecretSchema)` to create a new message.
  */
 export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 2);
+  messageDesc(file_latchkey_v1_environment, 3);
 
 /**
  * CreateEnvironmentRequest asks for a new environment.
@@ -248,6 +297,13 @@ export type CreateEnvironmentRequest = Message<"latchkey.v1.CreateEnvironmentReq
    * @generated from field: repeated string allowed_origins = 4;
    */
   allowedOrigins: string[];
+
+  /**
+   * See `Environment`.
+   *
+   * @generated from field: latchkey.v1.Branding branding = 5;
+   */
+  branding?: Branding | undefined;
 };
 
 /**
@@ -255,7 +311,7 @@ export type CreateEnvironmentRequest = Message<"latchkey.v1.CreateEnvironmentReq
  * Use `create(CreateEnvironmentRequestSchema)` to create a new message.
  */
 export const CreateEnvironmentRequestSchema: GenMessage<CreateEnvironmentRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 3);
+  messageDesc(file_latchkey_v1_environment, 4);
 
 /**
  * CreateEnvironmentResponse holds the new environment.
@@ -276,7 +332,7 @@ export type CreateEnvironmentResponse = Message<"latchkey.v1.CreateEnvironmentRe
  * Use `create(CreateEnvironmentResponseSchema)` to create a new message.
  */
 export const CreateEnvironmentResponseSchema: GenMessage<CreateEnvironmentResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 4);
+  messageDesc(file_latchkey_v1_environment, 5);
 
 /**
  * GetEnvironmentRequest names an environment.
@@ -297,7 +353,7 @@ export type GetEnvironmentRequest = Message<"latchkey.v1.GetEnvironmentRequest">
  * Use `create(GetEnvironmentRequestSchema)` to create a new message.
  */
 export const GetEnvironmentRequestSchema: GenMessage<GetEnvironmentRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 5);
+  messageDesc(file_latchkey_v1_environment, 6);
 
 /**
  * GetEnvironmentResponse holds the environment.
@@ -318,7 +374,7 @@ export type GetEnvironmentResponse = Message<"latchkey.v1.GetEnvironmentResponse
  * Use `create(GetEnvironmentResponseSchema)` to create a new message.
  */
 export const GetEnvironmentResponseSchema: GenMessage<GetEnvironmentResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 6);
+  messageDesc(file_latchkey_v1_environment, 7);
 
 /**
  * ListEnvironmentsRequest asks for a page of environments.
@@ -346,7 +402,7 @@ export type ListEnvironmentsRequest = Message<"latchkey.v1.ListEnvironmentsReque
  * Use `create(ListEnvironmentsRequestSchema)` to create a new message.
  */
 export const ListEnvironmentsRequestSchema: GenMessage<ListEnvironmentsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 7);
+  messageDesc(file_latchkey_v1_environment, 8);
 
 /**
  * ListEnvironmentsResponse is a page of environments.
@@ -374,7 +430,7 @@ export type ListEnvironmentsResponse = Message<"latchkey.v1.ListEnvironmentsResp
  * Use `create(ListEnvironmentsResponseSchema)` to create a new message.
  */
 export const ListEnvironmentsResponseSchema: GenMessage<ListEnvironmentsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 8);
+  messageDesc(file_latchkey_v1_environment, 9);
 
 /**
  * UpdateEnvironmentRequest changes an environment.
@@ -390,7 +446,8 @@ export type UpdateEnvironmentRequest = Message<"latchkey.v1.UpdateEnvironmentReq
   environment?: Environment | undefined;
 
   /**
-   * Fields to change: `forward_url`, `secondary_forward_url`, `allowed_origins`. Empty means all of them.
+   * Fields to change: `forward_url`, `secondary_forward_url`, `allowed_origins`, `branding` or one of its fields, such
+   * as `branding.logo`. Empty means all of them.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
@@ -409,7 +466,7 @@ export type UpdateEnvironmentRequest = Message<"latchkey.v1.UpdateEnvironmentReq
  * Use `create(UpdateEnvironmentRequestSchema)` to create a new message.
  */
 export const UpdateEnvironmentRequestSchema: GenMessage<UpdateEnvironmentRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 9);
+  messageDesc(file_latchkey_v1_environment, 10);
 
 /**
  * UpdateEnvironmentResponse holds the changed environment.
@@ -430,7 +487,7 @@ export type UpdateEnvironmentResponse = Message<"latchkey.v1.UpdateEnvironmentRe
  * Use `create(UpdateEnvironmentResponseSchema)` to create a new message.
  */
 export const UpdateEnvironmentResponseSchema: GenMessage<UpdateEnvironmentResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 10);
+  messageDesc(file_latchkey_v1_environment, 11);
 
 /**
  * DeleteEnvironmentRequest names the environment to delete.
@@ -458,7 +515,7 @@ export type DeleteEnvironmentRequest = Message<"latchkey.v1.DeleteEnvironmentReq
  * Use `create(DeleteEnvironmentRequestSchema)` to create a new message.
  */
 export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 11);
+  messageDesc(file_latchkey_v1_environment, 12);
 
 /**
  * DeleteEnvironmentResponse has no fields.
@@ -473,7 +530,7 @@ export type DeleteEnvironmentResponse = Message<"latchkey.v1.DeleteEnvironmentRe
  * Use `create(DeleteEnvironmentResponseSchema)` to create a new message.
  */
 export const DeleteEnvironmentResponseSchema: GenMessage<DeleteEnvironmentResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 12);
+  messageDesc(file_latchkey_v1_environment, 13);
 
 /**
  * CreateKeyRequest asks for a new key.
@@ -515,7 +572,7 @@ export type CreateKeyRequest = Message<"latchkey.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 13);
+  messageDesc(file_latchkey_v1_environment, 14);
 
 /**
  * CreateKeyResponse holds the new key and its secret.
@@ -543,7 +600,7 @@ export type CreateKeyResponse = Message<"latchkey.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 14);
+  messageDesc(file_latchkey_v1_environment, 15);
 
 /**
  * ListKeysRequest asks for a page of keys.
@@ -578,7 +635,7 @@ export type ListKeysRequest = Message<"latchkey.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 15);
+  messageDesc(file_latchkey_v1_environment, 16);
 
 /**
  * ListKeysResponse is a page of keys.
@@ -606,7 +663,7 @@ export type ListKeysResponse = Message<"latchkey.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 16);
+  messageDesc(file_latchkey_v1_environment, 17);
 
 /**
  * RevokeKeyRequest names the key to revoke.
@@ -634,7 +691,7 @@ export type RevokeKeyRequest = Message<"latchkey.v1.RevokeKeyRequest"> & {
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 17);
+  messageDesc(file_latchkey_v1_environment, 18);
 
 /**
  * RevokeKeyResponse has no fields.
@@ -649,7 +706,7 @@ export type RevokeKeyResponse = Message<"latchkey.v1.RevokeKeyResponse"> & {
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 18);
+  messageDesc(file_latchkey_v1_environment, 19);
 
 /**
  * ListSigningSecretsRequest asks for an environment's signing secrets.
@@ -677,7 +734,7 @@ export type ListSigningSecretsRequest = Message<"latchkey.v1.ListSigningSecretsR
  * Use `create(ListSigningSecretsRequestSchema)` to create a new message.
  */
 export const ListSigningSecretsRequestSchema: GenMessage<ListSigningSecretsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 19);
+  messageDesc(file_latchkey_v1_environment, 20);
 
 /**
  * ListSigningSecretsResponse holds the signing secrets.
@@ -698,7 +755,7 @@ export type ListSigningSecretsResponse = Message<"latchkey.v1.ListSigningSecrets
  * Use `create(ListSigningSecretsResponseSchema)` to create a new message.
  */
 export const ListSigningSecretsResponseSchema: GenMessage<ListSigningSecretsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 20);
+  messageDesc(file_latchkey_v1_environment, 21);
 
 /**
  * RotateSigningSecretRequest asks for a new signing secret.
@@ -726,7 +783,7 @@ export type RotateSigningSecretRequest = Message<"latchkey.v1.RotateSigningSecre
  * Use `create(RotateSigningSecretRequestSchema)` to create a new message.
  */
 export const RotateSigningSecretRequestSchema: GenMessage<RotateSigningSecretRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 21);
+  messageDesc(file_latchkey_v1_environment, 22);
 
 /**
  * RotateSigningSecretResponse holds the new signing secret.
@@ -747,7 +804,7 @@ export type RotateSigningSecretResponse = Message<"latchkey.v1.RotateSigningSecr
  * Use `create(RotateSigningSecretResponseSchema)` to create a new message.
  */
 export const RotateSigningSecretResponseSchema: GenMessage<RotateSigningSecretResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 22);
+  messageDesc(file_latchkey_v1_environment, 23);
 
 /**
  * EnvironmentService manages environments, their keys, and the secrets that sign deliveries to your application.
