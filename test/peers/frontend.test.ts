@@ -54,7 +54,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await look(page, "consent");
       await page.getByRole("radio", { name: "Grace" }).check();
       await page.getByRole("button", { name: "Allow" }).click();
-      await page.getByText("Sandbox: file storage is connected.").waitFor();
+      await page.getByText("Sandbox: file storage is connected").waitFor();
       await look(page, "connected");
       expect(page.url().startsWith(`${all.sidecar.data}/oauth/callback`)).toBe(true);
       expect(await all.connections()).toMatchObject([
@@ -180,7 +180,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       expect(await page.content()).not.toContain("a-wrong-key");
       await page.getByLabel("API key").fill("sandbox-api-key");
       await page.getByRole("button", { name: "Connect" }).click();
-      await page.getByText("Proven is connected.").waitFor();
+      await page.getByText("Proven is connected").waitFor();
       await look(page, "connected-phone-dark");
       const [item] = await all.connections();
       expect(await all.connection("proven", item?.connection_id ?? "")).toMatchObject({

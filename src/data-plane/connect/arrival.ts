@@ -1,6 +1,6 @@
 import type { AuthorizationOutcome } from "../../broker/connect/authorize/finish.ts";
 import { withParameters } from "../../core/return-target.ts";
-import { pageSettings, provided } from "../pages/page-settings.ts";
+import { branded, type PageSettings, pageSettings, provided } from "../pages/page-settings.ts";
 import { connectedPage, failedPage, returnPage } from "../pages/result-page.ts";
 import type { RouteAnswer, RouteRequest } from "../server/routes.ts";
 import type { ConnectServices } from "./connect-route.ts";
@@ -13,8 +13,8 @@ export async function arrive(
 ): Promise<RouteAnswer> {
   const back = { query: rawQuery, context: params["context"] ?? "", browser: cookies.read(headers) };
   const outcome = await broker.authorizations.finish(back);
-  const { integration, listener, returnTo, connected, failed, language, theme } = outcome;
-  const settings = pageSettings({ lang: language, theme, headers });
+  const { environment, integration, listener, returnTo, connected, failed, language, theme } = outcome;
+  const settings = branded(pageSettings({ lang: language, theme, headers }), broker.origins.settingsOf(environment));
   const title = provided(settings, outcome.title);
   // Read before the message is sent: a page leaves once it has its result.
   const to = sockets.originOf(listener);
@@ -22,7 +22,15 @@ export async function arrive(
   if (!sockets.send(listener, message) && listener !== "") await broker.outcomes.pass(listener, message);
   if (returnTo !== "") return returnPage(withParameters(returnTo, returnParameters(outcome)), settings);
   if (connected !== undefined) return connectedPage({ settings, title, integration, ...connected, to });
-  return failedPage({ settings, title, by: failed?.by ?? "", message: failed?.message ?? "", to });
+  const again = listener === "" ? retryUrl(outcome, settings) : undefined;
+  return failedPage({ settings, title, by: failed?.by ?? "", message: failed?.message ?? "", to, again });
+}
+
+/** Returns the address, relative to the callback, at which the same browser may try again. */
+function retryUrl({ integration, sessionToken, redirectContext }: AuthorizationOutcome, settings: PageSettings) {
+  if (sessionToken === "") return undefined;
+  const query = new URLSearchParams({ session_token: sessionToken, integration, ...settings.carried });
+  return `${redirectContext === "" ? "../" : "../../"}connect/?${query}`;
 }
 
 /** Parameters of the return address for the application: they hold nothing worth stealing. */

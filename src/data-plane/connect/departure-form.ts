@@ -36,7 +36,7 @@ export async function refilledForm(
   const { connect_session_token: sessionToken = "", return_to: returnTo = "" } = values;
   const passage = { sessionToken, returnTo, embedder: "" };
   const owner = await choices.ownerOf(session);
-  const showing = { passage, session, settings, owner, browser, framedBy: [] };
+  const showing = { passage, session, settings, owner, browser };
   const mending = mendableForm(fault, { choice, showing, values });
   if (mending === undefined) return undefined;
   const extra = Object.fromEntries(Object.entries(values).filter(([name]) => !isOfForm(name)));

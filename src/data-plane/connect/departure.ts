@@ -6,7 +6,7 @@ import { scopesIn } from "../../core/granted-scopes.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { confirmPage } from "../pages/confirm-page.ts";
 import { redirect, withCookie } from "../pages/layout.ts";
-import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
+import { branded, type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { faultPage } from "../pages/result-page.ts";
 import { ownHostUrl } from "../server/own-host.ts";
 import { type QueryReader, readQuery } from "../server/query.ts";
@@ -66,7 +66,7 @@ interface Departure {
 async function leave(services: ConnectServices, request: DepartureRequest): Promise<RouteAnswer> {
   const { sockets } = services;
   const { integration, query, headers, given, isConfirmed } = request;
-  const settings = settingsOf({ rawQuery: given, headers });
+  let settings = settingsOf({ rawQuery: given, headers });
   let acting: SessionBrowser | undefined;
   const listener = query.text("ws_client_id") ?? "";
   if (listener !== "" && !isListener(listener))
@@ -74,6 +74,7 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
   try {
     const departure = readDeparture(query, listener);
     const stored = await services.broker.sessions.withToken(departure.token);
+    settings = branded(settings, services.broker.origins.settingsOf(stored.value.environment));
     requireAllowedListener(services, stored.value, listener);
     if (needsConfirmation(services, { request, departure, session: stored.value })) {
       sockets.nameBy(listener, stored.value.id);
@@ -83,7 +84,17 @@ async function leave(services: ConnectServices, request: DepartureRequest): Prom
     acting = starting;
     const { session, secret: browser, setCookie } = starting;
     const { lang: language = "", theme = "" } = settings.carried;
-    const begun = { ...departure.authorization, integration, listener, session, browser, language, theme };
+    const sessionToken = departure.token;
+    const begun = {
+      ...departure.authorization,
+      integration,
+      listener,
+      session,
+      sessionToken,
+      browser,
+      language,
+      theme,
+    };
     const { location } = await services.broker.authorizations.begin(begun);
     // Not before: a page that is told of a failure may close this window before the response brings its cookie.
     await bind();

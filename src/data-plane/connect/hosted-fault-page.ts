@@ -1,6 +1,6 @@
 import type { Fault } from "../../base/fault.ts";
 import { errorBody } from "../../base/http/error-body.ts";
-import { settingsOf } from "../pages/page-settings.ts";
+import { branded, settingsOf } from "../pages/page-settings.ts";
 import { faultPage } from "../pages/result-page.ts";
 import type { FaultedRequest, RouteAnswer } from "../server/routes.ts";
 import type { ConnectServices } from "./connect-route.ts";
@@ -14,8 +14,8 @@ export function hostedFaultPage(
   const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
   // An origin of another environment is allowed as well, but must not frame pages of this one.
   const isAllowed = fault.code !== "origin_not_allowed" && origins.isKnown(embedder);
-  const frame = isAllowed ? { to: embedder, framedBy: [embedder] } : {};
-  return faultPage(fault, { settings: settingsOf({ rawQuery, headers }), ...frame });
+  const settings = branded(settingsOf({ rawQuery, headers }), origins.soleSettings());
+  return faultPage(fault, { settings, ...(isAllowed && { embedder }) });
 }
 
 /** Returns the page for a person, and JSON for a program. */

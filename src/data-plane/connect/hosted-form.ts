@@ -7,7 +7,7 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type ConnectPageOptions, formPage, type IntegrationChoice, titleOf } from "../pages/connect-page.ts";
 import { isTypedIn } from "../pages/form-fields.ts";
 import { withCookie } from "../pages/layout.ts";
-import { settingsOf } from "../pages/page-settings.ts";
+import { branded, settingsOf } from "../pages/page-settings.ts";
 import { connectedPage, returnPage } from "../pages/result-page.ts";
 import type { QueryReader } from "../server/query.ts";
 import type { RouteAnswer, RouteRequest } from "../server/routes.ts";
@@ -24,14 +24,14 @@ export async function submitHostedForm(
   { body, headers, rawQuery }: RouteRequest,
 ): Promise<RouteAnswer> {
   const { broker, choices, browsers } = services;
-  const settings = settingsOf({ rawQuery, headers });
   const fields = textsOf(body);
   const token = fields.text("session_token") ?? "";
   const stored = await broker.sessions.withToken(token);
   const { session, secret, setCookie } = await browsers.act(stored, headers);
   const passage = await readPassage(broker, fields, session.value, token);
   const owner = await choices.ownerOf(session.value);
-  const showing = { session: session.value, settings, owner, browser: secret, ...passage };
+  const settings = branded(settingsOf({ rawQuery, headers }), broker.origins.settingsOf(session.value.environment));
+  const showing = { session: session.value, settings, owner, browser: secret, passage };
   const key = fields.text("integration") ?? "";
   const choice = (await choices.of(session.value)).find(({ integration }) => integration.key === key);
   if (choice === undefined)
@@ -58,7 +58,7 @@ export async function submitHostedForm(
 }
 
 function resultPage(choice: IntegrationChoice, showing: ConnectPageOptions, connectionId: string): RouteAnswer {
-  const { settings, framedBy, passage } = showing;
+  const { settings, passage } = showing;
   const { key } = choice.integration;
   if (passage.returnTo !== "") {
     const parameters = { provider_config_key: key, connection_id: connectionId };
@@ -70,8 +70,7 @@ function resultPage(choice: IntegrationChoice, showing: ConnectPageOptions, conn
     integration: key,
     connectionId,
     missingScopes: [],
-    framedBy,
-    ...(passage.embedder === "" ? {} : { to: passage.embedder }),
+    embedder: passage.embedder,
   });
 }
 

@@ -11,7 +11,7 @@ import {
 } from "../pages/connect-page.ts";
 import { paramName } from "../pages/form-fields.ts";
 import { redirect, withCookie } from "../pages/layout.ts";
-import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
+import { branded, type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { notAllowedPage } from "../pages/result-page.ts";
 import { ownHostUrl } from "../server/own-host.ts";
 import type { RouteAnswer, RouteRequest } from "../server/routes.ts";
@@ -30,15 +30,16 @@ export async function showHostedPage(
   const { broker, choices, browsers, publicUrl } = services;
   const onOtherName = ownHostUrl(publicUrl(), headers, `${hostedPath}?${rawQuery}`);
   if (onOtherName !== undefined) return redirect(onOtherName);
-  const settings = settingsOf({ rawQuery, headers });
+  const plain = settingsOf({ rawQuery, headers });
   const token = query.text("session_token");
-  if (token === undefined) return showFrame(services, headers, settings);
+  if (token === undefined) return showFrame(services, headers, plain);
   const stored = await broker.sessions.withToken(token);
   const session = stored.value;
   const passage = await readPassage(broker, query, session, token);
   const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice) }));
   const { secret, setCookie } = await browsers.show(stored, headers);
-  const showing = { session, settings, owner: await choices.ownerOf(session), browser: secret, ...passage };
+  const settings = branded(plain, broker.origins.settingsOf(session.environment));
+  const showing = { session, settings, owner: await choices.ownerOf(session), browser: secret, passage };
   const key = query.text("integration");
   const chosen = chosenOf(all, key);
   if (chosen === undefined) return withCookie(choicePage(all, showing, key !== undefined), setCookie);

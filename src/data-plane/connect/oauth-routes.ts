@@ -1,5 +1,5 @@
 import type { Fault } from "../../base/fault.ts";
-import { settingsOf } from "../pages/page-settings.ts";
+import { branded, settingsOf } from "../pages/page-settings.ts";
 import { faultPage } from "../pages/result-page.ts";
 import type { FaultedRequest, RouteAnswer } from "../server/routes.ts";
 import { arrive } from "./arrival.ts";
@@ -16,6 +16,6 @@ export const oauthRoutes: readonly ConnectRoute[] = [
   { ...row, method: "GET", path: "/oauth/callback/:context", changesState: true, handle: arrive },
 ];
 
-function faultPageOf(_: ConnectServices, fault: Fault, request: FaultedRequest): RouteAnswer {
-  return faultPage(fault, { settings: settingsOf(request) });
+function faultPageOf({ broker }: ConnectServices, fault: Fault, request: FaultedRequest): RouteAnswer {
+  return faultPage(fault, { settings: branded(settingsOf(request), broker.origins.soleSettings()) });
 }

@@ -5,19 +5,13 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { Passage } from "../pages/connect-page.ts";
 import type { QueryReader } from "../server/query.ts";
 
-/** Values that the pages of a session pass on, and the origins that may frame the pages. */
-interface CheckedPassage {
-  readonly passage: Passage;
-  readonly framedBy: readonly string[];
-}
-
 /** Reads the passage of a session's page, and checks its addresses against the environment's allowed origins. */
 export async function readPassage(
   { environments, origins }: Pick<Broker, "environments" | "origins">,
   query: Pick<QueryReader, "text">,
   { environment }: ConnectSession,
   sessionToken: string,
-): Promise<CheckedPassage> {
+): Promise<Passage> {
   const embedder = query.text("embedder") ?? "";
   if (embedder !== "" && !origins.isAllowed(embedder, environment)) {
     throw new Fault("origin_not_allowed", "embedder must be one of the allowed_origins of the environment");
@@ -27,5 +21,5 @@ export async function readPassage(
   if (returnTo !== "" && returnTarget(returnTo, origins.forReturn(returnTo, allowedOrigins)) === undefined) {
     throw new Fault("invalid_query_params", "return_to must be a URL of one of the allowed_origins of the environment");
   }
-  return { passage: { sessionToken, embedder, returnTo }, framedBy: embedder === "" ? [] : [embedder] };
+  return { sessionToken, embedder, returnTo };
 }

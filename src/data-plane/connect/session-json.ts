@@ -5,10 +5,10 @@ import type {
   IntegrationDefaults,
   IntegrationOverrides,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import { primaryColors } from "../pages/layout.ts";
+import { usualAccents } from "../pages/styles.ts";
 
-/** Returns a session in the form that the SDK's own page reads. */
-export function sessionJson(session: ConnectSession): JsonObject {
+/** Returns a session in the form that the SDK's own page reads. `accent`: the environment's color; empty: the usual. */
+export function sessionJson(session: ConnectSession, accent: string): JsonObject {
   const { endUser, tags, allowedIntegrations, integrationDefaults, overrides, reconnect, webhookUrlOverride } = session;
   return {
     endUser: endUserJson(endUser),
@@ -20,7 +20,7 @@ export function sessionJson(session: ConnectSession): JsonObject {
     ...(Object.keys(overrides).length === 0 ? {} : { overrides: overridesJson(overrides) }),
     isReconnecting: reconnect !== undefined,
     connectUISettings: {
-      theme: { light: { primary: primaryColors.light }, dark: { primary: primaryColors.dark } },
+      theme: { light: { primary: accent || usualAccents.light }, dark: { primary: accent || usualAccents.dark } },
       defaultTheme: "system",
       showWatermark: false,
     },

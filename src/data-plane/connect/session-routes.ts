@@ -11,7 +11,8 @@ export const sessionRoutes: readonly ConnectRoute[] = [
 
 async function getSession({ broker }: ConnectServices, { headers }: RouteRequest): Promise<RouteAnswer> {
   const { value } = await sessionOf(broker, { headers });
-  return { status: 200, body: { data: sessionJson(value) } };
+  const accent = broker.origins.settingsOf(value.environment)?.branding?.accentColor ?? "";
+  return { status: 200, body: { data: sessionJson(value, accent) } };
 }
 
 async function deleteSession({ broker }: ConnectServices, { headers }: RouteRequest): Promise<RouteAnswer> {

@@ -1,9 +1,10 @@
 import { html } from "../../base/html.ts";
 import type { RouteAnswer } from "../server/routes.ts";
-import { formActionsOf, hidden, type IntegrationChoice, titleOf } from "./connect-page.ts";
+import { formActionsOf, hidden, type IntegrationChoice, marksOf, titleOf } from "./connect-page.ts";
 import { page } from "./layout.ts";
 import { filled, type PageSettings, settingsQuery } from "./page-settings.ts";
-import { askedBy, type SessionOwner } from "./session-owner.ts";
+import { busySubmit } from "./scripts.ts";
+import { askedBy, askingTitle, type SessionOwner } from "./session-owner.ts";
 
 interface Confirmation {
   readonly owner: SessionOwner;
@@ -18,5 +19,10 @@ export function confirmPage(choice: IntegrationChoice, { owner, settings, fields
   const { form } = settings.texts;
   const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}/confirm${settingsQuery(settings)}">
 ${hidden(fields)}<p class="quiet">${filled(form.leaving, { title })}</p><button>${form.connect}</button></form>`;
-  return page(filled(form.title, { title }), content, { settings, formActions: formActionsOf(choice.provider) });
+  return page(askingTitle(settings, form.title, form.wants, title), content, {
+    settings,
+    marks: marksOf(choice, settings),
+    scripts: [busySubmit],
+    formActions: formActionsOf(choice.provider),
+  });
 }

@@ -14,10 +14,11 @@ import {
   isTypedIn,
 } from "./form-fields.ts";
 import { type LayoutOptions, page } from "./layout.ts";
+import { brandMark, chevron, marksRow, providerMark, statusMark } from "./marks.ts";
 import { filled, type PageSettings, provided, settingsQuery } from "./page-settings.ts";
-import { developerDetails } from "./result-page.ts";
-import { awaitSession, fieldProblems, inWindow, tell } from "./scripts.ts";
-import { askedBy, type SessionOwner } from "./session-owner.ts";
+import { developerDetails, supportLink } from "./result-page.ts";
+import { awaitSession, busySubmit, fieldProblems, filterChoices, inWindow, revealSecrets } from "./scripts.ts";
+import { askedBy, askingTitle, type SessionOwner } from "./session-owner.ts";
 
 /** An integration that a person can choose. */
 export interface IntegrationChoice {
@@ -60,7 +61,6 @@ export interface ConnectPageOptions {
   readonly owner: SessionOwner;
   /** The secret of the browser that the page is shown to. */
   readonly browser: string;
-  readonly framedBy: readonly string[];
   readonly settings: PageSettings;
 }
 
@@ -73,11 +73,9 @@ const carried = ({ sessionToken, embedder, returnTo }: Passage): Record<string, 
 export const hidden = (fields: Readonly<Record<string, string>>): Html[] =>
   Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 
-const closing = ({
-  passage: { embedder },
-  settings: { texts },
-}: Pick<ConnectPageOptions, "passage" | "settings">): Html =>
-  embedder === "" ? html`` : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
+/** Returns the marks of the application and of the provider. */
+export const marksOf = ({ provider, integration }: IntegrationChoice, settings: PageSettings): Html =>
+  marksRow([brandMark(settings.brand), providerMark(provider, titleOf({ provider, integration }, settings))]);
 
 interface ChoiceState {
   /** Why integrations are not offered, for a developer. */
@@ -86,12 +84,15 @@ interface ChoiceState {
   readonly isMissing: boolean;
 }
 
+/** As many choices get a search. */
+const searchedFrom = 8;
+
 export function choosePage(
   choices: readonly IntegrationChoice[],
   showing: ConnectPageOptions,
   state: ChoiceState,
 ): RouteAnswer {
-  const { passage, owner, framedBy, settings } = showing;
+  const { passage, owner, settings } = showing;
   const { choose } = settings.texts;
   const links = choices.map((choice) => {
     const query = new URLSearchParams({
@@ -99,34 +100,41 @@ export function choosePage(
       ...settings.carried,
       integration: choice.integration.key,
     });
-    return html`<li><a href="./?${query.toString()}">${titleOf(choice, settings)}</a></li>`;
+    const title = titleOf(choice, settings);
+    return html`<li><a href="./?${query.toString()}">${providerMark(choice.provider, title)}<span class="name">${title}</span>${chevron}</a></li>`;
   });
-  const missing = state.isMissing ? html`<p class="bad" role="alert">${choose.notOffered}</p>` : html``;
+  const isSearched = links.length >= searchedFrom;
+  const search = isSearched
+    ? html`<div class="search" data-search hidden><input type="search" aria-label="${choose.search}" placeholder="${choose.search}" autocomplete="off" spellcheck="false"></div>`
+    : html``;
+  const none = isSearched ? html`<p class="quiet" role="status" data-none hidden>${choose.noMatch}</p>` : html``;
+  const missing = state.isMissing ? html`<p class="notice" role="alert">${choose.notOffered}</p>` : html``;
   const content =
     links.length === 0
-      ? html`${missing}<p>${choose.nothing}</p>${developerDetails(settings, state.obstacles)}`
-      : html`${askedBy(owner, settings)}${missing}<p>${choose.question}</p><ul class="choices">${links}</ul>`;
-  return page(choose.title, html`${content}${closing(showing)}`, {
+      ? html`${missing}<p class="lead">${choose.nothing}</p>${developerDetails(settings, state.obstacles)}${supportLink(settings)}`
+      : html`${askedBy(owner, settings)}${missing}<h2>${choose.question}</h2>${search}<ul class="choices">${links}</ul>${none}`;
+  return page(askingTitle(settings, choose.title, choose.wants), content, {
     settings,
-    framedBy,
+    marks: links.length === 0 ? marksRow([statusMark("over")]) : marksRow([brandMark(settings.brand)]),
+    embedder: passage.embedder,
     ...(state.isMissing ? { status: 404, headers: { "latchkey-error": "unknown_provider_config" } } : {}),
-    ...(passage.embedder === "" ? {} : { scripts: [tell], data: { to: passage.embedder } }),
+    scripts: isSearched ? [filterChoices] : [],
   });
 }
 
 /** Returns the page in place of the form of an integration that cannot work. */
 export function unavailablePage(choice: IntegrationChoice, showing: ConnectPageOptions, obstacle: string): RouteAnswer {
-  const { passage, framedBy, settings } = showing;
+  const { passage, settings } = showing;
   const { form } = settings.texts;
   const title = titleOf(choice, settings);
-  const content = html`<p class="bad" role="alert">${filled(form.unavailable, { title })}</p>
-${developerDetails(settings, [obstacle])}${closing(showing)}`;
+  const content = html`<p class="notice" role="alert">${filled(form.unavailable, { title })}</p>
+${developerDetails(settings, [obstacle])}${supportLink(settings)}`;
   return page(filled(form.title, { title }), content, {
     settings,
-    framedBy,
+    marks: marksOf(choice, settings),
+    embedder: passage.embedder,
     status: 400,
     headers: { "latchkey-error": "integration_misconfigured" },
-    ...(passage.embedder === "" ? {} : { scripts: [tell], data: { to: passage.embedder } }),
   });
 }
 
@@ -162,47 +170,61 @@ export function fieldsOf(
 
 /** Returns the page of one integration, with its form. */
 export function formPage(choice: IntegrationChoice, showing: ConnectPageOptions, state: FormState): RouteAnswer {
-  const { passage, session, owner, framedBy, settings } = showing;
-  const { form: texts, problems } = settings.texts;
+  const { passage, session, owner, settings } = showing;
+  const { form: texts } = settings.texts;
   const title = titleOf(choice, settings);
   const redirected = isRedirected(choice);
   const isInFrame = passage.embedder !== "";
   const fields = fieldsOf(choice, showing);
-  const inputs = inputsHtml(fields, state, isInFrame);
-  const error = html`<p role="${state.error === "" ? "status" : "alert"}" class="bad" data-status>${state.error}</p>`;
+  const inputs = inputsHtml(fields, state, { settings, isInFrame });
+  const error = html`<p role="${state.error === "" ? "status" : "alert"}" class="notice" data-status>${state.error}</p>`;
   const button = html`<button>${session.reconnect === undefined ? texts.connect : texts.connectAgain}</button>`;
   const nothing = !redirected && fields.length === 0 ? html`<p class="quiet">${texts.nothingToEnter}</p>` : html``;
+  const below = guide(choice, showing, fields);
   const form = redirected
     ? html`<form method="get" action="${state.action}">
-${hidden(departing(choice, showing, state.extra))}${inputs}
-<p class="quiet">${filled(texts.leaving, { title })}</p>${button}</form>`
+${hidden(departing(choice, showing, state.extra))}${inputs}${below}${button}
+<p class="quiet lead">${filled(texts.leaving, { title })}</p></form>`
     : html`<form method="post" action="./${settingsQuery(settings, isInFrame ? { embedder: passage.embedder } : {})}" autocomplete="off">
-${hidden({ ...carried(passage), integration: choice.integration.key })}${inputs}${nothing}${button}</form>`;
+${hidden({ ...carried(passage), integration: choice.integration.key })}${inputs}${below}${nothing}${button}</form>`;
   const options: LayoutOptions = {
     settings,
-    framedBy,
+    marks: marksOf(choice, settings),
+    embedder: passage.embedder,
     status: state.status,
     ...(state.code === undefined ? {} : { headers: { "latchkey-error": state.code } }),
     formActions: redirected ? formActionsOf(choice.provider) : [],
-    scripts: [fieldProblems, ...(isInFrame ? [redirected ? inWindow : tell] : [])],
-    ...(isInFrame
-      ? {
-          data: {
-            to: passage.embedder,
-            failed: texts.failed,
-            done: filled(settings.texts.result.connected, { title }),
-            blocked: texts.windowBlocked,
-            opened: texts.windowOpened,
-            check: problems.check,
-            failures: JSON.stringify({ ...settings.texts.faults, ...settings.texts.failures }),
-          },
-          connectsTo: ["'self'", state.socketOrigin],
-        }
+    scripts: [
+      ...(fields.length === 0 ? [] : [fieldProblems]),
+      ...(fields.some(({ secret }) => secret) ? [revealSecrets] : []),
+      ...(isInFrame && redirected ? [inWindow] : []),
+      busySubmit,
+    ],
+    ...(isInFrame && redirected
+      ? { data: windowTexts(showing, title), connectsTo: ["'self'", state.socketOrigin] }
       : {}),
   };
-  const content = html`${askedBy(owner, settings, title)}${error}${guide(choice, showing)}${form}${closing(showing)}`;
-  return page(filled(texts.title, { title }), content, options);
+  const ending = isInFrame && redirected ? windowEnd(settings) : html``;
+  const content = html`<div data-begin>${askedBy(owner, settings, title)}${error}${form}</div>${ending}`;
+  return page(askingTitle(settings, texts.title, texts.wants, title), content, options);
 }
+
+/** Returns the texts of the script that opens the provider's page in a window. */
+function windowTexts({ settings: { texts } }: ConnectPageOptions, title: string): Record<string, string> {
+  const { form, problems, result, faults, failures } = texts;
+  return {
+    failed: form.failed,
+    done: filled(result.connected, { title }),
+    blocked: form.windowBlocked,
+    opened: form.windowOpened,
+    check: problems.check,
+    failures: JSON.stringify({ ...faults, ...failures }),
+  };
+}
+
+/** Returns what the frame shows in place of the form once its window has connected. */
+const windowEnd = ({ texts: { result } }: PageSettings): Html =>
+  html`<div data-end hidden>${marksRow([statusMark("good")])}<button type="button" data-close>${result.done}</button></div>`;
 
 function departing(
   { integration: { key } }: IntegrationChoice,
@@ -219,12 +241,23 @@ function departing(
   };
 }
 
-/** Returns a link to the application's own guide, if its session has one. */
-function guide(choice: IntegrationChoice, { session, settings }: ConnectPageOptions): Html {
-  const url = session.overrides[choice.integration.key]?.docsConnect ?? "";
-  const text = filled(settings.texts.form.guide, { title: titleOf(choice, settings) });
-  return url === "" ? html`` : html`<p><a href="${url}" target="_blank" rel="noopener noreferrer">${text}</a></p>`;
+/** Returns a link to the application's own guide, or for an API key to the provider's page about it. */
+function guide(
+  choice: IntegrationChoice,
+  { session, settings }: ConnectPageOptions,
+  fields: readonly FormField[],
+): Html {
+  const own = session.overrides[choice.integration.key]?.docsConnect ?? "";
+  const { form } = settings.texts;
+  const asksKey = fields.some(({ name }) => name === "apiKey");
+  const url = own === "" && asksKey ? webUrl(choice.provider.consoleUrl || choice.provider.docsUrl) : own;
+  const text = asksKey ? form.findKey : filled(form.guide, { title: titleOf(choice, settings) });
+  return url === ""
+    ? html``
+    : html`<p class="quiet"><a href="${url}" target="_blank" rel="noopener noreferrer">${text}</a></p>`;
 }
+
+const webUrl = (text: string): string => (/^https?:/i.test(text) && URL.canParse(text) ? text : "");
 
 /**
  * Returns where a form that sends a browser to a provider may lead; the fields decide which host. Chromium applies this
@@ -241,11 +274,6 @@ function plainOrigins({ auth }: Provider): string[] {
 /** Returns the page that the frontend SDK opens in a frame, to which the SDK then sends the session. */
 export function framePage(embedder: string, settings: PageSettings): RouteAnswer {
   const { choose, form } = settings.texts;
-  const content = html`<p class="quiet" role="status">${form.wait}</p>`;
-  return page(choose.title, content, {
-    settings,
-    framedBy: [embedder],
-    scripts: [awaitSession],
-    data: { to: embedder },
-  });
+  const content = html`<p class="quiet lead" role="status">${form.wait}</p>`;
+  return page(choose.title, content, { settings, embedder, scripts: [awaitSession] });
 }

@@ -132,10 +132,24 @@ const inputsByKind: { readonly [N in SchemeName]: ((input: MakeInput) => readonl
 /** Returns whether a person can type in credentials of this kind. */
 export const isTypedIn = (kind: SchemeName): boolean => inputsByKind[kind] !== undefined;
 
-/** Returns the inputs with their labels. The first with a problem gets the focus, even without scripts. */
-export function inputsHtml(fields: readonly FormField[], { values, problems }: Entries, isInFrame: boolean): Html[] {
-  const firstBad = fields.find(({ name }) => problems[name] !== undefined)?.name;
-  return fields.map(({ name, id, label, help, example, pattern, required, secret, missing, wrong }) => {
+interface InputsOptions {
+  readonly settings: PageSettings;
+  readonly isInFrame: boolean;
+}
+
+/**
+ * Returns the inputs with their labels. The first with a problem gets the focus, or else the first empty one, even
+ * without scripts.
+ */
+export function inputsHtml(
+  fields: readonly FormField[],
+  { values, problems }: Entries,
+  { settings: { texts }, isInFrame }: InputsOptions,
+): Html[] {
+  const isEmpty = ({ name }: FormField) => (values[name] ?? "") === "";
+  const first = fields.find(({ name }) => problems[name] !== undefined) ?? fields.find(isEmpty);
+  return fields.map((field) => {
+    const { name, id, label, help, example, pattern, required, secret, missing, wrong } = field;
     const problem = problems[name];
     const value = secret ? "" : (values[name] ?? "");
     const attributes: readonly Html[] = [
@@ -145,11 +159,16 @@ export function inputsHtml(fields: readonly FormField[], { values, problems }: E
       required ? html` required` : html``,
       problem === undefined ? html`` : html` aria-invalid="true"`,
       // Browsers refuse `autofocus` in frames of other sites, and log that.
-      name === firstBad && !isInFrame ? html` autofocus` : html``,
+      field === first && !isInFrame ? html` autofocus` : html``,
       html` aria-describedby="${id}-problem${help === "" ? "" : ` ${id}-help`}"`,
       html` data-missing="${missing}" data-wrong="${wrong}"`,
     ];
-    return html`<label for="${id}">${label}</label><input id="${id}" name="${name}" autocomplete="off" autocapitalize="none" spellcheck="false"${attributes}>
+    const input = html`<input id="${id}" name="${name}" autocomplete="off" autocapitalize="none" spellcheck="false"${attributes}>`;
+    const { show, hide } = texts.form;
+    const shown = secret
+      ? html`<span class="secret">${input}<button type="button" hidden aria-controls="${id}" data-show="${show}" data-hide="${hide}">${show}</button></span>`
+      : input;
+    return html`<label for="${id}">${label}</label>${shown}
 <p class="bad problem" id="${id}-problem">${problem ?? ""}</p>${help === "" ? "" : html`<p class="quiet" id="${id}-help">${help}</p>`}`;
   });
 }

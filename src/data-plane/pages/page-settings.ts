@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Html, html } from "../../base/html.ts";
+import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import { de } from "./texts/de.ts";
 import { en, type PageTexts } from "./texts/en.ts";
 import { es } from "./texts/es.ts";
@@ -16,9 +17,24 @@ export interface PageSettings {
   readonly language: string;
   readonly texts: PageTexts;
   readonly theme: Theme;
+  /** The application that asks; `noBrand`: not known. */
+  readonly brand: PageBrand;
   /** The parameters that give the next page the same settings; only those that were requested. */
   readonly carried: Readonly<Record<string, string>>;
 }
+
+/** The application that an environment belongs to, as its users know it. Empty texts: not known. */
+export interface PageBrand {
+  readonly name: string;
+  /** A `data:` URI. */
+  readonly logo: string;
+  readonly accent: string;
+  readonly supportUrl: string;
+  /** The application's address. */
+  readonly home: string;
+}
+
+export const noBrand: PageBrand = { name: "", logo: "", accent: "", supportUrl: "", home: "" };
 
 interface SettingsSource {
   readonly lang: string;
@@ -33,7 +49,7 @@ export function settingsOf({
 }: {
   readonly rawQuery: string;
   readonly headers: IncomingHttpHeaders;
-}) {
+}): PageSettings {
   const query = new URLSearchParams(rawQuery);
   return pageSettings({ lang: query.get("lang") ?? "", theme: query.get("theme") ?? "", headers });
 }
@@ -47,12 +63,28 @@ export function pageSettings({ lang, theme: wanted, headers }: SettingsSource): 
     language,
     texts: languages[language] ?? en,
     theme,
+    brand: noBrand,
     carried: {
       ...(requested === undefined ? {} : { lang: requested }),
       ...(theme === "system" ? {} : { theme }),
     },
   };
 }
+
+/** Returns the settings of a page of an environment. */
+export const branded = (settings: PageSettings, environment: BrandedEnvironment | undefined): PageSettings => ({
+  ...settings,
+  brand: environment === undefined ? noBrand : brandOf(environment),
+});
+
+/** Returns the branding of an environment. Its only allowed origin is the address of its application. */
+function brandOf({ branding, allowedOrigins }: BrandedEnvironment): PageBrand {
+  const { name = "", logo = "", accentColor: accent = "", supportUrl = "" } = branding ?? {};
+  const [home = "", second] = allowedOrigins;
+  return { name, logo, accent, supportUrl, home: second === undefined ? home : "" };
+}
+
+type BrandedEnvironment = Pick<Environment, "branding" | "allowedOrigins">;
 
 /** Returns the supported language of a tag: `fr` for `fr-CA`. */
 function supported(tag: string): string | undefined {

@@ -1,6 +1,6 @@
 import { type Html, html } from "../../base/html.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import { filledHtml, type PageSettings } from "./page-settings.ts";
+import { filled, filledHtml, type PageSettings } from "./page-settings.ts";
 
 /** The owner of a session, in words that an end user can check before connecting. */
 export interface SessionOwner {
@@ -32,14 +32,21 @@ export function ownerOf({ session: { environment, endUser, tags }, allowedOrigin
   };
 }
 
+/** Returns the title of a page on which an application asks. Without its name, `plain`. */
+export const askingTitle = ({ brand }: PageSettings, plain: string, named: string, title = ""): string =>
+  brand.name === "" ? filled(plain, { title }) : filled(named, { title, application: brand.name });
+
 /** Names the application and the user, so that a person does not connect an account for the sender of a link. */
-export function askedBy({ application, user }: SessionOwner, { texts }: PageSettings, title?: string): Html {
-  const { asked, askedFor, askedTitle, askedTitleFor, askedWarning } = texts.form;
+export function askedBy({ application, user }: SessionOwner, { texts, brand }: PageSettings, title?: string): Html {
+  const { asked, askedFor, askedTitle, askedTitleFor, askedWarning, forUser } = texts.form;
   const text = title === undefined ? (user === "" ? asked : askedFor) : user === "" ? askedTitle : askedTitleFor;
   const names = {
     application: html`<strong>${application}</strong>`,
     user: html`<strong>${user}</strong>`,
     title: html`${title ?? ""}`,
   };
-  return html`<p>${filledHtml(text, names)}</p><p class="quiet">${askedWarning}</p>`;
+  // With a name, the title says who asks.
+  const sentence = brand.name === "" ? text : forUser;
+  const lead = brand.name !== "" && user === "" ? html`` : html`<p class="lead">${filledHtml(sentence, names)}</p>`;
+  return html`${lead}<p class="quiet lead">${askedWarning}</p>`;
 }

@@ -193,7 +193,9 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
   /** Sends a window's request. The window closes, since the frame hears of the failure, before the response is there. */
   async function loseResponse(route: Route): Promise<void> {
     const sent = route.request();
-    const request = get(sent.url(), { headers: await sent.allHeaders() });
+    // Those that the browser adds after this.
+    const metadata = { "sec-fetch-site": "same-origin", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+    const request = get(sent.url(), { headers: { ...sent.headers(), ...metadata } });
     const [response] = (await once(request, "response")) as [IncomingMessage];
     response.resume();
     await route.abort().catch(() => {});
@@ -234,7 +236,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     expect(await focused(page)).toBe("apiKey");
     await page.getByLabel("API key").fill("sandbox-api-key");
     await page.getByRole("button", { name: "Connect" }).click();
-    await page.getByText("Keyed is connected.").waitFor();
+    await page.getByText("Keyed is connected").waitFor();
   });
 
   it.each(["with scripts", "without scripts"])("and on the way to a provider (%s)", async (how) => {
@@ -248,7 +250,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     await page.getByLabel("Site").fill("acme.crm.example");
     await page.getByRole("button", { name: "Connect" }).click();
     await page.getByRole("button", { name: "Allow" }).click();
-    await page.getByText("CRM is connected.").waitFor();
+    await page.getByText("CRM is connected").waitFor();
     const [item] = await all.connections();
     expect(await all.connection("crm", item?.connection_id ?? "")).toMatchObject({
       connection_config: { site: "acme.crm.example" },
@@ -269,7 +271,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     await page.getByLabel("Site").fill("acme.crm.example");
     await page.getByRole("button", { name: "Conectar" }).click();
     await page.getByRole("button", { name: "Allow" }).click();
-    await page.getByText("CRM está conectado.").waitFor();
+    await page.getByText("CRM está conectado").waitFor();
     expect(await page.locator("html").getAttribute("lang")).toBe("es");
   });
 

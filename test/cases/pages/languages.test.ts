@@ -151,7 +151,7 @@ it("links to the session's guide, if it is a web address", async () => {
   const token = await all.session({ allowed_integrations: ["sandbox-api-key"], overrides });
   const page = await all.browser().go(`${all.sidecar.data}/connect/?session_token=${token}&lang=de`);
   expect(page.text).toContain('<a href="https://docs.example.com/key?a=1&amp;b=2" target="_blank" rel="noopener');
-  expect(page.text).toContain("So verbinden Sie Sandbox: API key");
+  expect(page.text).toContain("Wo finde ich meinen API-Schlüssel?");
   const { body } = await all.sidecar.rest("GET", "/connect/session", { key: token });
   expect(body.data.overrides).toEqual(overrides);
   const refused = await all.sidecar.rest("POST", "/connect/sessions", {
@@ -182,9 +182,11 @@ describe.skipIf(lacks("chromium"))("@nangohq/frontend in a browser", () => {
     const frame = page.frameLocator("#connect-ui");
     const texts = languages[lang];
     await frame.getByRole("button", { name: texts?.form.connect ?? "", exact: true }).click();
-    const background = await frame.locator("body").evaluate("getComputedStyle(document.body).backgroundColor");
+    const background = await frame
+      .locator("main")
+      .evaluate("getComputedStyle(document.querySelector('main')).backgroundColor");
     const isDark = (theme === "system" ? system : theme) === "dark";
-    expect(background).toBe(isDark ? "rgb(20, 22, 26)" : "rgb(244, 245, 247)");
+    expect(background).toBe(isDark ? "rgb(30, 33, 39)" : "rgb(255, 255, 255)");
     expect(await frame.locator("html").getAttribute("lang")).toBe(lang);
     await frame.getByText((texts?.result.connected ?? "").replace("{title}", "Sandbox: file storage")).waitFor();
   });

@@ -18,6 +18,7 @@ import type { ProviderPage } from "./provider-page.ts";
 /** The start of an authorization at a provider's page. */
 export interface AuthorizationStart {
   readonly session: StoredSession;
+  readonly sessionToken: string;
   readonly integration: string;
   /** Fields of the connection's `connection_config`, as the end user filled them in. */
   readonly params: Readonly<Record<string, string>>;
@@ -98,6 +99,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
       environment,
       integration: integration.key,
       sessionId: session.value.id,
+      sessionToken: start.sessionToken,
       ...(session.value.reconnect === undefined ? {} : { reconnect: session.value.reconnect }),
       redirectUri,
       context: redirectContext,

@@ -21,6 +21,7 @@ export interface AuthorizationCallback {
 
 /** The outcome for the end user, and for the listener. */
 export interface AuthorizationOutcome {
+  readonly environment: string;
   readonly integration: string;
   /** The integration's name for people. */
   readonly title: string;
@@ -29,6 +30,10 @@ export interface AuthorizationOutcome {
   /** The language requested at the start; empty: the browser's. */
   readonly language: string;
   readonly theme: string;
+  /** The last segment of the redirect URI. */
+  readonly redirectContext: string;
+  /** The token with which the browser that began may try again; empty: it may not. */
+  readonly sessionToken: string;
   readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
   readonly failed?: { readonly by: FailureReason; readonly message: string };
 }
@@ -71,9 +76,11 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     if (answer === undefined) throw unknownAuthorization();
     const { first: pending, others } = await claims.claimAll(answer, context);
     for (const other of others) await failures.note(malformed(answer), await attemptOf(other, answer));
-    const { integration, listener, returnTo, language, theme } = pending;
+    const { environment, integration, listener, returnTo, language, theme } = pending;
     const attempt = await attemptOf(pending, answer);
-    const common = { integration, title: await titleOf(pending), listener, returnTo, language, theme };
+    const title = await titleOf(pending);
+    const page = { listener, returnTo, language, theme, redirectContext: context };
+    const common = { environment, integration, title, ...page, sessionToken: "" };
     try {
       if (pending.context !== context)
         throw new AuthorizationFailure("context_mismatch", "The answer came back to another address.");
@@ -89,10 +96,15 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
       return { ...common, connected };
     } catch (error) {
       const { by, message } = await failures.note(error, attempt);
-      return { ...common, failed: { by, message } };
+      return { ...common, failed: { by, message }, sessionToken: retried.has(by) ? pending.sessionToken : "" };
     }
   };
 }
+
+/** Failures after which the same browser may succeed with the same session. */
+const retried: ReadonlySet<string> = new Set<FailureReason>([
+  ...(["denied", "provider_error", "provider_unavailable", "token_refused", "refused", "id_token"] as const),
+]);
 
 /** All values, so that a repeated code is redacted as well. */
 const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[] => [

@@ -7,6 +7,9 @@ export const de: PageTexts = {
     question: "Was möchten Sie verbinden?",
     nothing: "Es gibt nichts zu verbinden. Fragen Sie die Person, die Sie hierher geschickt hat.",
     notOffered: "Was der Link nennt, wird hier nicht angeboten.",
+    wants: "{application} möchte ein Konto verbinden",
+    search: "Suchen",
+    noMatch: "Nichts gefunden.",
   },
   form: {
     title: "{title} verbinden",
@@ -27,6 +30,11 @@ export const de: PageTexts = {
     windowBlocked: "Der Browser hat das Fenster blockiert. Erlauben Sie es und versuchen Sie es noch einmal.",
     windowOpened: "Machen Sie in dem Fenster weiter, das sich geöffnet hat.",
     failed: "Das hat nicht funktioniert.",
+    wants: "{application} möchte Ihr Konto bei {title} verbinden",
+    forUser: "Sie verbinden es für {user}.",
+    show: "Anzeigen",
+    hide: "Verbergen",
+    findKey: "Wo finde ich meinen API-Schlüssel? (öffnet einen neuen Tab)",
   },
   labels: {
     apiKey: "API-Schlüssel",
@@ -51,8 +59,7 @@ export const de: PageTexts = {
     again: "Prüfen Sie das und geben Sie es noch einmal ein.",
   },
   result: {
-    connectedTitle: "Verbunden",
-    connected: "{title} ist verbunden.",
+    connected: "{title} ist verbunden",
     partly:
       "Nicht alles, worum gebeten wurde, ist erlaubt. Was eine dieser Berechtigungen braucht, wird nicht funktionieren:",
     allowMore: "Um auch sie zu erlauben, verbinden Sie es noch einmal.",
@@ -62,13 +69,19 @@ export const de: PageTexts = {
     goOn: "Weiter",
     returningTitle: "Einen Moment",
     stoppedTitle: "Hier geht es nicht weiter",
-    deniedNext: "Wenn Sie das nicht wollten, gehen Sie zurück und beginnen Sie von vorn.",
+    deniedNext: "Wenn Sie das nicht wollten, versuchen Sie es noch einmal.",
     failedNext:
-      "Es wurde nichts gespeichert. Gehen Sie zurück und beginnen Sie von vorn. Wenn das nicht hilft, fragen Sie die Person, die Sie hierher geschickt hat.",
+      "Es wurde nichts gespeichert. Versuchen Sie es noch einmal. Wenn das nicht hilft, fragen Sie die Person, die Sie hierher geschickt hat.",
     stoppedNext:
-      "Gehen Sie zurück und beginnen Sie von vorn. Wenn das nicht hilft, fragen Sie die Person, die Sie hierher geschickt hat.",
-    newLink: "Gehen Sie zurück und bitten Sie um einen neuen Link.",
+      "Gehen Sie zurück und versuchen Sie es noch einmal. Wenn das nicht hilft, fragen Sie die Person, die Sie hierher geschickt hat.",
+    newLink: "Gehen Sie zurück zur Anwendung und bitten Sie um einen neuen Link.",
     details: "Einzelheiten für die Entwicklung",
+    linkOverTitle: "Dieser Link gilt nicht mehr",
+    done: "Fertig",
+    tryAgain: "Noch einmal versuchen",
+    backTo: "Zurück zu {application}",
+    support: "Hilfe erhalten",
+    code: "Fehlercode: {code}",
   },
   failures: {
     denied: "Der Zugriff wurde nicht erlaubt.",

@@ -7,6 +7,9 @@ export const fr: PageTexts = {
     question: "Que voulez-vous connecter ?",
     nothing: "Il n’y a rien à connecter. Demandez à la personne qui vous a envoyé ici.",
     notOffered: "Ce que le lien demandait n’est pas proposé ici.",
+    wants: "{application} souhaite connecter un compte",
+    search: "Rechercher",
+    noMatch: "Aucun résultat.",
   },
   form: {
     title: "Connecter {title}",
@@ -27,6 +30,11 @@ export const fr: PageTexts = {
     windowBlocked: "Le navigateur a bloqué la fenêtre. Autorisez-la, puis réessayez.",
     windowOpened: "Continuez dans la fenêtre qui s’est ouverte.",
     failed: "Cela n’a pas fonctionné.",
+    wants: "{application} souhaite connecter votre compte {title}",
+    forUser: "Vous le connectez pour {user}.",
+    show: "Afficher",
+    hide: "Masquer",
+    findKey: "Où trouver ma clé d’API ? (s’ouvre dans un nouvel onglet)",
   },
   labels: {
     apiKey: "Clé d’API",
@@ -51,8 +59,7 @@ export const fr: PageTexts = {
     again: "Vérifiez, puis saisissez à nouveau.",
   },
   result: {
-    connectedTitle: "Connecté",
-    connected: "{title} est connecté.",
+    connected: "{title} est connecté",
     partly:
       "La connexion n’a pas reçu tout ce qui était demandé. Ce qui a besoin de l’une de ces autorisations ne fonctionnera pas :",
     allowMore: "Pour les autoriser aussi, connectez le compte à nouveau.",
@@ -62,13 +69,17 @@ export const fr: PageTexts = {
     goOn: "Continuer",
     returningTitle: "Un instant",
     stoppedTitle: "Impossible de continuer",
-    deniedNext: "Si ce n’était pas voulu, revenez à la page précédente et recommencez.",
-    failedNext:
-      "Rien n’a été enregistré. Revenez à la page précédente et recommencez. Si cela n’aide pas, demandez à la personne qui vous a envoyé ici.",
-    stoppedNext:
-      "Revenez à la page précédente et recommencez. Si cela n’aide pas, demandez à la personne qui vous a envoyé ici.",
-    newLink: "Revenez à la page précédente et demandez un nouveau lien.",
+    deniedNext: "Si ce n’était pas voulu, réessayez.",
+    failedNext: "Rien n’a été enregistré. Réessayez. Si cela n’aide pas, demandez à la personne qui vous a envoyé ici.",
+    stoppedNext: "Revenez en arrière et réessayez. Si cela n’aide pas, demandez à la personne qui vous a envoyé ici.",
+    newLink: "Revenez à l’application et demandez un nouveau lien.",
     details: "Détails pour le développement",
+    linkOverTitle: "Ce lien n’est plus valable",
+    done: "Terminé",
+    tryAgain: "Réessayer",
+    backTo: "Retour à {application}",
+    support: "Obtenir de l’aide",
+    code: "Code d’erreur : {code}",
   },
   failures: {
     denied: "L’accès n’a pas été autorisé.",
