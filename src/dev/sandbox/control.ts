@@ -1,12 +1,11 @@
 import * as v from "valibot";
-import { html } from "../../base/html.ts";
 import { hostName } from "../../base/http/door-guard.ts";
-import { readyApiKey, readyUser } from "./auth/access.ts";
 import { clientSchema, type SandboxClients } from "./auth/clients.ts";
-import { type Behaviour, BehaviourMistake } from "./behaviour.ts";
-import { type Call, json, objectOf, refuse, type SandboxAnswer } from "./call.ts";
-import { page, redirect } from "./pages.ts";
-import { people } from "./people.ts";
+import { type Behaviour, BehaviourMistake, createBehaviour } from "./behaviour.ts";
+import { type Call, formOf, json, objectOf, refuse, type SandboxAnswer } from "./call.ts";
+import { activeOf, overview } from "./page/overview.ts";
+import { redirect } from "./page/page.ts";
+import { troubleOf } from "./page/troubles.ts";
 import type { SandboxReport } from "./report.ts";
 import type { SandboxRoute } from "./router.ts";
 
@@ -84,12 +83,29 @@ export function controlRoutes({
     },
   });
 
-  const showOverview = () => overview({ origin: origin(), clients, report: seen() });
+  const usual = createBehaviour().shown();
+  const showOverview = ({ query }: Call) =>
+    overview({
+      origin: origin(),
+      clients,
+      report: seen(),
+      made: query.get("made") ?? "",
+      active: activeOf(behaviour.shown(), usual),
+    });
+
+  function makeTrouble(call: Call): SandboxAnswer {
+    const trouble = troubleOf(formOf(call).get("trouble") ?? "");
+    if (trouble === undefined) throw refuse(400, "invalid", "The sandbox knows no such trouble.");
+    const { change: behave, reset: behaveWell } = behaviour;
+    trouble.make({ behave, behaveWell, revoke, changeCalendar, reset });
+    return redirect(`/_sandbox?made=${trouble.id}`);
+  }
 
   return [
     { method: "GET", path: "/", endpoint: "sandbox", answer: () => redirect("/_sandbox") },
     own("GET", "/_sandbox", showOverview),
     own("GET", "/_sandbox/", showOverview),
+    own("POST", "/_sandbox/trouble", makeTrouble),
     own("GET", "/_sandbox/seen", () => json(seen())),
     own("GET", "/_sandbox/behaviour", () => json(behaviour.shown())),
     own("PUT", "/_sandbox/behaviour", (call) => {
@@ -126,41 +142,4 @@ function read<S extends v.GenericSchema>(schema: S, value: unknown): v.InferOutp
   if (found.success) return found.output;
   const mistakes = found.issues.map((issue) => `${v.getDotPath(issue) ?? "the body"}: ${issue.message}`);
   throw refuse(400, "invalid", mistakes.join("; "));
-}
-
-interface Overview {
-  readonly origin: string;
-  readonly clients: SandboxClients;
-  readonly report: SandboxReport;
-}
-
-function overview({ origin, clients, report }: Overview): SandboxAnswer {
-  const apps = [...clients.values()]
-    .slice(0, 50)
-    .map(
-      ({ id, secret, redirectUris }) =>
-        html`<tr><td><code>${id}</code></td><td><code>${secret ?? "none"}</code></td><td>${
-          redirectUris.length === 0 ? "any address on this machine" : redirectUris.join(", ")
-        }</td></tr>`,
-    );
-  const users = people.map(({ name, email }) => html`<li>${name}, ${email}</li>`);
-  const numbers = [...Object.entries(report.requests), ...Object.entries(report.tallies)].map(
-    ([name, count]) => html`<tr><td>${name}</td><td>${count}</td></tr>`,
-  );
-  const at = (path: string) => html`<code>${origin}${path}</code>`;
-  return page(
-    "The latchkey sandbox",
-    html`<p>A provider to develop against: it authorizes users, issues tokens, and has files, mail, spreadsheets and calendars. It forgets all changes when it stops.</p>
-<h2>Addresses</h2><table>
-<tr><th>OAuth 2</th><td>${at("/oauth2/auth")}<br>${at("/oauth2/token")}<br>${at("/.well-known/oauth-authorization-server")}</td></tr>
-<tr><th>OAuth 1</th><td>${at("/oauth/request_token")}<br>${at("/oauth/authorize")}<br>${at("/oauth/access_token")}</td></tr>
-<tr><th>Files</th><td>${at("/drive/v3/files")}</td></tr><tr><th>Mail</th><td>${at("/gmail/v1/users/me/messages")}</td></tr>
-<tr><th>Spreadsheets</th><td>${at("/v4/spreadsheets/engines")}</td></tr><tr><th>Calendar</th><td>${at("/v3/calendars/primary/events")}</td></tr>
-<tr><th>Any credentials</th><td>${at("/api/me")}<br>${at("/api/echo/…")}</td></tr></table>
-<h2>Apps</h2><table><tr><th>Id</th><th>Secret</th><th>Redirects to</th></tr>${apps}</table>
-<p>API key <code>${readyApiKey}</code> in <code>x-api-key</code>; user <code>${readyUser.name}</code>, password <code>${readyUser.password}</code>. Any other key, user or password is refused with 401.</p>
-<h2>Users</h2><ul>${users}</ul>
-<h2>Requests and events</h2><table>${numbers}</table>
-<p>Details: <a href="/_sandbox/seen">/_sandbox/seen</a>. Settings: <a href="/_sandbox/behaviour">/_sandbox/behaviour</a>; change them with PUT.</p>`,
-  );
 }

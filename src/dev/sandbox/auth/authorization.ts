@@ -1,6 +1,6 @@
 import type { BehaviourSettings } from "../behaviour.ts";
 import { type Call, formOf, type SandboxAnswer } from "../call.ts";
-import { errorPage, redirect } from "../pages.ts";
+import { errorPage, redirect } from "../page/page.ts";
 import type { SandboxRoute } from "../router.ts";
 import { mayRedirect, type SandboxClient, type SandboxClients } from "./clients.ts";
 import type { Codes } from "./codes.ts";

@@ -3,7 +3,7 @@ import { html } from "../../../base/html.ts";
 import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
 import { type Call, formOf, type SandboxAnswer } from "../call.ts";
-import { errorPage, page } from "../pages.ts";
+import { errorPage, page } from "../page/page.ts";
 import { type Person, people, personByEmail } from "../people.ts";
 
 /** What a client requests of a user, and how each decision is answered. */
@@ -86,14 +86,15 @@ function consentPage(
     ({ email, name }) =>
       html`<label><input type="radio" name="user" value="${email}"${
         email === chosen?.email ? html` checked` : ""
-      }> ${name} (${email})</label>`,
+      }><span>${name}<br><span class="quiet">${email}</span></span></label>`,
   );
   const boxes = scopes.map(
-    (scope) => html`<label><input type="checkbox" name="scope" value="${scope}" checked> <code>${scope}</code></label>`,
+    (scope) =>
+      html`<label><input type="checkbox" name="scope" value="${scope}" checked><span><code>${scope}</code></span></label>`,
   );
-  const body = html`<form method="post" action="${consentPath}"><input type="hidden" name="request" value="${id}">
+  const body = html`<form class="card" method="post" action="${consentPath}"><input type="hidden" name="request" value="${id}">
 <fieldset><legend>User</legend>${users}</fieldset>
 <fieldset><legend>The app may</legend>${boxes.length === 0 ? html`<p>know who you are</p>` : boxes}</fieldset>
-<button name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></form>`;
+<div class="decide"><button class="do" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div></form>`;
   return page(`${clientName} wants to act for you`, body, { formActions });
 }

@@ -3,7 +3,7 @@ import { html } from "../../../base/html.ts";
 import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
 import { type Call, formOf, json, refuseOAuth, type SandboxAnswer } from "../call.ts";
-import { errorPage, page } from "../pages.ts";
+import { errorPage, page } from "../page/page.ts";
 import type { SandboxRoute } from "../router.ts";
 import { authenticateClient, parametersOf, type SandboxClient, type SandboxClients } from "./clients.ts";
 import type { Consent, ConsentDecision } from "./consent.ts";
@@ -147,6 +147,6 @@ function requireDue(device: Device, now: number): void {
 const codePage = () =>
   page(
     "Connect a device",
-    html`<form method="post" action="/oauth2/device"><p><label>Code shown on the device: <input type="text" name="user_code" autocomplete="off" required></label></p>
-<button>Continue</button></form>`,
+    html`<form class="card" method="post" action="/oauth2/device"><p><label>Code shown on the device <input type="text" name="user_code" autocomplete="off" required></label></p>
+<button class="do">Continue</button></form>`,
   );

@@ -3,7 +3,7 @@ import { html } from "../../../base/html.ts";
 import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
 import type { Call, SandboxAnswer } from "../call.ts";
-import { errorPage, page, redirect } from "../pages.ts";
+import { errorPage, page, redirect } from "../page/page.ts";
 import type { Person } from "../people.ts";
 import type { SandboxRoute } from "../router.ts";
 import { withFields } from "./authorization.ts";
