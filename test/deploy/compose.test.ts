@@ -63,6 +63,12 @@ it("has only services, secrets and volumes that it declares", () => {
   expect((database.volumes ?? []).map((volume) => volume.split(":")[0])).toEqual(Object.keys(compose.volumes));
 });
 
+it("keeps the secrets out of the repository and of the image, and no folder of the source", () => {
+  expect(read(".gitignore").split("\n")).toEqual(expect.arrayContaining(["/secrets/", "/deploy/secrets/"]));
+  expect(read(".dockerignore").split("\n")).toEqual(expect.arrayContaining(["secrets", "deploy/secrets"]));
+  for (const file of [".gitignore", ".dockerignore"]) expect(read(file)).not.toMatch(/^(?:secrets\/|\*\*\/secrets)/m);
+});
+
 it("gives Latchkey variables that it accepts, and each secret as a file", () => {
   const { environment } = latchkey;
   const config = configOf(environment);
