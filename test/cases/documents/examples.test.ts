@@ -9,7 +9,7 @@ import { launch, type Running } from "../../support/sidecar/process.ts";
 
 /** Runs the examples of the documents against one `latchkey dev`, in the order in which a newcomer reads them. */
 
-const pages = ["docs/getting-started.md", "docs/calling-apis.md", "docs/sandbox.md", "docs/sdks.md"];
+const pages = ["docs/getting-started.md", "docs/calling-apis.md", "docs/sandbox.md", "docs/connect.md", "docs/sdks.md"];
 /** How to run a snippet; the name of its file comes last. */
 const runtimes = {
   js: { command: [process.execPath], extension: "mjs" },
@@ -81,9 +81,12 @@ it("leads from the sandbox to an account that is connected with an OAuth app reg
   expect(stdout).toContain('"connect_link":"');
 });
 
-it.each(["docs/calling-apis.md", "docs/sandbox.md", "docs/sdks.md"])("runs the commands of %s", async (page) => {
-  expect((await runShell(page, { KEY: key })).stderr).toBe("");
-});
+it.each(["docs/calling-apis.md", "docs/sandbox.md", "docs/connect.md", "docs/sdks.md"])(
+  "runs the commands of %s",
+  async (page) => {
+    expect((await runShell(page, { KEY: key })).stderr).toBe("");
+  },
+);
 
 /** Runs all snippets of a language, with the account that the commands have connected. */
 async function runSnippets(language: keyof typeof runtimes): Promise<readonly string[]> {
