@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFaultDocsBase } from "./base/fault-docs.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
 import { version } from "./base/version.ts";
@@ -12,6 +13,7 @@ import { loadCatalogue } from "./providers/catalogue.ts";
 import { createSend } from "./relay/send.ts";
 import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
+import { faultDocsBase } from "./sidecar/fault-docs-base.ts";
 import { createListeners, type Listeners } from "./sidecar/listeners.ts";
 import { applyChange } from "./sidecar/reload.ts";
 import { openScripts } from "./sidecar/scripts.ts";
@@ -28,6 +30,8 @@ export interface Sidecar extends Pick<Listeners, "addresses" | "aliases"> {
    * Applies a changed configuration file. An invalid file is rejected, and the previous configuration stays in force.
    */
   reload(read: () => Changeable): Promise<void>;
+  /** From now on, refuses JSON and query fields that are close to a known one, as `dev` does. */
+  refuseMisspelled(): void;
   /** Finishes the requests in progress within the grace period, then ends the rest. */
   stop(): Promise<void>;
 }
@@ -110,6 +114,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
 
   const { toProviders } = upstreams;
   const dataDoors = await openDataDoors({ config, broker, toProviders, listeners, warn, world });
+  setFaultDocsBase(faultDocsBase(config, listeners));
   control.open(broker);
   storeLife.endStart();
   readiness.set("ready");
@@ -121,6 +126,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     aliases: listeners.aliases,
     broker,
     reload: (read) => applyChange(read, { config, broker, doors: dataDoors, world }),
+    refuseMisspelled: dataDoors.refuseMisspelled,
     async stop() {
       const deadline = performance.now() + config.graceMs;
       readiness.set("draining");

@@ -87,7 +87,20 @@ export type ScriptErrorCode =
   | "script_network_error"
   | "invalid_action_output";
 
+/** A name that was not found. The listener suggests a similar one that the caller may list. */
+export interface MissingName {
+  readonly kind: "integration" | "connection" | "provider" | "sync" | "action";
+  readonly name: string;
+  /** The environment of an integration or a connection. */
+  readonly environment?: string;
+  /** The integration of a connection, a sync or an action. */
+  readonly integration?: string;
+}
+
 interface FaultDetails {
+  /** What the caller probably meant. Names only what the caller may list. */
+  readonly hint?: string | undefined;
+  readonly missing?: MissingName;
   readonly cause?: unknown;
   readonly mistakes?: readonly Mistake[];
   /** When a retry may succeed. */
@@ -109,6 +122,9 @@ export class Fault extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   readonly payload: JsonValue | undefined;
   readonly script: ScriptErrorDetails | undefined;
+  readonly missing: MissingName | undefined;
+  /** Set later for a missing name: only the listener knows what the caller may list. */
+  hint: string | undefined;
 
   constructor(code: FaultCode, message: string, details: FaultDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -117,6 +133,8 @@ export class Fault extends Error {
     this.retryAfterSeconds = details.retryAfterSeconds;
     this.metadata = details.metadata ?? {};
     this.script = details.script;
+    this.missing = details.missing;
+    this.hint = details.hint;
     this.payload = details.script?.payload ?? details.payload;
   }
 

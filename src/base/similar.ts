@@ -17,6 +17,12 @@ export function suggestion(written: string, known: Iterable<string>): string {
   return name === undefined ? "" : `. Did you mean "${name}"?`;
 }
 
+/** Returns `did you mean "name"?`, for the hint of an error; undefined if no name is close. */
+export function hintOf(written: string, known: Iterable<string>): string | undefined {
+  const name = similarTo(written, known);
+  return name === undefined ? undefined : `did you mean "${name}"?`;
+}
+
 /** Counts the insertions, deletions, substitutions and swaps of neighbors that turn one name into the other. */
 function distanceOf(a: string, b: string): number {
   let before: number[] = [];

@@ -17,6 +17,7 @@ import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
+import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
@@ -38,8 +39,7 @@ export interface Broker
     Omit<ConnectRoom, "descriptions" | "close"> {
   readonly scripts: ScriptHost;
   readonly feeds: Feeds;
-  /** Counts fields of a JSON request that the route does not know: SDKs send keys of their own. */
-  readonly countIgnored: (route: string, count: number) => void;
+  readonly hints: Hints;
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;
   readonly declare: (declared: DeclaredSetup) => Promise<void>;
@@ -169,10 +169,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     ...operationsOf(rooms),
     scripts,
     feeds: createFeeds({ store, collections, forwards: outgoing.forwards, world }),
+    hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
     upkeep: createUpkeep({ store, backend, world }),
-    countIgnored: (route, count) => {
-      if (count > 0) world.metrics.ignoredFields.inc({ route }, count);
-    },
     storeStatus: () => store.status(),
     declare: async (declared) => {
       await declare(declared);
@@ -263,8 +261,8 @@ type Operations = Omit<
   Broker,
   | "scripts"
   | "feeds"
+  | "hints"
   | "upkeep"
-  | "countIgnored"
   | "storeStatus"
   | "declare"
   | "retain"

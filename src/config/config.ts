@@ -19,6 +19,7 @@ import { tracingOf } from "./tracing.ts";
 import { describeUnreadable } from "./unreadable.ts";
 import {
   allowPrivateOf,
+  docsUrlOf,
   originsOf,
   pinned,
   publicUrlOf,
@@ -38,6 +39,8 @@ export interface Config {
   readonly doors: DoorsConfig;
   /** Without a trailing slash; undefined: the address of the data door. */
   readonly publicUrl: string | undefined;
+  /** Base of the links in errors; undefined: the public URL. */
+  readonly docsUrl: string | undefined;
   readonly store: StoreLocation;
   readonly sealKeys: readonly SealKeyConfig[];
   readonly secretKey: string | undefined;
@@ -109,6 +112,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     ...doorsOf({ variables, file, files, refuse }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
+    docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
     store: storeOf({ text: secret("LATCHKEY_STORE")?.trim() ?? "level:./.latchkey", refuse }),
     sealKeys: sealKeysOf({ text: secret("LATCHKEY_SEAL_KEYS"), refuse }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),

@@ -33,6 +33,14 @@ export function publicUrlOf({
   return url.href.replace(/\/+$/, "");
 }
 
+export function docsUrlOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): string | undefined {
+  if (text === undefined) return undefined;
+  const url = /^https?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && url.search + url.hash + url.username === "") return url.href.replace(/\/+$/, "");
+  refuse("LATCHKEY_DOCS_URL must be https://host, and may have a path");
+  return undefined;
+}
+
 export function storeOf({ text, refuse }: { text: string; refuse: Refuse }): StoreLocation {
   const location = parseStoreLocation(text);
   // The message does not quote the value, which may contain a password.

@@ -21,6 +21,11 @@ export const variables = [
   { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "probes and metrics" },
   { name: "LATCHKEY_PUBLIC_URL", default: "the data door's address", meaning: "base of redirect and webhook URLs" },
   {
+    name: "LATCHKEY_DOCS_URL",
+    default: "the public URL",
+    meaning: "base of the links in errors, which lead to `/docs/errors` below it",
+  },
+  {
     name: "LATCHKEY_STORE",
     default: "level:./.latchkey",
     secret: true,

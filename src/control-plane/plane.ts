@@ -85,7 +85,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
         },
         gate: translateGates(world, [requireKey(access), requireImplemented(implemented), requireBase64]),
         interceptors: [
-          translate,
+          translateFaults(world, broker.hints),
           endStreams({ shutdown, authorize: (call) => authorize({ access, ...call }) }),
           validateRequests(requireValid),
         ],

@@ -1,12 +1,14 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
 import { Fault } from "../base/fault.ts";
+import { html } from "../base/html.ts";
 import type { ConnectionLimit } from "../base/http/connection-limit.ts";
 import { type DoorGuard, isAddress } from "../base/http/door-guard.ts";
 import type { ListenerTls } from "../base/http/listener.ts";
 import { requireClientName, tlsServerOptions } from "../base/http/tls.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
+import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
 import type { Door } from "./server/door.ts";
 
@@ -35,9 +37,12 @@ export function createOpsDoor({
   connections,
   world,
 }: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
+  // A process that answers is alive: a restart cannot repair other components.
+  const alive = () => ({ status: 200, text: "ok\n" });
   const pages: Readonly<Record<string, (request: IncomingMessage) => OpsPage | Promise<OpsPage>>> = {
-    // A process that answers is alive: a restart cannot repair other components.
-    "/livez": () => ({ status: 200, text: "ok\n" }),
+    "/": opsIndex,
+    "/livez": alive,
+    "/healthz": alive,
     "/startupz": () =>
       readiness.phase() === "starting"
         ? { status: 503, text: `${["starting", trouble()].filter(Boolean).join(": ")}\n` }
@@ -89,6 +94,8 @@ export function createOpsDoor({
     response.setHeader("content-type", contentType);
     response.setHeader("content-length", Buffer.byteLength(text));
     response.setHeader("cache-control", "no-store");
+    if (contentType.startsWith("text/html"))
+      response.setHeader("content-security-policy", "default-src 'none'; frame-ancestors 'none'");
     response.writeHead(status).end(request.method === "HEAD" ? undefined : text);
   }
 
@@ -131,4 +138,30 @@ interface OpsPage {
   readonly status: number;
   readonly text: string;
   readonly contentType?: string;
+}
+
+const indexed: Readonly<Record<string, string>> = {
+  "/livez": "the process answers (also /healthz)",
+  "/readyz": "the process can serve requests; if not, says why",
+  "/startupz": "the start has ended",
+  "/metrics": "metrics, in the format of Prometheus",
+};
+
+/** Lists the paths: as JSON for a program that accepts it, else as a page. */
+function opsIndex({ headers }: IncomingMessage): OpsPage {
+  if (/application\/json/i.test(headers.accept ?? "")) {
+    return {
+      status: 200,
+      text: `${JSON.stringify({ name: "latchkey", version, paths: indexed })}\n`,
+      contentType: "application/json",
+    };
+  }
+  const rows = Object.entries(indexed).map(
+    ([path, meaning]) => html`<li><a href="${path}">${path}</a>: ${meaning}</li>`,
+  );
+  const { html: text } = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Latchkey</title></head>
+<body><h1>Latchkey ${version}</h1><ul>${rows}</ul></body></html>
+`;
+  return { status: 200, text, contentType: "text/html; charset=utf-8" };
 }

@@ -46,6 +46,7 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       async onStarted(sidecar, config) {
         // An application under development runs on this machine too, on any port.
         sidecar.broker.origins.allowLocal();
+        sidecar.refuseMisspelled();
         const seeded = await seed(sidecar, sandbox);
         const access = accessOf(sidecar, config, process.env);
         const scripts = scriptsOf(sidecar, config, seeded.kept);

@@ -13,6 +13,7 @@ import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createDoor } from "../data-plane/server/door.ts";
 import { createLoad } from "../data-plane/server/load.ts";
 import { createRateLimits } from "../data-plane/server/rate-limits.ts";
+import type { FieldRules } from "../data-plane/server/route-requests.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import type { Listeners } from "./listeners.ts";
@@ -20,6 +21,8 @@ import type { Listeners } from "./listeners.ts";
 /** The doors for HTTP and JSON: for the customer's services, for aliases, and for the public. */
 export interface DataDoors {
   configure(limits: Config["proxy"]): void;
+  /** From now on, refuses fields that are close to a known one. */
+  refuseMisspelled(): void;
   close(): void;
 }
 
@@ -39,7 +42,7 @@ const maxStallMs = 60_000;
 export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors> {
   const { config, broker, toProviders, listeners, warn, world } = options;
   const { doors, limits } = config;
-  const { access, live, attachments, origins } = broker;
+  const { access, live, attachments, origins, hints } = broker;
   const { publicUrl } = listeners;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
@@ -50,7 +53,8 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const routes = restRoutes({ broker, sockets, publicUrl });
   const { isKnown, environments } = origins;
   const pages = { origins: { isKnown, environments, publicUrl }, sockets };
-  const common = { access, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
+  const fieldRules: FieldRules = { refusesMisspelled: false };
+  const common = { access, hints, fieldRules, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
   const forServices = {
     ...common,
     name: "data" as const,
@@ -58,6 +62,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
       access,
       live,
       attachments,
+      hints,
       rates,
       load,
       world,
@@ -98,6 +103,9 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     configure(changed) {
       rates.configure(changed.rates);
       load.configure(changed);
+    },
+    refuseMisspelled() {
+      fieldRules.refusesMisspelled = true;
     },
     close: () => load.close(),
   };

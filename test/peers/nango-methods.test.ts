@@ -81,6 +81,8 @@ it("answers every public method of the SDK in the shape of its types", { timeout
     settings: {},
   });
   const { data: host } = started.sidecar;
+  // As under `dev`: no field that the SDK sends is refused, nor reported.
+  started.sidecar.sidecar.refuseMisspelled();
   const nango = new Nango({ host, secretKey });
   await started.connect("ada", { more: { tags: { end_user_id: "user-1" } } });
   await started.run();
@@ -412,4 +414,6 @@ it("answers every public method of the SDK in the shape of its types", { timeout
     });
   }
   expect(failures).toEqual({});
+  const ignored = started.sidecar.logged.filter((line) => line.includes("ignored unknown fields"));
+  expect(ignored).toEqual([]);
 });

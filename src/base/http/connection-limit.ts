@@ -81,7 +81,7 @@ export function createConnectionLimit(options: ConnectionLimitOptions): Connecti
     socket.on("error", () => socket.destroy()).on("end", () => socket.destroy());
     socket.once("data", (bytes) => {
       clearTimeout(late);
-      endSocket(socket, bytes.subarray(0, 3).equals(prefaceStart) ? goaway : answer);
+      endSocket(socket, bytes.subarray(0, 3).equals(prefaceStart) ? goaway : rawAnswer(full));
       socket.resume();
     });
   }
@@ -114,7 +114,6 @@ export function createConnectionLimit(options: ConnectionLimitOptions): Connecti
 }
 
 const full = new Fault("overloaded", "too many open connections", { retryAfterSeconds: 1 });
-const answer = rawAnswer(full);
 
 const prefaceStart = Buffer.from("PRI");
 /** SETTINGS, then GOAWAY: no stream was processed (0), because of ENHANCE_YOUR_CALM (RFC 9113, 6.8). */

@@ -1,11 +1,14 @@
 import type { Fault } from "../fault.ts";
+import { docUrlOf } from "../fault-docs.ts";
 
 /** Error envelope of all JSON responses. A script's error has the SDK's fields in addition. */
-export const errorBody = ({ code, message, mistakes, script, payload }: Fault): string =>
+export const errorBody = ({ code, message, hint, mistakes, script, payload }: Fault): string =>
   JSON.stringify({
     error: {
       code: script?.code ?? code,
       message,
+      ...(hint !== undefined && { hint }),
+      doc_url: docUrlOf(code),
       ...(mistakes.length === 0
         ? {}
         : { errors: mistakes.map((mistake) => ({ code, message: mistake.message, path: mistake.path })) }),

@@ -1,6 +1,5 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
@@ -16,6 +15,7 @@ import { type ConnectionCollections, connectionTouchKey, credentialsKey } from "
 import { createConnectionRemoval, type RemoveConnection } from "./connection-removal.ts";
 import { type ConnectionUpdates, createConnectionUpdates } from "./connection-updates.ts";
 import type { ConnectionHealth } from "./health/health.ts";
+import { unknownConnection } from "./unknown-connection.ts";
 
 export interface Connections extends ConnectionUpdates {
   get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>>;
@@ -51,7 +51,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
     const found = namesNothing(...parts) ? undefined : await connections.get(...parts);
     if (found !== undefined) return found;
     await integrations.get({ environment: ref.environment, key: ref.integration });
-    throw new Fault("unknown_connection", `there is no connection "${ref.id}" of the integration "${ref.integration}"`);
+    throw unknownConnection(ref);
   }
 
   return {

@@ -107,8 +107,8 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
   const keyWith = (digest: string) => declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
 
   function callerOf(known: CachedKey | undefined): Caller {
-    if (known === undefined) throw new Fault("unknown_key", "the key is not known");
-    if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
+    if (known === undefined) throw new Fault("unknown_key", "the key is not known", { hint: keysHint });
+    if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired", { hint: keysHint });
     lastUsed.touch(known.touched);
     return known.caller;
   }
@@ -149,6 +149,8 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
     close: () => watch.close(),
   };
 }
+
+const keysHint = 'create a key with "latchkey keys create", or see the file secret-key in the folder of the store';
 
 const cachedKeyOf = (key: Key): CachedKey => ({
   key,

@@ -51,5 +51,7 @@ export function createIntegrationRecords({ store, collections }: IntegrationReco
   };
 }
 
-export const unknownIntegration = ({ key }: IntegrationRef) =>
-  new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
+export const unknownIntegration = ({ environment, key: name }: IntegrationRef) =>
+  new Fault("unknown_provider_config", `there is no integration "${name}" in this environment`, {
+    missing: { kind: "integration", name, environment },
+  });

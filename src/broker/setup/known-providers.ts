@@ -80,6 +80,8 @@ export async function openKnownProviders(options: KnownProvidersOptions): Promis
 }
 
 function required(name: string, provider: Provider | undefined): Provider {
-  if (provider === undefined) throw new Fault("unknown_provider", `there is no provider "${name}"`);
+  if (provider === undefined) {
+    throw new Fault("unknown_provider", `there is no provider "${name}"`, { missing: { kind: "provider", name } });
+  }
   return provider;
 }

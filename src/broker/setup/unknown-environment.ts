@@ -1,4 +1,5 @@
 import { Fault } from "../../base/fault.ts";
+import { hintOf } from "../../base/similar.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 
 const mostNamed = 20;
@@ -15,5 +16,5 @@ export async function unknownEnvironment(
   const names = found.slice(0, mostNamed).map(({ value }) => value.name);
   const more = found.length > mostNamed ? " and more" : "";
   const known = names.length === 0 ? "There are none" : `You have: ${names.join(", ")}${more}`;
-  return new Fault("unknown_environment", `there is no environment "${name}". ${known}`);
+  return new Fault("unknown_environment", `there is no environment "${name}". ${known}`, { hint: hintOf(name, names) });
 }

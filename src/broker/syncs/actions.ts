@@ -59,7 +59,9 @@ export function createActions(options: ActionsOptions): Actions {
   function scriptOf({ ref, name }: ActionRequest): ActionScript {
     const found = scripts.find({ integration: ref.integration, kind: "action", name });
     if (found?.kind === "action") return found;
-    throw new Fault("unknown_action", `the integration "${ref.integration}" has no action "${name}"`);
+    throw new Fault("unknown_action", `the integration "${ref.integration}" has no action "${name}"`, {
+      missing: { kind: "action", name, integration: ref.integration },
+    });
   }
 
   return {

@@ -25,7 +25,9 @@ export function createSyncScripts(scripts: Pick<ScriptHost, "all" | "find">): Sy
   function requireSync(integration: string, name: string): SyncScript {
     const found = scripts.find({ integration, kind: "sync", name });
     if (found?.kind === "sync") return found;
-    throw new Fault("unknown_sync", `the integration "${integration}" has no sync "${name}"`);
+    throw new Fault("unknown_sync", `the integration "${integration}" has no sync "${name}"`, {
+      missing: { kind: "sync", name, integration },
+    });
   }
 
   return {

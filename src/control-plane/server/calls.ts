@@ -10,6 +10,7 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { compressionGzip, universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import { Fault } from "../../base/fault.ts";
+import { hintOf } from "../../base/similar.ts";
 import type { World } from "../../base/world.ts";
 import { boundBody } from "./body-deadline.ts";
 import type { Gate } from "./gate.ts";
@@ -79,7 +80,7 @@ export function createCalls(options: CallsOptions): Calls {
   return (request, response) => {
     const [path = ""] = (request.url ?? "").split("?");
     const handler = handlers.get(path);
-    const fault = mismatch(handler, request);
+    const fault = handler === undefined ? noSuchMethod(path, handlers.keys()) : mismatch(handler, request);
     if (handler === undefined || fault !== undefined) return fault;
     answer(handler, request, response).catch((err: unknown) => {
       world.metrics.unhandled.inc();
@@ -90,8 +91,14 @@ export function createCalls(options: CallsOptions): Calls {
   };
 }
 
-function mismatch(handler: UniversalHandler | undefined, { method = "", headers }: NodeRequest): Fault | undefined {
-  if (handler === undefined) return new Fault("not_found", "no such method");
+const maxComparedLength = 200;
+
+function noSuchMethod(path: string, known: Iterable<string>): Fault {
+  const hint = path.length > maxComparedLength ? undefined : hintOf(path, known);
+  return new Fault("not_found", "no such method", { hint });
+}
+
+function mismatch(handler: UniversalHandler, { method = "", headers }: NodeRequest): Fault | undefined {
   if (!handler.allowedMethods.includes(method)) {
     const allow = handler.allowedMethods.join(", ");
     return new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
@@ -99,7 +106,7 @@ function mismatch(handler: UniversalHandler | undefined, { method = "", headers 
   if (method === "GET" || handler.supportedContentType(headers["content-type"] ?? "")) return undefined;
   return new Fault(
     "unsupported_media_type",
-    "the content type must be one of gRPC, gRPC-Web or Connect that this method supports",
+    "send Content-Type: application/json, application/proto, application/grpc or application/grpc-web, as the method supports",
   );
 }
 

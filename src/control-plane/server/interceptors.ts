@@ -1,9 +1,11 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
+import type { Hints } from "../../broker/hints.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { connectErrorOf, nameError } from "./errors.ts";
-import type { Gate } from "./gate.ts";
+import { callerKey, type Gate } from "./gate.ts";
 
 /**
  * Converts any thrown value to an error with a code; unexpected errors are logged, and reveal nothing to the caller.
@@ -42,9 +44,9 @@ export const translateGates =
  * Names the library's errors. The library aborts a call with its error before writing it: the only place where all its
  * errors pass.
  */
-function nameErrors({ signal }: HandlerContext): void {
+function nameErrors({ signal, method }: HandlerContext): void {
   const name = () => {
-    if (signal.reason instanceof ConnectError) nameError(signal.reason);
+    if (signal.reason instanceof ConnectError) nameError(signal.reason, method.input);
   };
   if (signal.aborted) name();
   else signal.addEventListener("abort", name, { once: true });
@@ -52,7 +54,7 @@ function nameErrors({ signal }: HandlerContext): void {
 
 /** The outermost interceptor: converts any thrown value to an error with a code, and counts every call. */
 export const translateFaults =
-  (world: World): Interceptor =>
+  (world: World, hints?: Hints): Interceptor =>
   (next) =>
   async (request) => {
     const method = nameOf(request.method);
@@ -74,6 +76,7 @@ export const translateFaults =
         message: translated(response.message, { translate, onEnd: (error) => count(error ? codeOf(error) : "Ok") }),
       };
     } catch (error) {
+      if (error instanceof Fault) await hints?.add(error, request.contextValues.get(callerKey));
       const translation = translate(error);
       count(codeOf(translation));
       throw translation;

@@ -30,11 +30,11 @@ export class ImportMistake extends Error {
 /**
  * Reads a connection in the dialect of `POST /connections`, as SDKs write it and as an import file holds it, one
  * connection per line. Checks only the form; `connection-rules`, which every import passes, checks IDs and tags. Throws
- * ImportMistake.
+ * ImportMistake. Adds fields with the name of a known one, slightly misspelled, to `misspelled`.
  */
-export function readImportJson(value: unknown): ImportLine {
+export function readImportJson(value: unknown, misspelled?: Mistake[]): ImportLine {
   if (!isObject(value)) throw new ImportMistake([{ path: [], message: "must be a JSON object" }]);
-  const findings: ReadFindings = { mistakes: [], ignored: [] };
+  const findings: ReadFindings = { mistakes: [], ignored: [], ...(misspelled && { misspelled }) };
   const connection = readConnection(readFields(value, { path: [], findings }));
   if (findings.mistakes.length > 0) throw new ImportMistake(findings.mistakes);
   return { connection: create(ConnectionImportSchema, connection), ignored: findings.ignored };

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Mistake } from "../../base/fault.ts";
+import { hintOf } from "../../base/similar.ts";
 import { maxMetadataDepth } from "../connection-rules.ts";
 import { instantForms, readInstant } from "./instant.ts";
 
@@ -11,6 +12,8 @@ export interface ReadFindings {
   readonly mistakes: Mistake[];
   /** Dotted paths of unknown fields. */
   readonly ignored: string[];
+  /** Unknown fields whose names are close to that of a known, absent field. Undefined: not searched for. */
+  readonly misspelled?: Mistake[];
 }
 
 /**
@@ -47,6 +50,7 @@ interface JsonPosition {
 
 export function readFields(source: JsonObject, { path, findings }: JsonPosition): JsonFields {
   const unread = new Set(Object.keys(source));
+  const asked = findings.misspelled && new Set<string>();
   const refuseAt = (at: readonly string[], message: string) => {
     if (findings.mistakes.length < maxFindings) findings.mistakes.push({ path: [...path, ...at], message });
     return undefined;
@@ -56,6 +60,7 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
   const peek = (name: string) => (Object.hasOwn(source, name) ? (source[name] ?? undefined) : undefined);
   const isMissing = (name: string) => peek(name) === undefined || peek(name) === "";
   const take = (name: string): JsonValue | undefined => {
+    asked?.add(name);
     unread.delete(name);
     return peek(name);
   };
@@ -84,6 +89,7 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
     },
     has: (name) => take(name) !== undefined,
     raw(name) {
+      asked?.add(name);
       unread.delete(name);
       return Object.hasOwn(source, name) ? source[name] : undefined;
     },
@@ -126,6 +132,14 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
       return value;
     },
     ignoreRest() {
+      const absent = [...(asked ?? [])].filter((name) => !Object.hasOwn(source, name));
+      for (const name of asked === undefined ? [] : unread) {
+        const hint = hintOf(name, absent);
+        const at = [...path, name];
+        if (hint !== undefined) {
+          findings.misspelled?.push({ path: at, message: `unknown field "${at.join(".")}"; ${hint}` });
+        }
+      }
       const room = maxFindings - findings.ignored.length;
       findings.ignored.push(...[...unread].slice(0, room).map((name) => [...path, name].join(".")));
     },

@@ -1,7 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { Fault } from "../../base/fault.ts";
+import type { Fault, Mistake } from "../../base/fault.ts";
 import { isObject, type JsonFields, type ReadFindings, readFields } from "../../core/dialect/json-fields.ts";
-import { invalid } from "../server/mistakes.ts";
+import { invalid, misspelledIn } from "../server/mistakes.ts";
+import type { FieldReport } from "../server/routes.ts";
 import type { FieldShape, ValuesOf } from "./field-shape.ts";
 
 /** A field of a JSON body: its shape as data, and the function that reads it. */
@@ -161,15 +162,27 @@ export type RefuseField = (name: string, message: string) => void;
 export function readBody<S extends BodySchema>(
   body: JsonObject,
   schema: S,
+  report: FieldReport,
   check: (values: ValuesOf<S>, refuse: RefuseField) => void,
-): { readonly values: ValuesOf<S>; readonly ignored: number } {
+): ValuesOf<S> {
+  function read(findings: ReadFindings) {
+    const fields = readFields(body, { path: [], findings });
+    const values = valuesIn(fields, schema);
+    check(values, (name, message) => fields.refuse(name, message));
+    return values;
+  }
   const findings: ReadFindings = { mistakes: [], ignored: [] };
-  const fields = readFields(body, { path: [], findings });
-  const values = valuesIn(fields, schema);
-  check(values, (name, message) => fields.refuse(name, message));
-  const { mistakes } = findings;
+  const values = read(findings);
+  const { mistakes, ignored } = findings;
+  if (ignored.length > 0 && (mistakes.length > 0 || report.refusesMisspelled)) {
+    // Names are compared only here: a right body is read once.
+    const misspelled: Mistake[] = [];
+    read({ mistakes: [], ignored: [], misspelled });
+    if (misspelled.length > 0) throw misspelledIn("invalid_body", misspelled, mistakes);
+  }
   if (mistakes.length > 0) throw invalid("invalid_body", "the body", mistakes);
-  return { values, ignored: findings.ignored.length };
+  report.ignore(ignored);
+  return values;
 }
 
 function readObject<S extends BodySchema>(fields: JsonFields | undefined, schema: S): ValuesOf<S> | undefined {

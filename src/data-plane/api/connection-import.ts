@@ -1,8 +1,9 @@
-import type { JsonObject } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
+import { Fault, type Mistake } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { ImportMistake, readImportJson } from "../../core/dialect/import-line.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { ConnectionImport } from "../../gen/latchkey/v1/connection_pb.ts";
+import { misspelledIn } from "../server/mistakes.ts";
 import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 import { inBody } from "./body-fields.ts";
 import { fullConnection } from "./connection-json.ts";
@@ -37,9 +38,8 @@ export const connectionImport: JsonRoute = {
 
 async function importConnection(broker: Broker, request: RouteRequest): Promise<RouteAnswer> {
   const { actor, environment, caller } = callerIn(request);
-  if (request.query.end() > 0) throw new Fault("invalid_query_params", "the query must be empty");
-  const { connection: item, ignored } = readImport(request.body);
-  broker.countIgnored(path, ignored.length);
+  if (request.query.end().length > 0) throw new Fault("invalid_query_params", "the query must be empty");
+  const item = readImport(request);
   // A file written for several environments names one on each line; a key opens only one environment.
   await broker.environments.of(caller, item.environment);
   const { connection } = await broker.imports.importOne({ ...item, environment }, actor);
@@ -47,11 +47,16 @@ async function importConnection(broker: Broker, request: RouteRequest): Promise<
   return { status: 201, body: await fullConnection(broker, connection, mayRead ? item.credentials : undefined) };
 }
 
-function readImport(body: JsonObject) {
+function readImport({ body, fields }: RouteRequest): ConnectionImport {
+  const misspelled: Mistake[] = [];
   try {
-    return readImportJson(body);
+    const { connection, ignored } = readImportJson(body, misspelled);
+    if (fields.refusesMisspelled && misspelled.length > 0) throw misspelledIn("invalid_body", misspelled, []);
+    fields.ignore(ignored);
+    return connection;
   } catch (error) {
     if (!(error instanceof ImportMistake)) throw error;
+    if (misspelled.length > 0) throw misspelledIn("invalid_body", misspelled, error.mistakes);
     throw new Fault("invalid_body", "the connection is not valid", { mistakes: error.mistakes });
   }
 }

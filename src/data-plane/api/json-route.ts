@@ -59,7 +59,7 @@ export function jsonRoute<Q extends QuerySchema = NoFields, B extends BodySchema
     scope,
     body,
     query: query ?? {},
-    answer: (broker, request) => handle(readRequest(row, broker, request), broker),
+    answer: (broker, request) => handle(readRequest(row, request), broker),
   };
 }
 
@@ -75,7 +75,6 @@ export const bindRoutes = (broker: Broker, table: readonly JsonRoute[]): Route[]
 
 function readRequest<Q extends QuerySchema, B extends BodySchema>(
   row: JsonRouteRow<Q, B>,
-  broker: Broker,
   request: RouteRequest,
 ): JsonRequest<Q, B> {
   const { params, headers } = request;
@@ -87,19 +86,16 @@ function readRequest<Q extends QuerySchema, B extends BodySchema>(
   const query = readQueryValues(row.query ?? ({} as Q), request.query);
   row.checkQuery?.(query, request.query.refuse);
   request.query.end();
-  const body = row.body === undefined ? noValues<B>() : readBodyBy(row.body, row, broker, request);
+  const body = row.body === undefined ? noValues<B>() : readBodyBy(row.body, row, request);
   return { caller, actor, environment, params, headers, query, body };
 }
 
 function readBodyBy<B extends BodySchema>(
   schema: B,
-  { path, checkBody }: Pick<JsonRouteRow<NoFields, B>, "path" | "checkBody">,
-  { countIgnored }: Broker,
-  { body, headers }: RouteRequest,
+  { checkBody }: Pick<JsonRouteRow<NoFields, B>, "checkBody">,
+  { body, headers, fields }: RouteRequest,
 ): ValuesOf<B> {
-  const { values, ignored } = readBody(body, schema, (read, refuse) => checkBody?.(read, refuse, headers));
-  countIgnored(path, ignored);
-  return values;
+  return readBody(body, schema, fields, (read, refuse) => checkBody?.(read, refuse, headers));
 }
 
 // A route without a body has no fields.

@@ -2,12 +2,13 @@ import type { Broker } from "../../broker/broker.ts";
 import { apiAuthRoutes } from "../connect/api-auth-routes.ts";
 import { createBrowserCookies } from "../connect/browser-cookie.ts";
 import { createConnectChoices } from "../connect/connect-choice.ts";
-import { bindConnectRoutes } from "../connect/connect-route.ts";
+import { bindConnectRoutes, type ConnectServices } from "../connect/connect-route.ts";
 import type { ConnectSockets } from "../connect/connect-sockets.ts";
-import { hostedRoutes } from "../connect/hosted-routes.ts";
+import { hostedRoutes, isForFrame, toHostedPage } from "../connect/hosted-routes.ts";
 import { oauthRoutes } from "../connect/oauth-routes.ts";
 import { createSessionBrowsers } from "../connect/session-browser.ts";
 import { sessionRoutes } from "../connect/session-routes.ts";
+import { docRoutes, greet } from "../docs/doc-routes.ts";
 import type { Route } from "../server/routes.ts";
 import { actionRoutes } from "./action-routes.ts";
 import { connectRoutes } from "./connect-routes.ts";
@@ -58,7 +59,18 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
       answer: () => ({ status: 200, body: { result: "ok" } }),
     },
     ...bindRoutes(broker, jsonRoutes),
+    ...docRoutes,
+    greetingRoute(services),
     ...bindConnectRoutes(services, [...sessionRoutes, ...hostedRoutes, ...oauthRoutes, ...apiAuthRoutes]),
     ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
   ];
 }
+
+/** The root of the data listener. The public listener, which strangers reach, says nothing of itself. */
+const greetingRoute = (services: ConnectServices): Route => ({
+  method: "GET",
+  path: "/",
+  scope: undefined,
+  browser: "page",
+  answer: (request) => (isForFrame(request) ? toHostedPage(services, request) : greet(request)),
+});

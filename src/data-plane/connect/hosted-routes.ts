@@ -18,13 +18,16 @@ export const hostedRoutes: readonly ConnectRoute[] = [
 /** Keeps the referrer across a redirect, so that the framed page still learns which page frames it. */
 const keepingReferrer = { "referrer-policy": "strict-origin-when-cross-origin" };
 
-function toHostedPage(_: ConnectServices, { rawQuery }: RouteRequest): RouteAnswer {
+export function toHostedPage(_: ConnectServices, { rawQuery }: RouteRequest): RouteAnswer {
   return redirect(`connect/?${rawQuery}`, keepingReferrer);
 }
 
 /** Redirects a frame whose address lacks `/connect`. Programs still get "not found". */
 function toHostedPageFromRoot(services: ConnectServices, request: RouteRequest): RouteAnswer {
-  const isForFrame = request.headers["sec-fetch-dest"] === "iframe" || request.query.text("apiURL") !== undefined;
-  if (isForFrame) return toHostedPage(services, request);
+  if (isForFrame(request)) return toHostedPage(services, request);
   throw noSuchRoute();
 }
+
+/** Whether a request for the root comes from a frame of the frontend SDK. */
+export const isForFrame = ({ headers, query }: RouteRequest): boolean =>
+  headers["sec-fetch-dest"] === "iframe" || query.text("apiURL") !== undefined;

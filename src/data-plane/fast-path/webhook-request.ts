@@ -140,6 +140,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
 class WebhookRequest implements RouteRequest {
   readonly caller = undefined;
   readonly body = nothing;
+  readonly fields = noReport;
   readonly params: RouteRequest["params"];
   readonly headers: IncomingHttpHeaders;
   readonly target: string;
@@ -161,6 +162,7 @@ class WebhookRequest implements RouteRequest {
 }
 
 const nothing = {};
+const noReport = { refusesMisspelled: false, ignore() {} };
 const noBytes = Buffer.alloc(0);
 
 const queryOf = (target: string): string => {

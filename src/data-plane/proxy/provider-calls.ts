@@ -3,6 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Attachments } from "../../broker/credentials/attachments.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
+import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
@@ -54,6 +55,7 @@ interface ProviderCallsOptions {
   readonly access: Access;
   readonly live: Live;
   readonly attachments: Attachments;
+  readonly hints: Hints;
   readonly upstream: Upstream;
   readonly rates: RateLimits;
   readonly uses: UseRecords;
@@ -64,7 +66,7 @@ interface ProviderCallsOptions {
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, upstream, rates, uses, count, world } = options;
+  const { access, live, attachments, hints, upstream, rates, uses, count, world } = options;
   const authenticate = createCallerLookup(access);
   const requestOf = createCallRequests({ access, authenticate });
   const cache = createCallCache({ attachments, upstream, count, world });
@@ -84,7 +86,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
         ready(prepareCall(cache, context, { since, caller, live: one, key, options, use }));
       };
       const held = live.peek(ref);
-      return held === undefined ? live.get(ref).then(found) : found(held);
+      if (held !== undefined) return found(held);
+      return live.get(ref).then(found, async (error: unknown) => {
+        if (error instanceof Fault) await hints.add(error, caller);
+        throw error;
+      });
     }
 
     try {

@@ -4,6 +4,7 @@ import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import type { Attachments } from "../../broker/credentials/attachments.ts";
 import type { Live } from "../../broker/credentials/live-connections.ts";
+import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
@@ -54,6 +55,7 @@ interface ProxyOptionsOf {
   readonly access: Access;
   readonly live: Live;
   readonly attachments: Attachments;
+  readonly hints: Hints;
   readonly upstream: Upstream;
   readonly limits: UpstreamLimits;
   readonly rates: RateLimits;
@@ -65,11 +67,11 @@ interface ProxyOptionsOf {
 const maxHeldBytes = 1024 * 1024;
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
-  const { access, live, attachments, upstream, limits, rates, load, world } = options;
+  const { access, live, attachments, hints, upstream, limits, rates, load, world } = options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
   const uses = createUseRecords(world);
-  const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, count, world });
+  const calls = createProviderCalls({ access, live, attachments, hints, upstream, rates, uses, count, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: ProxyServices = { calls, upstream, world, count, fail };

@@ -45,7 +45,10 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
 export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
-    throw new Fault("unsupported_media_type", "the body must be application/x-www-form-urlencoded");
+    throw new Fault(
+      "unsupported_media_type",
+      "the body must be a form: send Content-Type: application/x-www-form-urlencoded",
+    );
   }
   requireSize(request, maxBytes);
   proceed();
@@ -86,11 +89,15 @@ function requireJson({ headers }: FrontRequest): void {
     .map((part) => part.trim().toLowerCase());
   const charset = parameters.find((one) => /^charset\s*=/.test(one));
   if (type !== "application/json" || (charset !== undefined && !/^charset="?utf-8"?$/.test(charset))) {
-    throw new Fault("unsupported_media_type", "the body must be application/json in UTF-8");
+    const sent = headers["content-type"] === undefined ? "none" : JSON.stringify(headers["content-type"].slice(0, 100));
+    throw new Fault(
+      "unsupported_media_type",
+      `the body must be JSON in UTF-8: send Content-Type: application/json; this request has ${sent}`,
+    );
   }
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity") {
-    throw new Fault("unsupported_media_type", "the body must not be compressed");
+    throw new Fault("unsupported_media_type", "the body must not be compressed: send no Content-Encoding");
   }
 }
 

@@ -4,6 +4,7 @@ import type { DoorGuard } from "../../base/http/door-guard.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
+import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectSockets } from "../connect/connect-sockets.ts";
@@ -12,12 +13,13 @@ import type { ProviderProxy } from "../proxy/proxy.ts";
 import { createDoorAnswers } from "./answers.ts";
 import { createBodyRoom } from "./body-room.ts";
 import { createHeadCheck } from "./heads.ts";
+import { createIgnoredFields } from "./ignored-fields.ts";
 import { createPageUpgrades } from "./page-upgrades.ts";
 import { createDoorProtocols } from "./protocols.ts";
 import { createAliasLookup, createProviderDispatch } from "./provider-dispatch.ts";
 import { createRefusalLog } from "./refusal-log.ts";
 import { createDoorCount } from "./request-count.ts";
-import { createRouteRequests } from "./route-requests.ts";
+import { createRouteRequests, type FieldRules } from "./route-requests.ts";
 import { createRouter, createWebhookLookup, type Route } from "./routes.ts";
 import { createDoorSockets } from "./sockets.ts";
 import { createDoorTunnels } from "./tunnels.ts";
@@ -49,6 +51,8 @@ interface DoorOptions {
   /** Connections by host name. */
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
   readonly access: Access;
+  readonly hints?: Hints;
+  readonly fieldRules?: FieldRules;
   readonly guard: DoorGuard;
   /** Page support, on listeners that browsers may use. */
   readonly pages?: { readonly origins: PageOrigins; readonly sockets: ConnectSockets };
@@ -105,7 +109,9 @@ export function createDoor(options: DoorOptions): Door {
     room,
     hasPages: pages !== undefined,
     limits,
-    metrics,
+    hints: options.hints,
+    fieldRules: options.fieldRules ?? { refusesMisspelled: false },
+    ignored: createIgnoredFields(world),
   });
 
   const webhookRoute = createWebhookLookup(routes);

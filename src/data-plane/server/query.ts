@@ -1,5 +1,6 @@
 import type { Mistake } from "../../base/fault.ts";
-import { invalid } from "./mistakes.ts";
+import { hintOf } from "../../base/similar.ts";
+import { invalid, misspelledIn } from "./mistakes.ts";
 
 /** Reads a query parameter by parameter. `end` reports all mistakes at once. */
 export interface QueryReader {
@@ -16,18 +17,33 @@ export interface QueryReader {
   refuse(name: string, message: string): void;
   /** Refuses each parameter that was not read. */
   refuseRest(message: string): void;
-  /** Throws if there are mistakes. Returns the number of unread parameters. */
-  end(): number;
+  /** Throws if there are mistakes. Returns the unread parameters. */
+  end(): readonly string[];
 }
 
-export function readQuery(raw: string): QueryReader {
+/** `refusesMisspelled`: an unknown parameter that is close to a known one is a mistake. */
+export function readQuery(raw: string, refusesMisspelled = false): QueryReader {
   const params = new URLSearchParams(raw);
   const unread = new Set(params.keys());
+  const asked = new Set<string>();
   const mistakes: Mistake[] = [];
   const refuse = (name: string, message: string) => void mistakes.push({ path: [name], message });
 
-  function text(name: string): string | undefined {
+  function read(name: string): void {
+    asked.add(name);
     unread.delete(name);
+  }
+
+  function findMisspelled(): Mistake[] {
+    const absent = [...asked].filter((name) => !params.has(name));
+    return [...unread].flatMap((name) => {
+      const hint = hintOf(name, absent);
+      return hint === undefined ? [] : [{ path: [name], message: `unknown parameter "${name}"; ${hint}` }];
+    });
+  }
+
+  function text(name: string): string | undefined {
+    read(name);
     const values = params.getAll(name);
     if (values.length > 1) refuse(name, "must not be repeated");
     const [value] = values;
@@ -41,14 +57,14 @@ export function readQuery(raw: string): QueryReader {
       for (const name of unread) refuse(name, message);
     },
     list(name) {
-      unread.delete(name);
+      read(name);
       return params
         .getAll(name)
         .flatMap((value) => value.split(","))
         .filter((value) => value !== "");
     },
     all(name) {
-      unread.delete(name);
+      read(name);
       return params.getAll(name);
     },
     integer(name, { min, max }) {
@@ -70,8 +86,12 @@ export function readQuery(raw: string): QueryReader {
       return Object.fromEntries(found.map((key) => [key.slice(name.length + 1, -1), text(key) ?? ""]));
     },
     end() {
+      if (unread.size > 0 && (mistakes.length > 0 || refusesMisspelled)) {
+        const misspelled = findMisspelled();
+        if (misspelled.length > 0) throw misspelledIn("invalid_query_params", misspelled, mistakes);
+      }
       if (mistakes.length > 0) throw invalid("invalid_query_params", "the query", mistakes);
-      return unread.size;
+      return [...unread];
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import type { Metrics } from "../../base/metrics/metrics.ts";
+import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
@@ -10,10 +10,11 @@ import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts"
 import type { BodyRoom } from "./body-room.ts";
 import type { DoorCall } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";
+import type { IgnoredFields } from "./ignored-fields.ts";
 import { readQuery } from "./query.ts";
 import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorCount } from "./request-count.ts";
-import { type Match, patternOf, type Route, type Router } from "./routes.ts";
+import { type Match, patternOf, type Route, type RouteAnswer, type Router } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
 
 interface RouteRequestsOptions {
@@ -28,23 +29,48 @@ interface RouteRequestsOptions {
   /** Whether browsers may use the listener. */
   readonly hasPages: boolean;
   readonly limits: { readonly jsonBodyBytes: number; readonly webhookBodyBytes: number };
-  readonly metrics: Pick<Metrics, "ignoredFields">;
+  /** Undefined: no hints. */
+  readonly hints: Hints | undefined;
+  readonly ignored: IgnoredFields;
+  /** Read at each request: `dev` sets it after the start. */
+  readonly fieldRules: FieldRules;
+}
+
+/** Rules for fields that a route does not know. */
+export interface FieldRules {
+  refusesMisspelled: boolean;
 }
 
 interface MatchedCall extends DoorCall {
+  readonly setCaller: (caller: Caller | undefined) => void;
   readonly match: Match;
   readonly query: string;
 }
 
 /** Returns the function that answers requests with the listener's routes. The function never rejects. */
 export function createRouteRequests(options: RouteRequestsOptions): (call: DoorCall) => Promise<void> {
-  const { router, access, heads, answers, count, refusals, sockets, room, hasPages, limits, metrics } = options;
+  const {
+    router,
+    access,
+    heads,
+    answers,
+    count,
+    refusals,
+    sockets,
+    room,
+    hasPages,
+    limits,
+    hints,
+    ignored,
+    fieldRules,
+  } = options;
 
   /** Reads the body in the way the route takes it, and calls the route. */
-  async function run({ request, response, proceed, match, query: rawQuery }: MatchedCall): Promise<void> {
+  async function run({ request, response, proceed, match, query: rawQuery, setCaller }: MatchedCall): Promise<void> {
     const { route, params } = match;
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
     const caller = route.scope === undefined ? undefined : await authenticate(access, request);
+    setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     await route.admit?.(params);
     const body: JsonObject =
@@ -57,13 +83,16 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
       route.takesBody === "raw"
         ? await readReceived(request, { query: rawQuery, maxBytes: limits.webhookBodyBytes, proceed, room })
         : undefined;
-    const query = readQuery(rawQuery);
+    const { refusesMisspelled } = fieldRules;
+    const query = readQuery(rawQuery, refusesMisspelled && route.scope !== undefined);
+    const unknown: string[] = [];
+    const fields = { refusesMisspelled, ignore: (names: readonly string[]) => void unknown.push(...names) };
     const { headers, url: target = "" } = request;
-    const input = { caller, params, query, rawQuery, target, body, received, headers };
+    const input = { caller, params, query, rawQuery, target, body, received, headers, fields };
     const answer = await Promise.resolve(route.answer(input)).finally(() => room.give(received?.body.length ?? 0));
-    const ignored = received === undefined ? query.end() : 0;
-    if (ignored > 0) metrics.ignoredFields.inc({ route: route.path }, ignored);
-    answers.answer({ request, response }, answer);
+    if (received === undefined) unknown.push(...query.end());
+    const names = ignored.report(route.path, unknown);
+    answers.answer({ request, response }, withHeaders(answer, names));
   }
 
   return async ({ request, response, proceed }) => {
@@ -77,6 +106,7 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     };
     response.once("close", onAnswered).once(answeredEvent, onAnswered);
     let match: Match | undefined;
+    let caller: Caller | undefined;
     try {
       const page = heads.check(request, hasPages ? browserOf(router, request) : undefined);
       if (page !== undefined) answers.showTo(request, page);
@@ -87,14 +117,21 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
       }
       match = router.match(request.method ?? "", path);
       route = patternOf(match);
-      await run({ request, response, proceed, match, query });
+      await run({ request, response, proceed, match, query, setCaller: (found) => (caller = found) });
     } catch (error) {
       if (error instanceof ClientGone || response.destroyed) return;
       const fault = faultOfStore(error);
+      await hints?.add(fault, caller);
       refusals.page(request, fault);
       answers.fault({ request, response }, fault, match?.route.faultPage);
     }
   };
+}
+
+/** Pages get no such header: it is for programs. */
+function withHeaders(answer: RouteAnswer, fields: Readonly<Record<string, string>> | undefined): RouteAnswer {
+  if (fields === undefined || answer.headers?.["content-type"] !== undefined) return answer;
+  return { ...answer, headers: { ...answer.headers, ...fields } };
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import { hintOf } from "../../base/similar.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -41,6 +42,14 @@ export interface FaultedRequest {
   readonly rawQuery: string;
 }
 
+/** What a route says of fields that it does not know. SDKs send fields of their own, so they are no mistakes. */
+export interface FieldReport {
+  /** Under `dev`: an unknown field that is close to a known one is a mistake. */
+  readonly refusesMisspelled: boolean;
+  /** Names unknown fields, by their dotted paths, in a header of the response. */
+  ignore(names: readonly string[]): void;
+}
+
 export interface RouteRequest {
   /** Undefined for a route without a scope. */
   readonly caller: Caller | undefined;
@@ -50,6 +59,7 @@ export interface RouteRequest {
   readonly rawQuery: string;
   /** Path and query as text. */
   readonly target: string;
+  readonly fields: FieldReport;
   /** Empty if the route takes no body, or a raw one. */
   readonly body: JsonObject;
   /** Set for a route that takes a raw body. */
@@ -145,7 +155,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     find: (method, path) => ofMethod(at(path), method),
     match(method, path) {
       const matches = at(path);
-      if (matches.length === 0) throw noSuchRoute();
+      if (matches.length === 0) throw noSuchRoute(nearestPath(path, compiled));
       const match = ofMethod(matches, method);
       if (match !== undefined) return match;
       const allow = methodsOf(matches).join(", ");
@@ -153,7 +163,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     },
     allowed(path) {
       const matches = at(path);
-      if (matches.length === 0) throw noSuchRoute();
+      if (matches.length === 0) throw noSuchRoute(nearestPath(path, compiled));
       return methodsOf(matches);
     },
     takesAny: (path) => at(path).some(({ route }) => route.method === "ANY"),
@@ -173,7 +183,19 @@ export function createWebhookLookup(routes: readonly Route[]) {
   };
 }
 
-export const noSuchRoute = () => new Fault("not_found", "no such route");
+export const noSuchRoute = (hint?: string) => new Fault("not_found", "no such route", { hint });
+
+/** Returns the hint with the path that was probably meant: the parameters are taken over. */
+function nearestPath(path: string, routes: readonly CompiledRoute[]): string | undefined {
+  if (path.length > maxKnownLength) return undefined;
+  const segments = path.split("/").slice(1);
+  const paths = routes.flatMap(({ segments: pattern }) =>
+    pattern.length === segments.length && !pattern.includes("*") && pattern[0] !== ""
+      ? [`/${pattern.map((part, i) => (part.startsWith(":") ? segments[i] : part)).join("/")}`]
+      : [],
+  );
+  return hintOf(path, paths);
+}
 
 /** Returns the name of a route in metrics. */
 export const patternOf = ({ route }: Match): string => route.path;

@@ -50,6 +50,7 @@ describe("an action that fails", () => {
     const error = {
       code: "action_script_runtime_error",
       message: "not today",
+      doc_url: expect.stringContaining("/docs/errors#script_failed"),
       payload: { type: "my_type", detail: { a: 1 }, message: "not today" },
     };
     const triggered = await trigger("refuse");
@@ -82,6 +83,7 @@ describe("an action that fails", () => {
     const { trigger } = await ready();
     const of = async (name: string) => (await trigger(name)).body.error;
     expect(await of("words")).toEqual({
+      doc_url: expect.any(String),
       code: "action_script_runtime_error",
       message: "only words",
       payload: { message: "only words" },

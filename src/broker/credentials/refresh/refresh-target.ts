@@ -1,11 +1,11 @@
 import { equals } from "@bufbuild/protobuf";
-import { Fault } from "../../../base/fault.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
 import type { ConnectionSnapshot } from "../../connections/health/snapshot.ts";
+import { unknownConnection } from "../../connections/unknown-connection.ts";
 import type { Integrations } from "../../setup/integrations.ts";
 import type { Providers } from "../../setup/providers.ts";
 
@@ -28,12 +28,10 @@ interface TargetSource {
 
 export function createTargetReader({ health, integrations, providers }: TargetSource): ReadTarget {
   return async (ref) => {
-    const { environment, integration: key, id } = ref;
+    const { environment, integration: key } = ref;
     const at = { environment, key };
     const [known, { integration, secrets }] = await Promise.all([health.read(ref), integrations.inUse(at)]);
-    if (known === undefined) {
-      throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
-    }
+    if (known === undefined) throw unknownConnection(ref);
     return { known, integration, secrets, provider: await providers.findNow(known.connection.value.provider) };
   };
 }

@@ -15,13 +15,25 @@ const person = {
 };
 
 const read = <S extends BodySchema>(body: Parameters<typeof readBody>[0], schema: S): ValuesOf<S> =>
-  readBody(body, schema, () => {}).values;
+  readBody(body, schema, { refusesMisspelled: false, ignore() {} }, () => {});
 
-it("reads a body by its schema, and counts the fields that the schema does not name", () => {
+it("reads a body by its schema, and names the fields that the schema does not name", () => {
   const body = { name: "Ada", role: "writer", address: { city: "London", zip: "x" }, color: "red" };
-  const { values, ignored } = readBody(body, person, () => {});
+  const ignored: string[] = [];
+  const report = { refusesMisspelled: true, ignore: (names: readonly string[]) => void ignored.push(...names) };
+  const values = readBody(body, person, report, () => {});
   expect(values).toMatchObject({ name: "Ada", role: "writer", age: 18, address: { city: "London" } });
-  expect(ignored).toBe(2);
+  expect(ignored).toEqual(["address.zip", "color"]);
+  expect(() => readBody({ nme: "Ada" }, person, report, () => {})).toThrow(
+    expect.objectContaining({
+      message: 'unknown field "nme"; did you mean "name"?',
+      hint: 'did you mean "name"?',
+      mistakes: [
+        { path: ["nme"], message: expect.any(String) },
+        { path: ["name"], message: "is required" },
+      ],
+    }),
+  );
 });
 
 it("names everything that is wrong with a body", () => {
