@@ -38,6 +38,7 @@ export async function build(dist: string): Promise<readonly string[]> {
   scriptTypes(dist);
   cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
+  cpSync(join(root, "docs/openapi.json"), join(dist, "openapi.json"));
   cpSync(join(root, "README.md"), join(dist, "README.md"));
   const packageManifest = manifest();
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(packageManifest, undefined, 2)}\n`);

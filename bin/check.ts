@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { documentNames } from "./document-names.ts";
 import { generate } from "./generate.ts";
 import { root, tool } from "./steps.ts";
 
@@ -12,7 +13,10 @@ function generatedIsCurrent(): boolean {
   try {
     for (const place of ["src/config", "src/providers"]) mkdirSync(join(folder, place), { recursive: true });
     if (!generate(folder)) return false;
-    const places = ["src/gen", "src/config/file.schema.json", "src/providers/catalogue.json"];
+    const places = [
+      ...["src/gen", "src/config/file.schema.json", "src/providers/catalogue.json"],
+      ...documentNames.map((name) => `docs/${name}`),
+    ];
     const stale = places.flatMap((place) => differences(join(folder, place), join(root, place)));
     for (const path of stale) process.stdout.write(`${path} is not what is generated; run npm run generate\n`);
     return stale.length === 0;
@@ -23,7 +27,7 @@ function generatedIsCurrent(): boolean {
 
 function differences(fresh: string, committed: string): string[] {
   const of = (path: string) =>
-    path.endsWith(".json") ? [""] : readdirSync(path, { recursive: true, encoding: "utf8" });
+    /\.(?:json|md)$/.test(path) ? [""] : readdirSync(path, { recursive: true, encoding: "utf8" });
   const files = (path: string) => of(path).filter((name) => name === "" || name.endsWith(".ts"));
   const all = new Set([...files(fresh), ...files(committed)]);
   return [...all]

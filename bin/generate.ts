@@ -1,4 +1,4 @@
-/** Generates the committed files: code from proto/, the JSON Schema of the configuration file, the catalogue. */
+/** Generates the committed files: code from proto/, the JSON Schema of the configuration file, the catalogue, reference pages. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJsonSchema } from "@valibot/to-json-schema";
@@ -10,7 +10,12 @@ export function generate(folder: string): boolean {
   const schema = toJsonSchema(fileSchema, { errorMode: "ignore" });
   const titled = { ...schema, title: "The configuration file of latchkey" };
   writeFileSync(join(folder, "src/config/file.schema.json"), `${JSON.stringify(titled, undefined, 2)}\n`);
-  return tool("buf", "generate", "--output", folder) && script("encoders.ts", folder) && script("catalogue.ts", folder);
+  return (
+    tool("buf", "generate", "--output", folder) &&
+    script("encoders.ts", folder) &&
+    script("catalogue.ts", folder) &&
+    script("documents.ts", folder)
+  );
 }
 
 if (import.meta.main) process.exitCode = generate(root) ? 0 : 1;

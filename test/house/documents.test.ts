@@ -2,48 +2,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { faults } from "../../src/base/fault.ts";
-import { metricTable } from "../../src/base/metrics/metrics.ts";
-import { variables, variablesHelp } from "../../src/config/variables.ts";
 import { anchorsOf, linksOf, markdownFiles, proseOf, readText, root } from "../support/documents/markdown.ts";
 
 const read = (name: string) => readFileSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), "utf8");
-const readme = read("README.md");
-
-/** The cells of a Markdown table's rows whose first cell is code. */
-const rows = (section: string): string[][] => {
-  const [, text = ""] = new RegExp(`\\n## ${section}\\n([\\s\\S]*?)(?=\\n## |$)`).exec(readme) ?? [];
-  return [...text.matchAll(/^\| (`.*) \|$/gm)].map(([, row = ""]) => row.split(" | ").map((cell) => cell.trim()));
-};
-
-it("lists every environment variable, with the default it has", () => {
-  const listed = rows("Configuration").map(([name, fallback]) => [
-    name?.replaceAll("`", ""),
-    fallback?.replaceAll("`", ""),
-  ]);
-  expect(listed).toEqual(variables.map((row) => [row.name, row.default.replaceAll("`", "")]));
-  for (const { name } of variables) expect(variablesHelp()).toContain(name);
-});
-
-it("lists every metric, with its labels and its help text", () => {
-  const listed = rows("Metrics").map(([name = "", labels = "", meaning]) => [
-    name.replaceAll("`", ""),
-    labels.replaceAll("`", ""),
-    meaning,
-  ]);
-  expect(listed).toEqual(
-    Object.values(metricTable).map(({ name, labels, help }) => [
-      name,
-      labels.length === 0 ? "–" : labels.join(", "),
-      help,
-    ]),
-  );
-});
-
-it("lists every fault code, with its status on both faces", () => {
-  const listed = rows("Errors").map(([code, status, rpc]) => [code?.replaceAll("`", ""), status, rpc]);
-  expect(listed).toEqual(Object.entries(faults).map(([code, { status, rpc }]) => [code, String(status), rpc]));
-});
 
 it("gives the reason for every runtime dependency", () => {
   const reasons = read("src/dependencies.md");

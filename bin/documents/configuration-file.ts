@@ -1,0 +1,131 @@
+import { defaultLimits, defaultRelay } from "../../src/config/limits.ts";
+import { defaultProxyLimits } from "../../src/config/proxy.ts";
+import { defaultRetention } from "../../src/config/retention.ts";
+import { defaultScripts } from "../../src/config/scripts.ts";
+import { defaultWebhooks } from "../../src/config/webhooks.ts";
+
+const seconds = (ms: number): string => (ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`);
+const days = (ms: number): string => `${ms / 86_400_000}d`;
+
+/** Returns a configuration file with every key, each with its meaning. The generator checks it by the schema. */
+export function annotatedFile(hasBranding: boolean): string {
+  const { connections, ...sizes } = defaultLimits;
+  const { requests, overload } = defaultProxyLimits;
+  const { limits: run, ...scripts } = defaultScripts;
+  const branding = `    branding:                                # shown on the connect pages; all optional
+      name: Acme
+      logo: "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+      accent_color: "#1f4fbf"
+      support_url: https://acme.example.com/support
+`;
+  return `environments:
+  - name: prod                               # lower-case letters, digits and dashes
+    keys:                                    # keys of your services
+      - id: app
+        key: { file: /run/secrets/app-key }
+        scopes: [proxy, "connections:read"]  # default: all but admin
+    forward:                                 # your application, which receives webhooks
+      url: https://app.example.com/hooks
+      secondary: https://audit.example.com/hooks  # gets a copy
+      secret: { env: FORWARD_SECRET }        # whsec_…; or a list of up to 3, newest first
+    allowed_origins: [https://app.example.com]    # pages that may use the browser routes
+${hasBranding ? branding : ""}    variables:                               # for scripts: text, or a reference to a secret
+      REGION: eu
+      API_TOKEN: { env: API_TOKEN }
+
+integrations:
+  - environment: prod
+    key: calendar                            # callers send it as Provider-Config-Key
+    provider: google-calendar                # see: latchkey providers list
+    display_name: Google Calendar            # shown on the connect page
+    oauth:                                   # your app at the provider
+      client_id: 1234.apps.googleusercontent.com
+      client_secret: { file: /run/secrets/google-client-secret }
+      private_key: { file: /run/secrets/app-key.pem }  # instead of a secret, where the provider asks for one
+      scopes: ["https://www.googleapis.com/auth/calendar"]
+      publishing: production                 # or testing: Google ends such grants after 7 days
+    webhook_secret: { env: WEBHOOK_SECRET }  # proves the provider's webhooks
+    client_certificate: { file: /run/secrets/client.pem }      # for providers with mTLS
+    client_private_key: { file: /run/secrets/client-key.pem }
+    callback: shared                         # or bound: a redirect URI for this integration alone
+    hosts:                                   # more hosts that may receive the credentials
+      - prefix: /upload                      # optional: only paths below this one go there
+        origin: https://upload.example.com
+    channels:
+      automatic: false                       # true: keep a watch channel for each connection
+      catch_up_syncs: [events]               # run when a channel lost notifications
+    reflection: "off"                        # answers that repeat the credential: off, mask, refuse
+    forward: true                            # false: do not deliver its webhooks
+    connection_defaults: { subdomain: acme } # default connection_config
+    use_record: "off"                        # record each use: off, host, path
+    keep_set_cookie: false                   # true: pass on Set-Cookie of the provider
+    credentials_in_scripts: false            # true: scripts may read credentials
+
+providers: []                                # your own, in the schema of the catalog
+
+limits:                                      # sizes of requests; needs a restart
+  json_body_bytes: ${sizes.jsonBodyBytes}
+  rpc_message_bytes: ${sizes.rpcMessageBytes}
+  webhook_body_bytes: ${sizes.webhookBodyBytes}
+  head_bytes: ${sizes.headBytes}
+  head_lines: ${sizes.headLines}
+  path_bytes: ${sizes.pathBytes}
+  connections: { data: ${connections.data}, public: ${connections.public}, control: ${connections.control}, ops: ${connections.ops} }  # open connections
+
+proxy:
+  connect_ms: ${defaultRelay.connectMs}                          # connect to a provider
+  answer_ms: ${defaultRelay.answerMs}                          # end of the request to the head of the answer
+  idle_ms: ${defaultRelay.idleMs}                            # no data in either direction
+  requests_per_host: ${defaultRelay.perOrigin}                    # at once; further ones wait
+  waiting_per_host: ${defaultRelay.waitingPerOrigin}                     # further ones are refused
+  requests: ${requests}                            # pending requests in all
+  overload: { delay: ${seconds(overload.delayMs)}, for: ${seconds(overload.forMs)} }         # refuse new requests while the process is that late
+  rates:                                     # default: no limits; counted in each process
+    per_key: { requests: 6000, per: 1m, burst: 200 }
+    per_integration: { requests: 3000, per: 1m }
+    per_connection: { requests: 600, per: 1m }
+    integrations:                            # other limits for one integration
+      - environment: prod
+        key: calendar
+        per_integration: { requests: 1000, per: 1m }
+        per_connection: { requests: 60, per: 1m }
+
+webhooks:
+  outbox: ${defaultWebhooks.maxWaiting}                             # pending deliveries for one URL
+  per_destination: ${defaultWebhooks.perDestination}                        # at once
+  timeout: ${seconds(defaultWebhooks.timeoutMs)}                               # of an attempt
+
+scripts:                                     # needs a restart
+  threads: ${scripts.threads}
+  runs: ${scripts.runs}                                   # scheduled runs at once
+  runs_per_integration: ${scripts.runsPerIntegration}
+  deadline: ${seconds(run.deadlineMs)}                             # of a run
+  busy: ${seconds(run.busyMs)}                                  # computing without waiting
+  memory_bytes: ${run.memoryBytes}
+  tool_calls: ${run.toolCalls}
+  tool_calls_at_once: ${run.toolCallsAtOnce}
+  output_bytes: ${run.outputBytes}                      # of an action
+  log_lines: ${run.logLines}
+  log_line_bytes: ${run.logLineBytes}
+
+retention:
+  logs: ${days(defaultRetention.maxAgeMs)}
+  log_count: ${defaultRetention.maxCount}                          # of an environment
+  deliveries: ${days(defaultRetention.deliveriesMs)}                             # webhooks, for reading and replays
+  records: ${days(defaultRetention.recordsMs)}                               # deleted records, and those that no run touches
+
+aliases:                                     # an address for one connection, for SDKs without headers
+  - name: gcal-ada                           # http://gcal-ada.localhost:3003
+    environment: prod
+    integration: calendar
+    connection: ada
+    listen: 127.0.0.1:3011                   # optional: a listener of its own
+
+tls:                                         # PEM files; also for public, control and ops
+  data:
+    cert: /run/tls/tls.crt
+    key: /run/tls/tls.key
+    client_ca: /run/tls/ca.crt               # callers must present a certificate
+    client_names: [app.default.svc]          # and have one of these names
+`;
+}
