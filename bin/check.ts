@@ -14,7 +14,8 @@ function generatedIsCurrent(): boolean {
     for (const place of ["src/config", "src/providers"]) mkdirSync(join(folder, place), { recursive: true });
     if (!generate(folder)) return false;
     const places = [
-      ...["src/gen", "src/config/file.schema.json", "src/providers/catalogue.json"],
+      ...["src/gen", "src/config/file.schema.json"],
+      ...["src/providers/catalogue.json", "src/providers/provider.schema.json"],
       ...documentNames.map((name) => `docs/${name}`),
     ];
     const stale = places.flatMap((place) => differences(join(folder, place), join(root, place)));

@@ -105,7 +105,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Prog
   for (const own of ownCommands) addOwnCommand(program, own, keepExitCode);
   addEnvironments(program, act);
   addKeys(program, act);
-  addProviders(program, act);
+  addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);
   addConnections(program, act);
   addConnect(program, act);

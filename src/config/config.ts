@@ -11,7 +11,7 @@ import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts"
 import { limitsOf, relayOf, type SizeLimits } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
-import { emptyFile, readConfigFile } from "./read-file.ts";
+import { emptyFile, readConfigFile, withPlace } from "./read-file.ts";
 import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
@@ -104,12 +104,13 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const read =
     configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse, reportEmpty: warn });
   const { file } = read;
+  const refuseAt = withPlace(read, refuse);
   checkNames({ ...read, refuse });
   const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const config: Config = {
-    ...doorsOf({ variables, file, files, refuse }),
+    ...doorsOf({ variables, file, files, refuse: refuseAt }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
@@ -119,9 +120,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
     undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
-    proxy: proxyLimitsOf({ file, refuse }),
-    webhooks: webhooksOf({ file, refuse }),
-    retention: retentionOf({ file, refuse }),
+    proxy: proxyLimitsOf({ file, refuse: refuseAt }),
+    webhooks: webhooksOf({ file, refuse: refuseAt }),
+    retention: retentionOf({ file, refuse: refuseAt }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
@@ -136,7 +137,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     tracing: tracingOf({ text: variables.mostSpecific, files, refuse, warn }),
     configFile,
     scriptsFolder: text("LATCHKEY_SCRIPTS"),
-    scripts: scriptsOf({ file, refuse }),
+    scripts: scriptsOf({ file, refuse: refuseAt }),
     declared,
     warnings,
   };
@@ -182,14 +183,15 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const refuse = (message: string) => void mistakes.push(message);
   const read = readConfigFile({ path, files, refuse });
   const { file } = read;
+  const refuseAt = withPlace(read, refuse);
   checkNames({ ...read, refuse });
   const secrets = createSecretSource({ env, files });
   const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
-  const proxy = proxyLimitsOf({ file, refuse });
-  const webhooks = webhooksOf({ file, refuse });
-  const retention = retentionOf({ file, refuse });
+  const proxy = proxyLimitsOf({ file, refuse: refuseAt });
+  const webhooks = webhooksOf({ file, refuse: refuseAt });
+  const retention = retentionOf({ file, refuse: refuseAt });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read) };
 }

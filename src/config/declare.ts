@@ -1,4 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { pathText } from "../base/yaml-places.ts";
 import { checkBranding } from "../core/branding.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
@@ -32,51 +33,62 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
     return undefined;
   };
   const { environments = [], integrations = [], providers = [] } = file;
-  const keys = environments.flatMap(({ name, keys: own = [] }) => own.map((key) => ({ ...key, environment: name })));
+  const keys = environments.flatMap(({ name, keys: own = [] }, i) =>
+    own.map((key, j) => ({ ...key, environment: name, at: ["environments", i, "keys", j] })),
+  );
 
-  const forwardUrl = (environment: string, field: string, value: string | undefined): string =>
-    forwardUrlOf({ name: `the environment "${environment}": forward.${field}`, value, refuse }) ?? "";
+  const forwardUrl = (i: number, field: "url" | "secondary", value: string | undefined): string => {
+    const name = `${locate(["environments", i, "forward", field])}: forward.${field}`;
+    return forwardUrlOf({ name, value, refuse }) ?? "";
+  };
 
   return {
-    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins, branding }) => ({
+    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins, branding }, i) => ({
       name,
-      forwardUrl: forwardUrl(name, "url", forward?.url),
-      secondaryForwardUrl: forwardUrl(name, "secondary", forward?.secondary),
+      forwardUrl: forwardUrl(i, "url", forward?.url),
+      secondaryForwardUrl: forwardUrl(i, "secondary", forward?.secondary),
       allowedOrigins,
-      branding: branding && brandingOf({ name: `the environment "${name}"`, branding, refuse }),
+      branding: branding && brandingOf({ name: locate(["environments", i, "branding"]), branding, refuse }),
     })),
-    signingSecrets: environments.flatMap(({ name, forward: { secret = [] } = {} }) => {
+    signingSecrets: environments.flatMap(({ name, forward: { secret = [] } = {} }, i) => {
       const references = Array.isArray(secret) ? secret : [secret];
       const values = references.flatMap((reference) => {
-        const at = `the environment "${name}": forward.secret`;
+        const at = `${locate(["environments", i, "forward", "secret"])}: forward.secret`;
         return forwardSecretOf({ name: at, value: resolve(at, reference), refuse }) ?? [];
       });
-      if (new Set(values).size < values.length) refuse(`the environment "${name}": a forward.secret is there twice`);
+      if (new Set(values).size < values.length)
+        refuse(`${locate(["environments", i, "forward", "secret"])}: a forward.secret is there twice`);
       return values.length === 0 ? [] : [{ environment: name, secrets: values }];
     }),
-    variables: environments.flatMap(({ name: environment, variables = {} }) =>
+    variables: environments.flatMap(({ name: environment, variables = {} }, i) =>
       Object.entries(variables).flatMap(([name, given]) => {
-        const at = `the environment "${environment}": variables.${name}`;
+        const at = `${locate(["environments", i, "variables", name])}: variables.${name}`;
         const value = typeof given === "string" ? given : resolve(at, given);
         return value === undefined ? [] : [{ environment, name, value }];
       }),
     ),
-    keys: keys.flatMap(({ id, environment, key, scopes = [] }) => {
-      const secret = resolve(`the key "${id}"`, key);
-      if (scopes.includes("admin")) refuse(`the key "${id}": admin is not a scope of an environment's key`);
-      pinned({ name: `the key "${id}"`, value: secret, refuse });
+    keys: keys.flatMap(({ id, environment, key, scopes = [], at }) => {
+      const name = `${locate([...at, "key"])}: the key "${id}"`;
+      const secret = resolve(name, key);
+      if (scopes.includes("admin"))
+        refuse(`${locate([...at, "scopes"])}: the key "${id}": admin is not a scope of an environment's key`);
+      pinned({ name, value: secret, refuse });
       const known = scopes.flatMap((scope) => scopesByName.get(scope) ?? []);
       return secret === undefined
         ? []
         : [{ id, environment, secret, scopes: scopes.length === 0 ? defaultScopes : known }];
     }),
-    integrations: integrations.map((one) => {
+    integrations: integrations.map((one, i) => {
+      const at = (name: string) => {
+        const isOfApp = name === "client_secret" || name === "private_key";
+        return `${locate(["integrations", i, ...(isOfApp ? ["oauth"] : []), name])}: the integration "${one.key}": ${name}`;
+      };
       const made = create(
         IntegrationSchema,
-        integrationOf(one, (name, reference) => resolve(`the integration "${one.key}": ${name}`, reference)),
+        integrationOf(one, (name, reference) => resolve(at(name), reference)),
       );
       for (const { path, message } of checkIntegrationSecrets(made.secrets))
-        refuse(`the integration "${one.key}": ${path.at(-1)}: ${message}`);
+        refuse(`${at(path.at(-1) ?? "")}: ${message}`);
       return made;
     }),
     providers: providers.flatMap((description, i) => {
@@ -85,8 +97,8 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
       } catch (error) {
         if (!(error instanceof ProviderMistake)) throw error;
         for (const { path, message } of error.mistakes) {
-          const field = path.length === 0 ? "" : `${path.join(".")}: `;
-          refuse(`${locate(["providers", i, ...path])}: the provider "${description.name}": ${field}${message}`);
+          const whole = ["providers", i, ...path];
+          refuse(`${locate(whole)}: ${pathText(whole)}: ${message}`);
         }
         return [];
       }

@@ -5,7 +5,7 @@ import { fileSchema } from "./file.ts";
 /** Describes what a value of the file must be. Never quotes the value, which may be a misplaced secret. */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never") {
-    return `is not a key of Latchkey's configuration${suggestion(keyOf(issue), knownKeys(issue))}`;
+    return `unknown key${suggestion(keyOf(issue), knownKeys(issue))}`;
   }
   if (issue.type === "strict_object" && issue.received === "undefined") return "is required";
   if (!issue.message.startsWith("Invalid")) return issue.message;

@@ -1,11 +1,12 @@
 import { assertNever } from "../base/assert-never.ts";
 import type { Mistake } from "../base/fault.ts";
-import type {
-  ConnectionField,
-  NotificationRules,
-  OAuth2Rules,
-  Provider,
-  RequestTemplate,
+import {
+  type ConnectionField,
+  type NotificationRules,
+  type OAuth2Rules,
+  type Provider,
+  ProviderSchema,
+  type RequestTemplate,
 } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkNotification } from "./check-notification.ts";
@@ -13,11 +14,15 @@ import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
 import { patternMistake } from "./field-pattern.ts";
 import { mistake } from "./mistake.ts";
 
+const authKinds = ProviderSchema.oneofs.flatMap(({ fields }) => fields.map(({ name }) => name));
+
 /** Checks a provider's description beyond its schema, so that it cannot send credentials to a wrong place. */
 export function checkProvider(provider: Provider): Mistake[] {
   const { auth, proxy, connectionFields, notification } = provider;
   return [
-    ...(auth.case === undefined ? [mistake("auth", "must name a known kind of credentials")] : []),
+    ...(auth.case === undefined
+      ? [mistake("auth", `must have one kind of authentication: ${authKinds.join(", ")}`)]
+      : []),
     ...checkUrl({ url: proxy?.baseUrl ?? "", path: "proxy.base_url", fields: connectionFields, isBase: true }),
     ...(proxy?.hosts ?? []).flatMap(({ prefix, origin }, i) => [
       ...checkPrefix(prefix, `proxy.hosts.${i}.prefix`),
@@ -40,7 +45,7 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...(notification === undefined ? [] : checkNotification(notification)),
     ...(notification?.lookups ?? []).flatMap(({ field }, i) => checkTarget(field, `notification.lookups.${i}.field`)),
     ...provider.describe.flatMap(({ request, field, value }, i) => [
-      ...checkRequest(request, `describe.${i}.request`),
+      ...checkRequest(request, `describe.${i}.request`, isRead),
       ...checkTarget(field, `describe.${i}.field`),
       ...(value === "" ? [mistake(`describe.${i}.value`, "must name the place of the value")] : []),
     ]),
@@ -57,7 +62,9 @@ export function checkProvider(provider: Provider): Mistake[] {
         ]
       : []),
     ...(provider.channel?.stop === undefined ? [] : checkRequest(provider.channel.stop, "channel.stop")),
-    ...(provider.verification === undefined ? [] : checkRequest(provider.verification.request, "verification.request")),
+    ...(provider.verification === undefined
+      ? []
+      : checkRequest(provider.verification.request, "verification.request", isRead)),
   ];
 }
 
@@ -96,10 +103,15 @@ const checkTarget = (field: string, path: string): Mistake[] =>
     ? []
     : [mistake(path, "must be metadata.NAME or connection_config.NAME")];
 
-function checkRequest(request: RequestTemplate | undefined, path: string): Mistake[] {
+/** A request that reads may leave out its method: it is then GET. */
+const isRead = { isRead: true };
+
+function checkRequest(request: RequestTemplate | undefined, path: string, { isRead = false } = {}): Mistake[] {
   const { method = "", path: target = "", body = "" } = request ?? {};
   return [
-    ...(/^[A-Z]+$/.test(method) ? [] : [mistake(`${path}.method`, "must be an HTTP method in upper case")]),
+    ...(/^[A-Z]+$/.test(method) || (isRead && method === "")
+      ? []
+      : [mistake(`${path}.method`, "must be an HTTP method in upper case")]),
     ...(target.startsWith("/") && !target.startsWith("//")
       ? []
       : [mistake(`${path}.path`, "must begin with exactly one slash")]),

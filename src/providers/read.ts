@@ -1,9 +1,9 @@
-import { type DescMessage, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { createValidator } from "@bufbuild/protovalidate";
 import type { Mistake } from "../base/fault.ts";
-import { suggestion } from "../base/similar.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkProvider } from "./check.ts";
+import { fieldMistakes } from "./field-mistakes.ts";
 
 /** An unusable provider description, with every reason. */
 export class ProviderMistake extends Error {
@@ -20,48 +20,78 @@ const validator = createValidator();
 
 /** Reads a description in the format of the catalogue, the configuration file and the control plane. */
 export function readProvider(json: unknown): Provider {
-  const unknown = unknownFields(ProviderSchema, json);
-  if (unknown.length > 0) throw new ProviderMistake(unknown);
+  const wrong = fieldMistakes(ProviderSchema, json);
+  // What fits is checked further, so that one run reports all mistakes.
+  const rest = wrong.length === 0 ? json : without(json, wrong);
   let provider: Provider;
   try {
     // fromJson rejects any value that is not JSON of this message.
-    provider = fromJson(ProviderSchema, json as JsonValue);
+    provider = fromJson(ProviderSchema, rest as JsonValue);
   } catch (error) {
-    throw new ProviderMistake([
-      { path: [], message: error instanceof Error ? error.message : "the description is not valid" },
-    ]);
+    if (wrong.length > 0) throw new ProviderMistake(wrong);
+    const why = error instanceof Error ? error.message.replace(/^cannot decode \S+ \S+ from JSON: /, "") : undefined;
+    throw new ProviderMistake([{ path: [], message: why ?? "the description is not valid" }]);
   }
-  requireProvider(provider);
+  // An unknown key may be the one that a further mistake misses.
+  const isFollowing = ({ path }: Mistake) =>
+    wrong.some((one) => (path.length === 0 ? one.path.length === 1 : isWithin(path, one.path)));
+  const further = providerMistakes(provider).filter((one) => !isFollowing(one));
+  if (wrong.length + further.length > 0) throw new ProviderMistake([...wrong, ...further]);
   return provider;
 }
 
-/** Finds fields that the message does not have: the decoder names neither their place nor a similar field. */
-function unknownFields(schema: DescMessage, json: unknown, at: readonly string[] = []): Mistake[] {
-  // Messages such as Duration have a JSON form of their own.
-  if (typeof json !== "object" || json === null || Array.isArray(json) || schema.file.name.startsWith("google/")) {
-    return [];
+/** Returns a copy without the values at these paths. */
+function without(json: unknown, mistakes: readonly Mistake[]): unknown {
+  const rest = structuredClone(json);
+  for (const { path } of mistakes) {
+    const holder = path.slice(0, -1).reduce<unknown>((value, key) => Object(value)[key], rest);
+    const last = path.at(-1);
+    if (last === undefined) return {};
+    if (Array.isArray(holder)) holder[Number(last)] = undefined;
+    else Reflect.deleteProperty(Object(holder), last);
   }
-  return Object.entries(json).flatMap(([key, value]) => {
-    const field = schema.fields.find(({ name, jsonName }) => key === name || key === jsonName);
-    const path = [...at, key];
-    if (field === undefined) {
-      const names = schema.fields.map(({ name }) => name);
-      return [{ path, message: `is not a field of a provider description${suggestion(key, names)}` }];
-    }
-    const { message } = field;
-    if (message === undefined) return [];
-    if (field.fieldKind === "message") return unknownFields(message, value, path);
-    if (typeof value !== "object" || value === null) return [];
-    return Object.entries(value).flatMap(([item, inner]) => unknownFields(message, inner, [...path, item]));
-  });
+  return rest;
 }
 
+/** Reports whether one of the paths leads to a part of the other: a mistake that may follow from the other. */
+const isWithin = (path: readonly string[], other: readonly string[]): boolean =>
+  path.every((step, i) => i >= other.length || step === other[i]);
+
 export function requireProvider(provider: Provider): void {
-  const { kind, violations = [] } = validator.validate(ProviderSchema, provider);
-  const broken = violations.map(({ field, message }) => ({
-    path: field.map((step) => ("name" in step ? String(step.name) : "")),
-    message,
-  }));
-  const mistakes = [...(kind === "invalid" ? broken : []), ...checkProvider(provider)];
+  const mistakes = providerMistakes(provider);
   if (mistakes.length > 0) throw new ProviderMistake(mistakes);
+}
+
+/** Finds what the schema cannot express. `auth` in a path becomes the field that is set, such as `oauth2`. */
+function providerMistakes(provider: Provider): Mistake[] {
+  const { kind, violations = [] } = validator.validate(ProviderSchema, provider);
+  const broken = (kind === "invalid" ? violations : []).flatMap(({ field, message }) =>
+    // A missing kind of authentication is reported by `checkProvider`.
+    field.at(-1)?.kind === "oneof" ? [] : [{ path: field.map(stepName), message }],
+  );
+  const { case: auth } = provider.auth;
+  const name = auth === undefined ? [] : [ProviderSchema.field[auth].name];
+  return [...broken, ...checkProvider(provider)].map(({ path, message }) => ({
+    path: path[0] === "auth" ? [...name, ...path.slice(1)] : path,
+    message: plainMessage(message, path),
+  }));
+}
+
+/** Rewords messages of the validator. Names of providers and of headers have a pattern. */
+const plainMessage = (message: string, path: readonly string[]): string =>
+  message
+    .replace(/^must be in list \[(?:"", )?(.*)\]$/, (_, list: string) => `must be one of ${list}`)
+    .replace(
+      /^does not match regex pattern .*$/s,
+      path.at(-1) === "header"
+        ? "must be a header name in lower case"
+        : "must be lower-case letters, digits and dashes",
+    );
+
+type Step = { readonly name: string } | { readonly index: number } | { readonly key: unknown };
+
+function stepName(step: Step | object): string {
+  if ("name" in step) return String(step.name);
+  if ("index" in step) return String(step.index);
+  return "key" in step ? String(step.key) : "";
 }

@@ -1,22 +1,27 @@
-import { fromJson } from "@bufbuild/protobuf";
 import type { Command } from "commander";
-import { parseDocument } from "yaml";
 import {
   DeleteProviderResponseSchema,
   type Provider,
   ProviderSchema,
   ProviderService,
 } from "../../gen/latchkey/v1/provider_pb.ts";
+import { addOwnCommand } from "../process/own-command.ts";
 import type { Act } from "../session.ts";
-import { readInput } from "../terminal/input.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import { providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
+
+interface ProviderCommandContext {
+  readonly terminal: Terminal;
+  readonly keepExitCode: (code: number) => void;
+}
 
 /** Adds the `providers` commands, for the catalogue and custom descriptions. */
-export function addProviders(program: Command, act: Act): void {
+export function addProviders(program: Command, act: Act, { terminal, keepExitCode }: ProviderCommandContext): void {
   const group = program.command("providers").summary("show the catalogue of providers, and manage custom ones");
   addList(group, act);
+  for (const own of [providerCheckCommand(terminal), providerSchemaCommand(terminal)])
+    addOwnCommand(group, own, keepExitCode);
 
   const get = group
     .command("get")
@@ -32,7 +37,7 @@ export function addProviders(program: Command, act: Act): void {
     .summary("create a custom provider, for all environments")
     .argument("<file>", "YAML or JSON file with the description; - reads stdin");
   objectCommand(create, act, ProviderSchema, async ({ client, terminal }, file: string) => {
-    const request = { provider: await readProvider(file, terminal) };
+    const request = { provider: await readProviderFile(file, terminal) };
     return (await client(ProviderService).createProvider(request)).provider;
   });
 
@@ -40,7 +45,7 @@ export function addProviders(program: Command, act: Act): void {
     .summary("replace the description of a custom provider")
     .argument("<file>", "YAML or JSON file with the whole new description, including the name; - reads stdin");
   objectCommand(update, act, ProviderSchema, async ({ client, terminal }, file: string, given: RevisionOption) => {
-    const description = await readProvider(file, terminal);
+    const description = await readProviderFile(file, terminal);
     const request = { provider: description, expectedRevision: given.expectedRevision ?? 0n };
     return (await client(ProviderService).updateProvider(request)).provider;
   });
@@ -79,16 +84,3 @@ function addList(group: Command, act: Act): void {
 
 /** Returns the name in the description: `api_key`. */
 const authName = ({ auth }: Provider) => (auth.case === undefined ? "" : ProviderSchema.field[auth.case].name);
-
-/** Reads YAML, which includes JSON. Fields may have either of their protobuf names; unknown fields are refused. */
-async function readProvider(file: string, terminal: Terminal): Promise<Provider> {
-  const document = parseDocument(await readInput(file, terminal));
-  const [error] = document.errors;
-  if (error !== undefined) throw new UsageMistake(`${file} is not YAML: ${error.message.split("\n", 1)[0]}`);
-  try {
-    return fromJson(ProviderSchema, document.toJS({ maxAliasCount: 100 }));
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message.replace("latchkey.v1.", "") : "it does not fit";
-    throw new UsageMistake(`${file} does not describe a provider: ${why}`, { cause });
-  }
-}

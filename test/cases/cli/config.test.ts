@@ -142,7 +142,7 @@ it("names the place of an unknown field in a provider's description", { timeout:
   const checked = await run(["config", "check", write("own.yaml", `${good}${custom}`)]);
   expect(checked.code).toBe(78);
   expect(checked.err).toMatch(
-    /own\.yaml:12:16: the provider "own": api_key\.heade: is not a field of a provider description\. Did you mean "header"\?\n/,
+    /own\.yaml:12:16: providers\[0\]\.api_key\.heade: unknown key\. Did you mean "header"\?\n/,
   );
 });
 

@@ -26,7 +26,7 @@ it.each([
   [
     "a word that is none of those known",
     "environments: [{ name: a }]\nintegrations: [{ environment: a, key: k, provider: slack, reflection: on }]",
-    "integrations.0.reflection: must be one of off, mask, refuse\n",
+    "integrations[0].reflection: must be one of off, mask, refuse\n",
   ],
   [
     "a key twice",

@@ -66,12 +66,12 @@ it.each([
   [
     "a mistyped key",
     `${prod}integrations:\n  - { enviroment: prod, key: cal, provider: calendar }\n`,
-    'latchkey.yaml:4:7: integrations.0.enviroment: is not a key of Latchkey\'s configuration. Did you mean "environment"?',
+    'latchkey.yaml:4:7: integrations[0].enviroment: unknown key. Did you mean "environment"?',
   ],
   [
     "a key that is missing",
     `${prod}integrations:\n  - { key: cal, provider: calendar }\n`,
-    "latchkey.yaml:4:5: integrations.0.environment: is required",
+    "latchkey.yaml:4:5: integrations[0].environment: is required",
   ],
 ])("F02 refuses %s and names the place", async (_, text, message) => {
   const { code, said } = await refusal(text);
@@ -81,7 +81,7 @@ it.each([
 
 it("F02 reports all of it at once", async () => {
   const { said } = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}${alias("environment: x")}`);
-  expect(said).toContain("aliases.0.integration: is required");
+  expect(said).toContain("aliases[0].integration: is required");
   const both = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}`);
   expect(both.said.match(/is there twice/g)).toHaveLength(2);
 });

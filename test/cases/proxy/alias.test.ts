@@ -262,9 +262,9 @@ it("refuses aliases that conflict with each other or with a listener", () => {
     'the data door and the alias "a" would both listen on 127.0.0.1:4002',
   ]);
   expect(mistakesIn(`aliases: [${one("a", "nowhere")}]`)).toEqual([
-    'aliases.0.listen: "nowhere" must be host:port, :port or unix:/path',
+    '/config:1:71: aliases[0].listen: "nowhere" must be host:port, :port or unix:/path',
   ]);
   expect(mistakesIn("aliases: [{ name: A.b, environment: dev, integration: a, connection: b }]")).toEqual([
-    "/config:1:13: aliases.0.name: must be lower-case letters, digits and dashes",
+    "/config:1:13: aliases[0].name: must be lower-case letters, digits and dashes",
   ]);
 });

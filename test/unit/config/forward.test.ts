@@ -129,15 +129,15 @@ describe("by the file", () => {
   });
 
   it.each([
-    ["{ url: 'ftp://app.example' }", /^the environment "prod": forward\.url must be https or http$/],
-    ["{ url: 'https://ada:hunter2@app.example' }", /"prod": forward\.url must not contain a user name or password$/],
-    ["{ secondary: 'file:///etc' }", /"prod": forward\.secondary must be https or http$/],
+    ["{ url: 'ftp://app.example' }", /^\/latchkey\.yaml:1:41: forward\.url must be https or http$/],
+    ["{ url: 'https://ada:hunter2@app.example' }", /:1:41: forward\.url must not contain a user name or password$/],
+    ["{ secondary: 'file:///etc' }", /:1:41: forward\.secondary must be https or http$/],
     ["{ url: app }", /forward\.url: must be a URL$/],
     ["{ secret: whsec_hunter2 }", /forward\.secret: must be \{env: NAME\} or \{file: path\}, or a list of up to three/],
     ["{ secret: [] }", /forward\.secret: must be/],
     ["{ secret: [{ env: A }, { env: B }, { env: C }, { env: D }] }", /forward\.secret: must be/],
     ["{ secret: { env: NONE } }", /forward\.secret: the environment variable NONE is not set$/],
-    ["{ secret: { env: D } }", /^the environment "prod": forward\.secret must begin with whsec_$/],
+    ["{ secret: { env: D } }", /^\/latchkey\.yaml:1:41: forward\.secret must begin with whsec_$/],
     ["{ secret: [{ env: A }, { env: A }] }", /a forward\.secret is there twice$/],
   ])("refuses %s at a start and when it changes, and quotes no secret", (forward, message) => {
     for (const parse of [read, reread]) {
@@ -174,7 +174,7 @@ describe("of how many, how large and how long", () => {
     ["webhooks: { timeout: 6m }", "webhooks.timeout: must be from 100ms to 5m"],
     ["webhooks: { outbox: 0 }", "webhooks.outbox"],
     ["webhooks: { per_destination: 1001 }", "webhooks.per_destination"],
-    ["webhooks: { retries: 3 }", "webhooks.retries: is not a key"],
+    ["webhooks: { retries: 3 }", "webhooks.retries: unknown key"],
     ["limits: { webhook_body_bytes: 1023 }", "limits.webhook_body_bytes"],
   ])("refuses %s", (text, message) => {
     expect(mistakes(() => read(text)).join()).toContain(message);

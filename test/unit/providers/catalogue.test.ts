@@ -21,6 +21,7 @@ import { readProvider } from "../../../src/providers/read.ts";
 import type { Kind } from "../auth/fixtures.ts";
 
 const folder = new URL("../../../src/providers/catalogue/", import.meta.url);
+const recipes = new URL("../../../docs/providers/", import.meta.url);
 const files = readdirSync(folder).sort();
 const textOf = (file: string) => readFileSync(new URL(file, folder), "utf8");
 const catalogue = loadCatalogue();
@@ -38,26 +39,8 @@ const oauth2Of = (name: string): OAuth2Rules => {
 };
 const ofOAuth2 = all.flatMap(([name, { auth }]) => (auth.case === "oauth2" ? [[name, auth.value] as const] : []));
 
-const neutral = ["calendar", "file-storage", "unified"];
-const real = [
-  ...["google", "google-calendar", "google-drive", "google-mail", "google-sheet", "microsoft", "github", "gitlab"],
-  ...[
-    "slack",
-    "notion",
-    "hubspot",
-    "salesforce",
-    "stripe",
-    "shopify",
-    "jira",
-    "linear",
-    "asana",
-    "zendesk",
-    "airtable",
-  ],
-  "twilio",
-];
-/** Stand-ins for trying things out, and APIs of one's own. */
-const others = ["example-api-key", "example-oauth1", "private-api-basic", "private-api-key"];
+/** A provider with documentation is real; the others are neutral, stand-ins for trying things out, or one's own API. */
+const isReal = ({ docsUrl }: Provider): boolean => docsUrl !== "";
 
 const categories = [
   ...["calendar", "file-storage", "mail", "spreadsheets", "documents", "databases", "communication", "crm", "support"],
@@ -65,11 +48,6 @@ const categories = [
 ];
 
 const secret = "s3cr3t-canary";
-/**
- * Providers that send no notifications, or whose notifications are unknown or unsigned (Salesforce's SOAP messages).
- */
-const silent = [...others, "file-storage", "unified", "salesforce"];
-
 /** Sample credentials of the kinds that the catalogue has. */
 const samples: Readonly<Record<string, Kind>> = {
   oauth2: { case: "oauth2", value: { accessToken: secret } },
@@ -78,15 +56,14 @@ const samples: Readonly<Record<string, Kind>> = {
   oauth1: { case: "oauth1", value: { oauthToken: "token", oauthTokenSecret: secret } },
 };
 
-it("has every provider that it is known for, and no other", () => {
-  expect([...catalogue.keys()].sort()).toEqual([...neutral, ...real, ...others].sort());
+it("has a provider for each file of the folder, and no other", () => {
+  expect([...catalogue.keys()].map((name) => `${name}.yaml`).sort()).toEqual(files);
 });
 
-it("has the entries that the README lists", () => {
-  const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
-  const [, known = ""] = /^Known out of the box: (.*)$/m.exec(readme) ?? [];
-  const named = [...known.matchAll(/`([a-z0-9-]+)`/g)].map(([, name]) => name);
-  expect(named.sort()).toEqual([...catalogue.keys()].sort());
+it("has a recipe for each real provider, which the index names", () => {
+  const real = all.filter(([, provider]) => isReal(provider)).map(([name]) => name);
+  const index = readFileSync(new URL("README.md", recipes), "utf8");
+  expect(real.filter((name) => !index.includes(`](${name}.md)`))).toEqual([]);
 });
 
 describe.each(all)("%s", (name, provider) => {
@@ -104,7 +81,7 @@ describe.each(all)("%s", (name, provider) => {
     expect(provider.displayName).not.toBe("");
     expect(own.length).toBeGreaterThan(0);
     expect(own.filter((one) => !categories.includes(one))).toEqual([]);
-    if (real.includes(name)) expect(provider.docsUrl).toMatch(/^https:\/\//);
+    for (const url of [provider.docsUrl, provider.consoleUrl]) expect(url).toMatch(/^$|^https:\/\//);
   });
 
   it("uses https only", () => {
@@ -165,7 +142,7 @@ describe.each(all)("%s", (name, provider) => {
       expect([field, value]).not.toContain("");
     }
     // An unknown API cannot be verified.
-    if (real.includes(name)) expect(verification?.request?.path).toMatch(/^\/[^/]/);
+    if (isReal(provider)) expect(verification?.request?.path).toMatch(/^\/[^/]/);
     for (const request of [...rules.map((rule) => rule.request), verification?.request]) {
       const used = [...(request?.path ?? "").matchAll(/\$\{connectionConfig\.(\w+)\}/g)].map(([, one]) => one);
       expect(connectionFields.map((one) => one.name)).toEqual(expect.arrayContaining(used));
@@ -201,7 +178,7 @@ describe.each(all)("%s", (name, provider) => {
 
   it("can verify its notifications, and match them to connections", () => {
     const { notification } = provider;
-    if (notification === undefined) return expect(silent).toContain(name);
+    if (notification === undefined) return;
     expect(notification.signature?.scheme).not.toBe("");
     expect(notification.lookups).not.toEqual([]);
   });

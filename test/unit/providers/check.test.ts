@@ -76,7 +76,7 @@ it.each([
     "https://a.example/x#y",
     "ftp://a/b",
   ]) {
-    expect({ url, paths: pathsIn(oauth2({ issuer, [name]: url })) }).toEqual({ url, paths: [`auth.${name}`] });
+    expect({ url, paths: pathsIn(oauth2({ issuer, [name]: url })) }).toEqual({ url, paths: [`oauth2.${name}`] });
   }
   expect(mistakesIn(oauth2({ issuer, [name]: "https://a.example/x?y=z" }))).toEqual([]);
 });
@@ -105,15 +105,15 @@ it("lets a connection fill only described parts of a URL", () => {
     ["${connectionConfig.shop}://a.example/x", [shop]],
     ["https://a.example/${credentials.id}/x", []],
   ] as const) {
-    expect({ url, paths: token(url, fields) }).toEqual({ url, paths: ["auth.token_url"] });
+    expect({ url, paths: token(url, fields) }).toEqual({ url, paths: ["oauth2.token_url"] });
   }
 });
 
 it("lets the URL of an exchange contain credentials only in its path", () => {
   const app = (url: string) => pathsIn({ app: { token_url: url } });
   expect(app("https://a.example/app/${credentials.installation_id}/tokens")).toEqual([]);
-  expect(app("https://${credentials.installation_id}.a.example/")).toEqual(["auth.token_url"]);
-  expect(pathsIn({ jwt: { token_url: "https://a.example/${credentials.x}" } })).toEqual(["auth.token_url"]);
+  expect(app("https://${credentials.installation_id}.a.example/")).toEqual(["app.token_url"]);
+  expect(pathsIn({ jwt: { token_url: "https://a.example/${credentials.x}" } })).toEqual(["jwt.token_url"]);
 });
 
 it("requires suffixes that not everyone can register under, and defaults that match", () => {
@@ -143,10 +143,10 @@ it("requires suffixes that not everyone can register under, and defaults that ma
 });
 
 it("requires an issuer where it is compared, and a grant where another one refreshes", () => {
-  expect(pathsIn(oauth2({ metadata_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
-  expect(pathsIn(oauth2({ jwks_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
-  expect(pathsIn(oauth2({ issuer_always: true }))).toEqual(["auth.issuer"]);
-  expect(pathsIn(oauth2({ renewal: { access_token: true } }))).toEqual(["auth.renewal.grant_type"]);
+  expect(pathsIn(oauth2({ metadata_url: "https://a.example/x" }))).toEqual(["oauth2.issuer"]);
+  expect(pathsIn(oauth2({ jwks_url: "https://a.example/x" }))).toEqual(["oauth2.issuer"]);
+  expect(pathsIn(oauth2({ issuer_always: true }))).toEqual(["oauth2.issuer"]);
+  expect(pathsIn(oauth2({ renewal: { access_token: true } }))).toEqual(["oauth2.renewal.grant_type"]);
   const facebook = { grant_type: "fb_exchange_token", parameter: "fb_exchange_token", access_token: true };
   expect(pathsIn(oauth2({ renewal: facebook }))).toEqual([]);
 });
@@ -154,9 +154,9 @@ it("requires an issuer where it is compared, and a grant where another one refre
 it("wants dotted paths without empty names", () => {
   const answer = { access_token: "a..b", expires_at: ".a", metadata: { team: "a." }, scope: "a.b\\.c" };
   expect(pathsIn(oauth2({ token_answer: answer }, { verification: { ...probe, accepted: "." } }))).toEqual([
-    "auth.token_answer.access_token",
-    "auth.token_answer.expires_at",
-    "auth.token_answer.metadata.team",
+    "oauth2.token_answer.access_token",
+    "oauth2.token_answer.expires_at",
+    "oauth2.token_answer.metadata.team",
     "verification.accepted",
   ]);
 });
@@ -164,7 +164,7 @@ it("wants dotted paths without empty names", () => {
 it("wants each scope described once", () => {
   const notes = (...scopes: string[]) => pathsIn(oauth2({ scope_notes: scopes.map((scope) => ({ scope })) }));
   expect(notes("a", "b")).toEqual([]);
-  expect(notes("a", "a", "")).toEqual(["auth.scope_notes.1.scope", "auth.scope_notes.2.scope"]);
+  expect(notes("a", "a", "")).toEqual(["oauth2.scope_notes.1.scope", "oauth2.scope_notes.2.scope"]);
 });
 
 it.each([

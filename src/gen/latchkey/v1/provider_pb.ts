@@ -2134,7 +2134,7 @@ export const WatchableResourceSchema: GenMessage<WatchableResource> = /*@__PURE_
  */
 export type RequestTemplate = Message<"latchkey.v1.RequestTemplate"> & {
   /**
-   * HTTP method.
+   * HTTP method. Empty means `GET` in `verification` and `describe`; channels must name theirs.
    *
    * @generated from field: string method = 1;
    */

@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { OwnCommand } from "../process/own-command.ts";
+import { escapeControl } from "../terminal/escape-control.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { formatCount } from "../terminal/format.ts";
+import { readInput } from "../terminal/input.ts";
+import { createOutput } from "../terminal/output.ts";
+import { createPaint } from "../terminal/paint.ts";
+import { type Terminal, write } from "../terminal/terminal.ts";
+import { UsageMistake } from "../terminal/usage-mistake.ts";
+
+/** Loads the checks only when they are needed. */
+const fileChecks = () => import("../../providers/check-file.ts");
+
+/** The command `providers check`. Needs no running Latchkey. */
+export const providerCheckCommand = (terminal: Terminal): OwnCommand => ({
+  name: "check",
+  summary: "check provider files, without starting anything; exit code 1 if there is a mistake",
+  arguments: ["<file...>"],
+  canJson: true,
+  helpText:
+    "FILE is YAML or JSON: one provider, a list of providers, or a configuration file with `providers`; - reads stdin.\n" +
+    "All mistakes are printed as FILE:LINE:COLUMN: PATH: MESSAGE. With --json, each is an object on its own line.\n",
+  async run(files, { json }) {
+    const { checkProviderFile } = await fileChecks();
+    const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
+    let [good, bad] = [0, 0];
+    for (const file of files) {
+      const { providers, mistakes } = checkProviderFile(await readInput(file, terminal));
+      good += providers.length;
+      bad += mistakes.length;
+      for (const mistake of mistakes) {
+        if (json === true) await output.document({ file: nameOf(file), ...mistake });
+        else await output.line(placed(file, mistake));
+      }
+    }
+    if (bad > 0) await output.note(formatCount(bad, "mistake"));
+    else await output.note(`${formatCount(good, "provider")}, no mistakes`);
+    return bad > 0 ? exitCodes.failed : exitCodes.ok;
+  },
+});
+
+/** The command `providers schema`. */
+export const providerSchemaCommand = (terminal: Terminal): OwnCommand => ({
+  name: "schema",
+  summary: "print the JSON Schema of a provider file, for editors",
+  async run() {
+    terminal.stdout.write(readFileSync(new URL("../../providers/provider.schema.json", import.meta.url)));
+    return exitCodes.ok;
+  },
+});
+
+/** Reads the description of one provider. Reports every mistake with its place. */
+export async function readProviderFile(file: string, terminal: Terminal): Promise<Provider> {
+  const { checkProviderFile } = await fileChecks();
+  const { providers, mistakes } = checkProviderFile(await readInput(file, terminal));
+  const [provider] = providers;
+  if (mistakes.length > 0) {
+    for (const mistake of mistakes) await write(terminal.stderr, `${placed(file, mistake)}\n`);
+    throw new UsageMistake(`${nameOf(file)} does not describe a provider: ${formatCount(mistakes.length, "mistake")}`);
+  }
+  if (provider === undefined || providers.length > 1)
+    throw new UsageMistake(`${nameOf(file)} must describe one provider`);
+  return provider;
+}
+
+interface PlacedMistake {
+  readonly line: number;
+  readonly column: number;
+  readonly path: string;
+  readonly message: string;
+}
+
+const nameOf = (file: string) => (file === "-" ? "stdin" : file);
+const placed = (file: string, { line, column, path, message }: PlacedMistake): string =>
+  escapeControl(`${nameOf(file)}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}`);
