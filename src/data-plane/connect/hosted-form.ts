@@ -70,6 +70,7 @@ function resultPage(choice: IntegrationChoice, showing: ConnectPageOptions, conn
     integration: key,
     connectionId,
     missingScopes: [],
+    account: "",
     embedder: passage.embedder,
   });
 }

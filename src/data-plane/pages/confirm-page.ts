@@ -18,7 +18,7 @@ export function confirmPage(choice: IntegrationChoice, { owner, settings, fields
   const title = titleOf(choice, settings);
   const { form } = settings.texts;
   const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}/confirm${settingsQuery(settings)}">
-${hidden(fields)}<p class="quiet">${filled(form.leaving, { title })}</p><button>${form.connect}</button></form>`;
+${hidden(fields)}<button>${form.connect}</button><p class="quiet lead">${filled(form.leaving, { title })}</p></form>`;
   return page(askingTitle(settings, form.title, form.wants, title), content, {
     settings,
     marks: marksOf(choice, settings),

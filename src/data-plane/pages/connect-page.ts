@@ -179,7 +179,7 @@ export function formPage(choice: IntegrationChoice, showing: ConnectPageOptions,
   const inputs = inputsHtml(fields, state, { settings, isInFrame });
   const error = html`<p role="${state.error === "" ? "status" : "alert"}" class="notice" data-status>${state.error}</p>`;
   const button = html`<button>${session.reconnect === undefined ? texts.connect : texts.connectAgain}</button>`;
-  const nothing = !redirected && fields.length === 0 ? html`<p class="quiet">${texts.nothingToEnter}</p>` : html``;
+  const nothing = !redirected && fields.length === 0 ? html`<p class="quiet lead">${texts.nothingToEnter}</p>` : html``;
   const below = guide(choice, showing, fields);
   const form = redirected
     ? html`<form method="get" action="${state.action}">

@@ -22,21 +22,25 @@ interface ConnectedPage extends ResultPageOptions {
   readonly integration: string;
   readonly connectionId: string;
   readonly missingScopes: readonly string[];
+  /** The name of the account; empty: not known. */
+  readonly account: string;
 }
 
 export function connectedPage(connected: ConnectedPage): RouteAnswer {
-  const { title, integration, connectionId, missingScopes, settings, to, embedder = "" } = connected;
+  const { title, integration, connectionId, missingScopes, account, settings, to, embedder = "" } = connected;
   const { result } = settings.texts;
   const missing =
     missingScopes.length === 0
       ? html``
-      : html`<p>${result.partly}</p>
+      : html`<div class="notice quiet"><p>${result.partly}</p>
 <ul>${missingScopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>
-<p class="quiet">${result.allowMore}</p>`;
+<p>${result.allowMore}</p></div>`;
+  const name = html`<strong>${account}</strong>`;
+  const whose = account === "" ? html`` : html`<p class="lead">${filledHtml(result.account, { account: name })}</p>`;
   const payload = { providerConfigKey: integration, connectionId, isPending: false };
   const waits = to ?? (embedder === "" ? undefined : embedder);
   const ways = waysOn(settings, { waits, close: result.done });
-  const content = html`${missing}<p class="quiet lead" role="status">${result.closeWindow}</p>${ways}`;
+  const content = html`${whose}${missing}<p class="quiet lead" role="status">${result.closeWindow}</p>${ways}`;
   return page(filled(result.connected, { title }), content, {
     settings,
     embedder,

@@ -43,7 +43,7 @@ h1:focus{outline:none}h2{margin:1.5rem 0 .5rem;font-size:1rem;font-weight:600}p{
 .mark{display:block;flex:none;width:3rem;height:3rem;border-radius:.75rem}.mark.logo{object-fit:contain;padding:.25rem;background:#fff;border:1px solid var(--line)}
 .link-dots{flex:none;color:var(--edge)}.status{width:3.25rem;height:3.25rem}
 .notice{margin:1rem 0;padding:.65rem .85rem;border-radius:.6rem;font-size:.9375rem;background:var(--bad-paper);color:var(--bad)}.notice:empty{display:none}
-.notice.good{background:var(--good-paper);color:var(--good)}.notice.quiet{background:var(--hover);color:var(--ink)}
+.notice p:first-child{margin-top:0}.notice p:last-child{margin-bottom:0}.notice.good{background:var(--good-paper);color:var(--good)}.notice.quiet{background:var(--hover);color:var(--ink)}
 .choices{list-style:none;margin:1rem 0 0;padding:0}.choices a{display:flex;align-items:center;gap:.85rem;margin:.5rem 0;padding:.6rem .85rem .6rem .6rem;border:1px solid var(--edge);border-radius:.75rem;color:inherit;font-weight:550;text-decoration:none;transition:background .12s,border-color .12s}
 .choices a:hover{background:var(--hover);border-color:var(--link)}.choices .mark{width:2.25rem;height:2.25rem;border-radius:.6rem}.choices .name{flex:1}.choices .go{flex:none;color:var(--quiet)}
 .search{margin:1rem 0 0}label{display:block;margin-top:1.1rem;font-weight:600;font-size:.9375rem}

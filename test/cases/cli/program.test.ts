@@ -272,6 +272,14 @@ it("changes only the given fields", async () => {
     [["allowed_origins"], []],
     [["allowed_origins"], ["https://a", "https://b"]],
   ]);
+  environments.length = 0;
+  await run(["environments", "update", "prod", "--brand-name", "Acme", "--support-url", "https://acme.example"]);
+  await run(["environments", "update", "prod", "--no-branding"]);
+  expect(environments.map(({ updateMask, environment }) => [updateMask?.paths, environment?.branding])).toMatchObject([
+    [["branding.name", "branding.support_url"], { name: "Acme", supportUrl: "https://acme.example" }],
+    [["branding"], { name: "", supportUrl: "" }],
+  ]);
+  expect((await run(["environments", "update", "prod", "--logo", "logo.gif"])).code).toBe(2);
   expect((await run(["environments", "update", "prod"])).code).toBe(2);
 });
 

@@ -10,6 +10,23 @@ const integrations = [
   { environment: "dev", key: "more", provider: "sandbox-api-key", display_name: "Zebra" },
 ];
 
+it("names the account that was connected, if the provider says its name", async () => {
+  const oauth = { client_id: "sandbox", client_secret: { env: "APP_SECRET" } };
+  const all = await connecting({
+    providers: (origin) => {
+      const base_url = origin.replace("http:", "https:");
+      const endpoints = { authorization_url: `${origin}/oauth2/auth`, token_url: `${base_url}/oauth2/token` };
+      const request = { method: "GET", path: "/oauth2/userinfo" };
+      const describe = [{ request, value: "email", field: "metadata.email" }];
+      const oauth2 = { ...endpoints, default_scopes: ["openid", "email"] };
+      return [{ name: "named", oauth2, proxy: { base_url }, describe }];
+    },
+    integrations: [{ environment: "dev", key: "named", provider: "named", oauth }],
+  });
+  const page = await all.browser().go(departure(all, await all.session(), { lang: "de" }, "named"));
+  expect(page.text).toContain("Konto: <strong>ada@example.com</strong>");
+});
+
 it("offers another try to no other browser", async () => {
   const all = await connecting({ sandbox: { behaviour: { consent: "deny" } } });
   const browser = all.browser();

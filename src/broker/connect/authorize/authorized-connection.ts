@@ -41,7 +41,18 @@ export interface ConnectionSummary {
 }
 
 export interface StoredAuthorization extends ConnectionSummary {
+  /** The name of the account, as the provider gave it; empty: not known. */
+  readonly account: string;
   readonly connection: Connection;
+}
+
+/** Fields of the metadata by which a person knows their account. */
+const accountFields = ["email", "emailAddress", "login"];
+const maxAccountLength = 200;
+
+function accountIn(metadata: Readonly<Record<string, unknown>>): string {
+  const found = accountFields.map((field) => metadata[field]).find((value) => typeof value === "string");
+  return typeof found === "string" && found.length <= maxAccountLength ? found : "";
 }
 
 interface AuthorizedConnectionsOptions {
@@ -98,7 +109,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       createdBy,
     );
     await grants.noteNew(connection, provider);
-    return { ...summary, connection };
+    return { ...summary, account: accountIn({ ...grant.metadata, ...metadata }), connection };
   }
 
   async function draftOf(context: AuthorizationContext, grant: GrantResult, id: string): Promise<LiveConnection> {

@@ -34,7 +34,12 @@ export interface AuthorizationOutcome {
   readonly redirectContext: string;
   /** The token with which the browser that began may try again; empty: it may not. */
   readonly sessionToken: string;
-  readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
+  readonly connected?: {
+    readonly connectionId: string;
+    readonly missingScopes: readonly string[];
+    /** The name of the account; empty: not known. */
+    readonly account: string;
+  };
   readonly failed?: { readonly by: FailureReason; readonly message: string };
 }
 

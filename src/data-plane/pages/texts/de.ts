@@ -63,6 +63,7 @@ export const de: PageTexts = {
     partly:
       "Nicht alles, worum gebeten wurde, ist erlaubt. Was eine dieser Berechtigungen braucht, wird nicht funktionieren:",
     allowMore: "Um auch sie zu erlauben, verbinden Sie es noch einmal.",
+    account: "Konto: {account}",
     closeWindow: "Sie können dieses Fenster schließen.",
     notConnectedTitle: "{title} ist nicht verbunden",
     returning: "Sie gehen zurück zu {host}.",
@@ -99,7 +100,7 @@ export const de: PageTexts = {
     refused: "Die Verbindung wurde nicht angenommen.",
   },
   faults: {
-    unknown_session: "Dieser Link wurde schon benutzt oder ist zu alt. Bitten Sie um einen neuen.",
+    unknown_session: "Dieser Link wurde schon benutzt oder ist zu alt. Jeder Link gilt einmal und 30 Minuten lang.",
     other_browser:
       "Dieser Link gehört zu dem Browser, in dem er zuerst benutzt wurde. Dies ist ein anderer, oder dessen Cookies wurden nicht behalten. Machen Sie in jenem Browser weiter oder bitten Sie um einen neuen Link.",
     unknown_authorization: "Diese Seite wurde schon benutzt oder ist zu alt.",

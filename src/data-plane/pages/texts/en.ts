@@ -60,6 +60,7 @@ export const en = {
     connected: "{title} is connected",
     partly: "It was connected without everything that was asked for. What needs one of these will not work:",
     allowMore: "To allow them as well, connect it again.",
+    account: "Account: {account}",
     closeWindow: "You can close this window.",
     notConnectedTitle: "{title} is not connected",
     returning: "You go back to {host}.",
@@ -94,7 +95,7 @@ export const en = {
     refused: "The connection was not accepted.",
   },
   faults: {
-    unknown_session: "This link has been used already, or is too old. Ask for another one.",
+    unknown_session: "This link has been used already, or is too old. Each link works once, for 30 minutes.",
     other_browser:
       "This link belongs to the browser in which it was used first. This is another one, or its cookies were not kept. Go on in that browser, or ask for another link.",
     unknown_authorization: "This page has been used already, or is too old.",

@@ -61,6 +61,7 @@ export const es: PageTexts = {
     connected: "{title} está conectado",
     partly: "Se conectó sin todo lo que se había pedido. Lo que necesite uno de estos permisos no funcionará:",
     allowMore: "Para permitirlos también, conéctelo de nuevo.",
+    account: "Cuenta: {account}",
     closeWindow: "Puede cerrar esta ventana.",
     notConnectedTitle: "{title} no está conectado",
     returning: "Vuelve a {host}.",
@@ -95,7 +96,7 @@ export const es: PageTexts = {
     refused: "La conexión no fue aceptada.",
   },
   faults: {
-    unknown_session: "Este enlace ya se usó, o es demasiado antiguo. Pida otro.",
+    unknown_session: "Este enlace ya se usó, o es demasiado antiguo. Cada enlace sirve una vez, durante 30 minutos.",
     other_browser:
       "Este enlace pertenece al navegador en el que se usó primero. Este es otro, o sus cookies no se conservaron. Continúe en aquel navegador o pida otro enlace.",
     unknown_authorization: "Esta página ya se usó, o es demasiado antigua.",

@@ -63,6 +63,7 @@ export const fr: PageTexts = {
     partly:
       "La connexion n’a pas reçu tout ce qui était demandé. Ce qui a besoin de l’une de ces autorisations ne fonctionnera pas :",
     allowMore: "Pour les autoriser aussi, connectez le compte à nouveau.",
+    account: "Compte : {account}",
     closeWindow: "Vous pouvez fermer cette fenêtre.",
     notConnectedTitle: "{title} n’est pas connecté",
     returning: "Vous retournez sur {host}.",
@@ -97,7 +98,7 @@ export const fr: PageTexts = {
     refused: "La connexion n’a pas été acceptée.",
   },
   faults: {
-    unknown_session: "Ce lien a déjà servi, ou est trop ancien. Demandez-en un autre.",
+    unknown_session: "Ce lien a déjà servi, ou est trop ancien. Chaque lien sert une fois, pendant 30 minutes.",
     other_browser:
       "Ce lien appartient au navigateur où il a d’abord servi. Celui-ci en est un autre, ou ses cookies n’ont pas été conservés. Continuez dans le premier navigateur, ou demandez un autre lien.",
     unknown_authorization: "Cette page a déjà servi, ou est trop ancienne.",

@@ -62,6 +62,7 @@ export const ja: PageTexts = {
     connected: "{title} を接続しました",
     partly: "要求された権限の一部が許可されずに接続されました。次の権限が必要な機能は動作しません:",
     allowMore: "これらも許可するには、もう一度接続してください。",
+    account: "アカウント: {account}",
     closeWindow: "このウィンドウは閉じてかまいません。",
     notConnectedTitle: "{title} は接続されていません",
     returning: "{host} に戻ります。",
@@ -98,7 +99,7 @@ export const ja: PageTexts = {
     refused: "接続は受け付けられませんでした。",
   },
   faults: {
-    unknown_session: "このリンクは、すでに使用されたか、古すぎます。新しいリンクを依頼してください。",
+    unknown_session: "このリンクは、すでに使用されたか、古すぎます。リンクは 1 回だけ、30 分間使えます。",
     other_browser:
       "このリンクは、最初に使用したブラウザー専用です。現在のブラウザーは別のものか、Cookie が保存されていません。最初のブラウザーで続けるか、別のリンクを依頼してください。",
     unknown_authorization: "このページは、すでに使用されたか、古すぎます。",

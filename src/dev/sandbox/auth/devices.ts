@@ -147,6 +147,6 @@ function requireDue(device: Device, now: number): void {
 const codePage = () =>
   page(
     "Connect a device",
-    html`<form class="card" method="post" action="/oauth2/device"><p><label>Code shown on the device <input type="text" name="user_code" autocomplete="off" required></label></p>
+    html`<form class="card" method="post" action="/oauth2/device"><p><label class="over">Code shown on the device <input type="text" name="user_code" autocomplete="off" required></label></p>
 <button class="do">Continue</button></form>`,
   );
