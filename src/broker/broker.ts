@@ -41,6 +41,8 @@ export interface Broker
   readonly feeds: Feeds;
   readonly hints: Hints;
   readonly storeStatus: () => StoreStatus;
+  /** Returns the base of redirect and webhook URLs. */
+  readonly publicUrl: () => string;
   readonly upkeep: Upkeep;
   readonly declare: (declared: DeclaredSetup) => Promise<void>;
   readonly retain: (retention: RetentionPeriods) => void;
@@ -172,6 +174,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
     upkeep: createUpkeep({ store, backend, world }),
     storeStatus: () => store.status(),
+    publicUrl: options.publicUrl,
     declare: async (declared) => {
       await declare(declared);
       await background.start();
@@ -264,6 +267,7 @@ type Operations = Omit<
   | "hints"
   | "upkeep"
   | "storeStatus"
+  | "publicUrl"
   | "declare"
   | "retain"
   | "configureWebhooks"

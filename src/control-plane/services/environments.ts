@@ -1,6 +1,7 @@
-import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
+import { version } from "../../base/version.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { EnvironmentSettings } from "../../broker/setup/environment-rules.ts";
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
@@ -12,6 +13,7 @@ export const environmentService = ({
   environments,
   access,
   signingSecrets,
+  publicUrl,
 }: Broker): ServiceImpl<typeof EnvironmentService> => ({
   async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding }, context) {
     const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding };
@@ -49,6 +51,10 @@ export const environmentService = ({
   async revokeKey({ id, expectedRevision }, context) {
     await access.revoke({ id, expectedRevision }, callerOf(context).keyId);
     return {};
+  },
+  async getCaller(_request, context) {
+    const { keyId, environment = "", scopes } = callerOf(context);
+    return { keyId, environment, scopes: [...scopes], version, publicUrl: publicUrl(), time: timestampNow() };
   },
   async listSigningSecrets({ environment: requested, reveal }, context) {
     const environment = await environments.of(callerOf(context), requested);

@@ -21,7 +21,7 @@ export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
  */
 export const Scope = {
   /**
-   * Default value. Not used.
+   * Default value. A key never has it; a method with it accepts any key.
    *
    * @generated from enum value: SCOPE_UNSPECIFIED = 0;
    */
@@ -102,7 +102,7 @@ export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_access, 0);
 
 /**
- * Scope that a key needs to call the method. Every method has one.
+ * Scope that a key needs to call the method. Every method has one; `SCOPE_UNSPECIFIED` accepts any key.
  *
  * @generated from extension: latchkey.v1.Scope scope = 51001;
  */
