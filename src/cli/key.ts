@@ -1,16 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { devKeyValue, findDevState } from "./process/dev-state.ts";
 import { readSecret, unreadable } from "./terminal/input.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 import { UsageMistake } from "./terminal/usage-mistake.ts";
 
-/** The file beside the store to which the first `latchkey serve` or `dev` writes the control plane's key. */
-function defaultKeyFile({ LATCHKEY_STORE: store = "" }: Terminal["env"]): string {
+/** A file beside the store to which the first `latchkey serve` or `dev` writes a key. */
+function keyFileInStore(name: string, { LATCHKEY_STORE: store = "" }: Terminal["env"]): string {
   const [, folder = ".latchkey"] = /^level:(.+)$/.exec(store) ?? [];
-  return join(folder, "admin-key");
+  return join(folder, name);
 }
 
-interface KeyOptions {
+export interface KeyOptions {
   readonly key?: string;
   readonly keyFile?: string;
 }
@@ -20,21 +21,30 @@ interface KeyOptions {
  * store. Undefined if there is none, since `health` needs none.
  */
 export async function findKey({ key, keyFile }: KeyOptions, terminal: Terminal): Promise<string | undefined> {
-  const { env } = terminal;
-  if (key !== undefined) return checked(key, "--key");
-  if (keyFile !== undefined) return checked(await readSecret(keyFile, terminal), keyFile);
+  if (key !== undefined) return validKey(key, "--key");
+  if (keyFile !== undefined) return validKey(await readSecret(keyFile, terminal), keyFile);
   for (const name of ["LATCHKEY_KEY", "LATCHKEY_ADMIN_KEY"]) {
-    const value = env[name];
-    if (value) return checked(value, name);
-    const file = env[`${name}_FILE`];
-    if (file) return checked(await readSecret(file, terminal), file);
+    const found = await readSecretVariable(name, terminal);
+    if (found !== undefined) return found;
   }
-  return readIfThere(defaultKeyFile(env));
+  const dev = findDevState();
+  const devKey = dev && devKeyValue(dev.adminKey);
+  return devKey === undefined ? readIfThere("admin-key", terminal.env) : validKey(devKey, "the key of `latchkey dev`");
 }
 
-async function readIfThere(file: string): Promise<string | undefined> {
+/** Reads a key from an environment variable, or from the file that the variable with the suffix `_FILE` names. */
+export async function readSecretVariable(name: string, terminal: Terminal): Promise<string | undefined> {
+  const value = terminal.env[name];
+  if (value) return validKey(value, name);
+  const file = terminal.env[`${name}_FILE`];
+  return file ? validKey(await readSecret(file, terminal), file) : undefined;
+}
+
+/** Reads a key that Latchkey wrote beside its store; undefined if there is none. */
+export async function readIfThere(name: string, env: Terminal["env"]): Promise<string | undefined> {
+  const file = keyFileInStore(name, env);
   try {
-    return checked(await readFile(file, "utf8"), file);
+    return validKey(await readFile(file, "utf8"), file);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error instanceof UsageMistake ? error : unreadable(file, error);
@@ -42,7 +52,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
 }
 
 /** Header values must be visible ASCII; other characters are a mistake, and must not be sent. */
-function checked(key: string, source: string): string {
+export function validKey(key: string, source: string): string {
   const trimmed = key.trim();
   if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageMistake(`${source} does not contain a valid key`);
   return trimmed;

@@ -1,27 +1,16 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Help } from "commander";
 import { version } from "../base/version.ts";
-import { addAudit } from "./commands/audit.ts";
-import { addChannels } from "./commands/channels.ts";
-import { addConnect } from "./commands/connect.ts";
-import { addConnections } from "./commands/connections/connections.ts";
-import { addEnvironments } from "./commands/environments.ts";
-import { addHealth } from "./commands/health.ts";
-import { addIntegrations } from "./commands/integrations.ts";
-import { addKeys } from "./commands/keys.ts";
-import { addLogs } from "./commands/logs.ts";
-import { addProviders } from "./commands/providers.ts";
-import { addActions } from "./commands/scripts/action-runs.ts";
-import { addScripts } from "./commands/scripts/scripts.ts";
-import { addSyncs } from "./commands/scripts/syncs.ts";
-import { addStore } from "./commands/store.ts";
-import { addWebhooks } from "./commands/webhooks/webhooks.ts";
+import { addCommands } from "./commands/commands.ts";
 import { addCompletion } from "./completion/completion.ts";
+import { addExamples } from "./examples.ts";
 import { addOwnCommand, type OwnCommand } from "./process/own-command.ts";
 import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
 import { exitCodes } from "./terminal/exit-codes.ts";
-import { type CommandFailure, describeFailure, failureText } from "./terminal/failure.ts";
+import { type CommandFailure, describeFailure, failureJson, failureText } from "./terminal/failure.ts";
 import { createPaint } from "./terminal/paint.ts";
+import { plainParseError } from "./terminal/parse-errors.ts";
 import { type Terminal, write } from "./terminal/terminal.ts";
+import { wrapHelp } from "./terminal/wrap-help.ts";
 import { findWrongDoor } from "./terminal/wrong-address.ts";
 
 /**
@@ -40,11 +29,23 @@ export async function runCli(
   const signal = AbortSignal.any([terminal.signal, reader.signal]);
   try {
     const { exitCode, failure } = await run(argv, { ...terminal, signal }, ownCommands);
-    if (failure !== undefined && !reader.signal.aborted) await write(terminal.stderr, failureText(failure));
+    if (failure !== undefined && !reader.signal.aborted) {
+      await write(terminal.stderr, isJson(argv) ? failureJson(failure) : failureText(failure));
+    }
     return exitCode;
   } finally {
     terminal.stdout.off("error", leave);
   }
+}
+
+/** Whether the words ask for JSON. Errors must be known as JSON before the words are parsed. */
+function isJson(argv: readonly string[]): boolean {
+  const words = argv.includes("--") ? argv.slice(0, argv.indexOf("--")) : argv;
+  return words.some(
+    (word, at) =>
+      /^(?:--json|-o=?json|--output=json)$/.test(word) ||
+      (word === "json" && /^(?:-o|--output)$/.test(words[at - 1] ?? "")),
+  );
 }
 
 interface CommandResult {
@@ -69,7 +70,13 @@ async function run(
         exitCode = (await perform(session, ...args)) ?? exitCodes.ok;
       });
     };
-  const program = createProgram({ terminal, act, ownCommands, keepExitCode: (code) => (exitCode = code) });
+  const program = createProgram({
+    terminal,
+    act,
+    ownCommands,
+    keepExitCode: (code) => (exitCode = code),
+    isJson: isJson(argv),
+  });
   try {
     await program.parseAsync(argv, { from: "user" });
     return { exitCode };
@@ -89,48 +96,51 @@ interface ProgramParts {
   readonly act: Act;
   readonly ownCommands: readonly OwnCommand[];
   readonly keepExitCode: (code: number) => void;
+  /** Print mistakes in the words as JSON. */
+  readonly isJson?: boolean;
 }
 
 /** Creates the whole command tree. Subcommands inherit the program's settings. */
-export function createProgram({ terminal, act, ownCommands, keepExitCode }: ProgramParts): Command {
+export function createProgram({ terminal, act, ownCommands, keepExitCode, isJson = false }: ProgramParts): Command {
   const program = new Command("latchkey")
     .description("Stores your users' tokens and API keys, and adds them to the requests that your service sends.")
     .version(version, "--version", "show the version")
     .helpOption("-h, --help", "show help")
     .exitOverride()
-    .showHelpAfterError("Run with --help for usage.")
-    .configureHelp({ visibleGlobalOptions: ({ parent }) => (parent === null ? [] : [...controlOptions]) })
-    .configureOutput(outputOn(terminal));
+    .showHelpAfterError(isJson ? false : "Run with --help for usage.")
+    .configureHelp({
+      visibleGlobalOptions: ({ parent }) => (parent === null ? [] : [...controlOptions]),
+      minWidthToWrap: 20,
+      // Arguments are in the help of the command itself.
+      subcommandTerm: (command) => command.name(),
+      commandUsage: (command) => brokenUsage(Help.prototype.commandUsage.call(new Help(), command)),
+    })
+    .configureOutput(outputOn(terminal, isJson));
   for (const option of controlOptions) program.addOption(option);
   for (const own of ownCommands) addOwnCommand(program, own, keepExitCode);
-  addEnvironments(program, act);
-  addKeys(program, act);
-  addProviders(program, act, { terminal, keepExitCode });
-  addIntegrations(program, act);
-  addConnections(program, act);
-  addConnect(program, act);
-  addWebhooks(program, act);
-  addChannels(program, act);
-  addSyncs(program, act);
-  addActions(program, act);
-  addScripts(program, act, { terminal, keepExitCode });
-  addLogs(program, act);
-  addAudit(program, act);
-  addStore(program, act, { terminal, keepExitCode });
-  addHealth(program, act);
+  addCommands(program, act, { terminal, keepExitCode });
   addCompletion(program, terminal);
+  addExamples(program);
   return program;
 }
 
-const helpWidth = 100;
+/** A terminal of default size. Wider lines are harder to read. */
+const helpWidth = 80;
+
+/** Breaks a usage line that is too long before its arguments. */
+const brokenUsage = (usage: string): string =>
+  "Usage: ".length + usage.length <= helpWidth ? usage : usage.replace(/ (?=\[options\]|<)/, "\n         ");
 
 /** Without these, commander would write to the process's own streams, and measure them. */
-function outputOn(terminal: Terminal) {
+function outputOn(terminal: Terminal, json: boolean) {
   const hasColors = createPaint(terminal)("bold", "") !== "";
   return {
-    writeOut: (text: string) => void terminal.stdout.write(text),
+    writeOut: (text: string) => void terminal.stdout.write(wrapHelp(text, helpWidth)),
     writeErr: (text: string) => void terminal.stderr.write(text),
-    outputError: (text: string, print: (text: string) => void) => print(text.replace(/^error: /, "latchkey: ")),
+    outputError: (text: string, print: (text: string) => void) => {
+      const failure = { message: plainParseError(text), violations: [], notes: [] };
+      print(json ? failureJson(failure) : failureText(failure));
+    },
     getOutHelpWidth: () => helpWidth,
     getErrHelpWidth: () => helpWidth,
     getOutHasColors: () => hasColors,

@@ -4,8 +4,9 @@ import { type Command, Option } from "commander";
 import { parseListenAddress } from "../base/http/listener.ts";
 import { openControl } from "./control.ts";
 import { findKey } from "./key.ts";
+import { findDevState } from "./process/dev-state.ts";
 import { durationMs } from "./terminal/option-values.ts";
-import { createOutput, type Output } from "./terminal/output.ts";
+import { createOutput, type Output, type OutputFormat, outputFormats } from "./terminal/output.ts";
 import { createPaint } from "./terminal/paint.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 
@@ -29,6 +30,7 @@ interface ControlCommandOptions {
   readonly keyFile?: string;
   readonly environment?: string;
   readonly json?: boolean;
+  readonly output?: OutputFormat;
   readonly timeout?: number;
 }
 
@@ -44,6 +46,9 @@ export const controlOptions: readonly Option[] = [
   new Option("--key <key>", "API key (env: LATCHKEY_KEY); visible to other users of this machine: prefer --key-file"),
   new Option("--key-file <file>", "file with the API key (env: LATCHKEY_ADMIN_KEY; default: ./.latchkey/admin-key)"),
   new Option("-e, --environment <name>", "name of the environment (env: LATCHKEY_ENVIRONMENT; default: the key's own)"),
+  new Option("-o, --output <format>", "format of the output; tables fit the terminal, wide ones do not").choices(
+    outputFormats,
+  ),
   new Option("--json", "print JSON: one document, or one per line for lists"),
   new Option("--timeout <duration>", "time limit of a call (default: 30s)").argParser(durationMs),
 ].map((option) => option.helpGroup("Control plane:"));
@@ -55,10 +60,13 @@ export type Act = <A extends readonly unknown[]>(
 /** Returns the address of the control plane. */
 export const addressOf = (command: Command, { env }: Terminal): string =>
   command.optsWithGlobals<ControlCommandOptions>().address ??
-  (env.LATCHKEY_CONTROL || listeningAddress(env["LATCHKEY_CONTROL_LISTEN"]) || defaultAddress);
+  (env.LATCHKEY_CONTROL ||
+    listeningAddress(env["LATCHKEY_CONTROL_LISTEN"]) ||
+    findDevState()?.control ||
+    defaultAddress);
 
 /** Returns the address that a Latchkey started from this shell listens on, so that `serve` and the commands agree. */
-function listeningAddress(listen: string | undefined): string | undefined {
+export function listeningAddress(listen: string | undefined): string | undefined {
   const address = listen === undefined || listen === "" ? undefined : parseListenAddress(listen);
   if (address?.kind === "unix") return `unix:${address.path}`;
   if (address === undefined || address.port === 0) return undefined;
@@ -73,7 +81,13 @@ export async function withSession<T>(
   terminal: Terminal,
   use: (session: CommandSession) => Promise<T>,
 ): Promise<T> {
-  const { environment, json = false, timeout, ...given } = command.optsWithGlobals<ControlCommandOptions>();
+  const {
+    environment,
+    json = false,
+    output: format,
+    timeout,
+    ...given
+  } = command.optsWithGlobals<ControlCommandOptions>();
   const address = addressOf(command, terminal);
   const source = given.address === undefined ? "LATCHKEY_CONTROL" : "--address";
   const key = await findKey(given, terminal);
@@ -88,7 +102,7 @@ export async function withSession<T>(
     return await use({
       terminal,
       address,
-      output: createOutput(terminal, { json, paint: createPaint(terminal) }),
+      output: createOutput(terminal, { json, format, paint: createPaint(terminal) }),
       environment: environment ?? terminal.env.LATCHKEY_ENVIRONMENT ?? "",
       timeoutMs: timeout,
       client: control.client,

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { AuditEventSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act } from "../session.ts";
-import { formatTime } from "../terminal/format.ts";
 import { listCommand } from "./command-kinds.ts";
 
 interface AuditListOptions {
@@ -14,7 +13,7 @@ interface AuditListOptions {
 export function addAudit(program: Command, act: Act): void {
   const group = program.command("audit").summary("show the audit trail");
   const list = group
-    .command("list")
+    .command("list", { isDefault: true })
     .summary("list audit events, newest first")
     .option("--actor <key>", "only events of this key")
     .option("--action <action>", "only this action or group of actions: connection.import, connection")
@@ -27,7 +26,7 @@ export function addAudit(program: Command, act: Act): void {
       client(LogService).listAuditEvents({ environment, actor, action, target, ...page }),
     items: ({ events }) => events,
     columns: [
-      { title: "WHEN", text: ({ at }) => formatTime(at) },
+      { title: "WHEN", time: ({ at }) => at },
       { title: "WHO", text: ({ actor }) => actor },
       { title: "WHAT", text: ({ action }) => action },
       { title: "ENVIRONMENT", text: ({ environment }) => environment },

@@ -1,4 +1,3 @@
-import { toJsonString } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, InvalidArgumentError } from "commander";
 import {
@@ -14,9 +13,9 @@ import {
 import { WatchMarker_Kind } from "../../gen/latchkey/v1/watch_pb.ts";
 import type { Act } from "../session.ts";
 import { escapeControl, escapeControlInLines } from "../terminal/escape-control.ts";
-import { formatTime } from "../terminal/format.ts";
 import { durationMs, revision } from "../terminal/option-values.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
+import { plainJson } from "../terminal/plain-json.ts";
 import { write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
@@ -76,16 +75,17 @@ function addList(group: Command, act: Act): void {
       { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
       { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
       { title: "STATE", text: stateText, tone: stateTone },
-      { title: "RENEWED", text: (channel) => (isCurrent(channel) ? formatTime(channel.renewAt) : "") },
-      { title: "EXPIRES", text: ({ expiresAt }) => formatTime(expiresAt) },
-      { title: "LAST HEARD", text: ({ lastNotifiedAt }) => formatTime(lastNotifiedAt) },
+      { title: "RENEWED", time: (channel) => (isCurrent(channel) ? channel.renewAt : undefined) },
+      { title: "EXPIRES", time: ({ expiresAt }) => expiresAt },
+      { title: "LAST HEARD", time: ({ lastNotifiedAt }) => lastNotifiedAt },
     ],
   });
 }
 
 function addShow(group: Command, act: Act): void {
   const show = group
-    .command("show")
+    .command("get")
+    .alias("show")
     .summary("show a channel")
     .argument(...channelArgument);
   objectCommand(show, act, ChannelSchema, async ({ client, environment }, id: string) => {
@@ -154,7 +154,7 @@ function addWatch(group: Command, act: Act): void {
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = step.event.value?.revision ?? seen;
             const text = output.json
-              ? escapeControlInLines(toJsonString(WatchChannelsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(JSON.stringify(plainJson(WatchChannelsResponseSchema, step)))
               : described(step, output.paint);
             if (text !== "") await write(terminal.stdout, `${text}\n`);
           }

@@ -89,6 +89,13 @@ async function untilDecided(
   }
 }
 
+/** Creates a link for an existing connection. */
+export const reconnectByLink = (
+  session: CommandSession,
+  integration: string,
+  given: Pick<ConnectCommandOptions, "scope" | "wait"> & { readonly id: string },
+): Promise<number> => byLink(session, integration, given);
+
 async function byLink(session: CommandSession, integration: string, given: ConnectCommandOptions): Promise<number> {
   const { client, output, environment } = session;
   const { id, scope = [], endUser, tag, config, wait = false } = given;

@@ -10,10 +10,17 @@ import {
   SigningSecretSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
-import { formatTime } from "../terminal/format.ts";
 import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import {
+  listCommand,
+  objectCommand,
+  type RevisionOption,
+  requireYes,
+  withExpectedRevision,
+  withYes,
+  type YesOption,
+} from "./command-kinds.ts";
 
 interface EnvironmentOptions extends RevisionOption {
   readonly forwardUrl?: string;
@@ -47,7 +54,7 @@ function addList(group: Command, act: Act): void {
       { title: "NAME", text: ({ name }) => name },
       { title: "FORWARD URL", text: ({ forwardUrl }) => forwardUrl },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
-      { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
+      { title: "CREATED", time: ({ createdAt }) => createdAt },
     ],
   });
 }
@@ -113,11 +120,13 @@ function addUpdate(group: Command, act: Act): void {
 }
 
 function addDelete(group: Command, act: Act): void {
-  withExpectedRevision(group.command("delete"))
+  withYes(withExpectedRevision(group.command("delete")))
     .summary("delete an environment and its keys; it must have no integrations")
     .argument("<name>", "name of the environment")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: RevisionOption) => {
+      act(async (session, name: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
+        const { client, output } = session;
+        await requireYes(session, `Delete the environment ${name} and its keys?`, yes);
         const answer = await client(EnvironmentService).deleteEnvironment({ name, expectedRevision });
         await output.done(DeleteEnvironmentResponseSchema, answer, `deleted environment ${name}`);
       }),
@@ -146,8 +155,8 @@ function addSecrets(group: Command, act: Act): void {
           pages: pages(),
           columns: [
             { title: "ID", text: ({ id }) => id },
-            { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
-            { title: "SIGNS UNTIL", text: ({ retiresAt }) => formatTime(retiresAt) },
+            { title: "CREATED", time: ({ createdAt }) => createdAt },
+            { title: "SIGNS UNTIL", time: ({ retiresAt }) => retiresAt },
             ...(reveal ? [{ title: "SECRET", text: ({ secret }: SigningSecret) => secret }] : []),
           ],
         });

@@ -8,12 +8,22 @@ import {
   IntegrationService,
   OAuthApp_Publishing,
 } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Act } from "../session.ts";
+import type { Act, CommandSession } from "../session.ts";
+import { escapeControl } from "../terminal/escape-control.ts";
 import { readSecret } from "../terminal/input.ts";
 import { listed, paired } from "../terminal/option-values.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import {
+  listCommand,
+  objectCommand,
+  type RevisionOption,
+  requireYes,
+  withExpectedRevision,
+  withYes,
+  type YesOption,
+} from "./command-kinds.ts";
+import { askForIntegration, sayNextSteps } from "./integration-wizard.ts";
 
 const callbacks = { shared: Integration_Callback.SHARED, bound: Integration_Callback.BOUND } as const;
 const reflections = {
@@ -96,18 +106,51 @@ function addGet(group: Command, act: Act): void {
   });
 }
 
+type CreateOptions = IntegrationOptions & { readonly provider?: string };
+
 function addCreate(group: Command, act: Act): void {
-  type CreateOptions = IntegrationOptions & { readonly provider: string };
-  const create = withSettings(group.command("create"))
-    .summary("create an integration")
-    .argument("<key>", "key of the integration (provider_config_key); cannot be changed later")
-    .requiredOption("--provider <name>", "its provider; cannot be changed later");
-  objectCommand(create, act, IntegrationSchema, async (session, key: string, given: CreateOptions) => {
-    const { client, environment, terminal } = session;
-    const { fields } = await readSettings(given, terminal);
-    const request = { integration: { ...fields, environment, key, provider: given.provider } };
-    return (await client(IntegrationService).createIntegration(request)).integration;
-  });
+  withSettings(group.command("create"))
+    .summary("create an integration; asks for what you leave out, on a terminal")
+    .argument("[key]", "name of the integration (provider_config_key); cannot be changed later")
+    .option("--provider <name>", "its provider; cannot be changed later")
+    .action(
+      act(async (session, givenKey: string | undefined, given: CreateOptions) => {
+        const { client, environment, terminal, output } = session;
+        const isComplete = givenKey !== undefined && given.provider !== undefined;
+        if (!isComplete && terminal.canAsk !== true) throw missingForCreate(givenKey, given);
+        const { key, provider, options, clientSecret } = await completed(session, givenKey, given);
+        const { fields } = await readSettings(options, terminal);
+        const secrets = clientSecret === undefined ? fields.secrets : { ...fields.secrets, clientSecret };
+        const request = { integration: { ...fields, secrets, environment, key, provider } };
+        const { integration } = await client(IntegrationService).createIntegration(request);
+        if (integration === undefined) return;
+        if (isComplete || output.json) await output.one(IntegrationSchema, integration);
+        else await output.line(`\nCreated the integration ${escapeControl(key)}.`);
+        if (terminal.isTerminal && !output.json) await sayNextSteps(session, integration);
+      }),
+    );
+}
+
+/** Returns what is given, and asks for what is missing. */
+async function completed(session: CommandSession, key: string | undefined, given: CreateOptions) {
+  const { provider } = given;
+  if (key !== undefined && provider !== undefined) return { key, provider, options: given, clientSecret: undefined };
+  const hasClientSecret = given.clientSecretFile !== undefined || given.clientSecretEnv !== undefined;
+  const { displayName, clientId, scope: scopes } = given;
+  const answers = await askForIntegration(session, { key, provider, displayName, clientId, scopes, hasClientSecret });
+  const options: CreateOptions = {
+    ...given,
+    ...(answers.clientId !== undefined && { clientId: answers.clientId }),
+    ...(answers.scopes !== undefined && { scope: answers.scopes }),
+  };
+  return { key: answers.key, provider: answers.provider, options, clientSecret: answers.clientSecret };
+}
+
+function missingForCreate(key: string | undefined, { provider }: CreateOptions): UsageMistake {
+  const missing = [...(key === undefined ? ["the name"] : []), ...(provider === undefined ? ["--provider"] : [])];
+  return new UsageMistake(
+    `missing: ${missing.join(" and ")}, as in: latchkey integrations create github --provider github --client-id ID --client-secret-file FILE`,
+  );
 }
 
 function addUpdate(group: Command, act: Act): void {
@@ -141,11 +184,13 @@ function addUpdate(group: Command, act: Act): void {
 }
 
 function addDelete(group: Command, act: Act): void {
-  withExpectedRevision(group.command("delete"))
+  withYes(withExpectedRevision(group.command("delete")))
     .summary("delete an integration; it must have no connections")
     .argument(...keyArgument)
     .action(
-      act(async ({ client, output, environment }, key: string, { expectedRevision = 0n }: IntegrationOptions) => {
+      act(async (session, key: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
+        const { client, output, environment } = session;
+        await requireYes(session, `Delete the integration ${key}?`, yes);
         const answer = await client(IntegrationService).deleteIntegration({ environment, key, expectedRevision });
         await output.done(DeleteIntegrationResponseSchema, answer, `deleted integration ${key}`);
       }),

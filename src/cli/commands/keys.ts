@@ -8,9 +8,15 @@ import {
   RevokeKeyResponseSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
-import { formatTime } from "../terminal/format.ts";
 import { durationMs, instant } from "../terminal/option-values.ts";
-import { listCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import {
+  listCommand,
+  type RevisionOption,
+  requireYes,
+  withExpectedRevision,
+  withYes,
+  type YesOption,
+} from "./command-kinds.ts";
 import { scopeName, scopes } from "./scope-names.ts";
 
 interface KeyCreateOptions {
@@ -32,8 +38,8 @@ export function addKeys(program: Command, act: Act): void {
       { title: "ID", text: ({ id }) => id },
       { title: "ENVIRONMENT", text: ({ environment }) => environment },
       { title: "SCOPES", text: (key) => key.scopes.map(scopeName).join(",") },
-      { title: "EXPIRES", text: ({ expiresAt }) => formatTime(expiresAt) },
-      { title: "LAST USED", text: ({ lastUsedAt }) => formatTime(lastUsedAt) },
+      { title: "EXPIRES", time: ({ expiresAt }) => expiresAt },
+      { title: "LAST USED", time: ({ lastUsedAt }) => lastUsedAt },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
     ],
   });
@@ -75,11 +81,13 @@ export function addKeys(program: Command, act: Act): void {
       ),
     );
 
-  withExpectedRevision(group.command("revoke"))
+  withYes(withExpectedRevision(group.command("revoke")))
     .summary("revoke a key; takes effect within a second on every replica")
     .argument("<id>", "name of the key")
     .action(
-      act(async ({ client, output }, id: string, { expectedRevision = 0n }: RevisionOption) => {
+      act(async (session, id: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
+        const { client, output } = session;
+        await requireYes(session, `Revoke the key ${id}? Callers that use it are refused at once.`, yes);
         const answer = await client(EnvironmentService).revokeKey({ id, expectedRevision });
         await output.done(RevokeKeyResponseSchema, answer, `revoked key ${id}`);
       }),

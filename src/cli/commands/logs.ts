@@ -4,7 +4,6 @@ import type { Command } from "commander";
 import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
 import { escapeControl } from "../terminal/escape-control.ts";
-import { formatTime } from "../terminal/format.ts";
 import type { Output } from "../terminal/output.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
@@ -25,7 +24,13 @@ interface LogListOptions extends ListExtent {
 
 /** Adds `logs`, which lists logs, newest first; `logs <id>` shows one in full. */
 export function addLogs(program: Command, act: Act): void {
-  withExtent(program.command("logs"), defaultLimit)
+  const logs = withExtent(program.command("logs"), defaultLimit);
+  logs
+    .command("get")
+    .summary("show a log in full")
+    .argument("<log-id>", "the log_id of a connection's error, or an id from the list")
+    .action(act((session, id: string) => readLog(session, id)));
+  logs
     .summary("show logs of authorizations, refreshes and other operations")
     .argument("[log-id]", "show this log in full: the log_id of a connection's error")
     .option("--integration <key>", "only logs of this integration")
@@ -81,7 +86,7 @@ const listLogs = (session: CommandSession, given: LogListOptions): Promise<void>
       },
       columns: [
         { title: "LOG", text: ({ id }) => id },
-        { title: "WHEN", text: ({ createdAt }) => formatTime(createdAt) },
+        { title: "WHEN", time: ({ createdAt }) => createdAt },
         { title: "OPERATION", text: ({ operation }) => operation },
         { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
         { title: "CONNECTION", text: subjectOf },

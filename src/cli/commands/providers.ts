@@ -8,7 +8,15 @@ import {
 import { addOwnCommand } from "../process/own-command.ts";
 import type { Act } from "../session.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import {
+  listCommand,
+  objectCommand,
+  type RevisionOption,
+  requireYes,
+  withExpectedRevision,
+  withYes,
+  type YesOption,
+} from "./command-kinds.ts";
 import { providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
 
 interface ProviderCommandContext {
@@ -50,11 +58,13 @@ export function addProviders(program: Command, act: Act, { terminal, keepExitCod
     return (await client(ProviderService).updateProvider(request)).provider;
   });
 
-  withExpectedRevision(group.command("delete"))
+  withYes(withExpectedRevision(group.command("delete")))
     .summary("delete a custom provider; no integration may use it")
     .argument("<name>", "name of the provider")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: RevisionOption) => {
+      act(async (session, name: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
+        const { client, output } = session;
+        await requireYes(session, `Delete the provider ${name}?`, yes);
         const answer = await client(ProviderService).deleteProvider({ name, expectedRevision });
         await output.done(DeleteProviderResponseSchema, answer, `deleted provider ${name}`);
       }),

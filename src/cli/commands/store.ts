@@ -73,9 +73,13 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
 }
 
 const keysHelp = `
-To change the seal key: put the new key first in LATCHKEY_SEAL_KEYS and keep the old one after it; restart every
-replica; run \`latchkey store reseal\`; remove the old key when it is listed as removable. Keep a copy of it for as
-long as you keep older backups: \`latchkey store verify FILE\` shows which keys a backup needs.`;
+To change the seal key:
+  1. Put the new key first in LATCHKEY_SEAL_KEYS, and keep the old one after it.
+  2. Restart every replica.
+  3. Run \`latchkey store reseal\`.
+  4. Remove the old key when \`latchkey store keys\` lists it as removable.
+Keep a copy of the old key as long as you keep older backups:
+\`latchkey store verify FILE\` shows which keys a backup needs.`;
 
 async function* onePage<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
   yield page;

@@ -1,9 +1,15 @@
-import { type CompletedCommand, type CompletedOption, valuedFlags } from "./command-tree.ts";
+import {
+  type CompletedCommand,
+  type CompletedOption,
+  type NameKind,
+  namesCommand,
+  valuedFlags,
+} from "./command-tree.ts";
 
 /** Returns the fish completion: as for bash, with a description of each word. */
 export function fishCompletion(commands: readonly CompletedCommand[]): string {
   const summaries = new Map(commands.map(({ path, summary }) => [path.join(" "), summary]));
-  const lines = commands.flatMap(({ path, next, options }) => {
+  const lines = commands.flatMap(({ path, next, names, options }) => {
     const where = (verb: string) => ["-n", quote([verb, ...path].join(" "))];
     // No files where the next words are known.
     const words = next.map((word) => {
@@ -12,7 +18,8 @@ export function fishCompletion(commands: readonly CompletedCommand[]): string {
     });
     // The program's own options may be anywhere.
     const flags = options.map((option) => [...(path.length === 0 ? [] : where("__latchkey_below")), ...flag(option)]);
-    return [...words, ...flags].map((parts) => ["complete -c latchkey", ...parts].join(" "));
+    const known = names === undefined ? [] : [[...where("__latchkey_at"), "-f", "-a", listed(names)]];
+    return [...words, ...known, ...flags].map((parts) => ["complete -c latchkey", ...parts].join(" "));
   });
   return `# fish completion of latchkey; load it with: latchkey completion fish | source
 function __latchkey_words
@@ -45,10 +52,14 @@ ${lines.join("\n")}
 `;
 }
 
-const flag = ({ flags, summary, takesValue, choices }: CompletedOption): string[] => [
+/** Returns a call of the command that lists the names of a kind. */
+const listed = (kind: NameKind) => quote(`(latchkey --timeout 2s ${namesCommand} ${kind} 2>/dev/null)`);
+
+const flag = ({ flags, summary, takesValue, choices, names }: CompletedOption): string[] => [
   ...flags.flatMap((name) => (name.startsWith("--") ? ["-l", name.slice(2)] : ["-s", name.slice(1)])),
   ...(takesValue ? ["-r"] : []),
   ...(choices.length === 0 ? [] : ["-f", "-a", quote(choices.join(" "))]),
+  ...(names === undefined ? [] : ["-f", "-a", listed(names)]),
   "-d",
   quote(summary),
 ];

@@ -21,12 +21,10 @@ export function addBackup(group: Command, act: Act): void {
 }
 
 const helpText = `
-Secrets stay sealed in it: to restore it takes the seal keys that the manifest names, which are not in it. The file
-is written as FILE.partial, checked, and has its name once it is whole; one of that name is replaced then.
-
-Examples:
-  latchkey store backup latchkey-$(date +%F).backup
-  latchkey store backup - | aws s3 cp - s3://backups/latchkey.backup`;
+Secrets stay encrypted in the backup. To restore it, you need the seal keys that
+\`latchkey store verify FILE\` lists; they are not in the backup. The file is
+written as FILE.partial and renamed when it is complete and checked. An existing
+FILE is replaced.`;
 
 async function backup(
   { terminal, client, output }: CommandSession,

@@ -7,16 +7,13 @@ import { type Terminal, write } from "../terminal/terminal.ts";
 import { copyInto } from "./copy.ts";
 import { locationOptions, type NamedStore, requireEmpty, storeNamed, withStore } from "./location.ts";
 
-const helpText = `Stop every latchkey that uses the store first: a folder that is in use is refused, and where several replicas may
-share a store, a commit that comes in meanwhile ends the move. Everything is copied, read again and compared; only
-then the old store is retired: it says where it went and opens no more. Until then it stays as it was.
+const helpText = `Stop every Latchkey that uses the store first. A folder in use is refused; with
+a shared database, a commit during the move ends the move. Everything is copied,
+read again and compared. Then the old store is retired: it names the new store
+and can no longer be opened. Until then, the old store is not changed.
 
-Seal keys, the control key and the like stay where they are: whoever serves the new store needs the same ones.
-Without --from it is the store that LATCHKEY_STORE names.
-
-Examples:
-  latchkey store move --from level:/var/lib/latchkey --to postgres://latchkey@db/latchkey
-  latchkey store move --from-file /run/secrets/store --to level:/var/lib/latchkey
+The new store needs the same seal keys and the same control key.
+Without --from, LATCHKEY_STORE names the old store.
 `;
 
 /**

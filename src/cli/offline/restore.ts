@@ -9,12 +9,9 @@ import { copyInto, isSame } from "./copy.ts";
 import { openBackup } from "./file.ts";
 import { locationOptions, requireEmpty, storeNamed, withStore } from "./location.ts";
 
-const helpText = `All of the backup is read before anything is written, and what was written is read again and compared. The store
-that it is restored to must never have been used. Without --to it is the one that LATCHKEY_STORE names.
-
-Examples:
-  latchkey store restore latchkey.backup --to level:/var/lib/latchkey
-  LATCHKEY_STORE=postgres://latchkey@db/latchkey latchkey store restore latchkey.backup
+const helpText = `The whole backup is checked before anything is written. What was written is
+read again and compared. The new store must never have been used.
+Without --to, LATCHKEY_STORE names it.
 `;
 
 /** The command `store restore`: creates a store from a backup. Needs no key and no running Latchkey. */

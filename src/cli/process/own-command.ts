@@ -32,7 +32,10 @@ export interface OwnOption {
 export function addOwnCommand(parent: Command, own: OwnCommand, keepExitCode: (code: number) => void): void {
   const { name, summary, helpText, arguments: words = [], options = [], subcommands = [] } = own;
   const command = parent.command(name).summary(summary).description(summary);
-  command.configureHelp({ visibleGlobalOptions: () => controlOptions.filter((option) => isTaken(own, option)) });
+  command.configureHelp({
+    ...command.configureHelp(),
+    visibleGlobalOptions: () => controlOptions.filter((option) => isTaken(own, option)),
+  });
   for (const word of words) command.argument(word);
   for (const { flags, summary: meaning } of options) command.addOption(new Option(flags, meaning));
   if (helpText !== undefined) command.addHelpText("after", `\n${helpText}`);

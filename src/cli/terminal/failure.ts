@@ -1,9 +1,15 @@
 import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  HelpSchema,
+  RetryInfoSchema,
+} from "../../gen/google/rpc/error_details_pb.ts";
 import { ScriptErrorSchema } from "../../gen/latchkey/v1/sync_pb.ts";
-import { escapeControl } from "./escape-control.ts";
+import { CommandError } from "./command-error.ts";
+import { escapeControl, escapeControlInLines } from "./escape-control.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 import { type WrongDoor, wordsForWrongDoor } from "./wrong-address.ts";
@@ -17,6 +23,10 @@ export interface CommandFailure {
   readonly violations: readonly { readonly path: string; readonly message: string }[];
   /** Next steps if known, and other remarks. */
   readonly notes: readonly string[];
+  /** What the caller probably meant. */
+  readonly hint?: string | undefined;
+  /** A page about the code. */
+  readonly docUrl?: string | undefined;
 }
 
 /** Facts that the command knows and the error does not contain. */
@@ -33,6 +43,10 @@ interface FailureContext {
 export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: FailureContext): CommandFailure {
   const nothingMore = { violations: [], notes: [] };
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
+  if (thrown instanceof CommandError) {
+    const { code, message, notes } = thrown;
+    return { exitCode: exitCodes.failed, code, message, violations: [], notes };
+  }
   if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };
   if (!(thrown instanceof ConnectError)) {
     const message = thrown instanceof Error ? thrown.message : "unknown error";
@@ -47,12 +61,13 @@ export function describeFailure(thrown: unknown, { address, interrupted, wrongDo
     .flatMap((details) =>
       details.fieldViolations.map(({ field, description }) => ({ path: field, message: description })),
     );
-  const hint = hintFor(thrown, address);
   return {
     exitCode: exitCodes.failed,
     ...wordsFor(thrown),
     violations,
-    notes: [...scriptNotes(thrown), hint, logHint(thrown)].filter((note) => note !== undefined),
+    hint: thrown.findDetails(ErrorInfoSchema)[0]?.metadata["hint"],
+    docUrl: thrown.findDetails(HelpSchema)[0]?.links[0]?.url,
+    notes: [...scriptNotes(thrown), hintFor(thrown, address), logHint(thrown)].filter((note) => note !== undefined),
   };
 }
 
@@ -77,13 +92,37 @@ function wordsFor(error: ConnectError): Pick<CommandFailure, "code" | "message">
 }
 
 /** Formats `latchkey: <message> (<code>)`, followed by indented lines with details and next steps. */
-export function failureText({ message, code, violations, notes }: Omit<CommandFailure, "exitCode">): string {
+export function failureText({
+  message,
+  code,
+  violations,
+  notes,
+  hint,
+  docUrl,
+}: Omit<CommandFailure, "exitCode">): string {
   const lines = [
     `latchkey: ${code === undefined ? message : withCode(message, code)}`,
     ...violations.map(({ path, message: wrong }) => `  ${path === "" ? "" : `${path}: `}${wrong}`),
-    ...notes.map((note) => `  ${note}`),
+    ...[hint, ...notes, isAddress(docUrl) ? `see ${docUrl}` : undefined].flatMap((note) => (note ? [`  ${note}`] : [])),
   ];
   return lines.map((line) => `${escapeControl(line)}\n`).join("");
+}
+
+/** A server without a public URL names only the path. */
+const isAddress = (url: string | undefined): boolean => url !== undefined && /^https?:\/\//.test(url);
+
+/** Formats a failure as JSON, in the form of the HTTP API. */
+export function failureJson(failure: Omit<CommandFailure, "exitCode">): string {
+  const { message, code = "usage", violations, notes, hint, docUrl } = failure;
+  const error = {
+    code,
+    message,
+    hint,
+    doc_url: docUrl,
+    errors: violations.length === 0 ? undefined : violations,
+    notes: notes.length === 0 ? undefined : notes,
+  };
+  return `${escapeControlInLines(JSON.stringify({ error }))}\n`;
 }
 
 /** Puts the code after the first sentence, before the list of existing names. */

@@ -30,3 +30,19 @@ export const formatTime = (at: Timestamp | undefined): string =>
     : timestampDate(at)
         .toISOString()
         .replace(/\.\d+Z$/, "Z");
+
+const ageUnits = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+] as const;
+
+/** Formats a time relative to now, for a terminal: `3m`, `in 2h`, `12d`; empty if there is none. */
+export function formatAge(at: Timestamp | undefined, now = Date.now()): string {
+  if (at === undefined) return "";
+  const ms = now - timestampDate(at).getTime();
+  const size = Math.abs(ms);
+  const [unit, length] = ageUnits.find(([, most]) => size >= most) ?? (["s", 1_000] as const);
+  const text = `${Math.floor(size / length)}${unit}`;
+  return ms < 0 && size >= 1_000 ? `in ${text}` : text;
+}

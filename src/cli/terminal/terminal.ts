@@ -9,6 +9,10 @@ export interface Terminal {
   readonly stderr: Writable;
   /** A person is watching: output may be colored and redrawn. */
   readonly isTerminal: boolean;
+  /** The width of the terminal, if the output goes to one. */
+  readonly columns?: number | undefined;
+  /** Input comes from a person, who can answer questions. */
+  readonly canAsk?: boolean;
   /** Aborts when the user interrupts. */
   readonly signal: AbortSignal;
 }

@@ -44,6 +44,9 @@ it("is a script that bash takes, and that knows where it is", async () => {
     "import",
     "update",
     "metadata",
+    "refresh",
+    "reconnect",
+    "explain",
     "delete",
     "watch",
   ]);

@@ -5,6 +5,9 @@ interface Setting {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string | Buffer;
   readonly isTerminal?: boolean;
+  readonly columns?: number;
+  /** The input is a person's answers. */
+  readonly canAsk?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -14,7 +17,14 @@ export interface MemoryTerminal extends Terminal {
   readonly err: () => string;
 }
 
-export function memoryTerminal({ env = {}, stdin = "", isTerminal = false, signal }: Setting = {}): MemoryTerminal {
+export function memoryTerminal({
+  env = {},
+  stdin = "",
+  isTerminal = false,
+  canAsk = false,
+  columns,
+  signal,
+}: Setting = {}): MemoryTerminal {
   const stdout = screen();
   const stderr = screen();
   return {
@@ -23,6 +33,8 @@ export function memoryTerminal({ env = {}, stdin = "", isTerminal = false, signa
     stdout: stdout.stream,
     stderr: stderr.stream,
     isTerminal,
+    canAsk,
+    columns,
     signal: signal ?? new AbortController().signal,
     out: stdout.text,
     err: stderr.text,

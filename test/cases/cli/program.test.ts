@@ -480,7 +480,7 @@ it("watches until it is interrupted, and that is no failure", async () => {
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toBe("5  snapshot:\n4  put      calendar/ada  active\n6  deleted  calendar/bob\n");
   const steps = (await watch(["--json"])).out.trimEnd().split("\n");
-  expect(JSON.parse(steps[2] ?? "")).toEqual({ deleted: { ref: ref("bob"), revision: "6" } });
+  expect(JSON.parse(steps[2] ?? "")).toEqual({ deleted: { ref: ref("bob"), revision: 6 } });
 });
 
 it("prints where to resume when a watch breaks", async () => {
@@ -582,11 +582,11 @@ it("speaks over a Unix socket", async () => {
 });
 
 it.each([
-  [["bogus"], "unknown command"],
-  [["connections", "get"], "missing required argument"],
+  [["bogus"], "there is no command bogus"],
+  [["connections", "get"], "give <integration/connection>"],
   [["connections", "list", "--limit", "none"], "whole number"],
   [["connections", "get", "ada"], "integration/connection"],
-  [["health", "--nope"], "unknown option"],
+  [["health", "--nope"], "there is no option --nope"],
   [["health", "--address", "ftp://x"], "--address must be"],
   [["health", "--timeout", "5"], "30s"],
   [["connections"], "Usage: latchkey connections"],

@@ -111,7 +111,7 @@ it("does a dry run of a script: prints its output and changes, and saves nothing
   expect(failed.out).toMatch(/\nthe page makes no sense\n {2}at sandbox-calendar\/syncs\/failing\.ts:11:\d+\n/);
   expect(await metadata("ada")).toEqual(before);
   expect(JSON.parse((await run(["scripts", "run", ada, "failing", "--dry-run", "--json"])).out)).toMatchObject({
-    run: { state: "STATE_FAILED", problem: { code: "script_error" } },
+    run: { state: "failed", problem: { code: "script_error" } },
   });
   expect((await run(["syncs", "runs", "--script", "failing"])).err).toBe("no runs\n");
 });
@@ -147,8 +147,8 @@ it("shows the records that a trial would write, and where it began", async () =>
   const told = JSON.parse((await run([...dry, "--json"])).out);
   expect(told).toMatchObject({ checkpoint: { page: 1 }, saved_checkpoint: { page: 2 } });
   expect(told.record_changes).toMatchObject([
-    { model: "Event", action: "save", count: "152" },
-    { model: "Event", action: "delete", count: "1", records: [{ id: "old" }] },
+    { model: "Event", action: "save", count: 152 },
+    { model: "Event", action: "delete", count: 1, records: [{ id: "old" }] },
   ]);
   expect(told.record_changes[0].records).toHaveLength(100);
   // The dry run saved nothing: the next one starts where the last real run ended.
@@ -184,7 +184,7 @@ it("runs an action: its output to be piped on, or why and where it failed", asyn
   expect(failed.err).toContain('action_script_failure: {"name":"Error","message":"no negative numbers"}\n');
   const asJson = await run(["actions", "run", ada, "double", "--input", '{"number":-1}', "--json"]);
   expect(JSON.parse(asJson.out)).toMatchObject({
-    state: "STATE_FAILED",
+    state: "failed",
     error: { code: "action_script_failure", payload: { message: "no negative numbers" } },
   });
   expect((await run(["actions", "run", ada, "double", "--input", '{"number":"x"}'])).err).toContain("(invalid_body)");
@@ -196,7 +196,7 @@ it("starts an action without waiting, and shows its outcome later", async () => 
   const { run, started } = await scripted();
   const begun = await run(["actions", "run", ada, "double", "--async", "--json", "--input", '{"number":3}']);
   const { id, state } = JSON.parse(begun.out);
-  expect(state).toBe("STATE_QUEUED");
+  expect(state).toBe("queued");
   await started.run();
   const told = async () => (await run(["syncs", "run", id])).out;
   await expect.poll(told, { timeout: 20_000 }).toMatch(/action double of sandbox-calendar\/ada {2}succeeded/);
@@ -216,7 +216,7 @@ it("triggers syncs, waits for them, and prints each outcome", async () => {
   expect(failing.code).toBe(1);
   expect(failing.out).toMatch(/at sandbox-calendar\/syncs\/failing\.ts:11:\d+\n/);
   const cleared = ["syncs", "trigger", ada, "events", "--mode", "full-refresh-and-clear-cache", "--wait", "--json"];
-  expect(JSON.parse((await run(cleared)).out)).toMatchObject({ counts: { Event: { added: "2" } } });
+  expect(JSON.parse((await run(cleared)).out)).toMatchObject({ counts: { Event: { added: 2 } } });
 
   const listed = await run(["syncs", "list", "sandbox-calendar"]);
   expect(listed.out).toMatch(/events +paused +every hour +- +\d{4}-\S+Z +Event 2\n/);

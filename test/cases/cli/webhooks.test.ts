@@ -126,7 +126,7 @@ it("webhooks show follows a notification from its arrival to its destinations", 
   );
   expect(JSON.parse((await all.run(["show", id, "--json"])).out)).toMatchObject({
     notification: { id, matches: [{ id: "ada" }] },
-    forwards: [{ connection_id: "ada", state: "STATE_DELIVERED" }],
+    forwards: [{ connection_id: "ada", state: "delivered" }],
   });
   const missing = await all.run(["show", "0mwqz3wnm00008ba7235c"]);
   expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("(not_found)")]);
@@ -143,7 +143,7 @@ it("text of a provider or an application moves no cursor, and binary data is not
   });
   await run(["send", "calendar", "--body", "-"], { stdin: Buffer.from([0xff, 0xfe, 0x00]) });
   await application.got(2);
-  await expect.poll(async () => (await run(["forwards", "--json"])).out.match(/DELIVERED/g)?.length).toBe(2);
+  await expect.poll(async () => (await run(["forwards", "--json"])).out.match(/"state":"delivered"/g)?.length).toBe(2);
   const [binary = "", text = ""] = await idsOf(all, "list");
   const outputs = [
     await run(["list"]),
@@ -201,7 +201,7 @@ describe("webhooks forwards and replay", () => {
     expect((await application.got(2)).map(({ headers }) => headers["webhook-id"])).toEqual([id, id]);
     await expect.poll(async () => (await run(["forwards", "--state", "delivered", "--json"])).out).toContain(id);
     const json = JSON.parse((await run(["replay", id, "nothing", "--json"])).out);
-    expect(json).toMatchObject({ replayed: "1", refused: { nothing: { code: "not_found" } } });
+    expect(json).toMatchObject({ replayed: 1, refused: { nothing: { code: "not_found" } } });
     await application.got(3);
   });
 
@@ -316,7 +316,7 @@ it("webhooks tail prints a line for each step, or JSON, until it is interrupted"
   );
   const steps = lines(json?.out ?? "").map((line) => JSON.parse(line));
   expect(steps.map((step) => Object.keys(step)[0])).toEqual(["notification", "forward", "forward"]);
-  expect(steps.at(-1)?.forward).toMatchObject({ connection_id: "ada", state: "STATE_DELIVERED" });
+  expect(steps.at(-1)?.forward).toMatchObject({ connection_id: "ada", state: "delivered" });
 });
 
 it("reports missing permissions and unknown ids", async () => {

@@ -10,15 +10,16 @@ import {
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
-import { formatTime } from "../../terminal/format.ts";
+import { formatCount } from "../../terminal/format.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
 import { listed, paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { listCommand, type RevisionOption } from "../command-kinds.ts";
+import { listCommand, type RevisionOption, requireYes, withYes, type YesOption } from "../command-kinds.ts";
 import { addImport } from "./import-command.ts";
 import { addMetadata } from "./metadata.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./names.ts";
+import { addRefresh } from "./refresh.ts";
 import { stateNames, statesNamed, stateText, stateTone } from "./states.ts";
 import { addWatch } from "./watch.ts";
 
@@ -47,6 +48,7 @@ export function addConnections(program: Command, act: Act): void {
   addImport(group, act);
   addUpdate(group, act);
   addMetadata(group, act);
+  addRefresh(group, act);
   addDelete(group, act);
   addWatch(group, act);
 }
@@ -76,7 +78,7 @@ function addList(group: Command, act: Act): void {
       { title: "PROVIDER", text: ({ provider }) => provider },
       { title: "STATE", text: stateText, tone: stateTone },
       { title: "TAGS", text: tagsText },
-      { title: "CREATED", text: ({ createdAt }) => formatTime(createdAt) },
+      { title: "CREATED", time: ({ createdAt }) => createdAt },
     ],
   });
 }
@@ -152,8 +154,7 @@ function addUpdate(group: Command, act: Act): void {
 }
 
 function addDelete(group: Command, act: Act): void {
-  group
-    .command("delete")
+  withYes(group.command("delete"))
     .argument("<integration/connection...>", "for example calendar/ada", connectionNames)
     .option(
       "--expected-revision <revision>",
@@ -162,11 +163,13 @@ function addDelete(group: Command, act: Act): void {
     )
     .summary("delete connections and their credentials")
     .action(
-      act(async (session, names: readonly ConnectionName[], { expectedRevision }: RevisionOption) => {
+      act(async (session, names: readonly ConnectionName[], { expectedRevision, yes }: RevisionOption & YesOption) => {
         const [first, ...others] = names;
         if (first === undefined) throw new UsageMistake("give at least one connection");
         if (others.length > 0 && expectedRevision !== undefined)
           throw new UsageMistake("--expected-revision needs exactly one connection");
+        const shown = others.length === 0 ? nameOf(first) : formatCount(names.length, "connection");
+        await requireYes(session, `Delete ${shown} and the credentials?`, yes);
         if (others.length > 0) return deleteMany(session, names);
         const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n };
         const answer = await session.client(ConnectionService).deleteConnection(request);

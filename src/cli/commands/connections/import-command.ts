@@ -43,12 +43,15 @@ export function addImport(connections: Command, act: Act): void {
 }
 
 const helpText = `
-Example of a line: {"provider_config_key":"calendar","connection_id":"ada","credentials":{"type":"OAUTH2","access_token":"…",
-"refresh_token":"…","expires_at":"2030-01-01T00:00:00Z"},"metadata":{},"tags":{},"environment":"prod"}
+Each line is a JSON object. One line, shown here on several:
+  {"provider_config_key":"calendar","connection_id":"ada","environment":"prod",
+   "credentials":{"type":"OAUTH2","access_token":"…","refresh_token":"…",
+   "expires_at":"2030-01-01T00:00:00Z"},"metadata":{},"tags":{}}
 
-An existing connection gets the new credentials; fields that the line leaves out stay the same. A line without
-connection_id creates a new connection on each import. expires_at is ISO 8601 with a time zone, or a number:
-seconds since 1970 below 100,000,000,000, milliseconds from there on.
+An existing connection gets the new credentials; fields that the line leaves out
+stay the same. A line without connection_id creates a new connection on each
+import. expires_at is ISO 8601 with a time zone, or a number: seconds since 1970
+below 100,000,000,000, milliseconds from there on.
 
 Exit code: 0 if all lines were imported, 3 if some failed, 1 if the stream broke.`;
 

@@ -12,7 +12,7 @@ export interface ConnectionName {
 export function connectionName(text: string): ConnectionName {
   const at = text.indexOf("/");
   if (at < 1 || at === text.length - 1)
-    throw new InvalidArgumentError("It must be integration/connection, for example calendar/ada.");
+    throw new InvalidArgumentError("Write it as integration/connection, for example calendar/ada.");
   return { integration: text.slice(0, at), id: text.slice(at + 1) };
 }
 

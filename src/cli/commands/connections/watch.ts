@@ -1,4 +1,3 @@
-import { toJsonString } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import {
   ConnectionService,
@@ -10,6 +9,7 @@ import type { Act } from "../../session.ts";
 import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
 import { revision } from "../../terminal/option-values.ts";
 import type { Paint } from "../../terminal/paint.ts";
+import { plainJson } from "../../terminal/plain-json.ts";
 import { write } from "../../terminal/terminal.ts";
 import { nameOf } from "./names.ts";
 import { stateText, stateTone } from "./states.ts";
@@ -40,7 +40,7 @@ export function addWatch(connections: Command, act: Act): void {
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = revisionOf(step) ?? seen;
             const text = output.json
-              ? escapeControlInLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(JSON.stringify(plainJson(WatchConnectionsResponseSchema, step)))
               : describe(step, output.paint);
             await write(terminal.stdout, `${text}\n`);
           }

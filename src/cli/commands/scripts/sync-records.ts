@@ -83,8 +83,8 @@ async function list(
     columns: [
       { title: "ID", text: ({ id: of }) => of },
       { title: "LAST", text: ({ lastAction }) => lastAction.toLowerCase(), tone: actionTone },
-      { title: "FIRST SEEN", text: ({ firstSeenAt }) => formatTime(firstSeenAt) },
-      { title: "CHANGED", text: ({ lastModifiedAt }) => formatTime(lastModifiedAt) },
+      { title: "FIRST SEEN", time: ({ firstSeenAt }) => firstSeenAt },
+      { title: "CHANGED", time: ({ lastModifiedAt }) => lastModifiedAt },
       { title: "DATA", text: dataText },
     ],
   });

@@ -1,10 +1,10 @@
-import { toJson } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import { kindName, stateName } from "../../../core/scripts/run-ending.ts";
 import { LogLineSchema } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act } from "../../session.ts";
-import { formatDuration, formatTime } from "../../terminal/format.ts";
+import { formatDuration } from "../../terminal/format.ts";
+import { plainJson } from "../../terminal/plain-json.ts";
 import { listCommand } from "../command-kinds.ts";
 import { type ConnectionName, nameOf, placeName } from "../connections/names.ts";
 import { countsText, runStates, runStatesNamed, runStateText, runStateTone, runStory } from "./run-states.ts";
@@ -35,7 +35,7 @@ export function addRuns(group: Command, act: Act): void {
     items: ({ runs }) => runs,
     columns: [
       { title: "RUN", text: ({ id }) => id },
-      { title: "WHEN", text: ({ startedAt, dueAt }) => formatTime(startedAt ?? dueAt) },
+      { title: "WHEN", time: ({ startedAt, dueAt }) => startedAt ?? dueAt },
       { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
       { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
       { title: "BY", text: ({ cause }) => cause },
@@ -56,10 +56,9 @@ export function addRuns(group: Command, act: Act): void {
         if (run === undefined) return;
         const lines = await linesOf(session, run);
         if (!output.json) return output.line(runStory(run, lines, output.paint));
-        const asJson = { useProtoFieldName: true } as const;
         await output.document({
-          run: toJson(RunSchema, run, asJson),
-          lines: lines.map((line) => toJson(LogLineSchema, line, asJson)),
+          run: plainJson(RunSchema, run),
+          lines: lines.map((line) => plainJson(LogLineSchema, line)),
         });
       }),
     );

@@ -70,15 +70,15 @@ function addList(group: Command, act: Act): void {
       { title: "SYNC", text: syncText },
       { title: "STATE", text: stateText, tone: stateTone },
       { title: "FREQUENCY", text: ({ frequency }) => frequency },
-      { title: "NEXT RUN", text: ({ nextRunAt }) => formatTime(nextRunAt) },
-      { title: "LAST RUN", text: ({ lastRunAt }) => formatTime(lastRunAt) },
+      { title: "NEXT RUN", time: ({ nextRunAt }) => nextRunAt },
+      { title: "LAST RUN", time: ({ lastRunAt }) => lastRunAt },
       { title: "RECORDS", text: recordsText },
     ],
   });
 }
 
 function addShow(group: Command, act: Act): void {
-  named(group.command("show"))
+  named(group.command("get").alias("show"))
     .summary("show a sync with its state, checkpoint and latest run")
     .action(
       act(async (session, target: ConnectionName, sync: SyncName) => {

@@ -7,7 +7,7 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { formatCount, formatMs, formatNumber, formatTime } from "../../terminal/format.ts";
+import { formatCount, formatMs, formatNumber } from "../../terminal/format.ts";
 
 /** Adds `webhooks destinations` and `webhooks resume`, for the application's URLs. */
 export function addDestinations(group: Command, act: Act): void {
@@ -28,7 +28,7 @@ export function addDestinations(group: Command, act: Act): void {
             { title: "STATE", text: stateOf, tone: ({ paused }) => (paused ? "bad" : "good") },
             { title: "WAITING", text: ({ pending }) => formatNumber(Number(pending)) },
             { title: "OLDEST", text: oldestOf },
-            { title: "LAST DELIVERED", text: ({ lastDeliveredAt }) => formatTime(lastDeliveredAt) },
+            { title: "LAST DELIVERED", time: ({ lastDeliveredAt }) => lastDeliveredAt },
           ],
         });
       }),

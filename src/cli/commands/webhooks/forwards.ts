@@ -42,12 +42,12 @@ export function addForwards(group: Command, act: Act): void {
     items: ({ forwards }) => forwards,
     columns: [
       { title: "FORWARD", text: ({ id }) => id },
-      { title: "WHEN", text: ({ createdAt }) => formatTime(createdAt) },
+      { title: "WHEN", time: ({ createdAt }) => createdAt },
       { title: "TYPE", text: ({ type }) => type },
       { title: "CONNECTION", text: subjectOf },
       { title: "STATE", text: forwardStateText, tone: forwardStateTone },
       { title: "ATTEMPTS", text: ({ attemptCount }) => String(attemptCount) },
-      { title: "NEXT", text: ({ nextAttemptAt }) => formatTime(nextAttemptAt) },
+      { title: "NEXT", time: ({ nextAttemptAt }) => nextAttemptAt },
       { title: "DESTINATION", text: ({ destination }) => destination },
     ],
   });
@@ -119,7 +119,7 @@ const outcomeTone = ({ status }: Attempt): Tone => (status >= 200 && status < 30
 
 const columns = [
   { title: "ATTEMPT", text: ({ number }: Attempt) => String(number) },
-  { title: "WHEN", text: ({ startedAt }: Attempt) => formatTime(startedAt) },
+  { title: "WHEN", time: ({ startedAt }: Attempt) => startedAt },
   { title: "TOOK", text: ({ duration }: Attempt) => formatDuration(duration) },
   { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
   { title: "ANSWER", text: ({ answer }: Attempt) => gist(answer) },

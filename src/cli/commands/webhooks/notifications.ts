@@ -45,7 +45,7 @@ export function addNotifications(group: Command, act: Act): void {
     items: ({ notifications }) => notifications,
     columns: [
       { title: "NOTIFICATION", text: ({ id }) => id },
-      { title: "WHEN", text: ({ receivedAt }) => formatTime(receivedAt) },
+      { title: "WHEN", time: ({ receivedAt }) => receivedAt },
       { title: "INTEGRATION", text: ({ integration }) => integration },
       { title: "MESSAGE", text: messageOf },
       { title: "RULE", text: ({ matchedRule }) => (matchedRule < 0 ? "" : String(matchedRule)) },
@@ -58,7 +58,8 @@ export function addNotifications(group: Command, act: Act): void {
   });
 
   group
-    .command("show")
+    .command("get")
+    .alias("show")
     .argument("<notification>", "id of the notification, from `webhooks list`")
     .summary("show a notification with its headers, body and forwards")
     .action(

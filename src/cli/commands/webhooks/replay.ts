@@ -34,8 +34,9 @@ export function addReplay(group: Command, act: Act): void {
 }
 
 const help = `
-Delivered forwards are sent again only if you give their id or --state delivered. The webhook-id header stays the
-same, so that your application can recognize duplicates.`;
+Delivered forwards are sent again only if you give their id or --state
+delivered. The webhook-id header stays the same, so that your application can
+recognize duplicates.`;
 
 async function replayEach(session: CommandSession, ids: readonly string[]): Promise<number> {
   const { client, environment } = session;

@@ -1,4 +1,3 @@
-import { toJsonString } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import {
   type Forward,
@@ -10,6 +9,7 @@ import type { Act } from "../../session.ts";
 import { escapeControlInLines } from "../../terminal/escape-control.ts";
 import { formatTime } from "../../terminal/format.ts";
 import type { Tone } from "../../terminal/paint.ts";
+import { plainJson } from "../../terminal/plain-json.ts";
 import { type Column, createTable } from "../../terminal/table.ts";
 import { write } from "../../terminal/terminal.ts";
 import { forwardStateText, forwardStateTone } from "./forward-states.ts";
@@ -19,17 +19,18 @@ import { connectionsOf, messageOf, subjectOf } from "./names.ts";
 export function addTail(group: Command, act: Act): void {
   group
     .command("tail")
+    .alias("watch")
     .option("--integration <key>", "only webhooks of this integration")
     .summary("print webhooks and forwards as they happen, until interrupted")
     .action(
       act(async ({ client, output, environment, terminal }, given: { readonly integration?: string }) => {
         const request = { environment, integration: given.integration ?? "" };
-        const table = createTable(columns, output.paint);
+        const table = createTable(columns, output.paint, output.layout);
         await output.note("Waiting for webhooks; press Ctrl-C to stop.");
         try {
           for await (const step of client(WebhookService).watchNotifications(request)) {
             const text = output.json
-              ? escapeControlInLines(toJsonString(WatchNotificationsResponseSchema, step, { useProtoFieldName: true }))
+              ? escapeControlInLines(JSON.stringify(plainJson(WatchNotificationsResponseSchema, step)))
               : table.draw([step.event]).trimEnd();
             await write(terminal.stdout, `${text}\n`);
           }

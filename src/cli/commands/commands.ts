@@ -1,0 +1,48 @@
+import type { Command } from "commander";
+import type { Act } from "../session.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { addAudit } from "./audit.ts";
+import { addCall } from "./call.ts";
+import { addChannels } from "./channels.ts";
+import { addConnect } from "./connect.ts";
+import { addConnections } from "./connections/connections.ts";
+import { addEnvironments } from "./environments.ts";
+import { addHealth } from "./health.ts";
+import { addIntegrations } from "./integrations.ts";
+import { addKeys } from "./keys.ts";
+import { addLogs } from "./logs.ts";
+import { addNameCompletion } from "./name-completion.ts";
+import { addOverview } from "./overview/overview.ts";
+import { addProviders } from "./providers.ts";
+import { addActions } from "./scripts/action-runs.ts";
+import { addScripts } from "./scripts/scripts.ts";
+import { addSyncs } from "./scripts/syncs.ts";
+import { addStore } from "./store.ts";
+import { addWebhooks } from "./webhooks/webhooks.ts";
+
+interface CommandParts {
+  readonly terminal: Terminal;
+  readonly keepExitCode: (code: number) => void;
+}
+
+/** Adds all commands that call a running Latchkey, in the order of the help. */
+export function addCommands(program: Command, act: Act, { terminal, keepExitCode }: CommandParts): void {
+  addEnvironments(program, act);
+  addKeys(program, act);
+  addProviders(program, act, { terminal, keepExitCode });
+  addIntegrations(program, act);
+  addConnections(program, act);
+  addConnect(program, act);
+  addCall(program, act);
+  addWebhooks(program, act);
+  addChannels(program, act);
+  addSyncs(program, act);
+  addActions(program, act);
+  addScripts(program, act, { terminal, keepExitCode });
+  addLogs(program, act);
+  addAudit(program, act);
+  addStore(program, act, { terminal, keepExitCode });
+  addHealth(program, act);
+  addOverview(program, act);
+  addNameCompletion(program, act);
+}

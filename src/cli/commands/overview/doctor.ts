@@ -1,0 +1,37 @@
+import type { CommandSession } from "../../session.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import type { Tone } from "../../terminal/paint.ts";
+import { checkControl, checkEnvironments, checkStore } from "./control-checks.ts";
+import type { Finding } from "./finding.ts";
+import { checkData, checkEnvironmentKey, checkPublicUrl } from "./network-checks.ts";
+
+const tones: Readonly<Record<Finding["status"], Tone>> = { ok: "good", warn: "warning", fail: "bad" };
+
+/** `latchkey doctor`: prints each finding as soon as it is known. */
+export async function doctor(session: CommandSession, data: string | undefined): Promise<number> {
+  const { output } = session;
+  let isGood = true;
+  const print = async (findings: readonly Finding[]) => {
+    for (const { check, status, message, remedy } of findings) {
+      if (status === "fail") isGood = false;
+      if (output.json) await output.document({ check, status, message, ...(remedy !== undefined && { remedy }) });
+      else {
+        await output.line(
+          `${output.paint(tones[status], status.padEnd(6))}${check.padEnd(18)}${escapeControl(message)}`,
+        );
+        if (remedy !== undefined) await output.line(`      → ${escapeControl(remedy)}`);
+      }
+    }
+  };
+  await print(await checkData(session, data));
+  const { findings, server } = await checkControl(session);
+  await print(findings);
+  await print(await checkEnvironmentKey(session, data));
+  if (server !== undefined) {
+    await print(await checkPublicUrl(server.publicUrl));
+    await print(await checkStore(session));
+    await print(await checkEnvironments(session));
+  }
+  return isGood ? exitCodes.ok : exitCodes.failed;
+}
