@@ -1,10 +1,12 @@
 #!/usr/bin/env node
 import { readFileSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { OwnCommand } from "./cli/process/own-command.ts";
 import type { Process, Signal } from "./cli/process/process.ts";
 import { createReader } from "./cli/process/reloading.ts";
 import { serve } from "./cli/process/serve.ts";
 import { runCli } from "./cli/program.ts";
+import type { Terminal } from "./cli/terminal/terminal.ts";
 import { variablesHelp } from "./config/variables.ts";
 
 // Reads the arguments, environment and signals of the process, and sets its exit code. No other module reads them.
@@ -84,6 +86,17 @@ const configIo = {
   err: (text: string) => void process.stderr.write(text),
 };
 
+const terminal: Terminal = {
+  env: process.env,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  isTerminal: process.stdout.isTTY === true && process.stderr.isTTY === true,
+  columns: process.stdout.columns,
+  canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
+  signal: interrupted.signal,
+};
+
 const commands: readonly OwnCommand[] = [
   {
     name: "serve",
@@ -95,7 +108,7 @@ const commands: readonly OwnCommand[] = [
     name: "dev",
     summary: "run Latchkey for development, with a local store and the sandbox",
     helpText:
-      "Accepts the variables of `latchkey serve`. Creates missing keys in ./.latchkey, and connections to the sandbox.\n",
+      "Accepts the variables of `latchkey serve`. Creates missing keys in ./.latchkey,\nand connections to the sandbox.\n",
     options: [
       {
         flags: "--sandbox <address>",
@@ -106,10 +119,24 @@ const commands: readonly OwnCommand[] = [
     run: async (_words, options) => (await import("./dev/dev.ts")).dev(own, options),
   },
   {
+    name: "tour",
+    summary: "try Latchkey step by step, with the `latchkey dev` of this folder",
+    helpText:
+      "Shows a command, runs it when you press Enter, and says what its output means.\n" +
+      "Without a terminal, all steps run one after the other.\n",
+    options: [{ flags: "--print", summary: "print the commands, without running them" }],
+    run: async (_words, { print }) =>
+      (await import("./dev/tour-command.ts")).tour({
+        terminal,
+        print: print === true,
+        program: [process.execPath, fileURLToPath(import.meta.url)],
+      }),
+  },
+  {
     name: "sandbox",
     summary: "run fake providers for development",
     helpText:
-      "Serves OAuth 2, OAuth 1, files, mail, spreadsheets and calendars with test users, and prints how to use them.\n",
+      "Serves OAuth 2, OAuth 1, files, mail, spreadsheets and calendars with test users,\nand prints how to use them.\n",
     options: [
       {
         flags: "--listen <address>",
@@ -122,26 +149,36 @@ const commands: readonly OwnCommand[] = [
   },
   {
     name: "config",
-    summary: "check and compare configuration files",
+    summary: "check, show and compare configurations",
     subcommands: [
       {
         name: "check",
         summary: "check a configuration, without starting anything",
         arguments: ["[file]"],
         helpText:
-          "Checks FILE (default: LATCHKEY_CONFIG) together with the environment variables of `latchkey serve`.\n" +
+          "Checks FILE (default: LATCHKEY_CONFIG) and the environment variables of\n`latchkey serve`.\n" +
           "Exit code: 0 if it is valid, 78 if not.\n",
         canJson: true,
         run: async ([file], { json }) =>
           (await configCommands()).runConfigCheck(file, { ...configIo, json: json === true }),
       },
       {
+        name: "show",
+        summary: "show the configuration in force, and where each value is from; secrets are masked",
+        arguments: ["[file]"],
+        helpText:
+          "Shows the environment variables of `latchkey serve` and FILE (default:\nLATCHKEY_CONFIG). Each value is from env, file or default. Secrets are `***`.\n",
+        canJson: true,
+        run: async ([file], { json }) =>
+          (await configCommands()).runConfigShow(file, { ...configIo, json: json === true }),
+      },
+      {
         name: "diff",
         summary: "show what another configuration file would change; secrets are not shown",
         arguments: ["<file>", "[in-force]"],
         helpText:
-          "Compares FILE with IN-FORCE (default: LATCHKEY_CONFIG). For values that may be secret, only the change is shown.\n" +
-          "Exit code: 0 if nothing would change, 1 if something would, 78 if a file is not valid.\n",
+          "Compares FILE with IN-FORCE (default: LATCHKEY_CONFIG). Values that may be secret\nare not shown.\n" +
+          "Exit code: 0 if nothing would change, 1 if something would, 78 if a file is not\nvalid.\n",
         canJson: true,
         run: async (words, { json }) =>
           (await configCommands()).runConfigDiff(words, { ...configIo, json: json === true }),
@@ -158,15 +195,4 @@ const commands: readonly OwnCommand[] = [
   },
 ];
 
-process.exitCode = await runCli(
-  process.argv.slice(2),
-  {
-    env: process.env,
-    stdin: process.stdin,
-    stdout: process.stdout,
-    stderr: process.stderr,
-    isTerminal: process.stdout.isTTY === true && process.stderr.isTTY === true,
-    signal: interrupted.signal,
-  },
-  commands,
-);
+process.exitCode = await runCli(process.argv.slice(2), terminal, commands);

@@ -2,6 +2,7 @@ import { checkConfig } from "./check-config.ts";
 import { type ConfigChange, diffConfig } from "./diff-config.ts";
 import { readConfigFile } from "./read-file.ts";
 import type { FileReader } from "./secrets.ts";
+import { settingsOf } from "./show-config.ts";
 
 /** EX_CONFIG of sysexits.h, the exit code of `latchkey serve`. */
 const invalidExitCode = 78;
@@ -28,6 +29,25 @@ export function runConfigCheck(file: string | undefined, { env, files, json, out
     else err(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
   }
   return isValid ? 0 : invalidExitCode;
+}
+
+/** `latchkey config show [file]`. */
+export function runConfigShow(given: string | undefined, { env, files, json, out, err }: ConfigCommand): number {
+  const file = given ?? (env["LATCHKEY_CONFIG"]?.trim() || undefined);
+  const { mistakes } = checkConfig({ env, files, file });
+  // The seal key is the only setting without which nothing else could be shown.
+  const relevant = mistakes.filter((one) => !one.startsWith("LATCHKEY_SEAL_KEYS"));
+  if (relevant.length > 0) {
+    err(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
+    return invalidExitCode;
+  }
+  const settings = settingsOf({ env, files, file });
+  const widest = Math.max(...settings.map(({ name }) => name.length));
+  for (const setting of settings) {
+    const { name, value, from } = setting;
+    out(json ? `${JSON.stringify(setting)}\n` : `${name.padEnd(widest)}  ${from.padEnd(7)}  ${value}\n`);
+  }
+  return 0;
 }
 
 /** `latchkey config diff <file> [in-force]`. */

@@ -22,7 +22,7 @@ const namedBy: Readonly<Record<string, (item: Tree) => string>> = {
 };
 
 /** Paths of values that may be secret: variables of scripts, and fields named like a secret. */
-const mayBeSecret = /(^|\.)variables\.|secret|password|token|private|certificate|key$/i;
+export const mayBeSecret = /(^|\.)variables\.|secret|password|token|private|certificate|key$/i;
 
 interface DiffSource {
   readonly before: string;
@@ -47,7 +47,7 @@ export function diffConfig({ before, after, files }: DiffSource): readonly Confi
 }
 
 /** Hides the password and the query's values of each URL in a JSON text: a query may hold a token. */
-const withoutUrlSecrets = (json: string): string =>
+export const withoutUrlSecrets = (json: string): string =>
   json.replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"\\]+/gi, (url) =>
     url
       .replace(/(?<=:\/\/[^/?#@:]*:)[^/?#@]*(?=@)/, "…")
@@ -56,7 +56,8 @@ const withoutUrlSecrets = (json: string): string =>
       ),
   );
 
-function treeOf(path: string, files: FileReader): Tree {
+/** Returns the values of a valid file. */
+export function treeOf(path: string, files: FileReader): Tree {
   const mistakes: string[] = [];
   const { file } = readConfigFile({ path, files, refuse: (message) => void mistakes.push(message) });
   if (mistakes.length > 0) throw new Error(mistakes.join("; "));
@@ -64,11 +65,15 @@ function treeOf(path: string, files: FileReader): Tree {
 }
 
 /** Reports whether a value names the place of a secret, which is not secret itself. */
-const isReference = (text: string | undefined): boolean =>
+export const isReference = (text: string | undefined): boolean =>
   text === undefined || /^\{"(env|file)":"[^"]*"\}$/.test(text);
 
 /** Returns all values except objects and named lists, by path. */
-function leavesOf(tree: Tree, path: readonly string[] = [], found = new Map<string, string>()): Map<string, string> {
+export function leavesOf(
+  tree: Tree,
+  path: readonly string[] = [],
+  found = new Map<string, string>(),
+): Map<string, string> {
   for (const [key, value] of Object.entries(tree)) {
     const at = [...path, key];
     const nameOf = Array.isArray(value) ? namedBy[key] : undefined;

@@ -1,16 +1,18 @@
-import { statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { parseListenAddress } from "../base/http/listener.ts";
 import { newSecretKey } from "../base/ids.ts";
+import { commandWord } from "../cli/process/command-word.ts";
+import { type DevKey, writeDevState } from "../cli/process/dev-state.ts";
 import { sealKeyFile, secretKeyFile } from "../cli/process/key-files.ts";
 import type { Process } from "../cli/process/process.ts";
 import { serve } from "../cli/process/serve.ts";
 import { exitCodes } from "../cli/terminal/exit-codes.ts";
 import { UsageMistake } from "../cli/terminal/usage-mistake.ts";
 import type { Config } from "../config/config.ts";
+import { defaultEnvironment } from "../core/declared.ts";
 import type { Sidecar } from "../sidecar.ts";
-import { describeStoreLocation } from "../store/location.ts";
-import { devPage } from "./page.ts";
+import { devPage, shellWordOf } from "./page.ts";
 import { readyApiKey, readyUser } from "./sandbox/auth/access.ts";
 import { allowPrivateFor } from "./sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "./sandbox/sandbox.ts";
@@ -21,10 +23,8 @@ const defaultSandbox = "127.0.0.1:3010";
 const defaultStore = "level:./.latchkey";
 /** The folder of scripts that is used if it exists and no other is configured. */
 const usualScripts = "./scripts";
-/** The address that the command line uses without `--address`. */
-const defaultControl = "http://127.0.0.1:3004";
 
-/** Runs `serve` with its own store and a sandbox, connects the sandbox's test user, and prints commands to paste. */
+/** Runs `serve` with its own store and a sandbox, connects the sandbox's test user, and prints a first call. */
 export async function dev(process: Process, options: Readonly<Record<string, string | true>>): Promise<number> {
   const address = String(options["sandbox"] ?? defaultSandbox);
   const listen = parseListenAddress(address);
@@ -39,6 +39,7 @@ export async function dev(process: Process, options: Readonly<Record<string, str
     process.stderr.write(`latchkey: the sandbox cannot listen on ${address}: ${reasonOf(error)}\n`);
     return exitCodes.failed;
   }
+  let removeState = () => {};
   try {
     return await serve({
       process,
@@ -48,13 +49,26 @@ export async function dev(process: Process, options: Readonly<Record<string, str
         sidecar.broker.origins.allowLocal();
         sidecar.refuseMisspelled();
         const seeded = await seed(sidecar, sandbox);
-        const access = accessOf(sidecar, config, process.env);
+        const { data = "", control = "", ops = "" } = sidecar.addresses;
+        const keys = keysOf(config);
+        const addresses = { data, control, ops, sandbox: sandbox.origin };
         const scripts = scriptsOf(sidecar, config, seeded.kept);
-        const accepted = { apiKey: readyApiKey, user: readyUser };
-        process.stdout.write(devPage({ ...access, ...seeded, scripts, sandbox: sandbox.origin, accepted }));
+        removeState = writeDevState({
+          ...addresses,
+          ...keys,
+          environment: defaultEnvironment,
+          grants: Object.fromEntries(seeded.grants),
+          webhookPath: seeded.webhookPath,
+          ...(scripts !== undefined && { scripts }),
+          accepted: { apiKey: readyApiKey, user: readyUser },
+        });
+        const keyWord = shellWordOf(keys.secretKey);
+        const latchkey = commandWord(process.env);
+        process.stdout.write(devPage({ ...addresses, keyWord, latchkey, kept: seeded.kept }));
       },
     });
   } finally {
+    removeState();
     // The sandbox closes last: a token refresh may still need it while latchkey stops.
     await sandbox.close();
   }
@@ -106,25 +120,19 @@ function scriptsOf(
   return { folder, ...(trial && { trial }) };
 }
 
-/** The addresses and keys of this latchkey, and the flags with which the command line finds it. */
-function accessOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config, env: Variables) {
-  const { data = "", control = "", ops = "" } = addresses;
-  const folder = store.kind === "level" ? store.folder : undefined;
-  const isPinned = Boolean(env["LATCHKEY_ADMIN_KEY"] || env["LATCHKEY_ADMIN_KEY_FILE"]);
-  const key =
-    isPinned || folder === undefined
-      ? ["--key", adminKey]
-      : resolve(folder) === resolve(".latchkey")
-        ? []
-        : ["--key-file", join(folder, "admin-key")];
-  return {
-    data,
-    control,
-    ops,
-    secretKey,
-    storeLocation: folder ?? describeStoreLocation(store),
-    // A checkout has no `latchkey` on the path.
-    latchkey: ["start", "latchkey"].includes(env["npm_lifecycle_event"] ?? "") ? "npm run -s latchkey --" : "latchkey",
-    flags: [...(control === defaultControl ? [] : ["--address", control]), ...key],
+/** The keys of this latchkey. Those that it generated are in files beside the store. */
+function keysOf({ secretKey = "", adminKey = "", store }: Config): Record<"secretKey" | "adminKey", DevKey> {
+  const inFolder = (name: string, value: string): DevKey => {
+    const file = store.kind === "level" ? join(store.folder, name) : undefined;
+    return file !== undefined && contentOf(file) === value ? { file } : { value };
   };
+  return { secretKey: inFolder("secret-key", secretKey), adminKey: inFolder("admin-key", adminKey) };
+}
+
+function contentOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch {
+    return undefined;
+  }
 }

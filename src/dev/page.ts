@@ -1,58 +1,57 @@
-import { command, flagPairs } from "./shell.ts";
-import { type TourData, tourSteps } from "./tour.ts";
+import { command, curlTarget, quoted } from "./shell.ts";
 
-interface DevPageData extends TourData {
+interface DevPageData {
+  readonly data: string;
   readonly control: string;
   readonly ops: string;
-  /** The API key and the password that the sandbox accepts. */
-  readonly accepted: { readonly apiKey: string; readonly user: { readonly name: string; readonly password: string } };
-  readonly storeLocation: string;
+  readonly sandbox: string;
+  /** The shell word that gives the secret key: `$(cat .latchkey/secret-key)`. */
+  readonly keyWord: string;
+  /** How the command line is called. */
+  readonly latchkey: string;
   /** Sample connections that were not replaced, since the developer has changed them. */
   readonly kept: readonly string[];
 }
 
 /** Returns the text that `latchkey dev` prints once it is ready. */
-export function devPage(page: DevPageData): string {
-  const { data, control, ops, sandbox, accepted, storeLocation, kept } = page;
+export function devPage({ data, control, ops, sandbox, keyWord, latchkey, kept }: DevPageData): string {
   const listeners = [
     ["data", data, "your service calls this"],
     ["control", control, "the command line calls this"],
-    ["ops", ops, "probes and metrics"],
+    ["ops", ops, "health and metrics"],
     ["sandbox", `${sandbox}/_sandbox`, "a page: its users and requests"],
   ] as const;
   const widest = Math.max(...listeners.map(([, address]) => address.length));
   const lines = listeners.map(([name, address, use]) => `  ${name.padEnd(9)}${address.padEnd(widest)}   ${use}`);
-  const notReplaced =
-    kept.length === 0
-      ? ""
-      : `\nNot replaced, because they are yours: ${kept.join(", ")}.\nCommands below that use them may fail.\n`;
-  const steps = tourSteps(page).map(({ title, commands }) => `${[`  # ${title}`, ...commands].join("\n")}\n`);
+  const notReplaced = kept.length === 0 ? "" : `\nNot replaced, because they are yours: ${kept.join(", ")}.\n`;
   return `
-latchkey is ready, with a sandbox: a provider to try it with.
+latchkey is ready. The sandbox, a fake provider, has a test user: Ada.
+Her files, calendar and mail are connected.
 
 ${lines.join("\n")}
-
-The sandbox also has providers that take an API key or a password. The connect
-page offers them once these two commands have created their integrations:
-
-${createIntegrationCommands(page)}
-
-They accept the API key ${accepted.apiKey}, and the user ${accepted.user.name} with the
-password ${accepted.user.password}. The sandbox refuses all others.
-
-Test user Ada is connected: her files, her calendar and her mail. Her tokens are
-stored here; the commands below do not contain them.
 ${notReplaced}
-In a second terminal, in this folder, try:
+In a second terminal, in this folder, get Ada's files:
 
-${steps.join("\n")}
-The store and its keys are in ${storeLocation}.
-Each start gives Ada's connections new tokens. Stop with Ctrl-C.
+  export KEY=${keyWord}
+${filesCall(data)}
 
+More to try, step by step:
+
+  ${latchkey} tour
+
+Stop with Ctrl-C.
 `;
 }
 
-const createIntegrationCommands = ({ latchkey, flags }: TourData): string =>
-  ["sandbox-api-key", "sandbox-basic"]
-    .map((name) => command(latchkey, "integrations create", name, `--provider ${name}`, "-e dev", ...flagPairs(flags)))
-    .join("\n");
+const filesCall = (data: string): string =>
+  command(
+    "curl",
+    ...curlTarget(data, "/proxy/drive/v3/files?pageSize=3"),
+    '-H "Authorization: Bearer $KEY"',
+    "-H 'Provider-Config-Key: files'",
+    "-H 'Connection-Id: ada'",
+  );
+
+/** Returns the shell word that gives a key: read from its file, so that it is not printed. */
+export const shellWordOf = (key: { readonly file: string } | { readonly value: string }): string =>
+  "file" in key ? `$(cat ${quoted(key.file)})` : quoted(key.value);

@@ -1,4 +1,4 @@
-import { command, curlTarget, flagPairs, quoted } from "./shell.ts";
+import { command, curlTarget, quoted } from "./shell.ts";
 
 /** The scripts of the developer's own folder. */
 export interface ScriptsFolder {
@@ -11,40 +11,44 @@ export interface TourData {
   /** Address of the data listener. */
   readonly data: string;
   readonly sandbox: string;
-  readonly secretKey: string;
-  /** How the command line is called, and the flags with which it finds this latchkey. */
+  /** How the command line is called. */
   readonly latchkey: string;
-  readonly flags: readonly string[];
   /** The sandbox's grant behind each connection, by integration. */
-  readonly grants: ReadonlyMap<string, string>;
+  readonly grants: Readonly<Record<string, string>>;
   /** The path of the calendar's webhooks on the data listener. */
   readonly webhookPath: string;
   readonly scripts?: ScriptsFolder | undefined;
+  /** The API key and the user that the sandbox accepts. */
+  readonly accepted: { readonly apiKey: string; readonly user: { readonly name: string; readonly password: string } };
 }
 
-/** One thing to try: a title, and the commands to paste. */
+/** One thing to try: a title, the commands to paste, and what their output shows. */
 export interface TourStep {
   readonly title: string;
   readonly commands: readonly string[];
+  readonly why: string;
+  /** Error output of a command that already succeeded on an earlier tour. */
+  readonly mayFailWith?: RegExp;
 }
 
-/** Returns the steps that `latchkey dev` prints. Each command works as pasted, in this order. */
+/** Returns the steps of `latchkey tour`. Each command works as pasted, in this order, with the secret key in `KEY`. */
 export function tourSteps(data: TourData): readonly TourStep[] {
   const commands = createTourCommands(data);
-  const calendarGrant = data.grants.get("calendar");
+  const calendarGrant = data.grants["calendar"];
   return [
     ...proxySteps(commands),
-    ...connectionSteps(commands),
+    ...connectionSteps(commands, data.accepted),
     ...(data.scripts === undefined ? [] : [scriptsStep(commands, data.scripts)]),
     ...(calendarGrant === undefined ? [] : [webhookStep(commands, data.webhookPath)]),
     ...failureSteps(commands, data.sandbox),
     ...(calendarGrant === undefined ? [] : [revocationStep(commands, { ...data, calendarGrant })]),
     {
-      title: "Connections that Ada must authorize again, and what failed and why",
+      title: "Connections that Ada must authorize again, and what failed",
       commands: [
         commands.cli("connections list -e dev", "--state reauthorization_required"),
         commands.cli("logs -e dev --failed"),
       ],
+      why: "A connection shows its state with the reason. Each log has an ID: `latchkey logs <id>` tells the whole story.",
     },
   ];
 }
@@ -63,8 +67,8 @@ interface TourCommands {
   cli(...words: readonly string[]): string;
 }
 
-function createTourCommands({ data, sandbox, secretKey, latchkey, flags }: TourData): TourCommands {
-  const key = `-H ${quoted(`Authorization: Bearer ${secretKey}`)}`;
+function createTourCommands({ data, sandbox, latchkey }: TourData): TourCommands {
+  const key = '-H "Authorization: Bearer $KEY"';
   const connection = (integration: string) => `-H 'Provider-Config-Key: ${integration}' -H 'Connection-Id: ada'`;
   const curl = (path: string, ...more: readonly string[]) =>
     command("curl -sw '\\n'", ...curlTarget(data, path), ...more);
@@ -77,19 +81,34 @@ function createTourCommands({ data, sandbox, secretKey, latchkey, flags }: TourD
     mail: withKey("/proxy/gmail/v1/users/me/messages?maxResults=3", connection("unified")),
     behave: (change) =>
       command(`curl -s -o /dev/null -X PUT ${sandbox}/_sandbox/behaviour`, `-d ${quoted(JSON.stringify(change))}`),
-    cli: (...words) => command(latchkey, ...words, ...flagPairs(flags)),
+    cli: (...words) => command(latchkey, ...words),
   };
 }
 
 const proxySteps = ({ files, calendar, mail }: TourCommands): readonly TourStep[] => [
-  { title: "Ada's files: the provider's own response, requested with your key", commands: [files()] },
-  { title: "Ada's primary calendar", commands: [calendar] },
-  { title: "Ada's messages, through a connection to all of her data", commands: [mail] },
+  {
+    title: "Get Ada's files through the proxy",
+    commands: [files()],
+    why: "You sent your own key and named a connection. Latchkey added Ada's access token; this is the provider's response, unchanged.",
+  },
+  {
+    title: "Get Ada's primary calendar",
+    commands: [calendar],
+    why: "The same call with another integration: the path after /proxy is the provider's own.",
+  },
+  {
+    title: "Get Ada's messages, through a connection to all of her data",
+    commands: [mail],
+    why: "One connection may reach several APIs of a provider, if its scopes allow that.",
+  },
 ];
 
-const connectionSteps = ({ withKey, cli }: TourCommands): readonly TourStep[] => [
+const connectionSteps = (
+  { withKey, cli }: TourCommands,
+  { apiKey, user }: TourData["accepted"],
+): readonly TourStep[] => [
   {
-    title: "Connect another user: open the connect_link in a browser",
+    title: "Connect another user",
     commands: [
       withKey(
         "/connect/sessions",
@@ -97,17 +116,31 @@ const connectionSteps = ({ withKey, cli }: TourCommands): readonly TourStep[] =>
         `-d ${quoted(JSON.stringify({ end_user: { id: "bob" }, allowed_integrations: ["files"] }))}`,
       ),
     ],
+    why: "Open the connect_link in a browser: it is the page that your users see. `latchkey connect files --end-user bob` prints such a link too.",
   },
-  { title: "All connections and their state", commands: [cli("connections list -e dev")] },
+  {
+    title: "List all connections and their state",
+    commands: [cli("connections list -e dev")],
+    why: "An active connection needs nothing: latchkey refreshes its token in time.",
+  },
+  {
+    title: "Add providers that take an API key or a password",
+    commands: ["sandbox-api-key", "sandbox-basic"].map((name) =>
+      cli(`integrations create ${name}`, `--provider ${name} -e dev`),
+    ),
+    mayFailWith: /already_exists/,
+    why: `The connect page now offers both. They accept the API key ${apiKey}, and the user ${user.name} with the password ${user.password}.`,
+  },
 ];
 
 const scriptsStep = ({ cli }: TourCommands, { folder, trial }: ScriptsFolder): TourStep => ({
-  title: `Your scripts, in ${folder}${trial === undefined ? "" : "; a dry run of one shows what it would do"}`,
+  title: `List your scripts, in ${folder}${trial === undefined ? "" : ", and try one"}`,
   commands: [cli("scripts list"), ...(trial === undefined ? [] : [cli("scripts run", ...trial, "--dry-run -e dev")])],
+  why: "A dry run calls the provider, and saves nothing.",
 });
 
 const webhookStep = ({ curl, cli }: TourCommands, webhookPath: string): TourStep => ({
-  title: "A webhook reports a change of Ada's calendar (`webhooks tail` shows it live)",
+  title: "Send a webhook: Ada's calendar has changed",
   commands: [
     curl(
       webhookPath,
@@ -119,6 +152,7 @@ const webhookStep = ({ curl, cli }: TourCommands, webhookPath: string): TourStep
     cli("webhooks list -e dev"),
     cli("webhooks forwards -e dev"),
   ],
+  why: "Latchkey matched the webhook to Ada's connection. The delivery says no_destination: set LATCHKEY_FORWARD_URL to receive webhooks in your service.",
 });
 
 const failureSteps = ({ withKey, files, behave }: TourCommands, sandbox: string): readonly TourStep[] => [
@@ -129,17 +163,20 @@ const failureSteps = ({ withKey, files, behave }: TourCommands, sandbox: string)
       withKey("/connections/ada", "-G -d provider_config_key=files -d force_refresh=true"),
       behave({ accessTokenLifetimeS: 3_600 }),
     ],
+    why: "See expires_at. The sandbox issues long tokens again from now on.",
   },
   {
-    title: "Six seconds later the call still works; the provider counts one more refresh",
-    commands: ["  sleep 6", files(), `  curl -s ${sandbox}/_sandbox/seen | cut -c -300`],
+    title: "Call again, six seconds later",
+    commands: ["  sleep 6", files(), `  curl -s ${sandbox}/_sandbox/seen | grep -o '"tallies":{[^}]*}'`],
+    why: "The call works: latchkey refreshed the token first. The sandbox counts the refreshes.",
   },
   {
-    title: "Break the provider: it fails twice, and retries hide it from your service",
+    title: "Break the provider: its next two responses are 503",
     commands: [
       behave({ answers: { files: [{ kind: "raw", status: 503, text: "", times: 2 }] } }),
       files("-H 'Retries: 3'"),
     ],
+    why: "The header Retries asked latchkey to try again. Your service saw one good response.",
   },
 ];
 
@@ -147,9 +184,10 @@ const revocationStep = (
   { calendar }: TourCommands,
   { sandbox, calendarGrant }: { readonly sandbox: string; readonly calendarGrant: string },
 ): TourStep => ({
-  title: "Ada revokes her calendar: the call fails, and latchkey finds out why",
+  title: "Revoke Ada's calendar, as she can at her provider",
   commands: [
     command(`curl -sw '\\n' ${sandbox}/_sandbox/revoke`, `-d ${quoted(JSON.stringify({ grant: calendarGrant }))}`),
     calendar,
   ],
+  why: "The provider refused the token. Latchkey tried a refresh, learned that the grant is gone, and marked the connection.",
 });

@@ -4,12 +4,14 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { devPage } from "../../../src/dev/page.ts";
+import { devPage, shellWordOf } from "../../../src/dev/page.ts";
 import { startProvider } from "../../support/peers/provider.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { launch, type Running } from "../../support/sidecar/process.ts";
 import { writeScripts } from "../syncs/scripting.ts";
 
+/** Halves the start time of the many commands. */
+const compiled = fileURLToPath(new URL("../../../node_modules/.cache/latchkey-compiled", import.meta.url));
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
 interface DevOptions {
@@ -52,17 +54,19 @@ const through = (integration: string) => ({
 });
 
 /** All printed commands, in order. */
-function pastedFrom(text: string): string {
-  const lines = text.slice(text.indexOf("\n  # ")).split("\n");
-  return lines
+const pastedFrom = (text: string): string =>
+  text
+    .split("\n")
     .filter((line) => line.startsWith("  ") && !line.startsWith("  #"))
     .map((line) => line.replace(/^ {2}(?:latchkey|npm run -s latchkey --) /, `'${process.execPath}' '${main}' `))
     .join("\n");
-}
 
 /** Runs lines in a shell, expects no errors, and returns the output. */
 async function pasted(lines: string, cwd: string): Promise<string> {
-  const shell = spawn("sh", ["-e", "-c", lines], { cwd, env: { PATH: process.env["PATH"] } });
+  const shell = spawn("sh", ["-e", "-c", lines], {
+    cwd,
+    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compiled },
+  });
   let said = "";
   let complaints = "";
   shell.stdout.on("data", (text) => {
@@ -75,12 +79,28 @@ async function pasted(lines: string, cwd: string): Promise<string> {
   return said;
 }
 
-it("prints lines that all work as they are pasted, one after the other", async () => {
+const latchkey = `'${process.execPath}' '${main}'`;
+
+it("prints a first call that works as pasted, and no key", async () => {
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
-  const lines = pastedFrom(running.stdout());
-  expect(lines.split("curl ").length).toBeGreaterThan(9);
-  const said = await pasted(lines, cwd);
+  const page = running.stdout().slice(running.stdout().indexOf("\nlatchkey is ready"));
+  expect(page.trim().split("\n").length).toBeLessThanOrEqual(22);
+  expect(running.stdout()).not.toContain((await readFile(join(cwd, ".latchkey/secret-key"), "utf8")).trim());
+  const said = await pasted(
+    pastedFrom(/ {2}export KEY[\s\S]*?\n\n/.exec(page)?.[0] ?? "").replace("curl", "curl -s"),
+    cwd,
+  );
+  expect(said).toContain('"name":"notes-1.txt"');
+  await stop(running);
+  expect(await readdir(join(cwd, ".latchkey"))).not.toContain("dev.json");
+});
+
+it("takes a tour whose steps all work, and prints the same commands to paste", async () => {
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  // Only the folder tells the command where latchkey is.
+  const said = await pasted(`${latchkey} tour`, cwd);
   // Requested three times: at first, after the token expired, and while the provider failed.
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(4);
   expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
@@ -93,49 +113,34 @@ it("prints lines that all work as they are pasted, one after the other", async (
   expect(said).toMatch(/\{"revoked":1\}\n\{"error":\{"code":401/);
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +reauthorization_required: invalid_grant/);
   expect(said).toMatch(/auth\.refresh +failed +calendar\/ada/);
-  await stop(running);
-});
 
-it("prints commands that have the connect page offer a key and a password", async () => {
-  const cwd = await temporaryFolder();
-  const running = await readyDev(cwd);
-  const [block = ""] =
-    /once these two commands have created their integrations:\n\n([\s\S]*?)\n\n/.exec(running.stdout()) ?? [];
-  await pasted(pastedFrom(`\n  # \n${block}`), cwd);
+  // The tour has created the integrations of an API key and a password.
   const call = await callerOf(running, cwd);
   const session = { end_user: { id: "bob" }, allowed_integrations: ["sandbox-api-key", "sandbox-basic"] };
   const made = await call("/connect/sessions", { method: "POST", body: JSON.stringify(session) });
   const page = await (await fetch(made.body.data.connect_link)).text();
   expect(page).toContain('integration=sandbox-api-key"');
   expect(page).toContain('integration=sandbox-basic"');
+
+  const printed = await pasted(`${latchkey} tour --print`, cwd);
+  for (const line of printed.split("\n").filter((one) => one.startsWith("  ") && !one.startsWith("  #"))) {
+    expect(said).toContain(line);
+  }
+  expect(printed.split("\n").filter((line) => line.length > 80)).toEqual([]);
   await stop(running);
-});
-
-const eventsSync = `import { createSync } from "latchkey/scripts";   // or "nango": scripts of that peer run as they are
-import * as z from "zod";
-
-export default createSync({
-  description: "The events of the primary calendar.",
-  frequency: "every hour",                 // 30 seconds to 31 days
-  syncType: "full",                        // or incremental: nango.lastSyncDate, getCheckpoint and saveCheckpoint
-  trackDeletes: true,
-  models: { Event: z.object({ id: z.string(), summary: z.string().optional() }) },
-  endpoints: [{ method: "GET", path: "/calendar/events-now" }],
-  webhookSubscriptions: ["*"],
-  exec: async (nango) => {
-    for await (const page of nango.paginate({ endpoint: "/v3/calendars/primary/events" })) {
-      await nango.batchSave(page, "Event");
-    }
-  },
-  onWebhook: async (nango, payload) => nango.log("something changed", payload),
-});
-`;
+  const late = spawn(process.execPath, [main, "tour"], { cwd });
+  expect((await once(late, "close"))[0]).toBe(1);
+}, 60_000);
 
 it("uses an existing folder of scripts, and prints how to try one", async () => {
   const cwd = await temporaryFolder();
-  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": eventsSync }, "calendar");
+  // The script of the README, in the folder that it names.
+  const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
+  const [, script = ""] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
+  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": script }, "calendar");
   const running = await readyDev(cwd);
-  const [block = ""] = /\n {2}# Your scripts, in .\/scripts; [\s\S]*?\n\n/.exec(running.stdout()) ?? [];
+  const printed = await pasted(`${latchkey} tour --print`, cwd);
+  const [block = ""] = /\n {2}# List your scripts, in .\/scripts, [\s\S]*?\n\n/.exec(printed) ?? [];
   const said = await pasted(pastedFrom(block), cwd);
   expect(said).toMatch(/calendar +sync +events +good +every hour/);
   expect(said).toMatch(
@@ -148,12 +153,13 @@ it("uses an existing folder of scripts, and prints how to try one", async () => 
 it("prints no scripts without a folder, and names the folder of a variable", async () => {
   const cwd = await temporaryFolder();
   const first = await readyDev(cwd);
-  expect(first.stdout()).not.toContain("scripts list");
+  expect(await pasted(`${latchkey} tour --print`, cwd)).not.toContain("scripts list");
   await stop(first);
   expect(await readdir(cwd)).not.toContain("scripts");
   const folder = await temporaryFolder();
   const second = await readyDev(cwd, { env: { LATCHKEY_SCRIPTS: folder } });
-  expect(second.stdout()).toContain(`  # Your scripts, in ${folder}\n  latchkey scripts list`);
+  const printed = await pasted(`${latchkey} tour --print`, cwd);
+  expect(printed).toContain(`  # List your scripts, in ${folder}\n  latchkey scripts list`);
   await stop(second);
 });
 
@@ -228,8 +234,9 @@ it("does not change an integration that has taken the name of a sample", async (
   const seal = { LATCHKEY_SEAL_KEYS: `test:${Buffer.alloc(32, 7).toString("base64")}` };
   const running = await readyDev(cwd, { env: seal });
   expect(running.stdout()).toContain("Not replaced, because they are yours: calendar/ada.");
-  expect(running.stdout()).not.toContain("/_sandbox/revoke");
-  expect(running.stdout()).not.toContain("/webhook/");
+  const printed = await pasted(`${latchkey} tour --print`, cwd);
+  expect(printed).not.toContain("/_sandbox/revoke");
+  expect(printed).not.toContain("/webhook/");
   const call = await callerOf(running, cwd);
   expect((await call("/connections/ada?provider_config_key=calendar")).status).toBe(404);
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
@@ -254,6 +261,44 @@ it("allows plain HTTP to the sandbox beside the addresses that the operator allo
   for (const [path, body] of made) await call(path, { method: "POST", body: JSON.stringify(body) });
   expect((await call("/proxy/anything", through("mine"))).body.line).toBe("GET /anything HTTP/1.1");
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+});
+
+it("runs the README's commands as pasted", async () => {
+  const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
+  const blocks = (section: string) => {
+    const [, text = ""] = new RegExp(`\\n## ${section}\\n([\\s\\S]*?)\\n## `).exec(readme) ?? [];
+    return [...text.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = ""]) => block);
+  };
+  const [start, first = ""] = blocks("Try it");
+  const [overJson = ""] = blocks("Using it");
+  const [throughProxy = ""] = blocks("The proxy");
+  const [connect = ""] = blocks("Connect an account");
+  const [webhooks = ""] = blocks("Webhooks");
+  expect(start).toBe("npm start\n");
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const all = [
+    `export LATCHKEY_CONTROL=${running.address("control")}`,
+    first,
+    overJson,
+    throughProxy,
+    connect,
+    webhooks,
+  ]
+    .join("\n")
+    .replaceAll("npm run -s latchkey --", `'${process.execPath}' '${main}'`)
+    .replaceAll("http://127.0.0.1:3003", running.address("data"));
+  const sent = `'${process.execPath}' '${main}' webhooks forwards -e dev | sed -n 's/^\\(msg_[^ ]*\\).*/\\1/p'`;
+  const said = await pasted(`${all}\n'${process.execPath}' '${main}' webhooks forward -e dev $(${sent})`, cwd);
+  const [example = "not there"] = /^\{"from":.*\}$/m.exec(readme) ?? [];
+  expect(said).toContain(`\n${example}\n`);
+  expect(said.split('"name":"notes-1.txt"')).toHaveLength(3);
+  expect(said).toMatch(/"unique_key":"example"[\s\S]*"connections":\[\{"id":\d+,"connection_id":"bob"/);
+  expect(said).toContain('"connect_link":"');
+  expect(said).toMatch(/\{"status":"success"\}NOTIFICATION[^\n]*\n\S+ +\S+ +calendar +8f7a 10 +1 +ada\n/);
+  expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination/);
+  expect(said).toContain("rule 1, connection_config.emailAddressHash, matches 1 connection:\n  calendar/ada\n");
+  expect(said).not.toContain('"error"');
 });
 
 it("adds its environment to those of a configuration file", async () => {
@@ -289,19 +334,13 @@ it("ends the sandbox with a sidecar that cannot start", async () => {
 });
 
 const usual = {
-  accepted: { apiKey: "sandbox-api-key", user: { name: "sandbox", password: "sandbox-password" } },
   data: "http://127.0.0.1:3003",
   control: "http://127.0.0.1:3004",
   ops: "http://127.0.0.1:3005",
   sandbox: "http://127.0.0.1:3010",
-  secretKey: `lk_${"x".repeat(38)}`,
-  storeLocation: "./.latchkey",
+  keyWord: "$(cat .latchkey/secret-key)",
   latchkey: "npm run -s latchkey --",
-  flags: [],
-  grants: new Map([["calendar", "K_2KXPTMdO4A"]]),
   kept: [],
-  webhookPath: "/webhook/JKen4xsXd_67ObNvakEaZg/calendar",
-  scripts: { folder: "./scripts", trial: ["calendar/ada", "events", "--kind", "sync"] },
 };
 
 it("fits on a terminal of 80 columns", () => {
@@ -312,7 +351,7 @@ it("fits on a terminal of 80 columns", () => {
 });
 
 it("quotes for the shell where needed, and supports Unix sockets", () => {
-  const page = devPage({ ...usual, data: "unix:/tmp/a b/data", flags: ["--key", "it's"] });
+  const page = devPage({ ...usual, data: "unix:/tmp/a b/data", keyWord: shellWordOf({ value: "it's" }) });
   expect(page).toContain("--unix-socket '/tmp/a b/data' \\\n    'http://localhost/proxy/drive/v3/files?pageSize=3'");
-  expect(page).toContain("--key 'it'\\''s'");
+  expect(page).toContain("export KEY='it'\\''s'");
 });
