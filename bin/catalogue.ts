@@ -2,28 +2,25 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJson } from "@bufbuild/protobuf";
-import { parse } from "yaml";
 import { ProviderSchema } from "../src/gen/latchkey/v1/provider_pb.ts";
-import { ProviderMistake, readProvider } from "../src/providers/read.ts";
+import { checkProviderFile } from "../src/providers/check-file.ts";
 import { root } from "./steps.ts";
 
-const folder = join(root, "src/providers/catalogue");
+const folder = "src/providers/catalogue";
 
 function lineOf(file: string): string {
-  try {
-    const provider = readProvider(parse(readFileSync(join(folder, file), "utf8")));
-    if (`${provider.name}.yaml` !== file)
-      throw new ProviderMistake([{ path: ["name"], message: "must be the name of the file" }]);
+  const { providers, mistakes } = checkProviderFile(readFileSync(join(root, folder, file), "utf8"));
+  const [provider] = providers;
+  if (provider !== undefined && `${provider.name}.yaml` === file)
     return JSON.stringify(toJson(ProviderSchema, provider, { useProtoFieldName: true }));
-  } catch (error) {
-    if (!(error instanceof ProviderMistake)) throw error;
-    process.stdout.write(`${file}: ${error.message}\n`);
-    process.exitCode = 1;
-    return "";
-  }
+  const misnamed = { line: 1, column: 1, path: "name", message: "must be the name of the file" };
+  for (const { line, column, path, message } of mistakes.length > 0 ? mistakes : [misnamed])
+    process.stdout.write(`${folder}/${file}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}\n`);
+  process.exitCode = 1;
+  return "";
 }
 
-const files = readdirSync(folder)
+const files = readdirSync(join(root, folder))
   .filter((name) => name.endsWith(".yaml"))
   .sort();
 const lines = files.map(lineOf);
