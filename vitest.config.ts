@@ -19,7 +19,7 @@ const throughTheDoor = [
 /** The pure units, the shape of the source, and a file of each subject through the doors. */
 const quick = [
   "test/unit/**/*.test.ts",
-  "test/house/{floors,limits,smoke,documents}.test.ts",
+  "test/house/{floors,limits,smoke,documents,named-paths}.test.ts",
   "test/cases/{oauth/callbacks,proxy/credentials,proxy/fields,rest/metadata,webhooks/identity}.test.ts",
 ];
 /** Units that take many seconds: real databases, scripts that use up their limits. */
