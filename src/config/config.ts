@@ -107,7 +107,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const refuseAt = withPlace(read, refuse);
   checkNames({ ...read, refuse });
   const declared = declaredIn({ ...read, secrets, refuse });
-  refuseSharedKeys({ declared, env, secrets, refuse });
+  refuseSharedKeys({ ...read, declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const config: Config = {
     ...doorsOf({ variables, file, files, refuse: refuseAt }),
@@ -187,7 +187,7 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   checkNames({ ...read, refuse });
   const secrets = createSecretSource({ env, files });
   const declared = declaredIn({ ...read, secrets, refuse });
-  refuseSharedKeys({ declared, env, secrets, refuse });
+  refuseSharedKeys({ ...read, declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const proxy = proxyLimitsOf({ file, refuse: refuseAt });
   const webhooks = webhooksOf({ file, refuse: refuseAt });
