@@ -22,7 +22,12 @@ export async function runAsReader(command: string, args: readonly string[], opti
   const collect = (name: "stdout" | "stderr") => (chunk: Buffer) => {
     const before = linksIn(output[name]).length;
     output[name] += chunk;
-    for (const link of linksIn(output[name]).slice(before)) visits.push(allow(link));
+    for (const link of linksIn(output[name]).slice(before)) {
+      const visit = allow(link);
+      // The program waits for the account: without a reader it would wait for long.
+      visit.catch(() => child.kill());
+      visits.push(visit);
+    }
   };
   child.stdout.on("data", collect("stdout"));
   child.stderr.on("data", collect("stderr"));
