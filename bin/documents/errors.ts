@@ -30,7 +30,7 @@ export function errorsPage(): string {
 - \`Retry-After\` is set where a retry may succeed.
 - RPC errors have the code in \`google.rpc.ErrorInfo.reason\`, the hint in its \`metadata\`, the link in \`google.rpc.Help\`, and mistakes in \`google.rpc.BadRequest\`.
 - \`hint\` names only what the same key may list, and never another environment.
-- The base of \`doc_url\` is \`LATCHKEY_DOCS_URL\`, else the public URL, else the listener's own address. If that address is a wildcard such as \`0.0.0.0\`, \`doc_url\` is the path alone.`,
+- The base of \`doc_url\` is \`LATCHKEY_DOCS_URL\`, else \`LATCHKEY_PUBLIC_URL\`. With neither, it is the listener's address if that is on this machine (\`127.0.0.1\`); otherwise \`doc_url\` is the path alone.`,
     ...sections,
     "Next: [the JSON API](api.md), [the RPC API](rpc.md).",
   );

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { suggestion } from "../base/similar.ts";
 import { scopesByName } from "../core/scopes.ts";
 import { durationForm } from "./duration.ts";
 
@@ -29,7 +30,10 @@ const name = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/, "must be lower-case letters, digits and dashes"),
 );
-const scope = v.picklist([...scopesByName.keys()] as [string, ...string[]], "is not a scope");
+const scope = v.picklist([...scopesByName.keys()] as [string, ...string[]], ({ input }) => {
+  const near = typeof input === "string" ? suggestion(input, scopesByName.keys()) : "";
+  return `is not a scope${near}`;
+});
 const origin = v.pipe(v.string(), v.regex(/^https?:\/\/[^/]+$/, "must be an origin such as https://app.example.com"));
 const url = v.pipe(v.string(), v.url("must be a URL"));
 const syncNames = v.pipe(

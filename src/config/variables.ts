@@ -6,20 +6,24 @@ export const variables = [
   {
     name: "LATCHKEY_DATA_LISTEN",
     default: "127.0.0.1:3003",
-    meaning: "address of the data door: `host:port`, `:0` for any port, or `unix:/path`",
+    meaning: "address of the data listener: `host:port`, `:0` for any port, or `unix:/path`",
   },
   {
     name: "LATCHKEY_PUBLIC_LISTEN",
     default: "off",
-    meaning: "address of the public door, which serves only browsers and providers",
+    meaning: "address of the public listener, which serves only browsers and providers",
   },
   {
     name: "LATCHKEY_CONTROL_LISTEN",
     default: "127.0.0.1:3004",
     meaning: "address of the control plane: gRPC, gRPC-Web and Connect",
   },
-  { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "probes and metrics" },
-  { name: "LATCHKEY_PUBLIC_URL", default: "the data door's address", meaning: "base of redirect and webhook URLs" },
+  { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "address of probes and metrics" },
+  {
+    name: "LATCHKEY_PUBLIC_URL",
+    default: "the address of the data listener",
+    meaning: "base of redirect and webhook URLs",
+  },
   {
     name: "LATCHKEY_DOCS_URL",
     default: "the public URL",

@@ -5,7 +5,7 @@ export const channelMetrics = {
   channels: {
     kind: "gauge",
     name: "latchkey_channels",
-    help: "Notification channels that are kept, by state: the same number in each replica.",
+    help: "Watch channels, by state: the same number in each replica.",
     labels: ["state"],
   },
   channelWatches: {
@@ -35,7 +35,7 @@ export const channelMetrics = {
   channelsOverdue: {
     kind: "gauge",
     name: "latchkey_channels_overdue_seconds",
-    help: "For how long that has waited about which something was to be done first.",
+    help: "Delay of the oldest due task of a channel.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

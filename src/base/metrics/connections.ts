@@ -17,7 +17,7 @@ export const connectionMetrics = {
   authorizations: {
     kind: "counter",
     name: "latchkey_authorizations_total",
-    help: "Attempts of end users to connect that came to an end, by kind of credentials and outcome.",
+    help: "Ended attempts of end users to connect, by kind of credentials and outcome.",
     labels: ["credentials", "outcome"],
   },
   grantsNearlyUsedUp: {
@@ -35,13 +35,13 @@ export const connectionMetrics = {
   descriptions: {
     kind: "counter",
     name: "latchkey_descriptions_total",
-    help: "Attempts to have a provider describe an imported connection, by outcome.",
+    help: "Attempts to read values of an imported connection from its provider, by outcome.",
     labels: ["outcome"],
   },
   descriptionsWaiting: {
     kind: "gauge",
     name: "latchkey_descriptions_waiting",
-    help: "Imported connections whose provider is still to describe them: in the replica that asks, 0 in the others.",
+    help: "Imported connections whose values are not yet read from the provider. 0 in replicas that do not ask.",
     labels: [],
   },
   connectionsUnwell: {
@@ -59,25 +59,25 @@ export const connectionMetrics = {
   tokenSeconds: {
     kind: "histogram",
     name: "latchkey_token_seconds",
-    help: "Time from asking for a token until there was one, or none, by grant.",
+    help: "Time of a token request, successful or not, by grant.",
     labels: ["grant"],
   },
   refreshes: {
     kind: "counter",
     name: "latchkey_refreshes_total",
-    help: "Renewals of credentials, by outcome.",
+    help: "Refreshes of credentials, by outcome.",
     labels: ["outcome"],
   },
   refreshSeconds: {
     kind: "histogram",
     name: "latchkey_refresh_seconds",
-    help: "Time that a provider's token endpoint took to answer a renewal.",
+    help: "Time that a provider's token endpoint took to answer a refresh.",
     labels: [],
   },
   refreshesOpen: {
     kind: "gauge",
     name: "latchkey_refreshes_open",
-    help: "Renewals that wait for a provider now.",
+    help: "Refreshes in progress.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -6,7 +6,7 @@ export const doorMetrics = {
     kind: "counter",
     isHot: true,
     name: "latchkey_http_requests_total",
-    help: "Requests answered, by door, route pattern and status.",
+    help: "Requests answered, by listener (`door`), route pattern and status.",
     labels: ["door", "route", "status"],
   },
   httpSeconds: {
@@ -20,25 +20,25 @@ export const doorMetrics = {
     kind: "gauge",
     isHot: true,
     name: "latchkey_http_requests_open",
-    help: "Requests that are not answered yet, by door.",
+    help: "Requests that are not answered yet, by listener.",
     labels: ["door"],
   },
   connectionsOpen: {
     kind: "gauge",
     name: "latchkey_connections_open",
-    help: "Open connections of clients, by door.",
+    help: "Open connections of clients, by listener.",
     labels: ["door"],
   },
   connectionsRefused: {
     kind: "counter",
     name: "latchkey_connections_refused_total",
-    help: "Connections that a door refused, by the limit that was reached: door, or address, the share of one client address.",
+    help: "Connections that a listener refused, by the limit that was reached: door (all of the listener), or address (one client).",
     labels: ["door", "limit"],
   },
   refused: {
     kind: "counter",
     name: "latchkey_refused_total",
-    help: "Requests that a door refused before any route saw them, by fault code.",
+    help: "Requests that a listener refused before any route saw them, by error code.",
     labels: ["door", "reason"],
   },
   ignoredFields: {

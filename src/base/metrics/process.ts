@@ -2,7 +2,7 @@ import type { MetricRow } from "./row.ts";
 
 /** Metrics of the process. */
 export const processMetrics = {
-  ready: { kind: "gauge", name: "latchkey_ready", help: "1 while the sidecar takes requests.", labels: [] },
+  ready: { kind: "gauge", name: "latchkey_ready", help: "1 while the process takes requests.", labels: [] },
   buildInfo: {
     kind: "gauge",
     name: "latchkey_build_info",
@@ -24,7 +24,7 @@ export const processMetrics = {
   certificateEnds: {
     kind: "gauge",
     name: "latchkey_certificate_end_seconds",
-    help: "When the certificate of a door with TLS expires, in seconds since 1970, by door.",
+    help: "When the certificate of a listener with TLS expires, in seconds since 1970.",
     labels: ["door"],
   },
   logsDeleted: {
@@ -48,7 +48,7 @@ export const processMetrics = {
   unhandled: {
     kind: "counter",
     name: "latchkey_unhandled_errors_total",
-    help: "Errors that no code caught. Each is a defect of latchkey.",
+    help: "Unexpected errors. Each is a defect of Latchkey.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -6,7 +6,7 @@ export const proxyMetrics = {
     kind: "counter",
     isHot: true,
     name: "latchkey_live_lookups_total",
-    help: "Connections looked up for use, by whether memory had them.",
+    help: "Connections looked up for use, by whether they were in memory.",
     labels: ["result"],
   },
   proxyRequests: {
@@ -19,7 +19,7 @@ export const proxyMetrics = {
   proxyRefused: {
     kind: "counter",
     name: "latchkey_proxy_refused_total",
-    help: "Requests that never reached a provider, or got no answer from it, by fault code.",
+    help: "Requests that never reached a provider, or got no answer from it, by error code.",
     labels: ["reason"],
   },
   proxyAddedSeconds: {
@@ -64,7 +64,7 @@ export const proxyMetrics = {
   proxyHandedOver: {
     kind: "counter",
     name: "latchkey_proxy_handed_over_total",
-    help: "Callers' connections that an unusual request has moved to the general lane.",
+    help: "Client connections that an unusual request moved from the fast path to the general path.",
     labels: [],
   },
   proxyLimited: {

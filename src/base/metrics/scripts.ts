@@ -23,13 +23,13 @@ export const scriptMetrics = {
   runsOverdue: {
     kind: "gauge",
     name: "latchkey_runs_overdue_seconds",
-    help: "For how long the execution has waited that has waited longest.",
+    help: "Delay of the oldest due run.",
     labels: [],
   },
   scriptsBroken: {
     kind: "gauge",
     name: "latchkey_scripts_broken",
-    help: "Files of scripts that are refused as they stand.",
+    help: "Script files that are not valid.",
     labels: [],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -73,7 +73,7 @@ export const storeMetrics = {
   seals: {
     kind: "counter",
     name: "latchkey_seals_total",
-    help: "Values sealed and opened, by operation.",
+    help: "Values encrypted and decrypted, by operation.",
     labels: ["operation"],
   },
 } as const satisfies Record<string, MetricRow>;

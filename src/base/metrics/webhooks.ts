@@ -32,7 +32,7 @@ export const webhookMetrics = {
   resourceIndexEntries: {
     kind: "gauge",
     name: "latchkey_resource_index_entries",
-    help: "Values that connections are filed under, by which notifications find them.",
+    help: "Values by which webhooks find their connections.",
     labels: [],
   },
   resourceIndexBytes: {
@@ -45,13 +45,13 @@ export const webhookMetrics = {
     kind: "gauge",
     isHot: true,
     name: "latchkey_outbox_forwards",
-    help: "Forwards that wait for the application.",
+    help: "Pending deliveries to the application.",
     labels: [],
   },
   outboxOldest: {
     kind: "gauge",
     name: "latchkey_outbox_oldest_seconds",
-    help: "Time that the oldest of these forwards has waited.",
+    help: "Age of the oldest pending delivery.",
     labels: [],
   },
   delivering: {
@@ -71,14 +71,14 @@ export const webhookMetrics = {
     kind: "histogram",
     isHot: true,
     name: "latchkey_delivery_seconds",
-    help: "Time from a forward's making to the application's 2xx.",
+    help: "Time from the creation of a delivery to the application's 2xx.",
     labels: [],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 1_800, 3_600, 21_600, 86_400, 324_000],
   },
   deadLetters: {
     kind: "counter",
     name: "latchkey_dead_letters_total",
-    help: "Forwards that were given up, and can be replayed.",
+    help: "Deliveries that failed for good. They can be replayed.",
     labels: [],
   },
   destinationsPaused: {

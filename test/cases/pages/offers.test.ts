@@ -43,7 +43,7 @@ it("explains an unavailable integration before any click, if a link is only for 
 });
 
 describe("the address without /connect", () => {
-  it("continues a frame, and tells programs and people that nothing is available", async () => {
+  it("continues a frame, and greets programs and people", async () => {
     const all = await started();
     const get = (path: string, headers: Record<string, string> = {}) =>
       fetch(`${all.sidecar.data}${path}`, { redirect: "manual", headers });
@@ -53,10 +53,9 @@ describe("the address without /connect", () => {
     wire.send(head("GET /?lang=de HTTP/1.1", ...lines));
     expect(await wire.ended).toMatch(/^HTTP\/1\.1 303 .*\r\nlocation: connect\/\?lang=de\r\n/is);
     const program = await get("/");
-    expect([program.status, program.headers.get("latchkey-error")]).toEqual([404, "not_found"]);
-    expect(await program.json()).toMatchObject({ error: { code: "not_found" } });
-    const person = await get("/", { accept: "text/html", "accept-language": "de" });
-    expect([person.status, await person.text()]).toEqual([404, expect.stringContaining('<html lang="de"')]);
+    expect([program.status, await program.json()]).toMatchObject([200, { name: "latchkey" }]);
+    const person = await get("/", { accept: "text/html" });
+    expect([person.status, await person.text()]).toEqual([200, expect.stringContaining("<h1>Latchkey</h1>")]);
   });
 });
 

@@ -126,6 +126,11 @@ it.each([
     "environments: [{ name: prod, keys: [{ id: app, key: { env: K }, scopes: [everything] }] }]",
     /is not a scope/,
   ],
+  [
+    "a misspelled scope",
+    "environments: [{ name: prod, keys: [{ id: app, key: { env: K }, scopes: [conections:read] }] }]",
+    /is not a scope\. Did you mean "connections:read"\?/,
+  ],
   ["what is not YAML", "environments: [", /cannot be read/],
 ])("F02 refuses a configuration file with %s", async (_what, text, message) => {
   const { code, said } = await refusal({ LATCHKEY_CONFIG: await configFile(text), K: "a-key-of-some-length" });
@@ -178,6 +183,7 @@ it("F05 refuses a public URL without a scheme, takes the slash from one with a p
   expect((await refusal({ LATCHKEY_PUBLIC_URL: "latchkey.example" })).said).toMatch(
     /LATCHKEY_PUBLIC_URL must be https/,
   );
+  expect((await refusal({ LATCHKEY_DOCS_URL: "docs.example" })).said).toMatch(/LATCHKEY_DOCS_URL must be https/);
 
   const folder = await temporaryFolder();
   const running = await serveInProcess({ folder, env: { LATCHKEY_PUBLIC_URL: "http://latchkey.example/base/" } });
