@@ -256,14 +256,18 @@ describe.skipIf(lacks("chromium"))("every state of the pages, in light and dark,
     const wanted = process.env["LATCHKEY_TEST_STATES"]?.split(",");
     const shownLooks =
       shots === undefined ? looks.filter(({ name }) => name !== "wide-dark" && name !== "phone-light") : looks;
+    const page = await newPage();
+    let at = "";
+    page.on("console", (message) => {
+      const isOfNetwork = message.text().startsWith("Failed to load resource");
+      if (message.type() === "error" && !isOfNetwork) problems.push(`${at}: console: ${message.text()}`);
+    });
     for (const state of statesOf(all, application)) {
       if (wanted === undefined ? shots === undefined && similar.has(state.name) : !wanted.includes(state.name))
         continue;
-      const page = await newPage();
-      page.on("console", (message) => {
-        const isOfNetwork = message.text().startsWith("Failed to load resource");
-        if (message.type() === "error" && !isOfNetwork) problems.push(`${state.name}: console: ${message.text()}`);
-      });
+      at = state.name;
+      await page.context().clearCookies();
+      await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
       await page.setViewportSize(looks[0].size);
       const shown = await state.open(page);
       await shown.evaluate(axe);
@@ -276,7 +280,6 @@ describe.skipIf(lacks("chromium"))("every state of the pages, in light and dark,
         mkdirSync(shots, { recursive: true });
         await page.screenshot({ path: `${shots}/${state.name}-${name}.png` });
       }
-      await page.context().close();
     }
     expect(problems).toEqual([]);
   }, 180_000);
