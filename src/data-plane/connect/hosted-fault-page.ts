@@ -1,6 +1,6 @@
 import type { Fault } from "../../base/fault.ts";
 import { errorBody } from "../../base/http/error-body.ts";
-import { branded, settingsOf } from "../pages/page-settings.ts";
+import { branded, type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { faultPage } from "../pages/result-page.ts";
 import type { FaultedRequest, RouteAnswer } from "../server/routes.ts";
 import type { ConnectServices } from "./connect-route.ts";
@@ -11,11 +11,22 @@ export function hostedFaultPage(
   fault: Fault,
   { headers, rawQuery }: FaultedRequest,
 ): RouteAnswer {
-  const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
+  const query = new URLSearchParams(rawQuery);
+  const embedder = query.get("embedder") ?? "";
   // An origin of another environment is allowed as well, but must not frame pages of this one.
   const isAllowed = fault.code !== "origin_not_allowed" && origins.isKnown(embedder);
-  const settings = branded(settingsOf({ rawQuery, headers }), origins.soleSettings());
+  const settings = withHome(
+    branded(settingsOf({ rawQuery, headers }), origins.soleSettings()),
+    query.get("return_to") ?? "",
+    origins.isKnown,
+  );
   return faultPage(fault, { settings, ...(isAllowed && { embedder }) });
+}
+
+/** Leads back to the requested address, if it is on an allowed origin. */
+function withHome(settings: PageSettings, home: string, isKnown: (origin: string) => boolean): PageSettings {
+  const isAllowed = URL.canParse(home) && isKnown(new URL(home).origin);
+  return isAllowed ? { ...settings, brand: { ...settings.brand, home } } : settings;
 }
 
 /** Returns the page for a person, and JSON for a program. */

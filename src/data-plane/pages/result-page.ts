@@ -132,8 +132,8 @@ const plain: ReadonlySet<string> = new Set([
   "missing_auth_header",
 ]);
 
-/** Faults of links that worked before. */
-const over: ReadonlySet<string> = new Set(["unknown_session", "unknown_authorization"]);
+/** Faults of links that worked before, or work elsewhere. */
+const over: ReadonlySet<string> = new Set(["unknown_session", "unknown_authorization", "other_browser"]);
 
 /** Returns the page about a fault, for a person. */
 export function faultPage(fault: Fault, { settings, embedder = "" }: ResultPageOptions): RouteAnswer {

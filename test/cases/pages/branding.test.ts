@@ -46,6 +46,11 @@ describe("the branding of an environment", () => {
     // Its session is unknown, but there is only one environment.
     const expired = await all.browser().go(`${all.sidecar.data}/connect/?session_token=lk_connect_${"x".repeat(32)}`);
     expect(expired.text).toContain("Back to Acme");
+    const gone = async (to: string) =>
+      (await all.browser().go(`${expired.url}&return_to=${encodeURIComponent(to)}`)).text;
+    expect(await gone(`${appOrigin}/settings?tab=1`)).toContain(`href="${appOrigin}/settings?tab=1">Back to Acme`);
+    expect(await gone("https://evil.test/")).not.toContain("evil.test");
+    expect(await gone("javascript:alert(1)")).not.toContain("javascript:");
     const { body } = await all.sidecar.rest("GET", "/connect/session", { key: await all.session() });
     expect(body.data.connectUISettings.theme).toEqual({ light: { primary: "#e4572e" }, dark: { primary: "#e4572e" } });
   });

@@ -89,7 +89,7 @@ function statesOf(all: Connecting, application: string): readonly State[] {
   ): State => ({
     name,
     async open(page) {
-      await page.goto(application);
+      await page.goto(name === "framed-not-allowed" ? application.replace("localhost", "127.0.0.1") : application);
       const body = { end_user: user, ...(key === undefined ? {} : { allowed_integrations: [key] }) };
       const token = key === "gone" ? `lk_connect_${"x".repeat(32)}` : await all.session(body);
       await page.evaluate(`document.body.style.font = "1.5rem/1.6 serif"; document.body.append("An application of its own. ".repeat(40));
@@ -161,6 +161,7 @@ function statesOf(all: Connecting, application: string): readonly State[] {
     framed("framed-form", "crm"),
     framed("framed-key", "keyed"),
     framed("framed-gone", "gone"),
+    framed("framed-not-allowed", "crm"),
     framed("framed-connected", "sandbox-files", async (frame) => {
       const popup = frame.page().waitForEvent("popup");
       await frame.getByRole("button", { name: "Connect", exact: true }).click();

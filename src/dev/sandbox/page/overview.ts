@@ -73,11 +73,11 @@ function requests({ last }: SandboxReport): Html {
   if (all.length === 0) return html`<p class="note">None yet. They appear here as they arrive.</p>`;
   const rows = all.map(
     ({ at, method, target, outcome }) =>
-      html`<tr><td class="quiet"><time datetime="${at}">${at.slice(11, 19)}</time></td><td>${method}</td><td><code>${shortened(target)}</code></td><td${
-        /^[23]/.test(outcome) ? "" : html` class="bad"`
-      }>${outcome === "open" ? "under way" : outcome}</td></tr>`,
+      html`<tr><td class="quiet"><time datetime="${at}">${at.slice(11, 19)}</time></td><td${
+        /^[23]/.test(outcome) || outcome === "open" ? "" : html` class="bad"`
+      }>${outcome === "open" ? "under way" : outcome}</td><td>${method}</td><td><code>${shortened(target)}</code></td></tr>`,
   );
-  return html`<div class="scroll" tabindex="0" role="region" aria-labelledby="requests"><table><thead><tr><th>Time (UTC)</th><th>Method</th><th>Path</th><th>Outcome</th></tr></thead><tbody>${rows}</tbody></table></div>
+  return html`<div class="scroll" tabindex="0" role="region" aria-labelledby="requests"><table><thead><tr><th>Time (UTC)</th><th>Outcome</th><th>Method</th><th>Path</th></tr></thead><tbody>${rows}</tbody></table></div>
 <p class="note">With headers and bodies: <a href="/_sandbox/seen">/_sandbox/seen</a>.</p>`;
 }
 
