@@ -36,7 +36,8 @@ export async function build(dist: string): Promise<readonly string[]> {
   });
   writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
   scriptTypes(dist);
-  cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
+  for (const name of ["catalogue.json", "provider.schema.json"])
+    cpSync(join(root, "src/providers", name), join(dist, name));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "docs/openapi.json"), join(dist, "openapi.json"));
   cpSync(join(root, "README.md"), join(dist, "README.md"));

@@ -15,9 +15,10 @@ it("builds a package that runs without the checkout", async () => {
   // The packages that `npm install` would put there.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   const main = join(dist, "latchkey.js");
-  expect(JSON.parse(execFileSync(process.execPath, [main, "config", "schema"], { encoding: "utf8" }))).toHaveProperty(
-    "properties.environments",
-  );
+  const schemaOf = (what: string) =>
+    JSON.parse(execFileSync(process.execPath, [main, what, "schema"], { encoding: "utf8" }));
+  expect(schemaOf("config")).toHaveProperty("properties.environments");
+  expect(schemaOf("providers")).toHaveProperty("properties.oauth2");
 
   const child = spawn(process.execPath, [main, "serve"], { env: { ...testVariables(join(folder, "data")) } });
   onTestFinished(() => void child.kill("SIGKILL"));

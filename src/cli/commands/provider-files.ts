@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { OwnCommand } from "../process/own-command.ts";
 import { escapeControl } from "../terminal/escape-control.ts";
@@ -46,7 +45,8 @@ export const providerSchemaCommand = (terminal: Terminal): OwnCommand => ({
   name: "schema",
   summary: "print the JSON Schema of a provider file, for editors",
   async run() {
-    terminal.stdout.write(readFileSync(new URL("../../providers/provider.schema.json", import.meta.url)));
+    const { providerSchema } = await import("../../providers/schema.ts");
+    terminal.stdout.write(providerSchema());
     return exitCodes.ok;
   },
 });
