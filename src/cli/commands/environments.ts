@@ -4,12 +4,13 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import {
   DeleteEnvironmentResponseSchema,
+  type Environment,
   EnvironmentSchema,
   EnvironmentService,
   type SigningSecret,
   SigningSecretSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
-import type { Act } from "../session.ts";
+import type { Act, CommandSession } from "../session.ts";
 import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import {
@@ -59,12 +60,26 @@ function addList(group: Command, act: Act): void {
   });
 }
 
+/** Prints the environment that a call returns. On a terminal, its logo is named and not printed. */
+const environmentCommand = <A extends readonly unknown[]>(
+  command: Command,
+  act: Act,
+  rpc: (session: CommandSession, ...args: A) => Promise<Environment | undefined>,
+): void =>
+  objectCommand(command, act, EnvironmentSchema, async (session: CommandSession, ...args: A) => {
+    const environment = await rpc(session, ...args);
+    const logo = environment?.branding?.logo ?? "";
+    if (environment?.branding === undefined || logo === "" || !session.output.layout.brief) return environment;
+    const [type = ""] = logo.split(",", 1);
+    return { ...environment, branding: { ...environment.branding, logo: `${type},… (${logo.length} characters)` } };
+  });
+
 function addGet(group: Command, act: Act): void {
   const get = group
     .command("get")
     .summary("show an environment")
     .argument("[name]", "name of the environment (default: --environment, or the key's own)");
-  objectCommand(get, act, EnvironmentSchema, async ({ client, environment: own }, name?: string) => {
+  environmentCommand(get, act, async ({ client, environment: own }, name?: string) => {
     const { environment } = await client(EnvironmentService).getEnvironment({ name: name ?? own });
     return environment;
   });
@@ -74,7 +89,7 @@ function addCreate(group: Command, act: Act): void {
   const create = withSettings(group.command("create"))
     .summary("create an empty environment")
     .argument("<name>", "lower-case letters, digits and dashes");
-  objectCommand(create, act, EnvironmentSchema, async ({ client }, name: string, given: EnvironmentOptions) => {
+  environmentCommand(create, act, async ({ client }, name: string, given: EnvironmentOptions) => {
     const { allowedOrigin = [], forwardUrl = "", secondaryForwardUrl = "" } = given;
     const branding = brandingOf(given);
     const request = { name, forwardUrl, secondaryForwardUrl, allowedOrigins: [...allowedOrigin], branding };
@@ -89,7 +104,7 @@ function addUpdate(group: Command, act: Act): void {
     .argument("<name>", "name of the environment")
     .option("--no-allowed-origins", "remove all allowed origins")
     .option("--no-branding", "remove the name, logo, color and support URL of the connect pages");
-  objectCommand(update, act, EnvironmentSchema, async ({ client }, name: string, given: UpdateOptions) => {
+  environmentCommand(update, act, async ({ client }, name: string, given: UpdateOptions) => {
     const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
     const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
     const branding = given.branding ? brandingOf(given) : {};

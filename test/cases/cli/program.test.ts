@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -99,6 +99,25 @@ it("shows one object as key: value, and as JSON by protobuf's field names", asyn
   expect((await run(["environments", "get", "prod", "--json"])).out).toBe(
     '{"name":"prod","forward_url":"https://a","allowed_origins":["https://b"]}\n',
   );
+});
+
+it("sends a logo as a data: URI, and does not print it on a terminal", async () => {
+  const run = await against((router) =>
+    router.service(EnvironmentService, {
+      updateEnvironment: ({ environment = {} }) => ({ environment }),
+    }),
+  );
+  const folder = await mkdtemp(join(tmpdir(), "latchkey-logo-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, "logo.PNG");
+  await writeFile(file, "some bytes");
+  const uri = "data:image/png;base64,c29tZSBieXRlcw==";
+  const update = ["environments", "update", "prod", "--logo", file];
+  expect((await run(update)).out).toBe(`name: prod\nbranding:\n  logo: ${uri}\n`);
+  const shown = (await run(update, { isTerminal: true })).out;
+  expect(shown).toContain("logo: data:image/png;base64,… (38 characters)");
+  expect(shown).not.toContain("c29tZSBieXRlcw");
+  expect((await run(["environments", "update", "prod", "--logo", join(folder, "none.svg")])).code).toBe(2);
 });
 
 it("sends the given key, and prefers options to the environment", async () => {
