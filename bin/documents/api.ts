@@ -27,7 +27,7 @@ curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
 
 - A key belongs to one environment and sees nothing of another one. The tables name the scope that each route needs.
 - The routes for browsers take the token of a connect session instead.
-- The proxy also takes the key in \`latchkey-key\` or \`Proxy-Authorization\`.
+- The proxy also takes the key in \`latchkey-key\` or \`Proxy-Authorization\`; see [calling APIs](calling-apis.md).
 - Control keys are for the [RPC API](rpc.md). Here they may only read providers.`,
     "## Requests",
     `- Bodies are JSON in UTF-8: send \`Content-Type: application/json\`. The limit is 512 KiB (\`limits.json_body_bytes\`).
@@ -42,8 +42,8 @@ curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
     `\`{"error": {"code", "message", "hint"?, "doc_url", "errors"?}}\`, and the header \`latchkey-error: <code>\`. [Errors](errors.md) explains each code. Every route with a key may answer \`missing_auth_header\`, \`malformed_auth_header\`, \`unknown_key\`, \`missing_scope\`, \`overloaded\` and \`store_unavailable\`. One with parameters or a body may answer \`invalid_query_params\`, \`invalid_body\`, \`invalid_json\` and \`unsupported_media_type\`.`,
     ...subjects.map((subject) => section(subject, routes)),
     "## Routes of your scripts",
-    "A sync or an action may declare a route of its own, such as `GET /calendar/events`.",
-    "Next: [errors](errors.md), [the RPC API](rpc.md).",
+    "A sync or an action may declare a route of its own, such as `GET /calendar/events`; see [syncs and actions](syncs-and-actions.md).",
+    "Next: [errors](errors.md), [the RPC API](rpc.md), [SDKs](sdks.md).",
   );
 }
 

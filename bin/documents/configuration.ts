@@ -65,7 +65,7 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
 - What the file no longer declares can be changed again. It is not deleted.
 - A reload refuses an empty file: it may have been cut off while it was written. A file that declares nothing says \`{}\`.
 - Scripts are read again when a file of the scripts folder changes.`,
-    "Next: [the command line](cli.md), [metrics](metrics.md).",
+    "Next: [limits](limits.md) in one page, [security](security.md), [production checklist](production-checklist.md).",
   );
 }
 

@@ -35,7 +35,7 @@ curl -s http://127.0.0.1:3005/metrics | grep '^latchkey_'
 \`\`\``,
     "A `counter` only grows; a `histogram` has `_bucket`, `_sum` and `_count` series. No label holds a connection, a path, a host or a key. The metrics of Node's process (`process_*`, `nodejs_*`) are there too.",
     ...groups.map(([title, rows]) => page(`## ${title}`, rowsOf(rows)).trimEnd()),
-    "Next: the [alerts](../deploy/README.md) that use these metrics.",
+    "Next: [which metrics to watch first](observability.md), and the [runbooks](../deploy/runbooks.md) of the alerts.",
   );
 }
 

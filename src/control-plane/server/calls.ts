@@ -98,10 +98,14 @@ function noSuchMethod(path: string, known: Iterable<string>): Fault {
   return new Fault("not_found", "no such method", { hint });
 }
 
-function mismatch(handler: UniversalHandler, { method = "", headers }: NodeRequest): Fault | undefined {
+function mismatch(handler: UniversalHandler, { method = "", url = "", headers }: NodeRequest): Fault | undefined {
   if (!handler.allowedMethods.includes(method)) {
     const allow = handler.allowedMethods.join(", ");
     return new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
+  }
+  if (method === "GET" && !/[?&]encoding=/.test(url)) {
+    const message = "send a POST with Content-Type: application/json, or the parameters encoding and message";
+    return new Fault("unsupported_media_type", message);
   }
   if (method === "GET" || handler.supportedContentType(headers["content-type"] ?? "")) return undefined;
   return new Fault(

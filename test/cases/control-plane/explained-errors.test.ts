@@ -48,6 +48,8 @@ it("names the unknown field of a JSON message, not its type", async () => {
   ]);
   expect((await call(create, { integration: { key: 5 } })).message).toMatch(/^"key" is not valid: expected string/);
   expect((await call(create, { nothing: 1 })).message).toBe('unknown field "nothing"');
+  const opened = await fetch(`${running().control}/latchkey.v1.IntegrationService/GetIntegration`);
+  expect([opened.status, await opened.json()]).toMatchObject([415, { error: { code: "unsupported_media_type" } }]);
   const near = await fetch(`${running().control}/latchkey.v1.IntegrationService/GetIntegrations`, { method: "POST" });
   expect(await near.json()).toMatchObject({
     error: { hint: 'did you mean "/latchkey.v1.IntegrationService/GetIntegration"?' },

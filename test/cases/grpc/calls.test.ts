@@ -361,7 +361,7 @@ it("G18 refuses bytes that are no UTF-8 where a text belongs", async () => {
 });
 
 it.each([
-  ["a name", '"id":"\\ud800"', "ConnectionImport.id"],
+  ["a name", '"id":"\\ud800"', '"id" is not valid'],
   ["a value of the metadata", '"metadata":{"a":["\\ud800"]}', "connection.metadata.a.0"],
   ["a key of the metadata", '"metadata":{"\\ud800":1}', "connection.metadata"],
 ])("G18 refuses half a character in %s, before it is stored as something else", async (_what, part, place) => {
