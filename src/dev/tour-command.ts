@@ -83,7 +83,11 @@ async function runSteps(steps: readonly TourStep[], run: StepRun): Promise<numbe
 async function runStep(step: TourStep, { terminal, key, latchkey, program }: StepRun, paint: Paint): Promise<boolean> {
   let good = true;
   for (const command of step.commands) {
-    const { code, output, errors } = await inShell(withProgram(command, latchkey, program), { terminal, key });
+    const isOwn = command.startsWith(`  ${latchkey} `);
+    // Our own commands lay out their tables for the terminal, if they write to it.
+    const isDirect = terminal.isTerminal && isOwn && step.mayFailWith === undefined;
+    const run = isOwn ? `${program.map(quote).join(" ")}${command.slice(2 + latchkey.length)}` : command;
+    const { code, output, errors } = await inShell(run, { terminal, key, isDirect });
     const isExpected = step.mayFailWith?.test(errors) === true;
     const text = terminal.isTerminal ? abridged(readable(output)) : output;
     await write(terminal.stdout, escapeControlInLines(text === "" || text.endsWith("\n") ? text : `${text}\n`));
@@ -98,21 +102,20 @@ async function runStep(step: TourStep, { terminal, key, latchkey, program }: Ste
 
 const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`;
 
-/** Replaces the printed name of the command line by the program that runs now. */
-const withProgram = (command: string, latchkey: string, program: readonly string[]): string =>
-  command.startsWith(`  ${latchkey} `)
-    ? `${program.map(quote).join(" ")}${command.slice(2 + latchkey.length)}`
-    : command;
+interface ShellOptions extends Pick<StepRun, "terminal" | "key"> {
+  /** The command writes to the terminal itself. */
+  readonly isDirect: boolean;
+}
 
-async function inShell(command: string, { terminal, key }: Pick<StepRun, "terminal" | "key">) {
+async function inShell(command: string, { terminal, key, isDirect }: ShellOptions) {
   const shell = spawn("sh", ["-c", command], {
     env: { ...terminal.env, KEY: key },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", isDirect ? "inherit" : "pipe", isDirect ? "inherit" : "pipe"],
     signal: terminal.signal,
   });
   const texts = { output: "", errors: "" };
-  shell.stdout.setEncoding("utf8").on("data", (text) => (texts.output += text));
-  shell.stderr.setEncoding("utf8").on("data", (text) => (texts.errors += text));
+  shell.stdout?.setEncoding("utf8").on("data", (text) => (texts.output += text));
+  shell.stderr?.setEncoding("utf8").on("data", (text) => (texts.errors += text));
   try {
     const [code] = await once(shell, "close");
     return { code: Number(code ?? exitCodes.failed), ...texts };

@@ -194,5 +194,5 @@ function refusal(text: string, code: string): CommandError {
   }
   const note = (value: unknown) => (typeof value === "string" && value !== "" ? [value] : []);
   const message = typeof error.message === "string" ? error.message : "the request was refused";
-  return new CommandError(code, message, [...note(error.hint), ...note(error.doc_url)]);
+  return new CommandError(code, message, [...note(error.hint), ...note(error.doc_url).map((url) => `see ${url}`)]);
 }

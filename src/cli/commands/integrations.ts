@@ -85,7 +85,7 @@ function addList(group: Command, act: Act): void {
     columns: [
       { title: "KEY", text: ({ key }) => key },
       { title: "PROVIDER", text: ({ provider }) => provider },
-      { title: "CALLED", text: ({ displayName }) => displayName },
+      { title: "NAME", text: ({ displayName }) => displayName },
       { title: "CLIENT ID", text: ({ oauth }) => oauth?.clientId ?? "" },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
       { title: "WARNINGS", text: ({ warnings }) => warnings.map(({ code }) => code).join(",") },

@@ -84,9 +84,9 @@ function addList(group: Command, act: Act): void {
     items: ({ providers }) => providers,
     columns: [
       { title: "NAME", text: ({ name }) => name },
-      { title: "CALLED", text: ({ displayName }) => displayName },
+      { title: "TITLE", text: ({ displayName }) => displayName },
       { title: "AUTH", text: authName },
-      { title: "FOR", text: ({ categories }) => categories.join(",") },
+      { title: "CATEGORIES", text: ({ categories }) => categories.join(",") },
       { title: "CUSTOM", text: ({ custom }) => (custom ? "yes" : "") },
     ],
   });

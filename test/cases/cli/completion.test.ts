@@ -66,6 +66,20 @@ it("is a script that bash takes, and that knows where it is", async () => {
   expect(offers(script, ["serve", "--on"])).toEqual(["--once"]);
 });
 
+it("offers the names that a running latchkey knows, in the environment of the line", async () => {
+  // Stands for the program on the path: prints what it was asked.
+  const script = `latchkey() { echo "$*" | tr " " "_"; }\n${await scriptFor("bash")}`;
+  expect(offers(script, ["call", ""])).toEqual(["--timeout_2s___names_connections"]);
+  expect(offers(script, ["connections", "get", "-e", "prod", ""])).toEqual([
+    "-e_prod_--timeout_2s___names_connections",
+  ]);
+  expect(offers(script, ["integrations", "delete", ""])).toEqual(["--timeout_2s___names_integrations"]);
+  expect(offers(script, ["status", "-e", ""])).toEqual(["--timeout_2s___names_environments"]);
+  expect(offers(script, ["integrations", "create", "x", "--provider", ""])).toEqual(["--timeout_2s___names_providers"]);
+  // The command itself is for scripts alone.
+  expect(offers(script, ["__"])).toEqual([]);
+});
+
 it("knows no other shell", async () => {
   const terminal = memoryTerminal();
   expect(await runCli(["completion", "tcsh"], terminal)).toBe(2);

@@ -157,3 +157,21 @@ it("hides the query's values of a URL in a difference", { timeout: 60_000 }, asy
   const rotated = write("rotated.yaml", forwarding(`https://app.example/hook?token=new-${secret}&v=1`));
   expect((await run(["config", "diff", rotated, before])).out).toBe("~ environments.prod.forward.url: changed\n");
 });
+
+it("shows the configuration in force with the origin of each value, and no secret", { timeout: 60_000 }, async () => {
+  const { folder, write, run } = await laidOut();
+  const file = write("latchkey.yaml", good);
+  const shown = await run(["config", "show", file], { LATCHKEY_LOG_LEVEL: "warn" });
+  expect([shown.code, shown.err]).toEqual([0, ""]);
+  const settings = new Map(shown.out.split("\n").map((line) => [line.split(/ +/)[0], line.replaceAll(/ +/g, " ")]));
+  expect(settings.get("LATCHKEY_LOG_LEVEL")).toBe("LATCHKEY_LOG_LEVEL env warn");
+  expect(settings.get("LATCHKEY_FAST_LANE")).toBe("LATCHKEY_FAST_LANE default on");
+  expect(settings.get("LATCHKEY_SEAL_KEYS")).toBe("LATCHKEY_SEAL_KEYS env ***");
+  expect(settings.get("integrations.prod/hub.provider")).toBe("integrations.prod/hub.provider file github");
+  expect(settings.get("environments.prod.variables.MAILER")).toBe("environments.prod.variables.MAILER file ***");
+  const json = (await run(["config", "show", file, "--json"])).out.trim().split("\n");
+  expect(JSON.parse(json.at(-1) ?? "")).toEqual({ name: "retention.logs", value: "7d", from: "file" });
+  const wrong = await run(["config", "show", write("bad.yaml", "enviroments: []")]);
+  expect([wrong.code, wrong.out]).toEqual([78, ""]);
+  expect(readdirSync(folder).toSorted()).toEqual(["app-key", "bad.yaml", "latchkey.yaml"]);
+});

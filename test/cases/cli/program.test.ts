@@ -474,7 +474,7 @@ it("reads a provider's description from YAML, and reports its mistakes", async (
   expect((await run(["providers", "create", "-"], { stdin: out })).out).toBe(out);
   const wrong = await run(["providers", "create", await fileOf("name: x\nbase_url: https://a\n")]);
   expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("base_url") });
-  expect((await run(["providers", "create", await fileOf("a: [")])).err).toContain("is not YAML");
+  expect((await run(["providers", "create", await fileOf("a: [")])).err).toContain("does not describe a provider");
 });
 
 it("watches until it is interrupted, and that is no failure", async () => {

@@ -305,12 +305,12 @@ it("webhooks tail prints a line for each step, or JSON, until it is interrupted"
   expect(steady(table?.out ?? "")).toBe(
     [
       "WHEN  WHAT  OF  OUTCOME  ID",
-      "TIME  came  calendar channel-1 1  for ada  ID",
-      "TIME  goes  calendar/ada  pending  MSG",
-      "TIME  goes  calendar/ada  delivered, attempt 1  MSG",
-      "TIME  came  private-api-key  for no connection  ID",
-      "TIME  goes  private-api-key  pending  MSG",
-      "TIME  goes  private-api-key  delivered, attempt 1  MSG",
+      "TIME  in  calendar channel-1 1  for ada  ID",
+      "TIME  out  calendar/ada  pending  MSG",
+      "TIME  out  calendar/ada  delivered, attempt 1  MSG",
+      "TIME  in  private-api-key  for no connection  ID",
+      "TIME  out  private-api-key  pending  MSG",
+      "TIME  out  private-api-key  delivered, attempt 1  MSG",
       "",
     ].join("\n"),
   );

@@ -2,6 +2,7 @@ import type { CommandSession } from "../../session.ts";
 import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import type { Tone } from "../../terminal/paint.ts";
+import { wrapHelp } from "../../terminal/wrap-help.ts";
 import { checkControl, checkEnvironments, checkStore } from "./control-checks.ts";
 import type { Finding } from "./finding.ts";
 import { checkData, checkEnvironmentKey, checkPublicUrl } from "./network-checks.ts";
@@ -10,7 +11,7 @@ const tones: Readonly<Record<Finding["status"], Tone>> = { ok: "good", warn: "wa
 
 /** `latchkey doctor`: prints each finding as soon as it is known. */
 export async function doctor(session: CommandSession, data: string | undefined): Promise<number> {
-  const { output } = session;
+  const { output, terminal } = session;
   let isGood = true;
   const print = async (findings: readonly Finding[]) => {
     for (const { check, status, message, remedy } of findings) {
@@ -20,7 +21,9 @@ export async function doctor(session: CommandSession, data: string | undefined):
         await output.line(
           `${output.paint(tones[status], status.padEnd(6))}${check.padEnd(18)}${escapeControl(message)}`,
         );
-        if (remedy !== undefined) await output.line(`      → ${escapeControl(remedy)}`);
+        if (remedy === undefined) continue;
+        const text = `      → ${escapeControl(remedy)}`;
+        await output.line(terminal.isTerminal ? wrapHelp(text, terminal.columns ?? 80) : text);
       }
     }
   };

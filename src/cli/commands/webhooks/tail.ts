@@ -46,13 +46,13 @@ type TailEvent = WatchNotificationsResponse["event"];
 
 const columns: readonly Column<TailEvent>[] = [
   { title: "WHEN", text: whenOf, tone: () => "dim" },
-  { title: "WHAT", text: ({ case: kind, value }) => (kind === "forward" ? wordOf(value) : "came") },
+  { title: "WHAT", text: ({ case: kind, value }) => (kind === "forward" ? wordOf(value) : "in") },
   { title: "OF", text: ofWhat },
   { title: "OUTCOME", text: outcomeOf, tone: toneOf },
   { title: "ID", text: ({ value }) => value?.id ?? "", tone: () => "dim" },
 ];
 
-const wordOf = ({ type }: Forward): string => (type === "forward" ? "goes" : type);
+const wordOf = ({ type }: Forward): string => (type === "forward" ? "out" : type);
 
 function whenOf({ case: kind, value }: TailEvent): string {
   if (kind === undefined) return "";
