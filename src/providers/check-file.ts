@@ -26,7 +26,7 @@ export function checkProviderFile(text: string): CheckedFile {
   if (document.errors.length > 0) {
     const mistakes = document.errors.map((error) => {
       const { line, col } = lines.linePos(error.pos[0]);
-      return { line, column: col, path: "", message: describeYamlError(error, text) };
+      return { line, column: col, path: "", message: `the file is not YAML: ${describeYamlError(error, text)}` };
     });
     return { providers: [], mistakes };
   }

@@ -9,7 +9,14 @@ import { launch, type Running } from "../../support/sidecar/process.ts";
 
 /** Runs the examples of the documents against one `latchkey dev`, in the order in which a newcomer reads them. */
 
-const pages = ["docs/getting-started.md", "docs/calling-apis.md", "docs/sandbox.md", "docs/connect.md", "docs/sdks.md"];
+const pages = [
+  "README.md",
+  "docs/getting-started.md",
+  "docs/calling-apis.md",
+  "docs/sandbox.md",
+  "docs/connect.md",
+  "docs/sdks.md",
+];
 /** How to run a snippet; the name of its file comes last. */
 const runtimes = {
   js: { command: [process.execPath], extension: "mjs" },
@@ -67,9 +74,15 @@ async function runShell(page: string, more?: Readonly<Record<string, string>>): 
 }
 
 it("begins with npm start", () => {
-  for (const page of ["docs/getting-started.md"]) {
+  for (const page of ["README.md", "docs/getting-started.md"]) {
     expect(codeBlocksOf(readText(page)).find(({ language }) => language === "sh")?.text).toBe("npm start\n");
   }
+});
+
+it("runs the commands of the README", async () => {
+  const { stdout, stderr } = await runShell("README.md");
+  expect(stderr).toBe("");
+  expect(stdout).toContain('"name":"notes-1.txt"');
 });
 
 it("leads from the sandbox to an account that is connected with an OAuth app registered by hand", async () => {
