@@ -301,7 +301,7 @@ it("starts on the command line, which shows the code and waits", async () => {
   await expect.poll(other.err).toMatch(/or open/);
   await fetch(/or open (\S+)\n/.exec(other.err())?.[1] ?? "");
   const { code, out } = await denied;
-  expect([code, JSON.parse(out)]).toEqual([1, expect.objectContaining({ state: "STATE_DENIED", code: "denied" })]);
+  expect([code, JSON.parse(out)]).toEqual([1, expect.objectContaining({ state: "denied", code: "denied" })]);
 });
 
 it("prints a link instead, and waits for its connection on request", async () => {
