@@ -1,6 +1,8 @@
 import { LineCounter } from "yaml";
+import type { Mistake } from "../base/fault.ts";
 import { describeYamlError, type FilePath, parseYaml, pathText, positionIn } from "../base/yaml-places.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { incompleteParts } from "./incomplete.ts";
 import { ProviderMistake, readProvider } from "./read.ts";
 
 /** A mistake in a file, in the form that editors and compilers use. */
@@ -15,6 +17,8 @@ export interface FileMistake {
 export interface CheckedFile {
   readonly providers: readonly Provider[];
   readonly mistakes: readonly FileMistake[];
+  /** What valid descriptions lack to be of use. */
+  readonly warnings: readonly FileMistake[];
 }
 
 /**
@@ -28,7 +32,7 @@ export function checkProviderFile(text: string): CheckedFile {
       const { line, col } = lines.linePos(error.pos[0]);
       return { line, column: col, path: "", message: `the file is not YAML: ${describeYamlError(error, text)}` };
     });
-    return { providers: [], mistakes };
+    return { providers: [], mistakes, warnings: [] };
   }
   let written: unknown;
   try {
@@ -36,16 +40,17 @@ export function checkProviderFile(text: string): CheckedFile {
   } catch (error) {
     // A reference to an anchor that the file does not have, or too many references.
     if (!(error instanceof ReferenceError)) throw error;
-    return { providers: [], mistakes: [{ line: 1, column: 1, path: "", message: error.message }] };
+    return { providers: [], mistakes: [{ line: 1, column: 1, path: "", message: error.message }], warnings: [] };
   }
   const checked = descriptionsIn(written).map(([at, description]) => checkDescription(at, description));
+  const placed = (found: readonly PathMistake[]): readonly FileMistake[] =>
+    found
+      .map(({ path, message }) => ({ ...positionIn(document, lines, path), path: pathText(path), message }))
+      .sort((one, other) => one.line - other.line || one.column - other.column);
   return {
     providers: checked.flatMap(({ provider }) => provider ?? []),
-    mistakes: checked
-      .flatMap(({ wrong }) =>
-        wrong.map(({ path, message }) => ({ ...positionIn(document, lines, path), path: pathText(path), message })),
-      )
-      .sort((a, b) => a.line - b.line || a.column - b.column),
+    mistakes: placed(checked.flatMap(({ wrong }) => wrong)),
+    warnings: placed(checked.flatMap(({ missing }) => missing)),
   };
 }
 
@@ -62,14 +67,19 @@ interface PathMistake {
   readonly message: string;
 }
 
-function checkDescription(
-  at: FilePath,
-  description: unknown,
-): { readonly provider?: Provider; readonly wrong: readonly PathMistake[] } {
+interface CheckedDescription {
+  readonly provider?: Provider;
+  readonly wrong: readonly PathMistake[];
+  readonly missing: readonly PathMistake[];
+}
+
+function checkDescription(at: FilePath, description: unknown): CheckedDescription {
+  const within = (found: readonly Mistake[]) => found.map(({ path, message }) => ({ path: [...at, ...path], message }));
   try {
-    return { provider: readProvider(description), wrong: [] };
+    const provider = readProvider(description);
+    return { provider, wrong: [], missing: within(incompleteParts(provider)) };
   } catch (error) {
     if (!(error instanceof ProviderMistake)) throw error;
-    return { wrong: error.mistakes.map(({ path, message }) => ({ path: [...at, ...path], message })) };
+    return { wrong: within(error.mistakes), missing: [] };
   }
 }

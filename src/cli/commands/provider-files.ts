@@ -20,18 +20,23 @@ export const providerCheckCommand = (terminal: Terminal): OwnCommand => ({
   canJson: true,
   helpText:
     "FILE is YAML or JSON: one provider, a list of providers, or a configuration file with `providers`; - reads stdin.\n" +
-    "All mistakes are printed as FILE:LINE:COLUMN: PATH: MESSAGE. With --json, each is an object on its own line.\n",
+    "All mistakes are printed as FILE:LINE:COLUMN: PATH: MESSAGE, and what is missing as a warning.\n" +
+    "With --json, each is an object on its own line.\n",
   async run(files, { json }) {
     const { checkProviderFile } = await fileChecks();
     const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
     let [good, bad] = [0, 0];
     for (const file of files) {
-      const { providers, mistakes } = checkProviderFile(await readInput(file, terminal));
+      const { providers, mistakes, warnings } = checkProviderFile(await readInput(file, terminal));
       good += providers.length;
       bad += mistakes.length;
-      for (const mistake of mistakes) {
-        if (json === true) await output.document({ file: nameOf(file), ...mistake });
-        else await output.line(placed(file, mistake));
+      const found = [
+        ...mistakes.map((one) => ({ one, severity: "error" })),
+        ...warnings.map((one) => ({ one, severity: "warning" })),
+      ];
+      for (const { one, severity } of found) {
+        if (json === true) await output.document({ file: nameOf(file), severity, ...one });
+        else await output.line(placed(file, one, severity === "warning" ? "warning: " : ""));
       }
     }
     if (bad > 0) await output.note(formatCount(bad, "mistake"));
@@ -73,5 +78,5 @@ interface PlacedMistake {
 }
 
 const nameOf = (file: string) => (file === "-" ? "stdin" : file);
-const placed = (file: string, { line, column, path, message }: PlacedMistake): string =>
-  escapeControl(`${nameOf(file)}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}`);
+const placed = (file: string, { line, column, path, message }: PlacedMistake, severity = ""): string =>
+  escapeControl(`${nameOf(file)}:${line}:${column}: ${severity}${path === "" ? "" : `${path}: `}${message}`);

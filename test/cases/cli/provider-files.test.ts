@@ -60,11 +60,22 @@ it("places mistakes within a configuration file, as JSON too", { timeout: 30_000
     1,
     {
       file,
+      severity: "error",
       line: 3,
       column: 16,
       path: "providers[0].api_key.heade",
       message: 'unknown key. Did you mean "header"?',
     },
+  ]);
+});
+
+it("warns of what a description lacks to be of use", { timeout: 30_000 }, async () => {
+  const { code, out, err } = await run("providers", "check", await fileOf("acme.yaml", "name: acme\noauth2: {}\n"));
+  expect([code, err]).toEqual([0, "1 provider, no mistakes\n"]);
+  expect(out.match(/:\d+:\d+: warning: \S+ is missing/g)).toEqual([
+    ":1:1: warning: proxy.base_url: is missing",
+    ":2:1: warning: oauth2.authorization_url: is missing",
+    ":2:1: warning: oauth2.token_url: is missing",
   ]);
 });
 
