@@ -55,20 +55,31 @@ const common = new Set([
 function section(subject: string, routes: readonly ListedRoute[]): string {
   const rows = routes
     .filter(({ operation }) => operation.tags.includes(subject))
-    .map(({ method, path, operation }) => [
-      `${code(`${method} ${path}`)}<br>${accessOf(operation)}`,
-      [sentence(operation.summary), operation.description ?? ""].join(" ").trim(),
-      fieldsOf(operation),
-      (operation["x-latchkey-errors"] ?? [])
-        .filter((one) => !common.has(one))
-        .map((one) => `[${code(one)}](errors.md#${one})`)
-        .join(", ") || "–",
-    ]);
+    .map(({ method, path, operation }) => ({
+      route: code(`${method} ${path}`),
+      // Equal rows are one: some routes have two spellings, and the proxy takes every method.
+      cells: [
+        accessOf(operation),
+        [sentence(operation.summary), operation.description ?? ""].join(" ").trim(),
+        fieldsOf(operation),
+        errorsOf(operation),
+      ],
+    }));
+  const merged = [...Map.groupBy(rows, ({ cells }) => cells.join("|")).values()].map((same) => {
+    const [access = "", ...cells] = same[0]?.cells ?? [];
+    return [[...same.map(({ route }) => route), access].join("<br>"), ...cells];
+  });
   return page(
     `## ${subject}`,
-    table(["Route and scope", "What it does", "Parameters and fields", "Errors"], rows),
+    table(["Route and scope", "What it does", "Parameters and fields", "Errors"], merged),
   ).trimEnd();
 }
+
+const errorsOf = ({ "x-latchkey-errors": errors = [] }: Operation): string =>
+  errors
+    .filter((one) => !common.has(one))
+    .map((one) => `[${code(one)}](errors.md#${one})`)
+    .join(", ") || "–";
 
 function accessOf({ security, "x-latchkey-scope": scope }: Operation): string {
   if (scope !== undefined) return `scope ${code(scope)}`;

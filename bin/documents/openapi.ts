@@ -6,6 +6,7 @@ import { scopeName } from "../../src/core/scopes.ts";
 import type { FieldShape } from "../../src/data-plane/api/field-shape.ts";
 import type { JsonRoute } from "../../src/data-plane/api/json-route.ts";
 import { jsonRoutes } from "../../src/data-plane/api/rest.ts";
+import { fieldMeanings } from "./field-meanings.ts";
 import { type OtherRoute, otherRoutes, type RouteText, routeTexts, subjects } from "./route-texts.ts";
 import { ref, type Schema, schemas } from "./schemas.ts";
 
@@ -188,13 +189,18 @@ function responsesOf(
 const meaningOf = (status: number): string =>
   ({ 201: "Created.", 204: "Done.", 303: "A redirect." })[status] ?? "Done.";
 
+function describedBy(name: string, { description }: FieldShape): Schema {
+  const meaning = description ?? fieldMeanings[name];
+  return meaning === undefined ? {} : { description: meaning };
+}
+
 function parameterOf(name: string, shape: FieldShape): Schema {
   const isMap = shape.type === "object";
   return {
     name: isMap ? `${name}` : name,
     in: "query",
     ...(shape.required && { required: true }),
-    ...(shape.description !== undefined && { description: shape.description }),
+    ...describedBy(name, shape),
     // `tags[key]=value`; lists may be repeated or have commas.
     ...(isMap && { style: "deepObject", explode: true }),
     ...(shape.type === "array" && { style: "form", explode: false }),
@@ -206,7 +212,9 @@ function objectOf(fields: Readonly<Record<string, FieldShape>>): Schema {
   const required = Object.entries(fields).flatMap(([name, shape]) => (shape.required ? [name] : []));
   return {
     type: "object",
-    properties: Object.fromEntries(Object.entries(fields).map(([name, shape]) => [name, schemaOf(shape)])),
+    properties: Object.fromEntries(
+      Object.entries(fields).map(([name, shape]) => [name, { ...describedBy(name, shape), ...schemaOf(shape) }]),
+    ),
     ...(required.length > 0 && { required }),
   };
 }
