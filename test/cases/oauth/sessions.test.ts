@@ -149,7 +149,7 @@ it("explains what is wrong with a link without a token", async () => {
   const all = await connecting();
   const page = (headers = {}) => all.browser().get(`${all.sidecar.data}/connect/`, headers);
   const bare = await page({ referer: "https://mail.example/" });
-  expect([bare.status, await bare.text()]).toEqual([401, expect.stringContaining("This link is not complete.")]);
+  expect([bare.status, await bare.text()]).toEqual([401, expect.stringContaining("This link is incomplete.")]);
   const fields = { "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate", "sec-fetch-site": "cross-site" };
   const framed = await page({ ...fields, referer: "https://unlisted.example/" });
   expect([framed.status, framed.headers.get("latchkey-error")]).toEqual([403, "origin_not_allowed"]);

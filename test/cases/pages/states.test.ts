@@ -142,7 +142,7 @@ function statesOf(all: Connecting, application: string): readonly State[] {
       await connect(page);
       await page.getByRole("checkbox", { name: "drive" }).uncheck();
       await page.getByRole("button", { name: "Allow" }).click();
-      await page.getByText("without everything").waitFor();
+      await page.getByText("requested and not granted").waitFor();
     }),
     answered("denied", "Deny"),
     after(oauthForm, "consent", connect),
