@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help } from "commander";
 import { version } from "../base/version.ts";
+import { groupCommands, inGroupOrder } from "./command-groups.ts";
 import { addCommands } from "./commands/commands.ts";
 import { addCompletion } from "./completion/completion.ts";
 import { addExamples } from "./examples.ts";
@@ -111,6 +112,10 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode, isJson
     .configureHelp({
       visibleGlobalOptions: ({ parent }) => (parent === null ? [] : [...controlOptions]),
       minWidthToWrap: 20,
+      visibleCommands(command) {
+        const visible = Help.prototype.visibleCommands.call(this, command);
+        return command.parent === null ? inGroupOrder(visible) : visible;
+      },
       // Arguments are in the help of the command itself.
       subcommandTerm: (command) => command.name(),
       commandUsage: (command) => brokenUsage(Help.prototype.commandUsage.call(new Help(), command)),
@@ -121,6 +126,8 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode, isJson
   addCommands(program, act, { terminal, keepExitCode });
   addCompletion(program, terminal);
   addExamples(program);
+  groupCommands(program);
+  program.addHelpText("after", "\nBegin with `latchkey dev` and, in a second terminal, `latchkey tour`.");
   return program;
 }
 

@@ -26,7 +26,7 @@ interface ProviderCommandContext {
 
 /** Adds the `providers` commands, for the catalogue and custom descriptions. */
 export function addProviders(program: Command, act: Act, { terminal, keepExitCode }: ProviderCommandContext): void {
-  const group = program.command("providers").summary("show the catalogue of providers, and manage custom ones");
+  const group = program.command("providers").summary("show the catalog of providers, and manage custom ones");
   addList(group, act);
   for (const own of [providerCheckCommand(terminal), providerSchemaCommand(terminal)])
     addOwnCommand(group, own, keepExitCode);
@@ -74,7 +74,7 @@ export function addProviders(program: Command, act: Act, { terminal, keepExitCod
 function addList(group: Command, act: Act): void {
   const list = group
     .command("list")
-    .summary("list the providers of the catalogue and the custom ones")
+    .summary("list the providers of the catalog and the custom ones")
     .option("--search <text>", "only providers whose name contains this text");
   listCommand(list, act, {
     schema: ProviderSchema,

@@ -165,7 +165,7 @@ it("shows the configuration in force with the origin of each value, and no secre
   expect([shown.code, shown.err]).toEqual([0, ""]);
   const settings = new Map(shown.out.split("\n").map((line) => [line.split(/ +/)[0], line.replaceAll(/ +/g, " ")]));
   expect(settings.get("LATCHKEY_LOG_LEVEL")).toBe("LATCHKEY_LOG_LEVEL env warn");
-  expect(settings.get("LATCHKEY_FAST_LANE")).toBe("LATCHKEY_FAST_LANE default on");
+  expect(settings.get("LATCHKEY_DRAIN_DELAY")).toBe("LATCHKEY_DRAIN_DELAY default 0s");
   expect(settings.get("LATCHKEY_SEAL_KEYS")).toBe("LATCHKEY_SEAL_KEYS env ***");
   expect(settings.get("integrations.prod/hub.provider")).toBe("integrations.prod/hub.provider file github");
   expect(settings.get("environments.prod.variables.MAILER")).toBe("environments.prod.variables.MAILER file ***");
