@@ -39,7 +39,8 @@ export async function askForIntegration(session: CommandSession, start: WizardSt
       return { ...answers, clientId: start.clientId, clientSecret: undefined, scopes: start.scopes };
     }
     await sayWhereToRegister(session, provider, say);
-    const clientId = start.clientId ?? (await prompter.ask("Client ID", { isRequired: true }));
+    const clientId = start.clientId ?? (await prompter.ask("Client ID (empty: add it later)"));
+    if (clientId === "") return { ...answers, clientId: undefined, clientSecret: undefined, scopes: start.scopes };
     const clientSecret = start.hasClientSecret
       ? undefined
       : await prompter.ask("Client secret (not shown)", { isHidden: true, isRequired: true });
@@ -61,18 +62,22 @@ async function askForScopes(provider: Provider, prompter: Prompter): Promise<rea
 
 async function sayWhereToRegister(
   { client, environment }: CommandSession,
-  { displayName, consoleUrl, docsUrl }: Provider,
+  provider: Provider,
   say: (text: string) => Promise<void>,
 ): Promise<void> {
-  const { integrations } = await client(IntegrationService).listIntegrations({ environment, pageSize: 1 });
-  const known = integrations[0]?.callbackUrl ?? "";
-  const page = consoleUrl === "" ? docsUrl : consoleUrl;
-  await say(
-    `\nYou need an OAuth app for ${escapeControl(displayName)}${page === "" ? "." : `:\n  ${escapeControl(page)}`}`,
-  );
-  if (known !== "") await say(`Its redirect URI:\n  ${escapeControl(known)}`);
-  await say("");
+  const page = provider.consoleUrl === "" ? provider.docsUrl : provider.consoleUrl;
+  const app = `\nYou need an OAuth app for ${escapeControl(provider.displayName)}`;
+  await say(page === "" ? `${app}.` : `${app}:\n  ${escapeControl(page)}`);
+  const { integrations } = await client(IntegrationService).listIntegrations({ environment, pageSize: 100 });
+  const shared = integrations.map(({ callbackUrl }) => callbackUrl).find((url) => url.endsWith("/oauth/callback"));
+  if (isShared(provider) && shared !== undefined) await say(`Its redirect URI:\n  ${escapeControl(shared)}\n`);
+  // A redirect URI of the integration's own does not exist before the integration.
+  else await say("To see its redirect URI first, leave the client ID empty.\n");
 }
+
+/** Whether a new integration of the provider has the redirect URI that integrations share. */
+const isShared = ({ auth }: Provider): boolean =>
+  auth.case === "oauth1" || (auth.case === "oauth2" && auth.value.issuer !== "");
 
 const maxChoices = 12;
 
@@ -108,19 +113,24 @@ async function chooseProvider(
 /** Says what to do after an integration was created. */
 export async function sayNextSteps(
   { client, terminal, environment }: CommandSession,
-  { key, provider: name, callbackUrl }: Integration,
+  { key, provider: name, callbackUrl, oauth }: Integration,
 ): Promise<void> {
   const { provider } = await client(ProviderService).getProvider({ name });
   const flag = environment === "" ? "" : ` -e ${environment}`;
   const page = provider?.consoleUrl || provider?.docsUrl || "";
+  const hasApp = provider !== undefined && needsApp(provider);
+  const update = `${commandWord(terminal.env)} integrations update ${key}${flag}`;
   const lines = [
-    ...(provider !== undefined && needsApp(provider)
+    ...(hasApp
       ? [
           "",
           "Register this redirect URI in your OAuth app:",
           `  ${callbackUrl}`,
           ...(page === "" ? [] : [`  at ${page}`]),
         ]
+      : []),
+    ...(hasApp && !oauth?.clientId
+      ? ["", "Then give Latchkey the app's client:", `  ${update} --client-id ID --client-secret-file FILE`]
       : []),
     "",
     "Connect a first account:",

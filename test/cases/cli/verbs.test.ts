@@ -135,6 +135,12 @@ it("asks a person for an integration, and says what to do next", async () => {
   const { body } = await sidecar.rest("GET", "/integrations/google-calendar?include=credentials");
   expect(body.data).toMatchObject({ provider: "google-calendar", credentials: { client_id: "my-client" } });
 
+  const later = await run(["integrations", "create", "hub"], { stdin: "github\n\n", canAsk: true, isTerminal: true });
+  expect(later.err).toContain("To see its redirect URI first, leave the client ID empty.");
+  expect(later.err).toMatch(/Register this redirect URI in your OAuth app:\n {2}http\S+\/oauth\/callback\/\S+\n/);
+  expect(later.err).toContain("integrations update hub -e dev --client-id ID --client-secret-file FILE");
+  await run(["integrations", "delete", "hub", "--yes"], {});
+
   const keyed = await run(["integrations", "create", "mine"], {
     stdin: "private-api-key\n",
     canAsk: true,
