@@ -13,7 +13,7 @@ import {
 } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { scopeName } from "../../src/core/scopes.ts";
-import { type Scope, scope as scopeOption } from "../../src/gen/latchkey/v1/access_pb.ts";
+import { Scope, scope as scopeOption } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { root } from "../steps.ts";
 import { anchorOf, code, generatedNote, page, table } from "./markdown.ts";
 
@@ -96,11 +96,17 @@ function serviceSection(service: DescService, textOf: TextOf): string {
       ["Method", "Scope", "What it does"],
       service.methods.map((method, i) => [
         `${code(method.name)}<br>${linkTo(method.input)} → ${isServerStream(method) ? "stream of " : ""}${linkTo(method.output)}`,
-        hasOption(method, scopeOption) ? code(scopeName(getOption(method, scopeOption) as Scope)) : "none",
+        scopeTextOf(method),
         textOf(service.file, [...at, methodField, i]),
       ]),
     ),
   ).trimEnd();
+}
+
+function scopeTextOf(method: DescMethod): string {
+  if (!hasOption(method, scopeOption)) return "none";
+  const wanted = getOption(method, scopeOption);
+  return wanted === Scope.UNSPECIFIED ? "any key" : code(scopeName(wanted as Scope));
 }
 
 const isServerStream = ({ methodKind }: DescMethod): boolean =>

@@ -41,7 +41,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: keys,
     meaning: "No key has this value, or the key was revoked or has expired.",
     action:
-      "List keys with `latchkey keys list` and create one with `latchkey keys create -e <environment>`. Check that the key is of this Latchkey, not of another one.",
+      "List keys with `latchkey keys list` and create one with `latchkey keys create -e <environment>`. Generated keys are in the files `secret-key` and `admin-key` in the folder of the store.",
     example: "the key is not known",
   },
   unknown_session: {

@@ -150,7 +150,8 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
   };
 }
 
-const keysHint = 'create a key with "latchkey keys create", or see the file secret-key in the folder of the store';
+const keysHint =
+  'create a key with "latchkey keys create"; generated keys are in the files secret-key and admin-key beside the store';
 
 const cachedKeyOf = (key: Key): CachedKey => ({
   key,

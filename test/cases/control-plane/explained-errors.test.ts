@@ -47,6 +47,11 @@ it("names the unknown field of a JSON message, not its type", async () => {
     BadRequestSchema.typeName,
   ]);
   expect((await call(create, { integration: { key: 5 } })).message).toMatch(/^"key" is not valid: expected string/);
+  const scopes = await call("EnvironmentService/CreateKey", { environment: "dev", scopes: ["SCOPE_PRXY"] });
+  expect(scopes.message).toBe('"scopes" is not valid: "SCOPE_PRXY"');
+  expect(Buffer.from(scopes.details[0]?.value ?? "", "base64").toString()).toContain('did you mean "SCOPE_PROXY"?');
+  const time = await call("EnvironmentService/CreateKey", { environment: "dev", expires_at: "tomorrow" });
+  expect(time.message).toMatch(/^"expires_at" is not valid: /);
   expect((await call(create, { nothing: 1 })).message).toBe('unknown field "nothing"');
   const opened = await fetch(`${running().control}/latchkey.v1.IntegrationService/GetIntegration`);
   expect([opened.status, await opened.json()]).toMatchObject([415, { error: { code: "unsupported_media_type" } }]);
