@@ -61,7 +61,7 @@ export async function assemble(folder: string): Promise<void> {
     cpSync(one.folder, there, { recursive: true, filter: (path) => !isLeftOut(one.name, relative(one.folder, path)) });
     for (const foreign of foreignPrebuilds(there)) rmSync(foreign, { recursive: true });
   }
-  // Whoever builds it may keep files to himself; in the image they are for all to read.
+  // Files may be private to the builder; in the image everyone can read them.
   execFileSync("chmod", ["-R", "a+rX,go-w", root]);
 
   const bill = softwareBill({ npm: [node, ...bundled, ...beside], debian });
@@ -78,7 +78,7 @@ const isLeftOut = (name: string, path: string): boolean =>
 function addDebian(root: string): DebianPackage[] {
   const downloads = mkdtempSync(join(tmpdir(), "latchkey-debian-"));
   try {
-    // It steps down to an account of its own, which has to be let in.
+    // apt drops to an account of its own, which must be able to enter the folder.
     chmodSync(downloads, 0o777);
     execFileSync("apt-get", ["download", "-qq", ...debianPackages], { cwd: downloads, stdio: ["ignore", 2, 2] });
     const status = join(root, "var/lib/dpkg/status.d");
@@ -88,7 +88,7 @@ function addDebian(root: string): DebianPackage[] {
       execFileSync("dpkg-deb", ["-x", path, root]);
       const about = execFileSync("dpkg-deb", ["-f", path], { encoding: "utf8" });
       const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(about)?.[1] ?? "";
-      // Where scanners look for what an image without dpkg has.
+      // Scanners look here for the packages of an image without dpkg.
       writeFileSync(join(status, field("Package")), about);
       return { name: field("Package"), version: field("Version"), architecture: field("Architecture"), path };
     });

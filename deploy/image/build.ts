@@ -1,4 +1,4 @@
-/** Builds the image with buildah where no Docker engine runs: `build.ts <name> <folder>`. The last stage of the Dockerfile as it stands, over what `assemble.ts` made here. */
+/** Builds the image with buildah where no Docker engine runs: `build.ts <name> <folder>`. Runs the last stage of the Dockerfile over what `assemble.ts` made here. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { assemble } from "./assemble.ts";
 
 interface ImageOptions {
   readonly name: string;
-  /** Everything that comes of it: `out`, `image` in the layout of OCI, and buildah's own storage. */
+  /** Receives `out`, `image` (an OCI layout) and buildah's own storage. */
   readonly folder: string;
 }
 
@@ -21,13 +21,13 @@ export async function buildImage({ name, folder }: ImageOptions): Promise<string
   await assemble(join(context, "out"));
   const stages = readFileSync(join(checkout, "deploy/image/Dockerfile"), "utf8");
   writeFileSync(join(folder, "Dockerfile"), stages.slice(stages.indexOf("FROM scratch")));
-  // Without overlay file systems and without user namespaces: it works in a container as well.
+  // Without overlay file systems and user namespaces, so that it also works in a container.
   const storage = ["--root", join(folder, "storage"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
   const buildah = (...args: readonly string[]) =>
     execFileSync("buildah", [...storage, ...args], { stdio: ["ignore", 2, 2] });
   buildah(
     ...["build", "--isolation", "chroot", "--pull-never", "--timestamp", "0", "--tag", name],
-    // What the first stages would have made.
+    // Stands for the result of the first stages.
     ...["--build-context", `build=${context}`, "--file", join(folder, "Dockerfile"), context],
   );
   buildah("push", name, `oci:${image}:${version}`);
