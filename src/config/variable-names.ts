@@ -30,7 +30,7 @@ export function checkVariableNames(
     if (!name.startsWith("LATCHKEY_") || known.has(name)) continue;
     const isPort = /^LATCHKEY_(?:[A-Z0-9_]+_)?PORT$/.test(name) && linkForm.test(value ?? "");
     if (isPort || serviceForm.test(name)) ofServices.push(name);
-    else refuse(`${name} is not a variable of latchkey's${suggestion(name, known)}`);
+    else refuse(`${name} is not a variable of Latchkey${suggestion(name, known)}`);
   }
   if (ofServices.length === 0) return;
   const others = ofServices.length > 3 ? ` and ${ofServices.length - 3} more` : "";

@@ -74,7 +74,7 @@ export function createListeners(config: Config, world: World): Listeners {
       await listen(door.server, address);
     } catch (cause) {
       const at = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
-      throw new StartFailure(`the ${name} door cannot listen on ${at}: ${(cause as Error).message}`, { cause });
+      throw new StartFailure(`the ${name} listener cannot use ${at}: ${(cause as Error).message}`, { cause });
     }
     const at = describeListener(door.server, tls !== undefined);
     opened = [...opened, { name, door }];

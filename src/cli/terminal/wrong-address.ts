@@ -44,7 +44,7 @@ export function wordsForWrongDoor(
       };
     default:
       return {
-        message: `${address} is latchkey's ${door} door, not its control plane`,
+        message: `${address} is Latchkey's ${door} listener, not its control plane`,
         note: "set --address or LATCHKEY_CONTROL to the address of LATCHKEY_CONTROL_LISTEN, by default http://127.0.0.1:3004",
       };
   }

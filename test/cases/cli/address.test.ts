@@ -32,7 +32,7 @@ it("reports that a plain port does not speak TLS", async () => {
 it.each(["data", "ops"] as const)("reports that an address belongs to the %s listener", async (door) => {
   const { code, said } = await command({ LATCHKEY_CONTROL: running()[door] });
   expect(code).toBe(1);
-  expect(said).toContain(`${running()[door]} is latchkey's ${door} door, not its control plane (unavailable)`);
+  expect(said).toContain(`${running()[door]} is Latchkey's ${door} listener, not its control plane (unavailable)`);
   expect(said).toContain("LATCHKEY_CONTROL_LISTEN");
   expect(said).not.toContain("keys list");
 });

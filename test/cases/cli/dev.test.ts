@@ -309,7 +309,7 @@ it("ends the sandbox with a sidecar that cannot start", async () => {
   const env = { LATCHKEY_DATA_LISTEN: new URL(first.address("data")).host };
   const second = await devIn(await temporaryFolder(), { env });
   expect(await second.exited).toBe(1);
-  expect(second.stdout()).toMatch(/the data door cannot listen on/);
+  expect(second.stdout()).toMatch(/the data listener cannot use/);
 });
 
 const usual = {

@@ -194,7 +194,7 @@ it("ignores the variables that Kubernetes sets for Services, with one warning", 
 
 it.each([
   ["LATCHKEY_PUBLIK_URL", "https://x.example", 'Did you mean "LATCHKEY_PUBLIC_URL"?'],
-  ["LATCHKEY_PORT", "8080", "LATCHKEY_PORT is not a variable of latchkey's"],
+  ["LATCHKEY_PORT", "8080", "LATCHKEY_PORT is not a variable of Latchkey"],
   ["LATCHKEY_SEAL_KEY", "x", 'Did you mean "LATCHKEY_SEAL_KEYS"?'],
   ["LATCHKEY_SEAL_KEYS_FIEL", "/x", 'Did you mean "LATCHKEY_SEAL_KEYS_FILE"?'],
 ])("refuses the mistyped variable %s", async (name, value, message) => {

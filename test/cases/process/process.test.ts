@@ -140,7 +140,7 @@ it("refuses to start on a port in use, and names it", async () => {
     env: { LATCHKEY_DATA_LISTEN: new URL(data).host },
   });
   expect(await running.exited).toBe(1);
-  expect(running.stdout()).toMatch(/the data door cannot listen on 127\.0\.0\.1:\d+/);
+  expect(running.stdout()).toMatch(/the data listener cannot use 127\.0\.0\.1:\d+/);
 });
 
 it("answers probes from the start, and is not ready while it drains", async () => {
