@@ -70,9 +70,9 @@ async function runSteps(steps: readonly TourStep[], run: StepRun): Promise<numbe
       if (terminal.signal.aborted || isOver || choice?.trim() === "q") return exitCodes.ok;
       if (choice?.trim() === "s") continue;
       if (!(await runStep(step, run, paint))) failures += 1;
-      await say(`${wrapped(step.why)}\n`);
+      await say(`${wrapped(named(step.why, run.latchkey))}\n`);
     }
-    await say(`\n${wrapped(ending)}\n`);
+    await say(`\n${wrapped(named(ending, run.latchkey))}\n`);
   } finally {
     person?.close();
   }
@@ -141,6 +141,9 @@ function abridged(text: string): string {
     ? text
     : `${lines.slice(0, maxLines).join("\n")}\n… ${lines.length - maxLines} more lines\n`;
 }
+
+/** Names the command line as it is called here. */
+const named = (text: string, latchkey: string): string => text.replaceAll("`latchkey ", `\`${latchkey} `);
 
 const textWidth = 78;
 
