@@ -1,4 +1,5 @@
 import type { Fault, MissingName } from "../base/fault.ts";
+import { createPerSecond, maxHintsPerSecond } from "../base/per-second.ts";
 import { hintOf } from "../base/similar.ts";
 import type { ScriptHost } from "../core/scripts/script.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
@@ -16,22 +17,11 @@ interface HintsOptions extends Pick<SetupRoom, "integrations" | "providers">, Pi
   readonly scripts: Pick<ScriptHost, "all">;
 }
 
-/** People read hints; a client that repeats a wrong name in a loop does not. */
-const maxPerSecond = 10;
 /** Limits the names that are compared. */
 const maxNames = 200;
 
 export function createHints(options: HintsOptions): Hints {
-  let second = 0;
-  let count = 0;
-
-  function mayLook(): boolean {
-    const now = Math.floor(performance.now() / 1_000);
-    if (now !== second) [second, count] = [now, 0];
-    count += 1;
-    return count <= maxPerSecond;
-  }
-
+  const mayLook = createPerSecond(maxHintsPerSecond);
   return {
     async add(fault, caller) {
       const { missing } = fault;

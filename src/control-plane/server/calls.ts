@@ -10,6 +10,7 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { compressionGzip, universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import { Fault } from "../../base/fault.ts";
+import { createPerSecond, maxHintsPerSecond } from "../../base/per-second.ts";
 import { hintOf } from "../../base/similar.ts";
 import type { World } from "../../base/world.ts";
 import { boundBody } from "./body-deadline.ts";
@@ -92,9 +93,10 @@ export function createCalls(options: CallsOptions): Calls {
 }
 
 const maxComparedLength = 200;
+const mayLook = createPerSecond(maxHintsPerSecond);
 
 function noSuchMethod(path: string, known: Iterable<string>): Fault {
-  const hint = path.length > maxComparedLength ? undefined : hintOf(path, known);
+  const hint = path.length > maxComparedLength || !mayLook() ? undefined : hintOf(path, known);
   return new Fault("not_found", "no such method", { hint });
 }
 

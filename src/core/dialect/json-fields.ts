@@ -6,6 +6,8 @@ import { instantForms, readInstant } from "./instant.ts";
 
 /** Limits the findings to what a person reads. A line of 1 MiB could cause a hundred thousand. */
 const maxFindings = 100;
+/** Limits the unknown names of an object that are compared with the known ones. */
+const maxCompared = 20;
 
 /** Findings from reading an object. Never contains a value, which may be a secret. */
 export interface ReadFindings {
@@ -133,7 +135,7 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
     },
     ignoreRest() {
       const absent = [...(asked ?? [])].filter((name) => !Object.hasOwn(source, name));
-      for (const name of asked === undefined ? [] : unread) {
+      for (const name of asked === undefined ? [] : [...unread].slice(0, maxCompared)) {
         const hint = hintOf(name, absent);
         const at = [...path, name];
         if (hint !== undefined) {

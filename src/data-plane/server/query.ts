@@ -21,6 +21,9 @@ export interface QueryReader {
   end(): readonly string[];
 }
 
+/** Limits the unknown parameters that are compared with the known ones. */
+const maxCompared = 20;
+
 /** `refusesMisspelled`: an unknown parameter that is close to a known one is a mistake. */
 export function readQuery(raw: string, refusesMisspelled = false): QueryReader {
   const params = new URLSearchParams(raw);
@@ -36,7 +39,7 @@ export function readQuery(raw: string, refusesMisspelled = false): QueryReader {
 
   function findMisspelled(): Mistake[] {
     const absent = [...asked].filter((name) => !params.has(name));
-    return [...unread].flatMap((name) => {
+    return [...unread].slice(0, maxCompared).flatMap((name) => {
       const hint = hintOf(name, absent);
       return hint === undefined ? [] : [{ path: [name], message: `unknown parameter "${name}"; ${hint}` }];
     });

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import { createPerSecond, maxHintsPerSecond } from "../../base/per-second.ts";
 import { hintOf } from "../../base/similar.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { ReceivedNotification } from "../../core/notifications/notification.ts";
@@ -117,6 +118,9 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
   // Each request is looked up more than once, and there are many routes.
   const byFirst = Map.groupBy(compiled, ({ segments: [first = ""] }) => first);
 
+  // Scanners ask for many paths: comparing each with all routes would cost more than the answer.
+  const mayLook = createPerSecond(maxHintsPerSecond);
+
   /** Matches of recent paths: providers repeat a path, and the listener looks each up three times. */
   const known = new Map<string, readonly Match[]>();
 
@@ -155,7 +159,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     find: (method, path) => ofMethod(at(path), method),
     match(method, path) {
       const matches = at(path);
-      if (matches.length === 0) throw noSuchRoute(nearestPath(path, compiled));
+      if (matches.length === 0) throw noSuchRoute(mayLook() ? nearestPath(path, compiled) : undefined);
       const match = ofMethod(matches, method);
       if (match !== undefined) return match;
       const allow = methodsOf(matches).join(", ");
@@ -163,7 +167,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
     },
     allowed(path) {
       const matches = at(path);
-      if (matches.length === 0) throw noSuchRoute(nearestPath(path, compiled));
+      if (matches.length === 0) throw noSuchRoute(mayLook() ? nearestPath(path, compiled) : undefined);
       return methodsOf(matches);
     },
     takesAny: (path) => at(path).some(({ route }) => route.method === "ANY"),
