@@ -43,7 +43,7 @@ export async function dev(process: Process, options: Readonly<Record<string, str
   try {
     return await serve({
       process,
-      env: variablesFor(process.env, sandbox.origin),
+      overrides: () => variablesFor(process.env, sandbox.origin),
       async onStarted(sidecar, config) {
         // An application under development runs on this machine too, on any port.
         sidecar.broker.origins.allowLocal();

@@ -1,7 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { newSecretKey } from "../../base/ids.ts";
+import { StoreRefused } from "../../store/contract.ts";
+import { makeFolder } from "../../store/make-folder.ts";
 
 /** A key that Latchkey generated, in a file of mode 0600 beside the store. */
 export interface KeyFile {
@@ -18,12 +20,22 @@ export const sealKeyFile = (folder: string): KeyFile =>
 
 function keyFile(path: string, make: () => string): KeyFile {
   try {
-    return { path, value: readFileSync(path, "utf8").trim(), isNew: false };
+    const value = readKey(path);
+    if (value !== undefined) return { path, value, isNew: false };
+    const made = make();
+    makeFolder(dirname(path));
+    writeFileSync(path, `${made}\n`, { mode: 0o600, flag: "wx" });
+    return { path, value: made, isNew: true };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    const value = make();
-    mkdirSync(join(path, ".."), { recursive: true, mode: 0o700 });
-    writeFileSync(path, `${value}\n`, { mode: 0o600, flag: "wx" });
-    return { path, value, isNew: true };
+    throw new StoreRefused(`the key file ${path} cannot be used: ${(error as Error).message}`);
+  }
+}
+
+function readKey(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
   }
 }

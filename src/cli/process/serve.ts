@@ -18,23 +18,26 @@ const failedExitCode = 1;
 
 interface ServeOptions {
   readonly process: Process;
-  /** Overrides the environment's variables. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Variables that override the environment's. */
+  readonly overrides?: () => Readonly<Record<string, string>>;
   /** Called once everything runs. */
   readonly onStarted?: (sidecar: Sidecar, config: Config) => Promise<void>;
 }
 
 /** Runs a sidecar until it is told to stop. */
-export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
-  const env = { ...process.env, ...extra };
+export async function serve({ process, overrides, onStarted }: ServeOptions): Promise<number> {
   const files = createReader();
+  let env = process.env;
   let config: Config;
   let made: readonly KeyFile[];
   try {
+    env = { ...env, ...overrides?.() };
     [config, made] = withKeyFiles(parseConfig({ env, files }));
   } catch (error) {
-    if (!(error instanceof ConfigMistakes)) throw error;
-    return reportMistakes(error, process);
+    if (error instanceof ConfigMistakes) return reportMistakes(error, process);
+    if (!(error instanceof StoreRefused)) throw error;
+    process.stderr.write(`latchkey cannot start: ${error.message}\n`);
+    return failedExitCode;
   }
   const metrics = createMetrics();
   const log = createLog({

@@ -1,7 +1,7 @@
-import { existsSync } from "node:fs";
-import { access, chmod, constants, mkdir, open, readdir, realpath, stat, unlink } from "node:fs/promises";
+import { access, chmod, constants, open, readdir, realpath, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { StoreRefused } from "../contract.ts";
+import { makeFolder } from "../make-folder.ts";
 import { tailFile } from "./last-revision.ts";
 import { lockFile } from "./lock.ts";
 import { markerName } from "./marker.ts";
@@ -13,7 +13,7 @@ const everybody = 0o007;
 /** Creates the folder, or checks that it is closed to other users, and returns its real path. */
 export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
   await refuseUnwritable(folder, resolve(folder));
-  if (create) await makeFolder(resolve(folder));
+  if (create) makeFolder(resolve(folder));
   const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
   });
@@ -28,21 +28,6 @@ export async function prepareFolder(folder: string, { create }: { readonly creat
     );
   }
   return realpath(folder);
-}
-
-/** Makes the folder with its parents. Node's own `recursive` never ends where the parent makes none (`/proc`). */
-async function makeFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder, { mode: 0o700 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") return;
-    if (code !== "ENOENT" || existsSync(dirname(folder))) {
-      throw new StoreRefused(`${folder} could not be made (${code ?? error}); name a folder on a disk`);
-    }
-    await makeFolder(dirname(folder));
-    await mkdir(folder, { mode: 0o700 });
-  }
 }
 
 /**

@@ -66,3 +66,16 @@ it.skipIf(process.platform !== "linux")("a start fails at once where no folder c
   expect(said).toContain("/proc/latchkey could not be made");
   expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
 });
+
+it.skipIf(process.platform !== "linux").each(["serve", "dev"])(
+  "a start without keys fails at once where no folder can be created (%s)",
+  async (command) => {
+    const { exited, stderr } = launch([command, ...(command === "dev" ? ["--sandbox", ":0"] : [])], {
+      folder: await temporaryFolder(),
+      env: { LATCHKEY_STORE: "level:/proc/latchkey", LATCHKEY_ADMIN_KEY: undefined, LATCHKEY_SECRET_KEY: undefined },
+    });
+    expect(await exited).toBe(1);
+    expect(stderr()).toContain("latchkey cannot start: the key file /proc/latchkey/");
+    expect(stderr()).toContain("/proc/latchkey could not be made");
+  },
+);
