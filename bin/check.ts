@@ -16,6 +16,7 @@ function generatedIsCurrent(): boolean {
     const places = [
       ...["src/gen", "src/config/file.schema.json"],
       ...["src/providers/catalogue.json", "src/providers/provider.schema.json"],
+      "docs/rpc",
       ...documentNames.map((name) => `docs/${name}`),
     ];
     const stale = places.flatMap((place) => differences(join(folder, place), join(root, place)));
@@ -29,7 +30,7 @@ function generatedIsCurrent(): boolean {
 function differences(fresh: string, committed: string): string[] {
   const of = (path: string) =>
     /\.(?:json|md)$/.test(path) ? [""] : readdirSync(path, { recursive: true, encoding: "utf8" });
-  const files = (path: string) => of(path).filter((name) => name === "" || name.endsWith(".ts"));
+  const files = (path: string) => of(path).filter((name) => name === "" || /\.(?:ts|md)$/.test(name));
   const all = new Set([...files(fresh), ...files(committed)]);
   return [...all]
     .filter((name) => read(join(fresh, name)) !== read(join(committed, name)))

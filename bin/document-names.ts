@@ -1,4 +1,4 @@
-/** The generated files of docs/. */
+/** The generated files of docs/. Those of the folder docs/rpc have the names of the proto files. */
 export const documentNames = [
   "api.md",
   "cli.md",
@@ -6,7 +6,6 @@ export const documentNames = [
   "errors.md",
   "metrics.md",
   "openapi.json",
-  "rpc.md",
 ] as const;
 
 export type DocumentName = (typeof documentNames)[number];

@@ -1,6 +1,6 @@
 /** Writes the generated pages of docs/, and the OpenAPI description of the JSON routes. */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DocumentName } from "./document-names.ts";
 import { apiPage } from "./documents/api.ts";
@@ -8,7 +8,7 @@ import { configurationPage } from "./documents/configuration.ts";
 import { errorsPage } from "./documents/errors.ts";
 import { metricsPage } from "./documents/metrics.ts";
 import { openApi } from "./documents/openapi.ts";
-import { rpcPage } from "./documents/rpc.ts";
+import { rpcPages } from "./documents/rpc.ts";
 import { root } from "./steps.ts";
 
 const [folder = root] = process.argv.slice(2);
@@ -22,9 +22,13 @@ const files: Readonly<Record<DocumentName, string>> = {
   "errors.md": errorsPage(),
   "metrics.md": metricsPage(),
   "openapi.json": `${JSON.stringify(document, undefined, 2)}\n`,
-  "rpc.md": rpcPage(),
 };
 for (const [name, text] of Object.entries(files)) writeFileSync(join(docs, name), text);
+const rpc = join(docs, "rpc");
+// A page whose proto file is gone goes too.
+rmSync(rpc, { recursive: true, force: true });
+mkdirSync(rpc);
+for (const [name, text] of rpcPages()) writeFileSync(join(rpc, name), text);
 
 /** The command tree needs the whole program, which takes over its process. */
 function cliPage(): string {

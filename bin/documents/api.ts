@@ -28,7 +28,7 @@ curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
 - A key belongs to one environment and sees nothing of another one. The tables name the scope that each route needs.
 - The routes for browsers take the token of a connect session instead.
 - The proxy also takes the key in \`latchkey-key\` or \`Proxy-Authorization\`; see [calling APIs](calling-apis.md).
-- Control keys are for the [RPC API](rpc.md). Here they may only read providers.`,
+- Control keys are for the [RPC API](rpc/README.md). Here they may only read providers.`,
     "## Requests",
     `- Bodies are JSON in UTF-8: send \`Content-Type: application/json\`. The limit is 512 KiB (\`limits.json_body_bytes\`).
 - Unknown fields and parameters are ignored. The answer names them in the header \`latchkey-ignored-fields\`, and the log warns once a minute for each route.
@@ -43,7 +43,7 @@ curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
     ...subjects.map((subject) => section(subject, routes)),
     "## Routes of your scripts",
     "A sync or an action may declare a route of its own, such as `GET /calendar/events`; see [syncs and actions](syncs-and-actions.md).",
-    "Next: [errors](errors.md), [the RPC API](rpc.md), [SDKs](sdks.md).",
+    "Next: [errors](errors.md), [the RPC API](rpc/README.md), [SDKs](sdks.md).",
   );
 }
 

@@ -32,7 +32,7 @@ export function errorsPage(): string {
 - \`hint\` names only what the same key may list, and never another environment.
 - The base of \`doc_url\` is \`LATCHKEY_DOCS_URL\`, else \`LATCHKEY_PUBLIC_URL\`. With neither, it is the listener's address if that is on this machine (\`127.0.0.1\`); otherwise \`doc_url\` is the path alone.`,
     ...sections,
-    "Next: [troubleshooting](troubleshooting.md) by symptom, [the JSON API](api.md), [the RPC API](rpc.md).",
+    "Next: [troubleshooting](troubleshooting.md) by symptom, [the JSON API](api.md), [the RPC API](rpc/README.md).",
   );
 }
 

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { basename } from "node:path";
 import {
   createFileRegistry,
   type DescEnum,
@@ -21,18 +22,26 @@ import { anchorOf, code, generatedNote, page, table } from "./markdown.ts";
 const [messageField, enumField, serviceField] = [4, 5, 6];
 const [messageFieldField, nestedMessageField, nestedEnumField, methodField, valueField] = [2, 3, 4, 2, 2];
 
-/** docs/rpc.md: services, messages and enums, with the comments of the proto files. */
-export function rpcPage(): string {
-  const files = protoFiles();
+/**
+ * The pages of docs/rpc: an index, and one page for each proto file with its services, messages and enums, and the
+ * comments of these.
+ */
+export function rpcPages(): ReadonlyMap<string, string> {
+  const files = protoFiles().sort(byName);
   const comments = new Map(files.map((file) => [file.name, commentsOf(file)]));
   const textOf = (file: DescFile, path: readonly number[]) => comments.get(file.name)?.get(path.join()) ?? "";
-  const services = files.flatMap(({ services: found }) => found).sort(byName);
-  const messages = files.flatMap((file) => file.messages.map((one, i) => ({ desc: one, path: [messageField, i] })));
-  const enums = files.flatMap((file) => file.enums.map((one, i) => ({ desc: one, path: [enumField, i] })));
+  return new Map([
+    ["README.md", indexPage(files, textOf)],
+    ...files.map((file) => [pageName(file), filePage(file, textOf)] as const),
+  ]);
+}
+
+function indexPage(files: readonly DescFile[], textOf: TextOf): string {
+  const services = files.flatMap((file) => file.services).sort(byName);
   return page(
     generatedNote,
     "# RPC API",
-    "This page lists every service, method and message of the control plane.",
+    "This page lists every service of the control plane. The linked pages list the methods and messages.",
     `The control listener (\`127.0.0.1:3004\`) speaks gRPC, gRPC-Web and Connect. Reflection and \`grpc.health.v1\` are on. The definitions are in \`proto/latchkey/v1\`.
 
 \`\`\`sh
@@ -44,27 +53,45 @@ curl -s http://127.0.0.1:3004/latchkey.v1.EnvironmentService/ListEnvironments \\
 - Field names in JSON are written \`connectionId\` or \`connection_id\`. Unknown fields are refused.
 - Lists take \`page_size\` and \`page_token\`, and answer \`next_page_token\`; empty: the last page.
 - Changes take \`expected_revision\`; 0: any. A different revision fails with \`conflict\`.
-- Errors are explained in [errors](errors.md).`,
+- Errors are explained in [errors](../errors.md).`,
     table(
-      ["Service", "What it does"],
+      ["Service", "What it does", "Methods"],
       services.map((one) => [
-        `[${one.name}](#${anchorOf(one.name)})`,
+        `[${one.name}](${pageName(one.file)}#${anchorOf(one.name)})`,
         firstSentence(textOf(one.file, [serviceField, one.file.services.indexOf(one)])),
+        one.methods.map(({ name }) => code(name)).join(", "),
       ]),
     ),
-    "## Services",
-    ...services.map((one) => serviceSection(one, textOf)),
-    "## Messages",
-    ...messages.sort((a, b) => byName(a.desc, b.desc)).flatMap(({ desc, path }) => messageSections(desc, path, textOf)),
-    "## Enums",
-    ...enums.sort((a, b) => byName(a.desc, b.desc)).map(({ desc, path }) => enumSection(desc, path, textOf)),
-    "Next: [the JSON API](api.md), [the command line](cli.md).",
+    `One page for each proto file: ${files.map((file) => `[${titleOf(file)}](${pageName(file)})`).join(", ")}.`,
+    "Next: [the JSON API](../api.md), [the command line](../cli.md).",
   );
 }
+
+function filePage(file: DescFile, textOf: TextOf): string {
+  const messages = file.messages.map((desc, i) => ({ desc, path: [messageField, i] })).sort(byDescName);
+  const enums = file.enums.map((desc, i) => ({ desc, path: [enumField, i] })).sort(byDescName);
+  return page(
+    generatedNote,
+    `# RPC: ${titleOf(file)}`,
+    `This page lists what \`proto/${file.name}.proto\` defines. Keys, paging and errors: [RPC API](README.md).`,
+    ...file.services.map((one) => serviceSection(one, textOf)),
+    messages.length === 0 ? "" : "## Messages",
+    ...messages.flatMap(({ desc, path }) => messageSections(desc, path, textOf)),
+    enums.length === 0 ? "" : "## Enums",
+    ...enums.map(({ desc, path }) => enumSection(desc, path, textOf)),
+  );
+}
+
+const pageName = ({ name }: DescFile): string => `${basename(name).replaceAll("_", "-")}.md`;
+const titleOf = ({ name }: DescFile): string => basename(name).replaceAll("_", " ");
 
 type TextOf = (file: DescFile, path: readonly number[]) => string;
 
 const byName = (a: { readonly name: string }, b: { readonly name: string }): number => (a.name < b.name ? -1 : 1);
+const byDescName = (
+  a: { readonly desc: DescMessage | DescEnum },
+  b: { readonly desc: DescMessage | DescEnum },
+): number => byName(a.desc, b.desc);
 const firstSentence = (text: string): string => /^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text;
 const ours = "latchkey.v1";
 
@@ -90,12 +117,12 @@ const commentsOf = ({ proto }: DescFile): ReadonlyMap<string, string> =>
 function serviceSection(service: DescService, textOf: TextOf): string {
   const at = [serviceField, service.file.services.indexOf(service)];
   return page(
-    `### ${service.name}`,
+    `## ${service.name}`,
     textOf(service.file, at),
     table(
       ["Method", "Scope", "What it does"],
       service.methods.map((method, i) => [
-        `${code(method.name)}<br>${linkTo(method.input)} → ${isServerStream(method) ? "stream of " : ""}${linkTo(method.output)}`,
+        `${code(method.name)}<br>${linkTo(method.input, service.file)} → ${isServerStream(method) ? "stream of " : ""}${linkTo(method.output, service.file)}`,
         scopeTextOf(method),
         textOf(service.file, [...at, methodField, i]),
       ]),
@@ -147,9 +174,10 @@ const enumSection = (desc: DescEnum, path: readonly number[], textOf: TextOf): s
 
 const shortName = ({ typeName }: DescMessage | DescEnum): string => typeName.replace(`${ours}.`, "");
 
-function linkTo(desc: DescMessage | DescEnum): string {
+function linkTo(desc: DescMessage | DescEnum, from: DescFile): string {
   const name = shortName(desc);
-  return desc.file.proto.package === ours ? `[${name}](#${anchorOf(name)})` : code(desc.typeName);
+  if (desc.file.proto.package !== ours) return code(desc.typeName);
+  return `[${name}](${desc.file === from ? "" : pageName(desc.file)}#${anchorOf(name)})`;
 }
 
 const scalars =
@@ -162,16 +190,16 @@ function typeOf(field: DescField): string {
     case "scalar":
       return scalars[field.scalar] ?? "";
     case "message":
-      return linkTo(field.message);
+      return linkTo(field.message, field.parent.file);
     case "enum":
-      return linkTo(field.enum);
+      return linkTo(field.enum, field.parent.file);
     case "list":
-      return `list of ${field.listKind === "scalar" ? scalars[field.scalar] : linkTo(field.listKind === "enum" ? field.enum : field.message)}`;
+      return `list of ${field.listKind === "scalar" ? scalars[field.scalar] : linkTo(field.listKind === "enum" ? field.enum : field.message, field.parent.file)}`;
     case "map": {
       const value =
         field.mapKind === "scalar"
           ? scalars[field.scalar]
-          : linkTo(field.mapKind === "enum" ? field.enum : field.message);
+          : linkTo(field.mapKind === "enum" ? field.enum : field.message, field.parent.file);
       return `map of ${scalars[field.mapKey]} to ${value}`;
     }
   }
