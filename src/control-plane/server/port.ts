@@ -70,7 +70,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       checkHead(request, { guard, maxHeadLines });
     } catch (error) {
       const fault = Fault.from(error);
-      refuse(fault, { message: "a request was turned away", peer: peerOf(request.socket) });
+      refuse(fault, { message: "request refused", peer: peerOf(request.socket) });
       answer({ request, response, fault });
       return;
     }
