@@ -115,7 +115,11 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
     store: storeOf({ text: secret("LATCHKEY_STORE")?.trim() ?? "level:./.latchkey", refuse }),
-    sealKeys: sealKeysOf({ text: secret("LATCHKEY_SEAL_KEYS"), refuse }),
+    sealKeys: sealKeysOf({
+      text: secret("LATCHKEY_SEAL_KEYS"),
+      isInFile: variables.isInFile("LATCHKEY_SEAL_KEYS"),
+      refuse,
+    }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
     undeclaredAliases: undeclaredAliases(read),
@@ -141,7 +145,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     declared,
     warnings,
   };
-  if (config.store.kind === "postgres" && config.adminKey === undefined) {
+  if (config.store.kind === "postgres" && config.adminKey === undefined && !variables.isInFile("LATCHKEY_ADMIN_KEY")) {
     refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
   }
   if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {

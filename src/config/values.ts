@@ -58,8 +58,16 @@ export function allowPrivateOf({ text, refuse }: { text: string | undefined; ref
   return entries;
 }
 
-export function sealKeysOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): SealKeyConfig[] {
+interface SealKeysText {
+  readonly text: string | undefined;
+  /** A file is named for it. If it cannot be used, that is reported already. */
+  readonly isInFile: boolean;
+  readonly refuse: Refuse;
+}
+
+export function sealKeysOf({ text, isInFile, refuse }: SealKeysText): SealKeyConfig[] {
   if (text === undefined) {
+    if (isInFile) return [];
     refuse("LATCHKEY_SEAL_KEYS is required: id:base64 of 32 random bytes, such as from `openssl rand -base64 32`");
     return [];
   }

@@ -12,6 +12,8 @@ export interface VariableReader {
   mostSpecific(name: TracingVariable): { readonly name: string; readonly value: string | undefined };
   /** Returns the value, or the contents of the file that `<name>_FILE` names. */
   secret(name: VariableName): string | undefined;
+  /** Whether `<name>_FILE` is set. */
+  isInFile(name: VariableName): boolean;
   /** Returns the address to listen on; undefined for `off`. */
   address(name: VariableName, fallback: string | undefined): ListenAddress | undefined;
   /** Returns milliseconds. */
@@ -45,6 +47,7 @@ export function createVariableReader({ env, secrets, refuse }: ReaderOptions): V
       refuse(`${name}_FILE: ${outcome.mistake}`);
       return undefined;
     },
+    isInFile: (name) => Boolean(env[`${name}_FILE`]),
     address(name, fallback) {
       // Not trimmed: `8080 ` is refused rather than guessed at.
       const written = env[name] || fallback;

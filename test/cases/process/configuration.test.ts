@@ -164,6 +164,8 @@ it("F03 accepts a seal key from a file with a final newline, and refuses a file 
   const { code, said } = await refusal(env);
   expect(code).toBe(78);
   expect(said).toMatch(/open to everybody \(mode 644\)/);
+  // The key is not missing: one mistake, one report.
+  expect(said).not.toContain("is required");
 });
 
 it("F04 refuses to open a store with another seal key, and names both", async () => {
