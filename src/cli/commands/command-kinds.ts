@@ -1,8 +1,6 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import type { Act, CommandSession } from "../session.ts";
-import { CommandError } from "../terminal/command-error.ts";
-import { confirmed } from "../terminal/confirm.ts";
 import { count, revision } from "../terminal/option-values.ts";
 import { type PageAnswer, pagesOf } from "../terminal/paging.ts";
 import type { Column } from "../terminal/table.ts";
@@ -100,15 +98,3 @@ export interface RevisionOption {
 
 export const withExpectedRevision = (command: Command): Command =>
   command.option("--expected-revision <revision>", "fail if the object has changed since this revision", revision);
-
-export interface YesOption {
-  readonly yes?: boolean;
-}
-
-export const withYes = (command: Command): Command => command.option("-y, --yes", "do not ask for confirmation");
-
-/** Asks a person before something is deleted. Without a terminal, the command itself is the decision. */
-export async function requireYes({ terminal }: CommandSession, question: string, yes = false): Promise<void> {
-  if (yes || terminal.canAsk !== true || !terminal.isTerminal) return;
-  if (!(await confirmed(terminal, question))) throw new CommandError("cancelled", "nothing was changed");
-}

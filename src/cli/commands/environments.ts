@@ -11,17 +11,10 @@ import {
   SigningSecretSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
+import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import {
-  listCommand,
-  objectCommand,
-  type RevisionOption,
-  requireYes,
-  withExpectedRevision,
-  withYes,
-  type YesOption,
-} from "./command-kinds.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 
 interface EnvironmentOptions extends RevisionOption {
   readonly forwardUrl?: string;
@@ -141,7 +134,7 @@ function addDelete(group: Command, act: Act): void {
     .action(
       act(async (session, name: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
         const { client, output } = session;
-        await requireYes(session, `Delete the environment ${name} and its keys?`, yes);
+        await requireYes(session.terminal, `Delete the environment ${name} and its keys?`, yes);
         const answer = await client(EnvironmentService).deleteEnvironment({ name, expectedRevision });
         await output.done(DeleteEnvironmentResponseSchema, answer, `deleted environment ${name}`);
       }),

@@ -9,20 +9,13 @@ import {
   OAuthApp_Publishing,
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
+import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { escapeControl } from "../terminal/escape-control.ts";
 import { readSecret } from "../terminal/input.ts";
 import { listed, paired } from "../terminal/option-values.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
-import {
-  listCommand,
-  objectCommand,
-  type RevisionOption,
-  requireYes,
-  withExpectedRevision,
-  withYes,
-  type YesOption,
-} from "./command-kinds.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { askForIntegration, sayNextSteps } from "./integration-wizard.ts";
 
 const callbacks = { shared: Integration_Callback.SHARED, bound: Integration_Callback.BOUND } as const;
@@ -190,7 +183,7 @@ function addDelete(group: Command, act: Act): void {
     .action(
       act(async (session, key: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
         const { client, output, environment } = session;
-        await requireYes(session, `Delete the integration ${key}?`, yes);
+        await requireYes(session.terminal, `Delete the integration ${key}?`, yes);
         const answer = await client(IntegrationService).deleteIntegration({ environment, key, expectedRevision });
         await output.done(DeleteIntegrationResponseSchema, answer, `deleted integration ${key}`);
       }),

@@ -8,15 +8,9 @@ import {
   RevokeKeyResponseSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
+import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { durationMs, instant } from "../terminal/option-values.ts";
-import {
-  listCommand,
-  type RevisionOption,
-  requireYes,
-  withExpectedRevision,
-  withYes,
-  type YesOption,
-} from "./command-kinds.ts";
+import { listCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { scopeName, scopes } from "./scope-names.ts";
 
 interface KeyCreateOptions {
@@ -87,7 +81,7 @@ export function addKeys(program: Command, act: Act): void {
     .action(
       act(async (session, id: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
         const { client, output } = session;
-        await requireYes(session, `Revoke the key ${id}? Callers that use it are refused at once.`, yes);
+        await requireYes(session.terminal, `Revoke the key ${id}? Callers that use it are refused at once.`, yes);
         const answer = await client(EnvironmentService).revokeKey({ id, expectedRevision });
         await output.done(RevokeKeyResponseSchema, answer, `revoked key ${id}`);
       }),

@@ -7,16 +7,9 @@ import {
 } from "../../gen/latchkey/v1/provider_pb.ts";
 import { addOwnCommand } from "../process/own-command.ts";
 import type { Act } from "../session.ts";
+import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import {
-  listCommand,
-  objectCommand,
-  type RevisionOption,
-  requireYes,
-  withExpectedRevision,
-  withYes,
-  type YesOption,
-} from "./command-kinds.ts";
+import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
 import { providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
 
 interface ProviderCommandContext {
@@ -64,7 +57,7 @@ export function addProviders(program: Command, act: Act, { terminal, keepExitCod
     .action(
       act(async (session, name: string, { expectedRevision = 0n, yes }: RevisionOption & YesOption) => {
         const { client, output } = session;
-        await requireYes(session, `Delete the provider ${name}?`, yes);
+        await requireYes(session.terminal, `Delete the provider ${name}?`, yes);
         const answer = await client(ProviderService).deleteProvider({ name, expectedRevision });
         await output.done(DeleteProviderResponseSchema, answer, `deleted provider ${name}`);
       }),

@@ -18,7 +18,9 @@ const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
 interface Setting {
   readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: Buffer;
+  readonly stdin?: Buffer | string;
+  readonly isTerminal?: boolean;
+  readonly canAsk?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -148,6 +150,17 @@ it("does not wait for more piped input after an interrupt", async () => {
   silent.write((await readFile(backup)).subarray(0, 300));
   setTimeout(() => enough.abort(), 50);
   expect([await verifying, terminal.err()]).toEqual([1, "latchkey: interrupted\n"]);
+});
+
+it("asks on a terminal before it replaces a backup", async () => {
+  const file = join(place, "replaced");
+  await writeFile(file, "an older backup");
+  const asked = { stdin: "n\n", isTerminal: true, canAsk: true };
+  const { code, err } = await latchkey(["store", "backup", file, ...control()], asked);
+  expect([code, err]).toEqual([1, expect.stringContaining(`${file} exists. Replace it? [y/N]`)]);
+  expect(await readFile(file, "utf8")).toBe("an older backup");
+  expect((await latchkey(["store", "backup", file, "--yes", ...control()], asked)).code).toBe(0);
+  expect((await stat(file)).size).toBeGreaterThan(100);
 });
 
 it("does not write through a link at the target's path", async () => {

@@ -9,13 +9,14 @@ import {
   GetConnectionResponseSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
+import { requireYes, withYes, type YesOption } from "../../terminal/confirm.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { formatCount } from "../../terminal/format.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
 import { listed, paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { listCommand, type RevisionOption, requireYes, withYes, type YesOption } from "../command-kinds.ts";
+import { listCommand, type RevisionOption } from "../command-kinds.ts";
 import { addImport } from "./import-command.ts";
 import { addMetadata } from "./metadata.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./names.ts";
@@ -169,7 +170,7 @@ function addDelete(group: Command, act: Act): void {
         if (others.length > 0 && expectedRevision !== undefined)
           throw new UsageMistake("--expected-revision needs exactly one connection");
         const shown = others.length === 0 ? nameOf(first) : formatCount(names.length, "connection");
-        await requireYes(session, `Delete ${shown} and the credentials?`, yes);
+        await requireYes(session.terminal, `Delete ${shown} and the credentials?`, yes);
         if (others.length > 0) return deleteMany(session, names);
         const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n };
         const answer = await session.client(ConnectionService).deleteConnection(request);
