@@ -271,7 +271,8 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   connection_unusable: {
     subject: connections,
     meaning: "The connection lacks a value that requests need, or its stored credentials cannot be used.",
-    action: "Read the message, set the missing connection details, or connect again.",
+    action:
+      "Read the message. If a value is missing, set all values with `latchkey connections update <integration>/<connection> --connection-config <json>`. If not, connect again.",
     example: "the connection cannot be used: the provider requires subdomain, which is missing",
   },
   integration_misconfigured: {
