@@ -382,7 +382,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: own,
     meaning: "The process is starting or stopping.",
     action: "Try again after a second, or send the request to another replica.",
-    example: "latchkey is starting",
+    example: "Latchkey is starting",
   },
   internal: {
     subject: own,

@@ -25,7 +25,7 @@ export function devPage({ data, control, ops, sandbox, keyWord, latchkey, kept }
   const lines = listeners.map(([name, address, use]) => `  ${name.padEnd(9)}${address.padEnd(widest)}   ${use}`);
   const notReplaced = kept.length === 0 ? "" : `\nNot replaced, because they are yours: ${kept.join(", ")}.\n`;
   return `
-latchkey is ready. The sandbox, a fake provider, has a test user: Ada.
+Latchkey is ready. The sandbox, a fake provider, has a test user: Ada.
 Her files, calendar and mail are connected.
 
 ${lines.join("\n")}

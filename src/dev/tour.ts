@@ -121,7 +121,7 @@ const connectionSteps = (
   {
     title: "List all connections and their state",
     commands: [cli("connections list -e dev")],
-    why: "An active connection needs nothing: latchkey refreshes its token in time.",
+    why: "An active connection needs nothing: Latchkey refreshes its token in time.",
   },
   {
     title: "Add providers that take an API key or a password",
@@ -168,7 +168,7 @@ const failureSteps = ({ withKey, files, behave }: TourCommands, sandbox: string)
   {
     title: "Call again, six seconds later",
     commands: ["  sleep 6", files(), `  curl -s ${sandbox}/_sandbox/seen | grep -o '"tallies":{[^}]*}'`],
-    why: "The call works: latchkey refreshed the token first. The sandbox counts the refreshes.",
+    why: "The call works: Latchkey refreshed the token first. The sandbox counts the refreshes.",
   },
   {
     title: "Break the provider: its next two responses are 503",
@@ -176,7 +176,7 @@ const failureSteps = ({ withKey, files, behave }: TourCommands, sandbox: string)
       behave({ answers: { files: [{ kind: "raw", status: 503, text: "", times: 2 }] } }),
       files("-H 'Retries: 3'"),
     ],
-    why: "The header Retries asked latchkey to try again. Your service saw one good response.",
+    why: "The header Retries asked Latchkey to try again. Your service saw one good response.",
   },
 ];
 

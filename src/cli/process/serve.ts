@@ -36,7 +36,7 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
   } catch (error) {
     if (error instanceof ConfigMistakes) return reportMistakes(error, process);
     if (!(error instanceof StoreRefused)) throw error;
-    process.stderr.write(`latchkey cannot start: ${error.message}\n`);
+    process.stderr.write(`Latchkey cannot start: ${error.message}\n`);
     return failedExitCode;
   }
   const metrics = createMetrics();
@@ -163,9 +163,9 @@ function explain(error: unknown, { log, config }: { readonly log: Log; readonly 
   }
   const store = describeStoreLocation(config.store);
   if (error instanceof StartFailure || error instanceof StoreRefused) {
-    log.error("latchkey cannot start", { reason: error.message, store });
+    log.error("Latchkey cannot start", { reason: error.message, store });
   } else {
-    log.error("latchkey cannot start", { reason: (error as Error).message, store, err: error });
+    log.error("Latchkey cannot start", { reason: (error as Error).message, store, err: error });
   }
   return failedExitCode;
 }

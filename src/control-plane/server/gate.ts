@@ -14,7 +14,7 @@ export const callerKey = createContextKey<Caller | undefined>(undefined, { descr
 
 /** Refuses all calls except health and reflection until the store is ready. */
 export const refuseUntilReady: Gate = ({ method }) => {
-  if (hasOption(method, scope)) throw new Fault("not_ready", "latchkey is starting", { retryAfterSeconds: 1 });
+  if (hasOption(method, scope)) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
 };
 
 /** Checks the scope that the proto names for each method. Health and reflection name none, and are open to all. */

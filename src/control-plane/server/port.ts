@@ -58,7 +58,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     world,
     stallMs = defaultStallMs,
   } = options;
-  let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
+  let calls: Calls = () => new Fault("not_ready", "Latchkey is starting");
 
   function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
     world.metrics.refused.inc({ door, reason: fault.code });

@@ -103,7 +103,7 @@ export function createWaitingPages({ maxPages, metrics }: WaitingPagesOptions): 
       }
     },
     close() {
-      for (const { page } of pages.values()) page.close(1001, "latchkey is stopping");
+      for (const { page } of pages.values()) page.close(1001, "Latchkey is stopping");
     },
   };
 }

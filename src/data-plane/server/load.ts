@@ -36,7 +36,7 @@ const measureEveryMs = 250;
 // Made once: creating a fault costs a third of a rejection.
 /** Rejected callers retry within a few seconds, spread over several. */
 const tooSlow = [1, 2, 3].map(
-  (retryAfterSeconds) => new Fault("overloaded", "latchkey is overloaded; try again later", { retryAfterSeconds }),
+  (retryAfterSeconds) => new Fault("overloaded", "Latchkey is overloaded; try again later", { retryAfterSeconds }),
 );
 const tooMany = new Fault("overloaded", "too many requests are in progress; try again later", { retryAfterSeconds: 1 });
 

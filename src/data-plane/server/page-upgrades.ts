@@ -33,7 +33,7 @@ export function createPageUpgrades(options: PageUpgradesOptions): PageUpgrades {
   const { sockets, heads, answers, count, refusals, tunnels, isDraining } = options;
 
   function join({ request, response, socket, early }: UpgradeRequest): void {
-    if (isDraining()) throw new Fault("not_ready", "latchkey is stopping");
+    if (isDraining()) throw new Fault("not_ready", "Latchkey is stopping");
     const page = heads.check(request, "script");
     if (page !== undefined) answers.showTo(request, page);
     sockets.join(request, socket, early);

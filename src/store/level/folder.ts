@@ -41,10 +41,10 @@ async function refuseUnwritable(folder: string, existing: string): Promise<void>
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" && dirname(existing) !== existing) return refuseUnwritable(folder, dirname(existing));
     if (code === "EROFS") {
-      throw new StoreRefused(`${folder} is on a read-only file system; mount it so that latchkey can write to it`);
+      throw new StoreRefused(`${folder} is on a read-only file system; mount it so that Latchkey can write to it`);
     }
     if (code === "EACCES" || code === "EPERM") {
-      const account = `the account that latchkey runs under (uid ${process.getuid?.()})`;
+      const account = `the account that Latchkey runs under (uid ${process.getuid?.()})`;
       throw new StoreRefused(`${folder} cannot be written to by ${account}; make it the owner of ${existing}`);
     }
     throw error;

@@ -84,7 +84,7 @@ const latchkey = `'${process.execPath}' '${main}'`;
 it("prints a first call that works as pasted, and no key", async () => {
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
-  const page = running.stdout().slice(running.stdout().indexOf("\nlatchkey is ready"));
+  const page = running.stdout().slice(running.stdout().indexOf("\nLatchkey is ready"));
   expect(page.trim().split("\n").length).toBeLessThanOrEqual(22);
   expect(running.stdout()).not.toContain((await readFile(join(cwd, ".latchkey/secret-key"), "utf8")).trim());
   const said = await pasted(

@@ -296,7 +296,7 @@ it("shows its page, registers apps, and issues and revokes tokens", async () => 
   const sandbox = await started();
   const page = await (await sandbox.get("/_sandbox")).text();
   expect(page).toContain("prefers-color-scheme:dark");
-  expect(await (await sandbox.get("/_sandbox/")).text()).toContain("<h1>The latchkey sandbox</h1>");
+  expect(await (await sandbox.get("/_sandbox/")).text()).toContain("<h1>The Latchkey sandbox</h1>");
   for (const text of ["sandbox-secret", "sandbox-api-key", "ada@example.com", `${sandbox.origin}/oauth2/token`]) {
     expect(page).toContain(text);
   }

@@ -75,7 +75,7 @@ it.skipIf(process.platform !== "linux").each(["serve", "dev"])(
       env: { LATCHKEY_STORE: "level:/proc/latchkey", LATCHKEY_ADMIN_KEY: undefined, LATCHKEY_SECRET_KEY: undefined },
     });
     expect(await exited).toBe(1);
-    expect(stderr()).toContain("latchkey cannot start: the key file /proc/latchkey/");
+    expect(stderr()).toContain("Latchkey cannot start: the key file /proc/latchkey/");
     expect(stderr()).toContain("/proc/latchkey could not be made");
   },
 );

@@ -41,7 +41,7 @@ export function overview(shown: Overview): SandboxAnswer {
   const made = troubleOf(shown.made);
   const notice = made === undefined ? html`` : html`<p class="done" role="status">${made.done}</p>`;
   return page(
-    "The latchkey sandbox",
+    "The Latchkey sandbox",
     html`<p>A provider to develop against: it authorizes users, issues tokens, and has files, mail, spreadsheets and calendars. It forgets all changes when it stops.</p>
 ${notice}${troubles(shown)}
 <section><h2 id="requests">Requests</h2><div data-live="requests">${requests(shown.report)}</div></section>
