@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import { dataAddressOf, dataOption } from "../data/data-address.ts";
 import { sendToData } from "../data/data-request.ts";
 import { findEnvironmentKey } from "../data/environment-key.ts";
+import { commandWord } from "../process/command-word.ts";
 import { type Act, controlOptions } from "../session.ts";
 import { CommandError } from "../terminal/command-error.ts";
 import { escapeControl, escapeControlInLines } from "../terminal/escape-control.ts";
@@ -171,7 +172,8 @@ async function show(response: IncomingMessage, { terminal, name, include }: Show
   if (terminal.isTerminal && last !== "\n") await write(terminal.stdout, "\n");
   const state = response.headers["latchkey-connection-state"];
   if (typeof state === "string" && state !== "active") {
-    const hint = `latchkey: the connection is ${state}: use \`latchkey connections reconnect ${nameOf(name)}\``;
+    const reconnect = `${commandWord(terminal.env)} connections reconnect ${nameOf(name)}`;
+    const hint = `latchkey: the connection is ${state}: use \`${reconnect}\``;
     await write(terminal.stderr, `${escapeControl(hint)}\n`);
   }
   if (typeof ownCode === "string") return exitCodes.failed;

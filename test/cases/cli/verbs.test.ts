@@ -120,6 +120,8 @@ it("shows the state on one screen, and what to repair", async () => {
     1,
     expect.stringMatching(/\nfail +key +the key is not known\n +→ give a key/),
   ]);
+  const checkout = await commandsAgainst(sidecar, { npm_lifecycle_event: "latchkey" })(["doctor", "--key", "lk_wrong"]);
+  expect(checkout.out).toContain("`npm run -s latchkey -- dev`");
 });
 
 it("asks a person for an integration, and says what to do next", async () => {

@@ -1,3 +1,4 @@
+import { commandWord } from "../../process/command-word.ts";
 import type { CommandSession } from "../../session.ts";
 import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
@@ -12,6 +13,7 @@ const tones: Readonly<Record<Finding["status"], Tone>> = { ok: "good", warn: "wa
 /** `latchkey doctor`: prints each finding as soon as it is known. */
 export async function doctor(session: CommandSession, data: string | undefined): Promise<number> {
   const { output, terminal } = session;
+  const command = `${commandWord(terminal.env)} `;
   let isGood = true;
   const print = async (findings: readonly Finding[]) => {
     for (const { check, status, message, remedy } of findings) {
@@ -22,7 +24,7 @@ export async function doctor(session: CommandSession, data: string | undefined):
           `${output.paint(tones[status], status.padEnd(6))}${check.padEnd(18)}${escapeControl(message)}`,
         );
         if (remedy === undefined) continue;
-        const text = `      → ${escapeControl(remedy)}`;
+        const text = `      → ${escapeControl(remedy.replaceAll("latchkey ", command))}`;
         await output.line(terminal.isTerminal ? wrapHelp(text, terminal.columns ?? 80) : text);
       }
     }
