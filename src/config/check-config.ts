@@ -56,7 +56,7 @@ function unknownProviders({ configFile, declared }: Config, files: FileReader): 
   return (file.integrations ?? []).flatMap(({ key, provider }, i) => {
     if (known.has(provider)) return [];
     const at = locate(["integrations", i, "provider"]);
-    const wrong = `the provider "${provider}" is neither in the catalogue nor declared in the file`;
+    const wrong = `the provider "${provider}" is neither in the catalog nor declared in the file`;
     return [`${at}: the integration "${key}": ${wrong}${suggestion(provider, known)}`];
   });
 }

@@ -45,7 +45,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
       return stored;
     }
     const { declared: inFile } = known.find(name);
-    const home = inFile ? "the configuration file" : "the built-in catalogue";
+    const home = inFile ? "the configuration file" : "the built-in catalog";
     throw new Fault("read_only", `the provider "${name}" belongs to ${home} and cannot be changed here`);
   }
 

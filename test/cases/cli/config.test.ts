@@ -57,7 +57,7 @@ it("checks a file: reports all mistakes at once, and changes nothing", { timeout
   const json = await run(["config", "check", unknown, "--json"]);
   expect([json.code, JSON.parse(json.out)]).toEqual([
     78,
-    { valid: false, warnings: [], mistakes: [expect.stringContaining('"gooogle" is neither in the catalogue')] },
+    { valid: false, warnings: [], mistakes: [expect.stringContaining('"gooogle" is neither in the catalog')] },
   ]);
   const near = write("near.yaml", good.replace("google-calendar", "google-calender"));
   expect((await run(["config", "check", near])).err).toMatch(/near\.yaml:7:\d+: .*Did you mean "google-calendar"\?\n/);

@@ -18,7 +18,7 @@ export const file_latchkey_v1_provider: GenFile = /*@__PURE__*/
 
 /**
  * Provider describes the API of a third party: how it authenticates, its URLs, and how it notifies. It is pure
- * data. The built-in catalogue (YAML), the configuration file and these methods share this schema.
+ * data. The built-in catalog (YAML), the configuration file and these methods share this schema.
  *
  * URLs use `https`. In the URLs of OAuth endpoints, token exchanges and the proxy, `${connectionConfig.NAME}`
  * stands for the value NAME of the connection's `connection_config`, else of the integration's
@@ -222,7 +222,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
   verification?: Probe | undefined;
 
   /**
-   * True for a custom provider; false for one of the catalogue.
+   * True for a custom provider; false for one of the catalog.
    *
    * @generated from field: bool custom = 40;
    */
@@ -250,7 +250,7 @@ export type Provider = Message<"latchkey.v1.Provider"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * Store revision of the last change. 0 for a provider of the catalogue.
+   * Store revision of the last change. 0 for a provider of the catalog.
    *
    * @generated from field: uint64 revision = 44;
    */
@@ -2484,13 +2484,13 @@ export const DeleteProviderResponseSchema: GenMessage<DeleteProviderResponse> = 
   messageDesc(file_latchkey_v1_provider, 41);
 
 /**
- * ProviderService shows the catalogue of providers and manages custom ones, which have the same schema.
+ * ProviderService shows the catalog of providers and manages custom ones, which have the same schema.
  *
  * @generated from service latchkey.v1.ProviderService
  */
 export const ProviderService: GenService<{
   /**
-   * ListProviders returns the providers of the catalogue and the custom ones, ordered by name.
+   * ListProviders returns the providers of the catalog and the custom ones, ordered by name.
    *
    * @generated from rpc latchkey.v1.ProviderService.ListProviders
    */
