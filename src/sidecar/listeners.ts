@@ -66,7 +66,7 @@ export function createListeners(config: Config, world: World): Listeners {
   for (const door of doorNames) {
     const [wanted, max] = [limits.connections[door], maxConnections[door]];
     if (max < wanted)
-      log.info("fewer connections than configured: the process may open few files", { door, wanted, max });
+      log.info("fewer connections than configured: raise the limit of open files (ulimit -n)", { door, wanted, max });
   }
 
   async function open(name: ListenerName, { address, tls }: DoorConfig, door: ListenerDoor): Promise<string> {
