@@ -8,7 +8,7 @@ import {
   OAuthApp_Publishing,
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
-import { isConfusable } from "./callback-address.ts";
+import { hasCallback, isConfusable } from "./callback-address.ts";
 import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 
 interface OAuthSetup {
@@ -50,6 +50,18 @@ export function warningsOf({ provider, publishing, scopes }: OAuthSetup): Integr
   const ofTesting = [...shortLived(told), ...verificationNeeded(told)];
   if (publishing === OAuthApp_Publishing.TESTING) return [...lasting, ...ofTesting];
   return [...lasting, ...(ofTesting.length === 0 ? [] : [publishingUnknown(ofTesting)])];
+}
+
+/** Warns of an integration whose accounts cannot be connected: the OAuth app is not set. */
+export function clientMissing(
+  { oauth }: Pick<Integration, "oauth">,
+  provider: Provider | undefined,
+): IntegrationWarning | undefined {
+  if (provider === undefined || !hasCallback(provider) || (oauth?.clientId ?? "") !== "") return undefined;
+  const message =
+    "it has no client_id: end users cannot connect accounts, and tokens cannot be refreshed; " +
+    `set client_id and client_secret of the app that you registered at ${provider.displayName || provider.name}`;
+  return warning("client_missing", message, []);
 }
 
 /** Kept apart because it needs the integration's secrets, which no other warning needs. */

@@ -2,7 +2,12 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
 import { isConfusable } from "../../core/callback-address.ts";
-import { integrationWarnings, sharedCallback, webhooksUnproven } from "../../core/integration-warnings.ts";
+import {
+  clientMissing,
+  integrationWarnings,
+  sharedCallback,
+  webhooksUnproven,
+} from "../../core/integration-warnings.ts";
 import { wantsWebhookSecret } from "../../core/notifications/proof.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService, IntegrationWarning } from "../../gen/latchkey/v1/integration_pb.ts";
@@ -30,7 +35,11 @@ export const integrationService = ({
     const shared = isConfusable(integration, provider)
       ? sharedCallback(integration, provider, sharedCallbacks.othersThan(integration, 3))
       : undefined;
-    const warnings = [...integrationWarnings(integration, provider), ...(shared === undefined ? [] : [shared])];
+    const warnings = [
+      ...[clientMissing(integration, provider)].filter((one) => one !== undefined),
+      ...integrationWarnings(integration, provider),
+      ...[shared].filter((one) => one !== undefined),
+    ];
     // Secrets are decrypted only if the warning depends on them.
     if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
     const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};

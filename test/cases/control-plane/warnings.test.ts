@@ -32,12 +32,24 @@ it("warns an operator of an integration's problem until it is solved", async () 
 
 it("ignores warnings that a caller sends", async () => {
   const made = { code: "made_up", message: "x" };
-  const asked = { environment, key: "quiet", provider: "calendar", warnings: [made] };
+  const asked = { environment, key: "quiet", provider: "calendar", oauth: { clientId: "abc" }, warnings: [made] };
   const { integration } = await call("CreateIntegration", { integration: asked });
   expect(codesOf(integration)).toEqual([]);
   const masked = await call("UpdateIntegration", { integration: asked, updateMask: "warnings" });
   expect(masked["message"]).toMatch(/warnings/);
   expect(codesOf((await call("GetIntegration", { environment, key: "quiet" }))["integration"])).toEqual([]);
+});
+
+it("warns that no account can be connected until the OAuth app is set", async () => {
+  const asked = { environment, key: "unset", provider: "calendar" };
+  const { integration } = await call("CreateIntegration", { integration: asked });
+  expect(codesOf(integration)).toEqual(["client_missing"]);
+  expect(integration.warnings[0].message).toContain("set client_id and client_secret");
+  const oauth = { clientId: "abc" };
+  const set = await call("UpdateIntegration", { integration: { ...asked, oauth }, updateMask: "oauth.clientId" });
+  expect(codesOf(set["integration"])).toEqual([]);
+  const keyed = { environment, key: "typed", provider: "example-api-key" };
+  expect(codesOf((await call("CreateIntegration", { integration: keyed }))["integration"])).toEqual([]);
 });
 
 it("warns of unverified webhooks until there is a secret to verify them", async () => {

@@ -418,7 +418,7 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
    * `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`, `no_refresh_tokens`,
-   * `webhooks_unproven`, `host_prefix_ignored` or `shared_callback`.
+   * `webhooks_unproven`, `host_prefix_ignored`, `shared_callback` or `client_missing`.
    *
    * @generated from field: string code = 1;
    */
