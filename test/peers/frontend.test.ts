@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { browserOfFile, startApplication } from "../support/peers/chromium.ts";
+import { browserOfFile, closesFrame, startApplication } from "../support/peers/chromium.ts";
 import { type Connecting, connecting, departure } from "../support/sidecar/connecting.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 
@@ -335,8 +335,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       const [item] = await all.connections();
       const payload = { providerConfigKey: "sandbox-files", connectionId: item?.connection_id, isPending: false };
       expect(await page.evaluate("window.events")).toEqual([{ type: "ready" }, { type: "connect", payload }]);
-      await frame.getByRole("button", { name: "Close" }).click();
-      await page.locator("#connect-ui").waitFor({ state: "detached" });
+      await closesFrame(page, () => frame.getByRole("button", { name: "Close" }).click());
     });
 
     it("takes an API key in its frame", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { browserOfFile, startApplication } from "../../support/peers/chromium.ts";
+import { browserOfFile, closesFrame, startApplication } from "../../support/peers/chromium.ts";
 import { broughtBackTo, type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
@@ -130,9 +130,8 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     expect(await frame.locator("html").evaluate("getComputedStyle(document.documentElement).backgroundColor")).toBe(
       "rgba(0, 0, 0, 0)",
     );
-    await frame.getByLabel("API key", { exact: true }).press("Escape");
-    await page.locator("#connect-ui").waitFor({ state: "detached" });
-    await (await open()).getByRole("button", { name: "Close" }).click();
-    await page.locator("#connect-ui").waitFor({ state: "detached" });
+    await closesFrame(page, () => frame.getByLabel("API key", { exact: true }).press("Escape"));
+    const again = await open();
+    await closesFrame(page, () => again.getByRole("button", { name: "Close" }).click());
   });
 });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import type { Page, Route } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { browserOfFile, startApplication } from "../../support/peers/chromium.ts";
+import { browserOfFile, closesFrame, startApplication } from "../../support/peers/chromium.ts";
 import { type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { inputIn, sentForm } from "./form.ts";
@@ -314,7 +314,6 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       .openConnectUI({ baseURL: ${JSON.stringify(`${all.sidecar.data}/connect`)} }); undefined`);
     const frame = page.frameLocator("#connect-ui");
     await frame.getByText("This link has been used already, or is too old.").waitFor();
-    await frame.getByRole("button", { name: "Close" }).click();
-    await page.locator("#connect-ui").waitFor({ state: "detached" });
+    await closesFrame(page, () => frame.getByRole("button", { name: "Close" }).click());
   });
 });

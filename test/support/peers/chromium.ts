@@ -21,6 +21,15 @@ export function browserOfFile(): () => Promise<Page> {
   };
 }
 
+/**
+ * Acts in the SDK's frame so that the frame goes. The browser does not always acknowledge an input event whose frame
+ * that event removed, so only the removal is awaited.
+ */
+export async function closesFrame(page: Page, act: () => Promise<unknown>): Promise<void> {
+  act().catch(() => {});
+  await page.locator("#connect-ui").waitFor({ state: "detached", timeout: 15_000 });
+}
+
 /** A customer's application: one page with the published frontend SDK, on its own origin. */
 export async function startApplication({ isSameSite = false } = {}): Promise<string> {
   const bundled = await build({
