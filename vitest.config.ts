@@ -35,8 +35,8 @@ const slowUnits = [
 
 export default defineConfig({
   test: {
-    // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
-    maxWorkers: Math.max(2, availableParallelism()),
+    // One more than there are cores: many tests only wait for a time to pass.
+    maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [
