@@ -5,7 +5,6 @@ import type { OwnCommand } from "./cli/process/own-command.ts";
 import type { Process, Signal } from "./cli/process/process.ts";
 import { createReader } from "./cli/process/reloading.ts";
 import { serve } from "./cli/process/serve.ts";
-import { runCli } from "./cli/program.ts";
 import type { Terminal } from "./cli/terminal/terminal.ts";
 import { variablesHelp } from "./config/variables.ts";
 
@@ -195,4 +194,9 @@ const commands: readonly OwnCommand[] = [
   },
 ];
 
-process.exitCode = await runCli(process.argv.slice(2), terminal, commands);
+const args = process.argv.slice(2);
+// `serve` alone, as deployments start it, needs none of the command line's modules.
+const isServe = args.length === 1 && args[0] === "serve";
+process.exitCode = isServe
+  ? await serve({ process: own })
+  : await (await import("./cli/program.ts")).runCli(args, terminal, commands);
