@@ -19,7 +19,7 @@ const descriptions: Readonly<Record<string, string>> = {
   integrations: "Integrations: a provider together with your own app at that provider.",
   "integrations.environment": "Name of the integration's environment.",
   "integrations.key": "Key of the integration, which requests name. It cannot be changed later.",
-  "integrations.provider": "Name of the provider, of the catalogue or of `providers`. It cannot be changed later.",
+  "integrations.provider": "Name of the provider, of the catalog or of `providers`. It cannot be changed later.",
   "integrations.display_name": "Name for people.",
   "integrations.oauth": "Your OAuth app at the provider.",
   "integrations.oauth.client_id": "Client ID of the OAuth app.",
