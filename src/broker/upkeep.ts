@@ -74,14 +74,14 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
     },
     scrub: ({ signal }) => scrub(signal),
     async *reseal({ signal }) {
-      if (isResealing) throw new Fault("in_use", "a re-seal is already running; wait until it ends");
+      if (isResealing) throw new Fault("in_use", "another reseal is running; wait until it ends");
       isResealing = true;
       try {
         for await (const progress of reseal({ backend, keyring, frames, signal })) {
           if (signal.aborted) return;
           yield progress;
         }
-        log.info("re-sealed the store");
+        log.info("re-encrypted the store");
       } catch (error) {
         throw error instanceof StoreDamaged ? damaged(error) : error;
       } finally {

@@ -35,7 +35,7 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
   group
     .command("keys")
     .option("--count", "count the values that need each key; reads the whole store")
-    .summary("list the seal keys, and which can be removed from LATCHKEY_SEAL_KEYS")
+    .summary("list the encryption keys, and which can be removed from LATCHKEY_SEAL_KEYS")
     .addHelpText("after", keysHelp)
     .action(
       act(async ({ client, output }, { count = false }: { readonly count?: boolean }) => {
@@ -43,7 +43,7 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
         const [first] = keys;
         await output.many({
           schema: SealKeySchema,
-          none: "no seal keys",
+          none: "no encryption keys",
           pages: onePage(keys),
           columns: [
             { title: "KEY", text: ({ id }) => id },
@@ -73,7 +73,7 @@ export function addStore(program: Command, act: Act, { terminal, keepExitCode }:
 }
 
 const keysHelp = `
-To change the seal key:
+To change the encryption key:
   1. Put the new key first in LATCHKEY_SEAL_KEYS, and keep the old one after it.
   2. Restart every replica.
   3. Run \`latchkey store reseal\`.

@@ -25,10 +25,10 @@ export function addBackup(group: Command, act: Act): void {
 }
 
 const helpText = `
-Secrets stay encrypted in the backup. To restore it, you need the seal keys that
-\`latchkey store verify FILE\` lists; they are not in the backup. The file is
-written as FILE.partial and renamed when it is complete and checked. An existing
-FILE is replaced; on a terminal, Latchkey asks first.`;
+Secrets stay encrypted in the backup. To restore it, you need the encryption
+keys that \`latchkey store verify FILE\` lists; they are not in the backup. The
+file is written as FILE.partial and renamed when it is complete and checked. An
+existing FILE is replaced; on a terminal, Latchkey asks first.`;
 
 async function backup(session: CommandSession, file: string, { quiet = false, yes }: BackupOptions): Promise<void> {
   const { terminal, client, output } = session;

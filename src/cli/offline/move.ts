@@ -12,7 +12,7 @@ a shared database, a commit during the move ends the move. Everything is copied,
 read again and compared. Then the old store is retired: it names the new store
 and can no longer be opened. Until then, the old store is not changed.
 
-The new store needs the same seal keys and the same control key.
+The new store needs the same encryption keys and the same control key.
 Without --from, LATCHKEY_STORE names the old store.
 `;
 

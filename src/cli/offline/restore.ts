@@ -46,7 +46,7 @@ export const restoreCommand = (terminal: Terminal): OwnCommand => ({
     const keys = keyIds.map((id) => `"${id}"`).join(", ");
     await write(
       terminal.stdout,
-      `restored ${formatNumber(Number(count))} entries at revision ${revision} to ${to.name}; required seal keys: ${keys}\n`,
+      `restored ${formatNumber(Number(count))} entries at revision ${revision} to ${to.name}; required encryption keys: ${keys}\n`,
     );
     return exitCodes.ok;
   },

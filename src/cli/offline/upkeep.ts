@@ -50,7 +50,7 @@ export function addReseal(group: Command, act: Act): void {
   group
     .command("reseal")
     .option("--quiet", "show no progress")
-    .summary("encrypt everything again with the first seal key; run it again to continue after an interrupt")
+    .summary("encrypt everything again with the first encryption key; run it again to continue after an interrupt")
     .action(
       act(async ({ terminal, client, output }, { quiet = false }: UpkeepCommandOptions) => {
         const progress = progressOn(terminal, { quiet });

@@ -158,7 +158,7 @@ function withKeyFiles(config: Config): [Config, readonly KeyFile[]] {
 
 function explain(error: unknown, { log, config }: { readonly log: Log; readonly config: Config }): number {
   if (error instanceof SealKeyMissing) {
-    log.error("the store cannot be opened with the configured seal keys", { reason: error.message });
+    log.error("the store cannot be opened with the configured encryption keys", { reason: error.message });
     return configExitCode;
   }
   const store = describeStoreLocation(config.store);

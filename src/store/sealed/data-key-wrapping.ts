@@ -71,7 +71,7 @@ export function createDataKeyWrapping(keys: readonly SealKey[]): DataKeyWrapping
         return createSecretKey(await sealKey.unwrap(wrapped, aboutKey(epoch, sealKeyId)));
       } catch (cause) {
         const secret = await sealKey.unwrap(wrapped, aboutFirstKey(epoch, sealKeyId)).catch(() => {
-          const message = `the seal key "${sealKeyId}" is not the one that the store was sealed with (configured: ${configured})`;
+          const message = `the encryption key "${sealKeyId}" is not the one that the store was encrypted with (configured: ${configured})`;
           throw new SealKeyMissing(message, { cause });
         });
         isOfFirstFormat = true;
@@ -81,7 +81,7 @@ export function createDataKeyWrapping(keys: readonly SealKey[]): DataKeyWrapping
     sealKeyOf,
     missing: ({ sealKeyId }) =>
       new SealKeyMissing(
-        `the store is sealed with the seal key "${sealKeyId}", which is not configured (configured: ${configured})`,
+        `the store is encrypted with the encryption key "${sealKeyId}", which is not configured (configured: ${configured})`,
       ),
     get isOfFirstFormat() {
       return isOfFirstFormat;

@@ -26,8 +26,8 @@ export async function followKeyring({ backend, keyring, world }: KeyringWatchOpt
     const reason = keyring.missing?.message;
     if (reason === told) return;
     told = reason;
-    if (reason === undefined) world.log.info("all seal keys that the store needs are configured again; ready");
-    else world.log.error("a seal key is missing; this replica is not ready", { reason });
+    if (reason === undefined) world.log.info("all encryption keys that the store needs are configured again; ready");
+    else world.log.error("an encryption key is missing; this replica is not ready", { reason });
   }
 
   /** Repeats until the latest commit was read. */

@@ -43,7 +43,7 @@ interface KeyringOptions {
 
 export async function openKeyring({ backend, keys, world }: KeyringOptions): Promise<Keyring> {
   const [first] = keys;
-  if (first === undefined) throw new SealKeyMissing("no seal key is configured");
+  if (first === undefined) throw new SealKeyMissing("no encryption key is configured");
   const wrapping = createDataKeyWrapping(keys);
   const held = createHeldDataKeys({ backend, wrapping });
   const begin = () => beginEpoch({ held, wrapping, by: first, nowMs: world.now() });

@@ -145,13 +145,13 @@ it.each([
   ["is not base64", "k:!!!!", /not base64/],
   ["has no id", Buffer.alloc(32).toString("base64"), /must be id:base64/],
   ["is there twice", `${sealKey},${sealKey}`, /is there twice/],
-])("F03 refuses to start when the seal key %s", async (_what, value, message) => {
+])("F03 refuses to start when the encryption key %s", async (_what, value, message) => {
   const { code, said } = await refusal({ LATCHKEY_SEAL_KEYS: value });
   expect(code).toBe(78);
   expect(said).toMatch(message);
 });
 
-it("F03 accepts a seal key from a file with a final newline, and refuses a file that everyone can read", async () => {
+it("F03 accepts an encryption key from a file with a final newline, and refuses a file that everyone can read", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "seal");
   await writeFile(path, `${sealKey}\n`, { mode: 0o600 });
@@ -168,7 +168,7 @@ it("F03 accepts a seal key from a file with a final newline, and refuses a file 
   expect(said).not.toContain("is required");
 });
 
-it("F04 refuses to open a store with another seal key, and names both", async () => {
+it("F04 refuses to open a store with another encryption key, and names both", async () => {
   const folder = await temporaryFolder();
   const running = await serveInProcess({ folder });
   running.child.kill("SIGTERM");

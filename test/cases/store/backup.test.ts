@@ -207,14 +207,14 @@ it("shows no secret of a connection in a backup, in any form, and restores all o
   expect(await shownOf(restored)).toEqual(await shownOf(running));
 });
 
-it("restores nothing readable without the seal keys of the backup", async () => {
+it("restores nothing readable without the encryption keys of the backup", async () => {
   const running = await startTestSidecar();
   const file = join(running.folder, "backup");
   const made = await latchkey("store", "backup", file, "--address", running.control, "--key", adminKey);
   expect(made.out).toContain("key_ids:\n  - test\n");
   const folder = await temporaryFolder();
   const restored = await latchkey("store", "restore", file, "--to", `level:${folder}`);
-  expect(restored.out).toContain('required seal keys: "test"');
+  expect(restored.out).toContain('required encryption keys: "test"');
   const other = `other:${Buffer.alloc(32, 8).toString("base64")}`;
   const start = startTestSidecar({ folder, env: { LATCHKEY_SEAL_KEYS: other } });
   await expect(start).rejects.toThrow(/"test".*"other"/);

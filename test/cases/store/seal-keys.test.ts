@@ -14,10 +14,10 @@ import { launch } from "../../support/sidecar/process.ts";
 
 const newKey = `new:${Buffer.alloc(32, 9).toString("base64")}`;
 const otherKey = `test:${Buffer.alloc(32, 8).toString("base64")}`;
-const lacksNew = 'the store is sealed with the seal key "new", which is not configured (configured: "test")';
+const lacksNew = 'the store is encrypted with the encryption key "new", which is not configured (configured: "test")';
 const soon = { timeout: 5_000, interval: 50 };
 
-describe.skipIf(lacks("postgres"))("a replica without a seal key that another one already uses", () => {
+describe.skipIf(lacks("postgres"))("a replica without an encryption key that another one already uses", () => {
   it("is not ready, names the missing key, and reads again once it has the key", async () => {
     const server = await startPostgres();
     onTestFinished(() => server.stop());
@@ -31,7 +31,7 @@ describe.skipIf(lacks("postgres"))("a replica without a seal key that another on
       return `${answer.status} ${(await answer.text()).trim()}`;
     };
     await expect.poll(readyz, soon).toBe(`503 ${lacksNew}`);
-    expect(behind.logged.filter((line) => line.includes("a seal key is missing"))).toHaveLength(1);
+    expect(behind.logged.filter((line) => line.includes("an encryption key is missing"))).toHaveLength(1);
 
     // Values encrypted with the new key cannot be read, and the error is not about writes.
     await ahead.rest("POST", "/connections", { body: keyedConnection("after") });
@@ -74,8 +74,16 @@ describe.skipIf(lacks("postgres"))("a replica without a seal key that another on
 
 describe("a start over an embedded store", () => {
   it.each([
-    ["without the key", newKey, 'sealed with the seal key \\"test\\", which is not configured (configured: \\"new\\")'],
-    ["with another of its name", otherKey, 'the seal key \\"test\\" is not the one that the store was sealed with'],
+    [
+      "without the key",
+      newKey,
+      'encrypted with the encryption key \\"test\\", which is not configured (configured: \\"new\\")',
+    ],
+    [
+      "with another of its name",
+      otherKey,
+      'the encryption key \\"test\\" is not the one that the store was encrypted with',
+    ],
   ])("%s is refused, and names it", async (_, keys, reason) => {
     const folder = await temporaryFolder();
     await (await startTestSidecar({ folder })).stop();

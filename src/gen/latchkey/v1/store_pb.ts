@@ -65,7 +65,7 @@ export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse
   writable: boolean;
 
   /**
-   * Reason why it does not, or the seal key that this replica lacks. Empty if nothing is wrong.
+   * Reason why it does not, or the encryption key that this replica lacks. Empty if nothing is wrong.
    *
    * @generated from field: string reason = 5;
    */
@@ -202,7 +202,7 @@ export type BackupManifest = Message<"latchkey.v1.BackupManifest"> & {
   format: number;
 
   /**
-   * IDs of the seal keys that the backup requires.
+   * IDs of the encryption keys that the backup requires.
    *
    * @generated from field: repeated string key_ids = 7;
    */
@@ -324,7 +324,7 @@ export const ResealResponseSchema: GenMessage<ResealResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 8);
 
 /**
- * ListSealKeysRequest asks for the seal keys.
+ * ListSealKeysRequest asks for the encryption keys.
  *
  * @generated from message latchkey.v1.ListSealKeysRequest
  */
@@ -345,7 +345,7 @@ export const ListSealKeysRequestSchema: GenMessage<ListSealKeysRequest> = /*@__P
   messageDesc(file_latchkey_v1_store, 9);
 
 /**
- * ListSealKeysResponse holds the seal keys.
+ * ListSealKeysResponse holds the encryption keys.
  *
  * @generated from message latchkey.v1.ListSealKeysResponse
  */
@@ -366,13 +366,13 @@ export const ListSealKeysResponseSchema: GenMessage<ListSealKeysResponse> = /*@_
   messageDesc(file_latchkey_v1_store, 10);
 
 /**
- * SealKey is a key that encrypts data keys. The key itself is never returned.
+ * SealKey is an encryption key, which encrypts data keys. The key itself is never returned.
  *
  * @generated from message latchkey.v1.SealKey
  */
 export type SealKey = Message<"latchkey.v1.SealKey"> & {
   /**
-   * ID of the seal key.
+   * ID of the encryption key.
    *
    * @generated from field: string id = 1;
    */
@@ -433,7 +433,7 @@ export const StoreService: GenService<{
   },
   /**
    * Backup streams a consistent snapshot of the store while it stays in use. Secrets stay encrypted: a restore
-   * requires the seal keys that the manifest names.
+   * requires the encryption keys that the manifest names.
    *
    * @generated from rpc latchkey.v1.StoreService.Backup
    */
@@ -453,7 +453,7 @@ export const StoreService: GenService<{
     output: typeof ScrubResponseSchema;
   },
   /**
-   * Reseal encrypts all values again with a new data key under the first seal key, so that no other seal key is
+   * Reseal encrypts all values again with a new data key under the first encryption key, so that no other key is
    * needed. It can be interrupted and continued. Only one runs at a time: a second call fails with `in_use`.
    *
    * @generated from rpc latchkey.v1.StoreService.Reseal
@@ -464,7 +464,7 @@ export const StoreService: GenService<{
     output: typeof ResealResponseSchema;
   },
   /**
-   * ListSealKeys returns the seal keys, what depends on them, and which can be removed.
+   * ListSealKeys returns the encryption keys, what depends on them, and which can be removed.
    *
    * @generated from rpc latchkey.v1.StoreService.ListSealKeys
    */
