@@ -100,7 +100,7 @@ Paste any of these commands into a second terminal:
   curl -s -X PUT ${origin}/_sandbox/behaviour -d '{"notifications":"sent"}'
   curl -s ${origin}/_sandbox/calendar -d '{"user":"ada@example.com"}'
 
-To use the sandbox from latchkey, start latchkey with LATCHKEY_ALLOW_PRIVATE=${allowPrivateFor(origin)} and this in the file that LATCHKEY_CONFIG names:
+To use the sandbox from Latchkey, start it with LATCHKEY_ALLOW_PRIVATE=${allowPrivateFor(origin)} and this in the file that LATCHKEY_CONFIG names:
 
 ${stringify({ providers: describeProviders(origin) }, { lineWidth: 0, aliasDuplicateObjects: false })}
 Stop with Ctrl-C.

@@ -48,7 +48,7 @@ export function tourSteps(data: TourData): readonly TourStep[] {
         commands.cli("connections list -e dev", "--state reauthorization_required"),
         commands.cli("logs -e dev --failed"),
       ],
-      why: "A connection shows its state with the reason. Each log has an ID: `latchkey logs <id>` tells the whole story.",
+      why: "A connection shows its state with the reason. Each log has an ID: `latchkey logs <id>` shows the details.",
     },
   ];
 }

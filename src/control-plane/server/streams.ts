@@ -25,7 +25,7 @@ export const endStreams =
     const over = new AbortController();
     const onLeft = () => over.abort(left.reason);
     const onShutdown = () =>
-      over.abort(new Fault("not_ready", "Latchkey is stopping; try another instance", { retryAfterSeconds: 1 }));
+      over.abort(new Fault("not_ready", "Latchkey is stopping; try another replica", { retryAfterSeconds: 1 }));
     const recheck = setInterval(() => {
       authorize({ method, header }).catch((error: unknown) => over.abort(error));
     }, recheckEveryMs);

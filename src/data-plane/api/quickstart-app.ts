@@ -33,7 +33,7 @@ export function quickstartApp(provider: Provider): Partial<Pick<Integration, "oa
   }
   if (auth.case === undefined || !needsApp[auth.case]) return {};
   const message =
-    `${name} needs an app of your own: register one with the provider, with the redirect URI of this latchkey, and ` +
+    `${name} needs an app of your own: register one with the provider, with the redirect URI of this Latchkey, and ` +
     "create the integration by POST /integrations with its client id and client secret";
   throw new Fault("invalid_body", "there is no quickstart for this provider", {
     mistakes: [{ path: ["provider"], message }],

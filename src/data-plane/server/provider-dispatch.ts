@@ -85,7 +85,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
         if (isDraining()) {
           throw new Fault(
             "not_ready",
-            "Latchkey is stopping and opens no new WebSockets: send the request again to reach another instance",
+            "Latchkey is stopping and opens no new WebSockets: send the request again to reach another replica",
           );
         }
         isIn = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });

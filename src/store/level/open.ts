@@ -86,7 +86,7 @@ function requireKnown(marker: Marker | undefined, folder: string): void {
   }
   if (marker !== undefined && marker.format > format) {
     throw new StoreRefused(
-      `the store in ${folder} is of format ${marker.format}, written by a newer latchkey; this one knows up to ${format}`,
+      `the store in ${folder} is of format ${marker.format}, written by a newer Latchkey; this one reads formats up to ${format}`,
     );
   }
 }
@@ -133,7 +133,7 @@ async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { 
   }
   const head = await db.get(headKey);
   if (head !== undefined && (head[0] ?? 0) > format) {
-    throw new StoreRefused("the store was written by a newer latchkey");
+    throw new StoreRefused("the store was written by a newer Latchkey");
   }
   if (head !== undefined && isOfFirstFormat(head)) {
     log.info("upgrading the store to a newer format", { from: 1, to: format });

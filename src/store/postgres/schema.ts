@@ -80,7 +80,7 @@ async function formatOf({ query, schema }: PrepareOptions): Promise<number> {
   const found = head?.[0] ?? 0;
   if (found > format) {
     throw new StoreRefused(
-      `the store in the schema ${schema} is of format ${found}, written by a newer latchkey; this one knows up to ${format}`,
+      `the store in the schema ${schema} is of format ${found}, written by a newer Latchkey; this one reads formats up to ${format}`,
     );
   }
   return found;

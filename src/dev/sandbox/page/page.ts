@@ -26,7 +26,7 @@ export function page(
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
 <style>${{ html: style }}</style></head><body${isWide ? html` class="wide"` : ""}><main><h1>${title}</h1>
 ${body}
-<p class="note">This is the Latchkey sandbox: a stand-in for a provider. Its users and their data are made up.</p></main>${
+<p class="note">This is the Latchkey sandbox, a fake provider. Its users and their data are made up.</p></main>${
     script === "" ? "" : { html: `<script>${script}</script>` }
   }</body></html>
 `;

@@ -192,7 +192,7 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     await file.server.query(`update ${schema}.head set format = 99`);
     const opening = file.open({ schema });
     await expect(opening).rejects.toBeInstanceOf(StoreRefused);
-    await expect(opening).rejects.toThrow(/format 99, written by a newer latchkey/);
+    await expect(opening).rejects.toThrow(/format 99, written by a newer Latchkey/);
   });
 
   it.each([
