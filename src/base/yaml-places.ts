@@ -44,7 +44,7 @@ const rangeOf = (node: unknown): readonly number[] | undefined => (Object(node) 
 /** Improves messages of the parser, which names neither a duplicate key nor the remedy for two documents. */
 export function describeYamlError({ code, message, pos }: YAMLError, text: string): string {
   const [name] = /^[\w.-]+/.exec(text.slice(pos[0])) ?? [];
-  if (code === "DUPLICATE_KEY" && name !== undefined) return `the key "${name}" is there twice`;
+  if (code === "DUPLICATE_KEY" && name !== undefined) return `the key "${name}" is a duplicate`;
   if (code === "MULTIPLE_DOCS") return "a second document begins here (---); the file must have one";
   return message;
 }

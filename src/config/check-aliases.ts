@@ -25,7 +25,7 @@ export async function checkAliases(
   for (const { environment, integration: key, mistake, isCertain } of aliases) {
     if (await exists(integrations.get({ environment, key }))) continue;
     if (isCertain) mistakes.push(mistake);
-    else log.warn(`${mistake}; requests to it are refused until there is`);
+    else log.warn(`${mistake}; requests to the alias are refused until its target exists`);
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
 }
@@ -46,9 +46,12 @@ export async function warnOfMissingConnections(
     if (!(await exists(connection))) missing.push(`${name}: ${environment}/${integration}/${id}`);
   }
   if (missing.length === 0) return;
-  log.warn("aliases name connections that do not exist; requests to them are answered 404 until they do", {
-    aliases: missing,
-  });
+  log.warn(
+    "aliases name connections that do not exist; requests to these aliases get 404 until the connections exist",
+    {
+      aliases: missing,
+    },
+  );
 }
 
 async function exists(reading: Promise<unknown>): Promise<boolean> {

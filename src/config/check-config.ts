@@ -39,7 +39,7 @@ export function checkConfig({ env, files, file }: CheckSource): CheckedConfig {
     const aliases = Map.groupBy(config.undeclaredAliases, ({ isCertain }) => isCertain);
     const mistakes = [...unknownProviders(config, files), ...(aliases.get(true) ?? []).map(({ mistake }) => mistake)];
     const maybe = (aliases.get(false) ?? []).map(
-      ({ mistake }) => `${mistake}; requests to it are refused until there is`,
+      ({ mistake }) => `${mistake}; requests to the alias are refused until its target exists`,
     );
     return { mistakes, warnings: [...config.warnings, ...maybe, ...notes] };
   } catch (error) {

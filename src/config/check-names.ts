@@ -30,7 +30,7 @@ export function checkNames({ file, locate, refuse }: NameCheck): void {
     for (const { what, id, path } of of) {
       const before = first.get(id);
       if (before === undefined) first.set(id, path);
-      else refuse(`${locate(path)}: ${what} is there twice (first at line ${locate.line(before)})`);
+      else refuse(`${locate(path)}: ${what} is a duplicate (first at line ${locate.line(before)})`);
     }
   };
   twice(environments.map(({ name }, i) => named("environment", name, ["environments", i, "name"])));

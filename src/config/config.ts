@@ -146,7 +146,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     warnings,
   };
   if (config.store.kind === "postgres" && config.adminKey === undefined && !variables.isInFile("LATCHKEY_ADMIN_KEY")) {
-    refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
+    refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas share no folder to keep a generated key in");
   }
   if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {
     refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, which includes it");

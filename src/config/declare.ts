@@ -57,7 +57,7 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
         return forwardSecretOf({ name: at, value: resolve(at, reference), refuse }) ?? [];
       });
       if (new Set(values).size < values.length)
-        refuse(`${locate(["environments", i, "forward", "secret"])}: a forward.secret is there twice`);
+        refuse(`${locate(["environments", i, "forward", "secret"])}: must not have the same forward.secret twice`);
       return values.length === 0 ? [] : [{ environment: name, secrets: values }];
     }),
     variables: environments.flatMap(({ name: environment, variables = {} }, i) =>

@@ -13,7 +13,7 @@ const secret = v.pipe(
       v.strictObject({ env: v.pipe(v.string(), v.nonEmpty()) }),
       v.strictObject({ file: v.pipe(v.string(), v.nonEmpty()) }),
     ],
-    "must be {env: NAME} or {file: path}: a secret does not stand in this file",
+    "must be {env: NAME} or {file: path}: do not write the secret itself into this file",
   ),
   v.description("A reference to a secret: {env: NAME} or {file: path}."),
 );
@@ -21,9 +21,11 @@ const secret = v.pipe(
 const signingSecrets = v.pipe(
   v.union(
     [secret, v.pipe(v.array(secret), v.minLength(1), v.maxLength(3))],
-    "must be {env: NAME} or {file: path}, or a list of up to three: a secret does not stand in this file",
+    "must be {env: NAME} or {file: path}, or a list of up to three: do not write the secret itself into this file",
   ),
-  v.description("Secret that signs forwards: whsec_ and base64 of 24 to 64 bytes. In a list, all sign; newest first."),
+  v.description(
+    "Secret that signs deliveries: whsec_ and base64 of 24 to 64 bytes. In a list, all sign; newest first.",
+  ),
 );
 
 const name = v.pipe(
@@ -66,7 +68,7 @@ const tls = v.pipe(
     client_names: v.optional(v.array(v.string())),
   }),
   v.description(
-    "PEM files of a door. With client_ca, callers must present a certificate; client_names limits its names.",
+    "PEM files of a listener. With client_ca, callers must present a certificate; client_names limits its names.",
   ),
 );
 
@@ -166,7 +168,7 @@ export const fileSchema = v.strictObject({
             control: v.optional(among(1, 1_000_000)),
             ops: v.optional(among(1, 1_000_000)),
           }),
-          v.description("Maximum number of open connections of a door. Further ones are refused."),
+          v.description("Maximum number of open connections of a listener. Further ones are refused."),
         ),
       ),
     }),
@@ -210,7 +212,7 @@ export const fileSchema = v.strictObject({
           v.minValue(1),
           v.maxValue(10_000_000),
           v.description(
-            "Maximum number of pending forwards for one URL, plus a ninth for all others. Above it, webhooks are refused, so that providers retry.",
+            "Maximum number of pending deliveries for one URL, plus a ninth for all others. Above it, webhooks are refused, so that providers retry.",
           ),
         ),
       ),
@@ -291,7 +293,10 @@ export const fileSchema = v.strictObject({
         ),
       ),
       deliveries: v.optional(
-        v.pipe(duration, v.description("Retention of forwards, for reading and replays: an hour to a year.")),
+        v.pipe(
+          duration,
+          v.description("Retention of webhooks and deliveries, for reading and replays: an hour to a year."),
+        ),
       ),
       records: v.optional(
         v.pipe(
@@ -312,7 +317,7 @@ export const fileSchema = v.strictObject({
           listen: v.optional(v.string()),
         }),
         v.description(
-          "An address for one connection: <name>.localhost on the data door, and optionally a listener of its own.",
+          "An address for one connection: <name>.localhost on the data listener, and optionally a listener of its own.",
         ),
       ),
     ),

@@ -50,7 +50,7 @@ function ratesOf({ integrations = [], per_key, ...rest }: FileRates, refuse: Ref
       },
     ]),
   );
-  if (own.size < integrations.length) refuse("proxy.rates.integrations: an integration is there twice");
+  if (own.size < integrations.length) refuse("proxy.rates.integrations: must name each integration once");
   const perKey = rateOf(per_key);
   const all = [{ perKey }, general, ...own.values()];
   // Without rules, requests are not checked at all.

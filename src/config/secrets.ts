@@ -27,7 +27,7 @@ export const createSecretSource = ({ env, files }: SecretSourceOptions): SecretS
     try {
       const { text, mode } = files.read(path);
       if ((mode & others) !== 0) {
-        return { mistake: `${path} is open to everybody (mode ${(mode & 0o777).toString(8)}); make it 600` };
+        return { mistake: `${path} is open to all users (mode ${(mode & 0o777).toString(8)}); run chmod 600` };
       }
       // Editors and `echo` end a file with a newline, which is not part of the secret.
       const value = text.replace(/\r?\n$/, "");

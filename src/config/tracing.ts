@@ -127,7 +127,7 @@ function pairsOf({ text, refuse }: TracingSource, variable: TracingVariable, key
     const key = part.slice(0, Math.max(0, at)).trim();
     const decoded = decodedOf(part.slice(at + 1).trim());
     if (keys.test(key) && decoded !== undefined) return [[key, decoded]];
-    refuse(`${name}: entry ${i + 1} must be key=value, with what is not printable in percent-encoding`);
+    refuse(`${name}: entry ${i + 1} must be key=value; percent-encode characters that are not printable`);
     return [];
   });
 }

@@ -90,7 +90,7 @@ export function sealKeysOf({ text, isInFile, refuse }: SealKeysText): SealKeyCon
   });
   const ids = keys.map(({ id }) => id);
   for (const id of ids.filter((one, i) => ids.indexOf(one) !== i))
-    refuse(`LATCHKEY_SEAL_KEYS: the key id "${id}" is there twice`);
+    refuse(`LATCHKEY_SEAL_KEYS: the key id "${id}" is a duplicate`);
   return keys;
 }
 

@@ -10,7 +10,7 @@ export function makeFolder(folder: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EEXIST") return;
     if (code !== "ENOENT" || existsSync(dirname(folder))) {
-      throw new StoreRefused(`${folder} could not be made (${code ?? error}); name a folder on a disk`);
+      throw new StoreRefused(`${folder} could not be created (${code ?? error}); name a folder on a disk`);
     }
     makeFolder(dirname(folder));
     mkdirSync(folder, { mode: 0o700 });

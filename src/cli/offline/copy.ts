@@ -30,7 +30,9 @@ export async function copyInto({ content, total, to, target, terminal, phases }:
       await target.fill({ revision, pages: digested({ pages, digest, total, progress, signal }) });
     } catch (error) {
       if (!(error instanceof StoreUsed)) throw error;
-      throw new UsageMistake(`${to.name} holds something, or did: name a store that was never used`, { cause: error });
+      throw new UsageMistake(`${to.name} is not empty, or was used before: name a store that was never used`, {
+        cause: error,
+      });
     }
     return digest.result();
   });
@@ -38,7 +40,7 @@ export async function copyInto({ content, total, to, target, terminal, phases }:
     digestOf(target, { total: Number(copied.count), progress, signal }),
   );
   if (isSame(found, copied)) return copied;
-  throw new Error(`${to.name} does not hold what was written to it: ${found.count} of ${copied.count} entries`);
+  throw new Error(`${to.name} differs from what was written to it: it has ${found.count} of ${copied.count} entries`);
 }
 
 interface CopyReading {

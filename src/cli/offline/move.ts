@@ -54,9 +54,10 @@ interface StoreMove {
 /** The stage reached, and the state of both stores if the move stops there. */
 const stages = {
   copying: "the old store is unchanged; if the new one is not empty, empty it before you try again",
-  retiring: "the new store is complete; the old one may be retired: `latchkey serve` with it tells",
+  retiring:
+    "the new store is complete. The old store may be retired already: `latchkey serve` refuses to start with a retired store",
   checking:
-    "serve neither: the old store is retired, and the new one may lack its last commits. Stop what used the old one, take moved_to out of its head, empty the new one, and move again",
+    "serve neither: the old store is retired, and the new store may lack the last commits. Stop every process on the old store, clear moved_to in its head, empty the new store, and move again",
 } as const;
 
 /** Moves everything, and returns the number of entries. The source is retired last, when nothing can fail any more. */

@@ -51,7 +51,7 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
     },
   });
   for (const warning of config.warnings) log.warn(warning);
-  for (const { path } of made) log.info("a key was made and written to a file", { path });
+  for (const { path } of made) log.info("generated a key and wrote it to a file", { path });
   const world: World = { now: Date.now, log, metrics };
 
   // Registered before anything starts: an unhandled signal would end the process at once.
@@ -89,14 +89,14 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
       sidecar.stop().then(
         () => resolve(0),
         (err: unknown) => {
-          log.error("could not stop in order", { err });
+          log.error("could not stop gracefully", { err });
           resolve(failedExitCode);
         },
       );
     });
     process.onUnhandled((kind, err) => {
       world.metrics.unhandled.inc();
-      log.error("an error that no code caught", { kind, err });
+      log.error("unhandled error", { kind, err });
       // A rejected promise affects only its own request. After an exception, the state of the process is unknown.
       if (kind === "exception") sidecar.stop().finally(() => resolve(softwareExitCode));
     });

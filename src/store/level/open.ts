@@ -143,9 +143,7 @@ async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { 
   if (id !== undefined) {
     const storeId = new TextDecoder().decode(decode(idKey, id).value);
     if (found !== undefined && found.storeId !== storeId) {
-      throw new StoreRefused(
-        `the marker is another store's: it names ${found.storeId}, and the records belong to ${storeId}`,
-      );
+      throw new StoreRefused(`the marker names the store ${found.storeId}, but the records belong to ${storeId}`);
     }
     if (found === undefined) log.warn("the store had no marker; wrote it again", { storeId });
     return { ...(found ?? newMarker(storeId)), format, isNew: false };
@@ -204,6 +202,6 @@ export async function checkedLedger(db: Database, atLeast: number): Promise<{ le
     return { ledger, revision: head.revision };
   } catch (error) {
     if (!(error instanceof LedgerBroken || error instanceof StoreDamaged)) throw error;
-    throw new StoreRefused(`commits that were made are missing: ${error.message}; ${advice}`, { cause: error });
+    throw new StoreRefused(`acknowledged commits are missing: ${error.message}; ${advice}`, { cause: error });
   }
 }

@@ -60,7 +60,7 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
       try {
         if (upTo > 0) await prune(upTo);
       } catch (err) {
-        if (!closing.signal.aborted) log.debug("what is left of deleted keys could not be taken away yet", { err });
+        if (!closing.signal.aborted) log.debug("could not remove the tombstones of deleted keys; will retry", { err });
       }
       await sleep(rest, undefined, { signal: closing.signal }).catch(() => {});
     }

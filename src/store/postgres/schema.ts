@@ -58,7 +58,7 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
   if (facts === undefined) throw new StoreRefused("the server did not report its version and settings");
   const [number, version, isStandby, isolation, isReadOnly, fsync] = facts;
   if (number < oldestServer) throw new StoreRefused(`PostgreSQL ${version} is too old; use 14 or later`);
-  if (isStandby) throw new StoreRefused("the server is a standby; name a host that leads to the primary");
+  if (isStandby) throw new StoreRefused("the server is a standby; name the host of the primary");
   if (isReadOnly !== "off") {
     throw new StoreRefused("the role or the database is read-only; set default_transaction_read_only to off for it");
   }

@@ -39,7 +39,7 @@ export function parsePostgresUrl(text: string): PostgresAddress {
   const host = parameters.get("host") ?? decoded(url.hostname).replace(/^\[(.*)\]$/, "$1");
   if (host === "") throw new StoreRefused("the PostgreSQL address names no host");
   if (host.includes(",")) {
-    throw new StoreRefused("the PostgreSQL address names several hosts; name one that leads to the primary");
+    throw new StoreRefused("the PostgreSQL address names several hosts; name only the host of the primary");
   }
   const user = parameters.get("user") ?? decoded(url.username);
   if (user === "") throw new StoreRefused("the PostgreSQL address names no user");

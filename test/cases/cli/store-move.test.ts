@@ -82,7 +82,7 @@ it("does not claim to know whether a store was retired that did not answer", asy
   const { source, terminal, ...rest } = await beforeMove();
   const broken: Backend = { ...source, retire: () => Promise.reject(new Error("the connection broke")) };
   await expect(move({ ...rest, terminal, source: broken })).rejects.toThrow("the connection broke");
-  expect(terminal.err()).toContain("the old one may be retired");
+  expect(terminal.err()).toContain("The old store may be retired");
 });
 
 /** A store that stores changed entries instead of those it is given. */
@@ -112,5 +112,5 @@ it.each([
   }
   const target = forgetful(await openAt(to), change);
   const copy = copyInto({ content: { revision: 4, pages: pages() }, total: 2, to, target, terminal, phases });
-  await expect(copy).rejects.toThrow(/does not hold what was written to it/);
+  await expect(copy).rejects.toThrow(/differs from what was written to it/);
 });

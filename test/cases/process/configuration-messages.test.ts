@@ -31,7 +31,7 @@ it.each([
   [
     "a key twice",
     "limits: {}\nlimits: {}\n",
-    'latchkey.yaml:2:1: the file cannot be read: the key "limits" is there twice\n',
+    'latchkey.yaml:2:1: the file cannot be read: the key "limits" is a duplicate\n',
   ],
   ["an anchor that is not there", "limits: *usual\n", "latchkey.yaml cannot be read: Unresolved alias"],
   [

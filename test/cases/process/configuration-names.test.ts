@@ -25,28 +25,28 @@ it.each([
   [
     "two integrations of one key",
     `${prod}integrations:\n${cal}  - { environment: prod, key: cal, provider: slack }\n`,
-    'latchkey.yaml:5:26: the integration "cal" of the environment "prod" is there twice (first at line 4)',
+    'latchkey.yaml:5:26: the integration "cal" of the environment "prod" is a duplicate (first at line 4)',
   ],
   [
     "two environments",
     `${prod}  - name: prod\n`,
-    'latchkey.yaml:3:5: the environment "prod" is there twice (first at line 2)',
+    'latchkey.yaml:3:5: the environment "prod" is a duplicate (first at line 2)',
   ],
   [
     "two keys of one id",
     "environments:\n  - name: a\n    keys: [{ id: app, key: { env: K } }]\n" +
       "  - name: b\n    keys: [{ id: app, key: { env: K } }]\n",
-    'latchkey.yaml:5:14: the key id "app" is there twice (first at line 3)',
+    'latchkey.yaml:5:14: the key id "app" is a duplicate (first at line 3)',
   ],
   [
     "two providers",
     "providers:\n  - { name: x, api_key: {} }\n  - { name: x, api_key: {} }\n",
-    'latchkey.yaml:3:7: the provider "x" is there twice (first at line 2)',
+    'latchkey.yaml:3:7: the provider "x" is a duplicate (first at line 2)',
   ],
   [
     "two aliases",
     `${alias("environment: dev, integration: cal")}  - { name: a, environment: dev, integration: cal, connection: b }\n`,
-    'latchkey.yaml:3:7: the alias "a" is there twice (first at line 2)',
+    'latchkey.yaml:3:7: the alias "a" is a duplicate (first at line 2)',
   ],
   [
     "an integration of an environment that is not declared",
@@ -83,7 +83,7 @@ it("F02 reports all of it at once", async () => {
   const { said } = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}${alias("environment: x")}`);
   expect(said).toContain("aliases[0].integration: is required");
   const both = await refusal(`${prod}  - name: prod\nintegrations:\n${cal}${cal}`);
-  expect(both.said.match(/is there twice/g)).toHaveLength(2);
+  expect(both.said.match(/is a duplicate/g)).toHaveLength(2);
 });
 
 it("F07 refuses a changed file with such names, names the place, and keeps the current configuration", {

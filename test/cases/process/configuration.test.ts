@@ -144,7 +144,7 @@ it.each([
   ["has 31 bytes", `k:${Buffer.alloc(31).toString("base64")}`, /has 31 bytes/],
   ["is not base64", "k:!!!!", /not base64/],
   ["has no id", Buffer.alloc(32).toString("base64"), /must be id:base64/],
-  ["is there twice", `${sealKey},${sealKey}`, /is there twice/],
+  ["is there twice", `${sealKey},${sealKey}`, /is a duplicate/],
 ])("F03 refuses to start when the encryption key %s", async (_what, value, message) => {
   const { code, said } = await refusal({ LATCHKEY_SEAL_KEYS: value });
   expect(code).toBe(78);
@@ -163,7 +163,7 @@ it("F03 accepts an encryption key from a file with a final newline, and refuses 
   await chmod(path, 0o644);
   const { code, said } = await refusal(env);
   expect(code).toBe(78);
-  expect(said).toMatch(/open to everybody \(mode 644\)/);
+  expect(said).toMatch(/open to all users \(mode 644\)/);
   // The key is not missing: one mistake, one report.
   expect(said).not.toContain("is required");
 });

@@ -121,7 +121,7 @@ it.each([
   await writeFile(hook, `process.on("SIGUSR2", () => setImmediate(() => { ${statement} }));\n`);
   const running = await serveInProcess({ folder: join(folder, "data"), env: { NODE_OPTIONS: `--import=${hook}` } });
   running.child.kill("SIGUSR2");
-  await running.says("an error that no code caught");
+  await running.says("unhandled error");
   expect(running.stdout()).toMatch(new RegExp(`"kind":"${kind}"`));
   if (kind === "exception") {
     // After an uncaught exception the state of the process is unknown.

@@ -253,7 +253,7 @@ it("refuses aliases that conflict with each other or with a listener", () => {
     `{ name: ${name}, environment: dev, integration: a, connection: b, listen: '${listen}' }`;
   expect(mistakesIn(`aliases: [${one("a", ":0")}, ${one("b", ":0")}]`)).toEqual([]);
   expect(mistakesIn(`aliases: [${one("a", ":0")}, ${one("a", ":0")}]`)).toEqual([
-    expect.stringMatching(/^\/config:1:\d+: the alias "a" is there twice \(first at line 1\)$/),
+    expect.stringMatching(/^\/config:1:\d+: the alias "a" is a duplicate \(first at line 1\)$/),
   ]);
   expect(mistakesIn(`aliases: [${one("a", ":4001")}, ${one("b", "127.0.0.1:4001")}]`)).toEqual([
     'the alias "a" and the alias "b" would both listen on 127.0.0.1:4001',

@@ -179,7 +179,7 @@ describe("rates", () => {
     [
       "an integration twice",
       "{ rates: { integrations: [{ environment: dev, key: a }, { environment: dev, key: a }] } }",
-      /an integration is there twice/,
+      /must name each integration once/,
     ],
   ])("F02 refuses %s", (_what, proxy, message) => {
     const files = { read: () => ({ text: `proxy: ${proxy}`, mode: 0 }) };

@@ -308,7 +308,7 @@ describe.skipIf(lacks("postgres"))("with PostgreSQL", () => {
     const { sha256 } = JSON.parse(made.out) as { sha256: string };
 
     const used = await latchkey("store", "restore", backup, "--to", url);
-    expect([used.code, used.err]).toEqual([2, expect.stringContaining("holds something, or did")]);
+    expect([used.code, used.err]).toEqual([2, expect.stringContaining("is not empty, or was used before")]);
     const folder = await temporaryFolder();
     const other = file.server.storeUrl(file.newSchema());
     for (const to of [`level:${folder}`, other]) {

@@ -63,7 +63,7 @@ it.skipIf(process.platform !== "linux")("a start fails at once where no folder c
   });
   expect(await refused.exited).toBe(1);
   const said = `${refused.stdout()}${refused.stderr()}`;
-  expect(said).toContain("/proc/latchkey could not be made");
+  expect(said).toContain("/proc/latchkey could not be created");
   expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
 });
 
@@ -76,6 +76,6 @@ it.skipIf(process.platform !== "linux").each(["serve", "dev"])(
     });
     expect(await exited).toBe(1);
     expect(stderr()).toContain("Latchkey cannot start: the key file /proc/latchkey/");
-    expect(stderr()).toContain("/proc/latchkey could not be made");
+    expect(stderr()).toContain("/proc/latchkey could not be created");
   },
 );

@@ -138,7 +138,7 @@ describe("by the file", () => {
     ["{ secret: [{ env: A }, { env: B }, { env: C }, { env: D }] }", /forward\.secret: must be/],
     ["{ secret: { env: NONE } }", /forward\.secret: the environment variable NONE is not set$/],
     ["{ secret: { env: D } }", /^\/latchkey\.yaml:1:41: forward\.secret must begin with whsec_$/],
-    ["{ secret: [{ env: A }, { env: A }] }", /a forward\.secret is there twice$/],
+    ["{ secret: [{ env: A }, { env: A }] }", /must not have the same forward\.secret twice$/],
   ])("refuses %s at a start and when it changes, and quotes no secret", (forward, message) => {
     for (const parse of [read, reread]) {
       const found = mistakes(() => parse(withForward(forward), { ...env, D: "hunter2-as-text" }));

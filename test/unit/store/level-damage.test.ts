@@ -332,7 +332,7 @@ describe("a missing file", () => {
 it("refuses a folder that holds another store's files beside its marker", async () => {
   const [one, other] = [await storeWith({ tables: false }), await storeWith({ tables: false })];
   copyFileSync(join(other, "latchkey.json"), join(one, "latchkey.json"));
-  await expect(open(one)).rejects.toThrow(/another store's/);
+  await expect(open(one)).rejects.toThrow(/the marker names the store/);
 });
 
 it("finds with a scrub damage that happened while it ran, and keeps serving the rest", async () => {
