@@ -70,7 +70,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
         send: (way) => pushedAuthorizationRequest(server, client, authentication, { ...request.parameters }, way),
       });
       const { request_uri: requestUri } = object;
-      if (!isText(requestUri)) throw unusable("no_request_uri", `${what} gave nothing to go on with`);
+      if (!isText(requestUri)) throw unusable("no_request_uri", `the response of ${what} has no request_uri`);
       return { requestUri, expiresAtMs: sentAtMs + (lifetimeMs(object["expires_in"], "s") ?? defaultPushedLifetimeMs) };
     },
     async beginDevice(request) {
@@ -92,7 +92,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
       // `verification_url` is the name that some providers used before the RFC.
       const verificationUri = object["verification_uri"] ?? object["verification_url"];
       if (!isText(deviceCode) || !isText(userCode) || !isLink(verificationUri)) {
-        throw unusable("no_device_code", `${what} gave nothing to go on with`);
+        throw unusable("no_device_code", `the response of ${what} has no device_code, user_code or verification_uri`);
       }
       const complete = object["verification_uri_complete"];
       return {

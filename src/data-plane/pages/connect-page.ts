@@ -38,13 +38,13 @@ export function obstacleOf({ integration, provider }: IntegrationChoice): string
   if (auth.case !== "oauth2" && auth.case !== "oauth1") {
     return auth.case !== undefined && isTypedIn(auth.case)
       ? undefined
-      : `The integration "${integration.key}" takes credentials that are only imported.`;
+      : `The integration "${integration.key}" uses credentials that can only be imported.`;
   }
   if ((integration.oauth?.clientId ?? "") === "") {
     return `The integration "${integration.key}" has no client id. Set the OAuth app that is registered at the provider.`;
   }
   const isKnown = auth.value.authorizationUrl !== "" || (auth.case === "oauth2" && auth.value.metadataUrl !== "");
-  return isKnown ? undefined : `The provider of the integration "${integration.key}" has no page to authorize at.`;
+  return isKnown ? undefined : `The provider of the integration "${integration.key}" has no authorization page.`;
 }
 
 /** Values that each page passes on to the next. */

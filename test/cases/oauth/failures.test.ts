@@ -60,7 +60,7 @@ it("logs that an end user denied access, and one whose state was refused", async
     {
       of: `${files}/${id}`,
       failed: true,
-      lines: [["warn", "the end user did not allow it", { reason: "denied", code: "denied", credentials: "oauth2" }]],
+      lines: [["warn", "the end user denied access", { reason: "denied", code: "denied", credentials: "oauth2" }]],
     },
   ]);
   const lines = processLines(all);
@@ -81,7 +81,7 @@ it("logs an application that the provider does not know, and shows the end user 
       lines: [
         [
           "error",
-          expect.stringContaining("does not accept the integration's application"),
+          expect.stringContaining("does not accept the integration's OAuth app"),
           { reason: "misconfigured", code: "invalid_client", credentials: "oauth2" },
         ],
       ],
@@ -174,7 +174,7 @@ it("logs a first request that the provider refuses before the user leaves", asyn
       lines: [
         [
           "error",
-          expect.stringContaining("does not accept the integration's application"),
+          expect.stringContaining("does not accept the integration's OAuth app"),
           { reason: "misconfigured", code: "http_404", credentials: "oauth2" },
         ],
       ],
@@ -217,7 +217,7 @@ it("logs an integration without a client id, and no mistakes of the end user", a
       lines: [
         [
           "error",
-          expect.stringContaining("its operator must correct it"),
+          expect.stringContaining("correct its client id, secret or redirect URI"),
           { reason: "misconfigured", code: "integration_misconfigured", credentials: "oauth2" },
         ],
       ],

@@ -174,7 +174,7 @@ describe("a form that cannot be taken is shown again", () => {
     const token = await all.session({ allowed_integrations: ["keyed", "sandbox-files"] });
     const page = await all.browser().go(`${all.sidecar.data}/connect/?session_token=${token}&integration=nope`);
     expect([page.status, page.headers.get("latchkey-error")]).toEqual([404, "unknown_provider_config"]);
-    for (const text of ["The link asked for something", "Keyed", "Sandbox: file storage"]) {
+    for (const text of ["The link asks for an account", "Keyed", "Sandbox: file storage"]) {
       expect(page.text).toContain(text);
     }
   });

@@ -31,14 +31,14 @@ it("explains an unavailable integration before any click, if a link is only for 
   for (const [page, reason] of [
     [await shown(all, { allowed_integrations: ["github"] }), 'The integration "github" has no client id.'],
     [await shown(all, {}, "&integration=github"), 'The integration "github" has no client id.'],
-    [await shown(all, { allowed_integrations: ["imported"] }), "takes credentials that are only imported"],
+    [await shown(all, { allowed_integrations: ["imported"] }), "uses credentials that can only be imported"],
   ] as const) {
     expect([page.status, page.headers.get("latchkey-error")]).toEqual([400, "integration_misconfigured"]);
     expect(visibleText(page.text)).toContain(reason);
     expect(page.text).not.toContain("<form");
   }
   const none = await shown(all, { allowed_integrations: ["github", "imported"] });
-  expect(visibleText(none.text)).toContain("There is nothing to connect to.");
+  expect(visibleText(none.text)).toContain("There is nothing to connect here.");
   expect(visibleText(none.text)).toContain('The integration "github" has no client id.');
 });
 

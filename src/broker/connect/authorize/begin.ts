@@ -81,7 +81,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
     if (kind !== "oauth2" && kind !== "oauth1") {
       throw new Fault(
         "invalid_query_params",
-        `"${integration.key}" is not authorized at a provider's page; its credentials are entered or imported`,
+        `the integration "${integration.key}" has no page at the provider: enter or import its credentials`,
       );
     }
     if ((integration.oauth?.clientId ?? "") === "") {

@@ -42,14 +42,13 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
     const { callbackSignature: rule } = rules;
     const secret = parties.secrets?.clientSecret ?? "";
     if (rule !== undefined && answer.error === undefined && !isSignedCallback(answer.parameters, { rule, secret })) {
-      throw new AuthorizationFailure("signature", "The answer is not signed as the provider signs it.");
+      throw new AuthorizationFailure("signature", "The signature of the provider's answer is not valid.");
     }
     // Identify the issuer before trusting any other part of the response (RFC 9207, section 2.4).
     const { issuer, issuerAlways, url } = await tokenEndpoint.authorization(parties);
     const { iss } = answer;
     const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, context) : iss !== issuer;
-    if (isForeign)
-      throw new AuthorizationFailure("issuer_mismatch", "The answer is not from the provider that was asked.");
+    if (isForeign) throw new AuthorizationFailure("issuer_mismatch", "The answer may be from another provider.");
     const { code } = refusedOr(answer);
     if (code === undefined)
       throw new AuthorizationFailure("provider_error", "The provider sent neither a code nor an error.");
@@ -90,14 +89,17 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
   return async (pending, answer) => {
     const session = await collections.connectSessions.get(pending.sessionId);
     if (session === undefined || isSessionOver(session.value, world.now())) {
-      throw new AuthorizationFailure("session_over", "The link that this began with has been used, or is too old.");
+      throw new AuthorizationFailure("session_over", "The link that you opened has been used, or is too old.");
     }
     const context = await contexts.of(session, pending.integration);
     const { auth } = context.provider;
     const parties = await contexts.partiesOf(context, pending.connectionConfig ?? {});
     if (auth.case === "oauth1") return completeOAuth1({ pending, answer, context, parties });
     if (auth.case !== "oauth2")
-      throw new AuthorizationFailure("misconfigured", "This integration is no longer authorized like this.");
+      throw new AuthorizationFailure(
+        "misconfigured",
+        "This integration now uses another kind of credentials. Begin again.",
+      );
     return completeOAuth2({ pending, answer, context, parties }, auth.value);
   };
 }

@@ -53,7 +53,7 @@ interface FailedAuthorizationsOptions {
 
 /** Constant sentences: text from outside appears in the log only as a code. */
 const sentences: { readonly [B in FailureReason]: string } = {
-  denied: "the end user did not allow it",
+  denied: "the end user denied access",
   expired: "the code was not entered in time",
   other_browser: "the response came from another browser, or without its cookies",
   context_mismatch: "the response came to another redirect URI than requested",
@@ -65,7 +65,8 @@ const sentences: { readonly [B in FailureReason]: string } = {
   session_over: "the connect session has been used or has expired",
   token_refused: "the provider rejected the code or token that it had just issued",
   provider_unavailable: "the provider could not be reached",
-  misconfigured: "the provider does not accept the integration's application; its operator must correct it",
+  misconfigured:
+    "the provider does not accept the integration's OAuth app; correct its client id, secret or redirect URI",
   refused: "the provider rejected the credentials; nothing was saved",
 };
 

@@ -91,7 +91,7 @@ function failedBy({ kind, code }: TokenFailure): AuthorizationFailure {
       if (code.startsWith("id_token_")) {
         return new AuthorizationFailure(
           "id_token",
-          "The provider's id_token, which says who you are, cannot be believed.",
+          "The provider's id_token, which says who you are, is not valid.",
           code,
         );
       }

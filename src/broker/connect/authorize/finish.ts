@@ -88,11 +88,11 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     const common = { environment, integration, title, ...page, sessionToken: "" };
     try {
       if (pending.context !== context)
-        throw new AuthorizationFailure("context_mismatch", "The answer came back to another address.");
+        throw new AuthorizationFailure("context_mismatch", "The provider sent you back to the wrong address.");
       if (browser === undefined || !isSame(digestOf(browser), pending.browserHash)) {
         throw new AuthorizationFailure(
           "other_browser",
-          "This was begun in another browser, or its cookies were not kept.",
+          "You began in another browser, or this browser did not keep its cookies.",
         );
       }
       if (answer.misuse !== undefined) throw malformed(answer);
