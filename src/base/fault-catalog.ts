@@ -33,7 +33,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   malformed_auth_header: {
     subject: keys,
-    meaning: "The `Authorization` header is there, but not in a form that Latchkey reads.",
+    meaning: "The `Authorization` header is not in a form that Latchkey accepts.",
     action: "Send `Bearer`, one space and the key. The proxy also accepts `token <key>` and Basic with the key.",
     example: "the Authorization header must be: Bearer <key>",
   },
@@ -54,7 +54,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: keys,
     meaning: "A webhook has no valid proof of its sender: the signature, token or age is wrong.",
     action:
-      "Set the integration's webhook secret to the provider's current one. Do not change the body on its way. Check this machine's clock.",
+      "Set the integration's webhook secret to the provider's current one. Check that no proxy changes the body. Check the clock of Latchkey's machine.",
     example: "the sender of the webhook could not be verified",
   },
   missing_scope: {
@@ -87,8 +87,8 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   misdirected_request: {
     subject: keys,
     meaning: "The `Host` header names a host that this listener does not serve.",
-    action: "Call Latchkey by a name that it knows, or add the name to `LATCHKEY_ALLOWED_HOSTS`.",
-    example: "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
+    action: "Call Latchkey by an allowed name, or add the name to `LATCHKEY_ALLOWED_HOSTS`.",
+    example: "this listener does not serve the host of the Host header; add it to LATCHKEY_ALLOWED_HOSTS",
   },
   invalid_headers: {
     subject: request,
@@ -101,12 +101,13 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: request,
     meaning: "A header that may occur once was sent twice. The connection is closed.",
     action: "Send the header once. Check the client and the proxies between it and Latchkey.",
-    example: "the header provider-config-key must be sent once, not 2 times",
+    example: "the header provider-config-key must be sent once",
   },
   invalid_path: {
     subject: request,
     meaning: "The path of the request cannot be sent to the provider.",
-    action: "Send a path without `.` and `..` segments and without control characters. Set missing connection details.",
+    action:
+      "Send a path without `.` and `..` segments and without control characters. Set missing values of `connection_config`.",
     example: "the request must name a path",
   },
   invalid_query_params: {
@@ -227,7 +228,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   already_exists: {
     subject: state,
-    meaning: "There is an object with this name or id already.",
+    meaning: "An object with this name or id already exists.",
     action: "Choose another name, or change the existing object.",
     example: 'there is an integration "calendar" already',
   },
@@ -235,7 +236,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: state,
     meaning: "The object changed since you read it, or is in a state that does not allow this.",
     action: "Read the object again and repeat the change with its current revision.",
-    example: "it was changed by another request at the same time; read it again",
+    example: "another request changed the object at the same time; read it again",
   },
   in_use: {
     subject: state,
@@ -251,7 +252,8 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   unknown_authorization: {
     subject: connections,
-    meaning: "A provider's answer belongs to no authorization in progress: it is older than 10 minutes or was used.",
+    meaning:
+      "The provider's answer belongs to no authorization in progress: the authorization is older than 10 minutes, or was used.",
     action: "Begin the authorization again from your application.",
     example: "this response belongs to no pending authorization; begin again",
   },
@@ -290,13 +292,14 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   script_failed: {
     subject: connections,
-    meaning: "Your action or script threw an error. The answer's `code` and `payload` are those of the script.",
-    action: "Read the run with `latchkey logs <run id>` and correct the script or its input.",
+    meaning: "Your action or script failed. The `code` and `payload` of the answer describe the script's error.",
+    action:
+      "Find the run with `latchkey syncs runs <integration> --state failed`, and correct the script or its input.",
     example: "the action failed",
   },
   refresh_unavailable: {
     subject: connections,
-    meaning: "The access token has expired, and the provider's token endpoint does not answer now.",
+    meaning: "The access token has expired, and the provider's token endpoint does not issue a new one now.",
     action: "Try again after `Retry-After`. Latchkey refreshes again by itself.",
     example: "the credentials have expired and could not be refreshed: the provider answered 503",
   },
@@ -309,13 +312,14 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   provider_unknown: {
     subject: providers,
     meaning: "The provider's host name does not resolve.",
-    action: "Check the base URL and the connection details, such as a subdomain. Check DNS of this machine.",
+    action: "Check the base URL and `connection_config`, such as a subdomain. Check DNS on Latchkey's machine.",
     example: "acme.example.com could not be resolved: ENOTFOUND",
   },
   provider_untrusted: {
     subject: providers,
     meaning: "The provider's TLS certificate is not trusted.",
-    action: "Set `LATCHKEY_PROVIDER_CA` for a private authority. Otherwise something intercepts the connection.",
+    action:
+      "Set `LATCHKEY_PROVIDER_CA` for a private certificate authority. Otherwise, find out what intercepts the connection.",
     example: "no trusted connection: SELF_SIGNED_CERT_IN_CHAIN",
   },
   provider_closed: {
@@ -328,7 +332,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: providers,
     meaning: "The provider's answer is not well-formed HTTP, or not what the protocol requires.",
     action: "Call the provider directly to compare. Report it to the provider.",
-    example: "the head of the answer is not well-formed",
+    example: "the response's headers are malformed",
   },
   http2_required: {
     subject: providers,
@@ -346,7 +350,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     subject: providers,
     meaning: "The provider's answer contained the credential, and the integration refuses such answers.",
     action: "Call another endpoint, or set `reflection` of the integration to `mask`.",
-    example: "the answer of the provider contains the credentials",
+    example: "the provider's response contains the credentials that were sent to it",
   },
   too_many_requests: {
     subject: own,
@@ -356,9 +360,9 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   watch_too_slow: {
     subject: own,
-    meaning: "A stream of changes was read too slowly and was ended.",
-    action: "Watch again from the last revision that you saw, and read faster.",
-    example: "the watcher fell too far behind; resume from the last revision it saw",
+    meaning: "The client read a stream of changes too slowly. Latchkey ended the stream.",
+    action: "Watch again from the last revision that you received, and read faster.",
+    example: "the watcher fell too far behind; resume from the last revision that it received",
   },
   not_implemented: {
     subject: own,
@@ -368,7 +372,7 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   store_unavailable: {
     subject: own,
-    meaning: "The store does not accept writes now. Nothing of the request was stored.",
+    meaning: "The store does not accept writes now. The request stored nothing.",
     action: "Try again after `Retry-After`. Check the disk or the database: `/readyz` of the ops listener says why.",
     example: "the store does not accept writes now; retry",
   },

@@ -87,8 +87,8 @@ export function sharedCallback(
   const named = others.map(({ environment, key }) => `${key} (${environment})`).join(", ");
   const message =
     `it shares its redirect URI with ${named}, and ${provider.displayName || provider.name} has no known issuer that ` +
-    "would identify its answers: set callback to bound, and register the callback_url " +
-    "that is then shown at the provider; or describe the provider's issuer";
+    "would identify its answers: set callback to bound, and register the new callback_url at the provider; " +
+    "or describe the provider's issuer";
   return warning("shared_callback", message, []);
 }
 

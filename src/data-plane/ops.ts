@@ -143,8 +143,8 @@ interface OpsPage {
 const indexed: Readonly<Record<string, string>> = {
   "/livez": "the process answers (also /healthz)",
   "/readyz": "the process can serve requests; if not, says why",
-  "/startupz": "the start has ended",
-  "/metrics": "metrics, in the format of Prometheus",
+  "/startupz": "Latchkey has started",
+  "/metrics": "metrics in the Prometheus format",
 };
 
 /** Lists the paths: as JSON for a program that accepts it, else as a page. */

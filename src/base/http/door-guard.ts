@@ -56,7 +56,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
     if (name === undefined || !hosts().has(name)) {
       throw new Fault(
         "misdirected_request",
-        "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
+        "this listener does not serve the host of the Host header; add it to LATCHKEY_ALLOWED_HOSTS",
       );
     }
   }

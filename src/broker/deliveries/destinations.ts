@@ -111,7 +111,7 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
         const before = await destinations.get(environment, hash("sha256", url));
         if (before === undefined) {
           if (urlsOf(environment).includes(url)) return { changes: [], result: undefined };
-          throw new Fault("not_found", "unknown destination: no forwards are sent to this URL");
+          throw new Fault("not_found", "unknown destination: no deliveries go to this URL");
         }
         const action = "destination.resume";
         return {

@@ -59,7 +59,7 @@ export function createForwardList(options: ForwardListOptions): ForwardList & Fo
   async function find(environment: string, id: string): Promise<StoredRecordOf<StoredForward>> {
     const found = namesNothing(environment, id) ? undefined : await forwards.get(environment, id);
     if (found === undefined || !destinations.isCurrent(found.value))
-      throw new Fault("not_found", `forward "${id}" does not exist`);
+      throw new Fault("not_found", `delivery "${id}" does not exist`);
     return found;
   }
 

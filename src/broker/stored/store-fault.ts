@@ -15,7 +15,7 @@ export function faultOfStore(thrown: unknown): Fault {
     });
   }
   if (thrown instanceof StaleWrite) {
-    return new Fault("conflict", "it was changed by another request at the same time; read it again", {
+    return new Fault("conflict", "another request changed the object at the same time; read it again", {
       cause: thrown,
     });
   }

@@ -190,7 +190,10 @@ function createBacklog(prefix: string): Backlog {
     },
     take() {
       if (overrun) {
-        throw new Fault("watch_too_slow", "the watcher fell too far behind; resume from the last revision it saw");
+        throw new Fault(
+          "watch_too_slow",
+          "the watcher fell too far behind; resume from the last revision that it received",
+        );
       }
       const next = waiting[taken];
       if (next === undefined) return undefined;

@@ -143,7 +143,7 @@ function problemOf(
 const problem = ({ file, mistakes }: BrokenScript) =>
   create(ProblemSchema, {
     code: "script_broken",
-    message: `${file} is not used as it stands`,
+    message: `${file} has mistakes, so this version of it does not run`,
     violations: mistakes.map(({ file: at, line, column, message }) =>
       create(ViolationSchema, { path: [at, line, column].filter((part) => part !== undefined).join(":"), message }),
     ),

@@ -13,7 +13,7 @@ const maxScopes = 200;
 /** Scopes with spaces or commas between. */
 const scopes: BodyField<string[] | undefined> = {
   type: "string",
-  description: "scopes with spaces or commas between",
+  description: "scopes, separated by spaces or commas",
   maxItems: maxScopes,
   read(fields, name) {
     const found = fields

@@ -147,7 +147,7 @@ export class WebSocketCall {
       this.#forward(answer, ready);
     } catch (error) {
       answer.destroy();
-      this.fail(new Fault("provider_malformed", "the head of the answer is not well-formed", { cause: error }));
+      this.fail(new Fault("provider_malformed", "the response's headers are malformed", { cause: error }));
     }
   }
 
@@ -201,7 +201,7 @@ function failureOfRequest(error: Error): RelayFailure {
   if (error instanceof RelayFailure) return error;
   // An error of Node's parser: the response is malformed.
   if ((error as NodeJS.ErrnoException).code?.startsWith("HPE_") === true) {
-    return new RelayFailure("malformed", "the head of the answer is not well-formed", { cause: error });
+    return new RelayFailure("malformed", "the response's headers are malformed", { cause: error });
   }
   return failureOf(error, true);
 }

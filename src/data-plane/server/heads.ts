@@ -106,7 +106,7 @@ function requireSingle(rawHeaders: readonly string[]): void {
     const name = rawHeaders[i] ?? "";
     const bit = singleBit(name);
     if ((seen & bit) !== 0) {
-      throw new Fault("duplicate_header", `the header ${lowerCase(name)} is there more than once`);
+      throw new Fault("duplicate_header", `the header ${lowerCase(name)} must be sent once`);
     }
     seen |= bit;
   }

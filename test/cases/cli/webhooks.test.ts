@@ -196,7 +196,7 @@ describe("webhooks forwards and replay", () => {
     const again = await run(["replay", id, "nothing"]);
     expect([again.code, lines(again.out)]).toEqual([
       3,
-      ["replayed 1 forward", 'not replayed: nothing: forward "nothing" does not exist (not_found)'],
+      ["replayed 1 forward", 'not replayed: nothing: delivery "nothing" does not exist (not_found)'],
     ]);
     expect((await application.got(2)).map(({ headers }) => headers["webhook-id"])).toEqual([id, id]);
     await expect.poll(async () => (await run(["forwards", "--state", "delivered", "--json"])).out).toContain(id);

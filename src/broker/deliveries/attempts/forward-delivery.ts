@@ -69,7 +69,7 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
 
   function reportDead({ environment, integration, id: forward }: StoredForward, reason: string): void {
     metrics.deadLetters.inc();
-    log.warn("forward failed for good; it can be replayed", { environment, integration, forward, reason });
+    log.warn("delivery failed for good; it can be replayed", { environment, integration, forward, reason });
   }
 
   function reportDelivered({ environment, createdAt }: StoredForward, url: string): void {
