@@ -6,7 +6,7 @@ const groups: readonly (readonly [title: string, commands: readonly string[]])[]
   ["Set up:", ["environments", "keys", "providers", "integrations"]],
   ["Connect and call:", ["connect", "connections", "call"]],
   ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "scripts"]],
-  ["Look after it:", ["status", "doctor", "health", "logs", "audit", "store"]],
+  ["Operate it:", ["status", "doctor", "health", "logs", "audit", "store"]],
   ["This command:", ["open", "whoami", "version", "completion", "help"]],
 ];
 

@@ -46,9 +46,10 @@ export const controlOptions: readonly Option[] = [
   new Option("--key <key>", "API key (env: LATCHKEY_KEY); visible to other users of this machine: prefer --key-file"),
   new Option("--key-file <file>", "file with the API key (env: LATCHKEY_ADMIN_KEY; default: ./.latchkey/admin-key)"),
   new Option("-e, --environment <name>", "name of the environment (env: LATCHKEY_ENVIRONMENT; default: the key's own)"),
-  new Option("-o, --output <format>", "format of the output; tables fit the terminal, wide ones do not").choices(
-    outputFormats,
-  ),
+  new Option(
+    "-o, --output <format>",
+    "format of the output; table is shortened to the terminal's width, wide is not",
+  ).choices(outputFormats),
   new Option("--json", "print JSON: one document, or one per line for lists"),
   new Option("--timeout <duration>", "time limit of a call (default: 30s)").argParser(durationMs),
 ].map((option) => option.helpGroup("Control plane:"));

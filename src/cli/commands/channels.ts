@@ -36,9 +36,7 @@ interface ChannelCreateOptions {
 
 /** Adds the `channels` commands. */
 export function addChannels(program: Command, act: Act): void {
-  const group = program
-    .command("channels")
-    .summary("manage notification channels (webhook subscriptions at providers)");
+  const group = program.command("channels").summary("manage watch channels (webhook subscriptions at providers)");
   addList(group, act);
   addShow(group, act);
   addCreate(group, act);
@@ -97,7 +95,7 @@ function addShow(group: Command, act: Act): void {
 function addCreate(group: Command, act: Act): void {
   const create = group
     .command("create")
-    .summary("ask a provider to notify of changes; the channel is renewed automatically")
+    .summary("create a channel at a provider; Latchkey renews it automatically")
     .argument("<integration/connection>", "for example calendar/ada", connectionName)
     .option("--kind <kind>", "kind of resource to watch (default: the provider's first)")
     .option("--resource <resource>", "resource to watch (default: the kind's default, such as primary)")

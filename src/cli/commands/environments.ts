@@ -148,7 +148,7 @@ interface RevealOption {
 function addSecrets(group: Command, act: Act): void {
   group
     .command("secrets")
-    .summary("list the secrets that sign an environment's forwards, newest first")
+    .summary("list the secrets that sign an environment's deliveries, newest first")
     .argument("[name]", secretOwner)
     .option("--reveal", "show the secret values")
     .action(

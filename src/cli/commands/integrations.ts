@@ -224,7 +224,7 @@ const withSettings = (command: Command): Command =>
         Object.keys(useRecords),
       ),
     )
-    .option("--keep-set-cookie", "forward the provider's Set-Cookie headers")
+    .option("--keep-set-cookie", "pass the provider's Set-Cookie headers on")
     .option("--no-keep-set-cookie", "drop the provider's Set-Cookie headers")
     .option("--credentials-in-scripts", "let scripts read the credentials of their connections")
     .option("--no-credentials-in-scripts", "hide credentials from scripts; requests still use them")
@@ -233,11 +233,11 @@ const withSettings = (command: Command): Command =>
       "further origin that credentials may be sent to, for Base-Url-Override; repeatable, replaces all",
       listed,
     )
-    .option("--automatic-channels", "create and renew notification channels for every connection")
-    .option("--no-automatic-channels", "leave notification channels to the application")
+    .option("--automatic-channels", "create and renew watch channels for every connection")
+    .option("--no-automatic-channels", "leave watch channels to the application")
     .option("--catch-up-sync <name>", "sync to run when notifications were lost; repeatable, replaces all", listed)
-    .option("--forward", "forward notifications to the application")
-    .option("--no-forward", "do not forward notifications: only syncs receive them")
+    .option("--forward", "deliver webhooks to the application")
+    .option("--no-forward", "do not deliver webhooks to the application: only syncs receive them")
     .option("--connection-default <key=value>", "default value in connection_config; repeatable, replaces all", paired);
 
 interface ReadSettings {

@@ -12,9 +12,9 @@ export function formatMs(ms: number): string {
   return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Formats a count with its noun: `1 connection`, `2 connections`. */
-export const formatCount = (count: number, noun: string): string =>
-  `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+/** Formats a count with its noun: `1 connection`, `2 connections`, `2 deliveries`. */
+export const formatCount = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${formatNumber(count)} ${count === 1 ? noun : plural}`;
 
 /** Formats a mostly short duration: `12 ms`, `1.2 s`; empty if unknown. */
 export function formatDuration(duration: Duration | undefined): string {

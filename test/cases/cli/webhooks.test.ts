@@ -74,7 +74,7 @@ describe("webhooks list", () => {
     expect(await shown("--until", "1h")).toEqual([]);
     expect(await shown("--since", "2999-01-01T00:00:00Z")).toEqual([]);
     expect(await shown("--until", "2999-01-01T00:00:00Z", "--integration", "calendar")).toHaveLength(2);
-    expect((await run(["list", "--integration", "other"])).err).toBe("no notifications\n");
+    expect((await run(["list", "--integration", "other"])).err).toBe("no webhooks\n");
     const first = await run(["list", "--limit", "1"]);
     expect(lines(first.out)).toHaveLength(2);
     expect(first.err).toBe("Showing the first 1; there may be more. Use --all, or a higher --limit.\n");
@@ -109,7 +109,7 @@ it("webhooks show follows a notification from its arrival to its destinations", 
   const { out } = await all.run(["show", id]);
   expect(steady(out)).toBe(
     [
-      "notification ID  of calendar in dev",
+      "webhook ID  of calendar in dev",
       "received TIME, message channel-1 1",
       "matches ada by rule 3",
       "",
@@ -156,7 +156,7 @@ it("text of a provider or an application moves no cursor, and binary data is not
     expect(out).not.toMatch(/[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
   }
   expect(outputs[1]?.out).toContain("line one\n\\u001b[31mred\\u202e");
-  expect(outputs[2]?.out).toContain("3 bytes, which are no text");
+  expect(outputs[2]?.out).toContain("3 bytes, not text");
   expect(outputs[3]?.out).toContain("\\u001b]0;owned\\u0007 \\u001b[2Jgone");
 });
 
@@ -178,8 +178,8 @@ describe("webhooks forwards and replay", () => {
     const [id = ""] = await idsOf(all, "forwards");
     expect(steady((await run(["forward", id])).out)).toBe(
       [
-        "forward MSG  forward of calendar in dev  pending: status_503",
-        "created TIME, a copy of notification ID",
+        "delivery MSG  forward of calendar in dev  pending: status_503",
+        "created TIME, a copy of the webhook ID",
         "to URL",
         "next attempt at TIME",
         "",
@@ -196,7 +196,7 @@ describe("webhooks forwards and replay", () => {
     const again = await run(["replay", id, "nothing"]);
     expect([again.code, lines(again.out)]).toEqual([
       3,
-      ["replayed 1 forward", 'not replayed: nothing: delivery "nothing" does not exist (not_found)'],
+      ["replayed 1 delivery", 'not replayed: nothing: delivery "nothing" does not exist (not_found)'],
     ]);
     expect((await application.got(2)).map(({ headers }) => headers["webhook-id"])).toEqual([id, id]);
     await expect.poll(async () => (await run(["forwards", "--state", "delivered", "--json"])).out).toContain(id);
@@ -212,17 +212,17 @@ describe("webhooks forwards and replay", () => {
     const delivered = ["replay", "--state", "delivered", "--connection", "calendar/ada"];
     for (const stdin of ["", "n\n", "yesterday\n"]) {
       const no = await run(delivered, { isTerminal: true, stdin });
-      expect([no.code, no.out, no.err]).toEqual([1, "", "Send 1 forward again? [y/N] Nothing was sent.\n"]);
+      expect([no.code, no.out, no.err]).toEqual([1, "", "Send 1 delivery again? [y/N] Nothing was sent.\n"]);
     }
     expect(application.seen).toHaveLength(2);
     const yes = await run(delivered, { isTerminal: true, stdin: "Y\n" });
-    expect([yes.code, yes.out]).toEqual([0, "replayed 1 forward\n"]);
+    expect([yes.code, yes.out]).toEqual([0, "replayed 1 delivery\n"]);
     await application.got(3);
     await expect.poll(async () => lines((await run(["forwards", "--state", "delivered"])).out).length).toBe(3);
-    expect((await run(["replay", "--state", "delivered", "--yes"])).out).toBe("replayed 2 forwards\n");
+    expect((await run(["replay", "--state", "delivered", "--yes"])).out).toBe("replayed 2 deliveries\n");
     await application.got(5);
     const none = await run(["replay", "--state", "dead"], { isTerminal: true });
-    expect([none.code, none.err]).toEqual([0, "no forwards\n"]);
+    expect([none.code, none.err]).toEqual([0, "no deliveries\n"]);
   });
 });
 
@@ -239,7 +239,7 @@ it("webhooks destinations shows paused addresses, and resume releases their deli
   expect((await run(["forwards"])).out).toContain("paused: gone");
   application.answer = (_, response) => void response.end();
   const { code, out } = await run(["resume", application.url]);
-  expect([code, out]).toEqual([0, `resumed ${application.url}; 1 forward pending\n`]);
+  expect([code, out]).toEqual([0, `resumed ${application.url}; 1 delivery pending\n`]);
   await application.got(2);
   await expect
     .poll(async () => steady((await run(["destinations"])).out))
@@ -256,20 +256,20 @@ it("webhooks explain shows the matches; send sends it, from a file or a pipe", a
     "rule 3, metadata.email, matches 1 connection:\n  calendar/ada\n",
   );
   expect((await run(["explain", "calendar"])).out).toBe(
-    "no rule matches a connection: it would be forwarded once, without a connection\n",
+    "no rule matches a connection: the webhook would be delivered once, without a connection\n",
   );
   const secrets = { webhookSecret: "what github signs with" };
   const integration = { environment: "dev", key: "github", provider: "github", secrets };
   await sidecar.client(IntegrationService).createIntegration({ integration });
   expect(lines((await run(["explain", "github", "--body", "-"], { stdin: "{}" })).out)[0]).toBe(
-    "it would be refused: the sender of the webhook could not be verified: unsigned (unproven_webhook)",
+    "the webhook would be refused: the sender of the webhook could not be verified: unsigned (unproven_webhook)",
   );
   expect(application.seen).toEqual([]);
   const body = join(await temporaryFolder(), "body.json");
   await writeFile(body, '{"note":"Größe"}');
   const sent = await run(["send", "calendar", ...headers, "--body", body]);
-  expect([sent.code, steady(sent.out)]).toEqual([0, "accepted notification ID; it matches ada\n"]);
-  expect(sent.err).toContain("webhooks show");
+  expect([sent.code, steady(sent.out)]).toEqual([0, "accepted the webhook ID; it matches ada\n"]);
+  expect(sent.err).toContain("webhooks get");
   const [delivered] = await application.got(1);
   expect(JSON.parse(delivered?.body ?? "")).toMatchObject({
     connectionId: "ada",

@@ -119,7 +119,7 @@ function addUpdate(group: Command, act: Act): void {
     .argument("<integration/connection>", "for example calendar/ada", connectionName)
     .option("--tag <key=value>", "a tag; repeatable, replaces all tags", paired)
     .option("--no-tags", "remove all tags")
-    .option("--webhook-url-override <url>", "URL for its forwards; empty means the environment's forward URL")
+    .option("--webhook-url-override <url>", "URL for its deliveries; empty means the environment's forward URL")
     .option("--connection-config <json>", "new connection_config: JSON, @file, or - for stdin")
     .option("--expected-revision <revision>", "fail if the connection has changed since this revision", revision)
     .summary("change a connection; settings that you leave out stay the same")

@@ -154,12 +154,10 @@ async function tellBroken(
   const nameless = unsettled?.nameless ?? 0;
   const notes = [
     line === 0 ? "no line is confirmed" : `lines up to ${line} are confirmed: ${certain}`,
-    ...(doubtful === undefined
-      ? []
-      : [`${doubtful} after it went out without an answer, and may or may not be imported`]),
+    ...(doubtful === undefined ? [] : [`${doubtful} after that got no answer, and may or may not be imported`]),
     nameless === 0
       ? `running the file again is safe${line === 0 ? "" : `; --from-line ${line + 1} continues where this ended`}`
-      : `${formatCount(nameless, "line")} of them name no connection_id: imported again, they may become connections a second time`,
+      : `lines without a connection_id: ${nameless}; if you import these again, they may create second connections`,
   ];
   const message = `the import broke off: ${failure.message}`;
   await write(terminal.stderr, failureText({ ...failure, message, notes: [...failure.notes, ...notes] }));

@@ -91,5 +91,5 @@ export function summaryLine(counts: ImportCounts, elapsedMs: number): string {
 export function ignoredLine(ignored: ReadonlyMap<string, number>): string {
   const fields = [...ignored].map(([field, lines]) => `${escapeControl(field)} (${formatCount(lines, "line")})`);
   const shown = fields.slice(0, 10).join(", ");
-  return `ignored, as they are not known: ${shown}${fields.length > 10 ? ` and ${fields.length - 10} more` : ""}`;
+  return `ignored unknown fields: ${shown}${fields.length > 10 ? ` and ${fields.length - 10} more` : ""}`;
 }

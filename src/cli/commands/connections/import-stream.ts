@@ -104,7 +104,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
     for await (const { index, result } of send(requests())) {
       const entry = waiting.shift();
       if (entry === undefined || result === undefined || index !== answered) {
-        throw new Error("the answers do not fit what was sent");
+        throw new Error("the answers do not match the items that were sent");
       }
       answered += 1n;
       settle({ ...entry, outcome: result.problem ?? (result.created ? "created" : "replaced") });

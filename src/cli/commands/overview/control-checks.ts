@@ -62,7 +62,7 @@ export async function checkStore({ client }: CommandSession): Promise<readonly F
     return [{ check, status: writable ? "warn" : "fail", message, remedy: "see `latchkey store status` and the log" }];
   } catch (error) {
     if (error instanceof ConnectError && error.code === Code.PermissionDenied) {
-      return [{ check, status: "ok", message: "not checked: this takes a key with the scope admin" }];
+      return [{ check, status: "ok", message: "not checked: this needs a key with the scope admin" }];
     }
     return [{ check, status: "fail", message: error instanceof Error ? error.message : "no answer" }];
   }

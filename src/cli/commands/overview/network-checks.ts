@@ -58,7 +58,7 @@ export async function checkEnvironmentKey(
 export async function checkPublicUrl(publicUrl: string): Promise<readonly Finding[]> {
   const check = "public URL";
   const url = URL.canParse(publicUrl) ? new URL(publicUrl) : undefined;
-  if (url === undefined) return [{ check, status: "warn", message: `${publicUrl} is no http address` }];
+  if (url === undefined) return [{ check, status: "warn", message: `${publicUrl} is not an http address` }];
   const isLocal = /^(localhost|127\.|\[::1\])/.test(url.hostname);
   const scheme: Finding =
     url.protocol === "https:"

@@ -63,7 +63,7 @@ async function run(
   if (given.input !== undefined) throw new UsageMistake("a sync takes no --input");
   const { runIds } = await trigger(session, target, { names: [name], mode: "incremental" });
   const [id] = runIds;
-  if (id === undefined) throw new Error(`nothing runs ${name}`);
+  if (id === undefined) throw new Error(`no run of ${name} started`);
   return tellRun(session, await runOver(session, id));
 }
 

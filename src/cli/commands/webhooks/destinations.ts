@@ -13,7 +13,7 @@ import { formatCount, formatMs, formatNumber } from "../../terminal/format.ts";
 export function addDestinations(group: Command, act: Act): void {
   group
     .command("destinations")
-    .summary("list the URLs that forwards go to, and how many forwards are pending")
+    .summary("list the URLs that deliveries go to, and how many are pending")
     .action(
       act(async ({ client, output, environment }) => {
         async function* pages() {
@@ -21,7 +21,7 @@ export function addDestinations(group: Command, act: Act): void {
         }
         await output.many({
           schema: DestinationSchema,
-          none: "no destinations: the environment has no forward URL and no pending forwards",
+          none: "no destinations: the environment has no forward URL and no pending deliveries",
           pages: pages(),
           columns: [
             { title: "DESTINATION", text: ({ url }) => url },
@@ -42,7 +42,7 @@ export function addDestinations(group: Command, act: Act): void {
       act(async ({ client, output, environment }, url: string) => {
         const answer = await client(WebhookService).resumeDestination({ environment, url });
         const waiting = Number(answer.destination?.pending ?? 0n);
-        const sentence = `resumed ${url}; ${formatCount(waiting, "forward")} pending`;
+        const sentence = `resumed ${url}; ${formatCount(waiting, "delivery", "deliveries")} pending`;
         await output.done(ResumeDestinationResponseSchema, answer, sentence);
       }),
     );

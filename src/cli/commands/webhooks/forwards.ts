@@ -31,11 +31,11 @@ export interface ForwardsFilter {
 /** Adds `webhooks forwards` and `webhooks forward`. */
 export function addForwards(group: Command, act: Act): void {
   const list = withForwardFilter(group.command("forwards")).summary(
-    "list forwards: webhooks and events for your application, newest first",
+    "list deliveries of webhooks and events to your application, newest first",
   );
   listCommand(list, act, {
     schema: ForwardSchema,
-    none: "no forwards",
+    none: "no deliveries",
     defaultLimit: 50,
     rpc: ({ client, environment }, page, given: ForwardsFilter) =>
       client(WebhookService).listForwards({ environment, filter: forwardFilterOf(given), ...page }),
@@ -54,8 +54,8 @@ export function addForwards(group: Command, act: Act): void {
 
   group
     .command("forward")
-    .argument("<forward>", "id of the forward: the webhook-id header of the delivery")
-    .summary("show a forward with its body and delivery attempts")
+    .argument("<forward>", "id of the delivery: its webhook-id header")
+    .summary("show a delivery with its body and attempts")
     .action(
       act(async ({ client, output, environment }, id: string) => {
         const answer = await client(WebhookService).getForward({ environment, id });
@@ -67,16 +67,16 @@ export function addForwards(group: Command, act: Act): void {
 
 export const withForwardFilter = (command: Command): Command =>
   command
-    .option("--integration <key>", "only forwards of this integration")
-    .option("--connection <integration/connection>", "only forwards of this connection", connectionName)
+    .option("--integration <key>", "only deliveries of this integration")
+    .option("--connection <integration/connection>", "only deliveries of this connection", connectionName)
     .option(
       "--state <state>",
-      `only forwards in this state: ${forwardStates.join(", ")}; repeatable`,
+      `only deliveries in this state: ${forwardStates.join(", ")}; repeatable`,
       forwardStatesNamed,
     )
-    .option("--destination <url>", "only forwards to this URL")
-    .option("--since <time>", "only forwards created since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
-    .option("--until <time>", "only forwards created before this time", past);
+    .option("--destination <url>", "only deliveries to this URL")
+    .option("--since <time>", "only deliveries created since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
+    .option("--until <time>", "only deliveries created before this time", past);
 
 /** Converts the filter to the control plane's form. */
 export function forwardFilterOf({ integration, connection, state = [], destination, since, until }: ForwardsFilter) {
@@ -96,9 +96,9 @@ export function forwardFilterOf({ integration, connection, state = [], destinati
 function story(forward: Forward, attempts: readonly Attempt[], paint: Paint): string {
   const { id, type, environment, notificationId, destination, createdAt, nextAttemptAt, body } = forward;
   const about = `${type} of ${subjectOf(forward)} in ${environment}`;
-  const origin = notificationId === "" ? "an event of Latchkey" : `a copy of notification ${notificationId}`;
+  const origin = notificationId === "" ? "an event of Latchkey" : `a copy of the webhook ${notificationId}`;
   return [
-    `${paint("bold", escapeControl(`forward ${id}`))}  ${escapeControl(about)}  ${paint(forwardStateTone(forward), escapeControl(forwardStateText(forward)))}`,
+    `${paint("bold", escapeControl(`delivery ${id}`))}  ${escapeControl(about)}  ${paint(forwardStateTone(forward), escapeControl(forwardStateText(forward)))}`,
     paint("dim", escapeControl(`created ${formatTime(createdAt)}, ${origin}`)),
     destination === ""
       ? paint("warning", "no destination: the environment has no forward URL")

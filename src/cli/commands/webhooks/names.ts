@@ -24,9 +24,7 @@ export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString
 /** Shows a body as text, if it is text. */
 export function bodyText(body: Uint8Array): string {
   const text = textIn(body);
-  return text === undefined
-    ? `${formatCount(body.length, "byte")}, which are no text; --json has them in base64`
-    : text;
+  return text === undefined ? `${formatCount(body.length, "byte")}, not text; --json shows them in base64` : text;
 }
 
 /** Shows a body on one line, shortened to fit. */

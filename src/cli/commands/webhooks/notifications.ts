@@ -38,7 +38,7 @@ export function addNotifications(group: Command, act: Act): void {
     .option("--until <time>", "only webhooks received before this time", past);
   listCommand(list, act, {
     schema: NotificationSchema,
-    none: "no notifications",
+    none: "no webhooks",
     defaultLimit: 50,
     rpc: ({ client, environment }, page, given: NotificationListOptions) =>
       client(WebhookService).listNotifications({ environment, ...filterOf(given), ...page }),
@@ -60,8 +60,8 @@ export function addNotifications(group: Command, act: Act): void {
   group
     .command("get")
     .alias("show")
-    .argument("<notification>", "id of the notification, from `webhooks list`")
-    .summary("show a notification with its headers, body and forwards")
+    .argument("<notification>", "id of the webhook, from `webhooks list`")
+    .summary("show a webhook with its headers, body and deliveries")
     .action(
       act(async ({ client, output, environment }, id: string) => {
         const answer = await client(WebhookService).getNotification({ environment, id });
@@ -91,7 +91,7 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
   const { id, integration, environment, headers, body, receivedAt } = notification;
   const message = messageOf(notification);
   return [
-    `${paint("bold", escapeControl(`notification ${id}`))}  ${escapeControl(`of ${integration} in ${environment}`)}`,
+    `${paint("bold", escapeControl(`webhook ${id}`))}  ${escapeControl(`of ${integration} in ${environment}`)}`,
     paint("dim", escapeControl(`received ${formatTime(receivedAt)}${message === "" ? "" : `, message ${message}`}`)),
     matchOf(notification, paint),
     "",
@@ -99,7 +99,7 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
     ...(body.length === 0 ? [] : ["", bodyText(body)]),
     "",
     forwards.length === 0
-      ? "No forwards: the integration does not forward, or the forwards were deleted."
+      ? "No deliveries: the integration does not deliver its webhooks, or the deliveries were deleted."
       : createTable(columns, paint).draw(forwards).trimEnd(),
   ].join("\n");
 }

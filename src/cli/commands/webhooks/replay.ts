@@ -17,9 +17,9 @@ interface ReplayOptions extends ForwardsFilter {
 
 /** Adds `webhooks replay`: by ID at once; by filter, after confirming the number of forwards. */
 export function addReplay(group: Command, act: Act): void {
-  withForwardFilter(group.command("replay").argument("[forward...]", "ids of the forwards; or use a filter instead"))
+  withForwardFilter(group.command("replay").argument("[forward...]", "ids of the deliveries; or use a filter instead"))
     .option("-y, --yes", "do not ask for confirmation")
-    .summary("send forwards again, with the same ids")
+    .summary("send deliveries again, with the same ids")
     .addHelpText("after", help)
     .action(
       act(async (session, ids: readonly string[], { yes = false, ...given }: ReplayOptions) => {
@@ -34,7 +34,7 @@ export function addReplay(group: Command, act: Act): void {
 }
 
 const help = `
-Delivered forwards are sent again only if you give their id or --state
+Successful deliveries are sent again only if you give their id or --state
 delivered. The webhook-id header stays the same, so that your application can
 recognize duplicates.`;
 
@@ -55,9 +55,9 @@ async function replayFound(session: CommandSession, given: ForwardsFilter, isSur
     if (!terminal.isTerminal)
       throw new UsageMistake("a replay by filter needs --yes when there is no terminal to confirm it");
     const found = await countOf(session, filter);
-    if (found === 0) await output.note("no forwards");
+    if (found === 0) await output.note("no deliveries");
     if (found === 0) return exitCodes.ok;
-    if (!(await confirmed(terminal, `Send ${formatCount(found, "forward")} again?`))) {
+    if (!(await confirmed(terminal, `Send ${formatCount(found, "delivery", "deliveries")} again?`))) {
       await output.note("Nothing was sent.");
       return exitCodes.failed;
     }
@@ -86,7 +86,7 @@ const clientOf = ({ client }: CommandSession) => client(WebhookService);
 
 async function tell({ output }: CommandSession, answer: ReplayPage): Promise<number> {
   const refused = Object.entries(answer.refused);
-  const sentence = `replayed ${formatCount(Number(answer.replayed), "forward")}`;
+  const sentence = `replayed ${formatCount(Number(answer.replayed), "delivery", "deliveries")}`;
   await output.done(ReplayForwardsResponseSchema, answer, sentence);
   if (!output.json) {
     for (const [id, { message, code }] of refused)

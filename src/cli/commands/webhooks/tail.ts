@@ -21,7 +21,7 @@ export function addTail(group: Command, act: Act): void {
     .command("tail")
     .alias("watch")
     .option("--integration <key>", "only webhooks of this integration")
-    .summary("print webhooks and forwards as they happen, until interrupted")
+    .summary("print webhooks and deliveries as they happen, until interrupted")
     .action(
       act(async ({ client, output, environment, terminal }, given: { readonly integration?: string }) => {
         const request = { environment, integration: given.integration ?? "" };

@@ -40,9 +40,9 @@ export function addTrials(group: Command, act: Act): void {
         const answer = await session.client(WebhookService).sendTestNotification(request);
         const { id = "", matches = [] } = answer.notification ?? {};
         const concerned = matches.length === 0 ? "no connection" : connectionsOf({ matches });
-        const sentence = `accepted notification ${id}; it matches ${concerned}`;
+        const sentence = `accepted the webhook ${id}; it matches ${concerned}`;
         await session.output.done(SendTestNotificationResponseSchema, answer, sentence);
-        if (!session.output.json) await session.output.note(`Use \`webhooks show ${id}\` to see its forwards.`);
+        if (!session.output.json) await session.output.note(`Use \`webhooks get ${id}\` to see its deliveries.`);
       }),
     );
 }
@@ -76,9 +76,10 @@ function explanation(integration: string, answer: ExplainWebhookResponse, paint:
   const { problem, matches, matchedRule, field } = answer;
   const found =
     matches.length === 0
-      ? "no rule matches a connection: it would be forwarded once, without a connection"
+      ? "no rule matches a connection: the webhook would be delivered once, without a connection"
       : `rule ${matchedRule}, ${field}, matches ${formatCount(matches.length, "connection")}:`;
-  const refusal = problem && paint("bad", escapeControl(`it would be refused: ${problem.message} (${problem.code})`));
+  const refusal =
+    problem && paint("bad", escapeControl(`the webhook would be refused: ${problem.message} (${problem.code})`));
   return [
     ...(refusal === undefined ? [] : [refusal]),
     paint(matches.length === 0 ? "warning" : "plain", escapeControl(found)),

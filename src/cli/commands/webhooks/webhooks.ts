@@ -9,7 +9,9 @@ import { addTrials } from "./trials.ts";
 
 /** Adds the `webhooks` commands. */
 export function addWebhooks(program: Command, act: Act): void {
-  const group = program.command("webhooks").summary("show received webhooks, their delivery, and replay them");
+  const group = program
+    .command("webhooks")
+    .summary("show received webhooks and their deliveries (forwards), and replay them");
   addNotifications(group, act);
   addForwards(group, act);
   addReplay(group, act);
