@@ -17,7 +17,7 @@ export function apiPage({ paths }: OpenApi): string {
     generatedNote,
     "# JSON API",
     "This page lists every route of the data listener.",
-    "Schemas and examples are in [openapi.json](openapi.json), which Latchkey also serves at `/openapi.json`. The routes are those of the published SDKs `@nangohq/node` and `@nangohq/frontend`: point them at Latchkey with `host`.",
+    "Schemas and examples are in [openapi.json](openapi.json), which Latchkey also serves at `/openapi.json`. Nango's published SDKs `@nangohq/node` and `@nangohq/frontend` call these routes: set their `host` to Latchkey.",
     "## Authentication",
     `Send the key of an environment:
 
@@ -25,7 +25,7 @@ export function apiPage({ paths }: OpenApi): string {
 curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
 \`\`\`
 
-- A key belongs to one environment and sees nothing of another one. The tables name the scope that each route needs.
+- A key belongs to one environment, and gives no access to another one. The tables name the scope that each route needs.
 - The routes for browsers take the token of a connect session instead.
 - The proxy also takes the key in \`latchkey-key\` or \`Proxy-Authorization\`; see [calling APIs](calling-apis.md).
 - Control keys are for the [RPC API](rpc/README.md). Here they may only read providers.`,
@@ -35,7 +35,7 @@ curl -s http://127.0.0.1:3003/connections -H "Authorization: Bearer $KEY"
 - Under \`latchkey dev\`, an unknown field that is close to a known one is refused: \`unknown field "conection_id"; did you mean "connection_id"?\`.
 - Times are ISO 8601 in UTC with milliseconds. New fields may be added to answers at any time.`,
     "## Paging",
-    `- \`GET /connections\` and \`GET /records\` take \`limit\` and \`cursor\`, and answer \`next_cursor\`. Without one, the page is the last.
+    `- \`GET /connections\` and \`GET /records\` take \`limit\` and \`cursor\`, and answer \`next_cursor\`. If it is missing or null, the page is the last.
 - \`GET /connections\` takes \`page\` (from 0) instead of a cursor, too.
 - Large pages may hold fewer entries than \`limit\`: follow \`next_cursor\`.`,
     "## Errors",

@@ -61,7 +61,7 @@ integrations:
     keep_set_cookie: false                   # true: pass on Set-Cookie of the provider
     credentials_in_scripts: false            # true: scripts may read credentials
 
-providers: []                                # your own, in the schema of the catalog
+providers: []                                # your own, in the format of the catalog
 
 limits:                                      # sizes of requests; needs a restart
   json_body_bytes: ${sizes.jsonBodyBytes}

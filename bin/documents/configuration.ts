@@ -31,21 +31,21 @@ export function configurationPage(): string {
     generatedNote,
     "# Configuration",
     "This page lists every environment variable, and every key of the configuration file.",
-    `Latchkey reads variables first. What is a list is in a YAML file, which \`LATCHKEY_CONFIG\` names. All mistakes are reported at once, without secrets, and the process exits with 78.
+    `Latchkey reads variables first. Lists, such as environments and integrations, are in the YAML file that \`LATCHKEY_CONFIG\` names. All mistakes are reported at once, without secrets, and the process exits with 78.
 
 \`\`\`sh
 latchkey config check latchkey.yaml    # 0: valid, 78: not
 latchkey config schema                 # JSON Schema, for editors
 \`\`\`
 
-A secret may come from a file: \`LATCHKEY_SEAL_KEYS_FILE=/run/secrets/seal-keys\`. The file must not be readable by all users of the machine. Variables with such a twin are marked "or \`_FILE\`".`,
+A secret may come from a file: \`LATCHKEY_SEAL_KEYS_FILE=/run/secrets/seal-keys\`. The file must not be readable by all users of the machine. Variables that can name a file are marked "or \`_FILE\`".`,
     "## Variables",
     ...sections.map(([title, rows]) => page(`### ${title}`, variableTable(rows)).trimEnd()),
     `### Command line
 
 \`LATCHKEY_CONTROL\`, \`LATCHKEY_KEY\` and \`LATCHKEY_ENVIRONMENT\` are options of the [command line](cli.md). \`serve\` ignores them.`,
     "## The configuration file",
-    "Every key, with its default where it has one. Unknown keys are refused. A secret is never written here: refer to it by `{ env: NAME }` or `{ file: path }`.",
+    "The file below shows every key, with its default where it has one. Unknown keys are refused. Never write a secret into the file: refer to it by `{ env: NAME }` or `{ file: path }`.",
     `\`\`\`yaml\n${file.trimEnd()}\n\`\`\``,
     `## What a reload changes
 
@@ -61,9 +61,9 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
         ["`webhooks`, `retention`", "`limits`, `scripts`, `aliases`, `tls`"],
       ],
     ),
-    `- What the file declares cannot be changed by a request: it answers \`read_only\`.
-- What the file no longer declares can be changed again. It is not deleted.
-- A reload refuses an empty file: it may have been cut off while it was written. A file that declares nothing says \`{}\`.
+    `- A request cannot change what the file declares: the answer is \`read_only\`.
+- Objects that you remove from the file are not deleted: requests can change them again.
+- A reload refuses an empty file: it may have been cut off while it was written. To declare nothing, write \`{}\`.
 - Scripts are read again when a file of the scripts folder changes.`,
     "Next: [limits](limits.md) in one page, [security](security.md), [production checklist](production-checklist.md).",
   );

@@ -11,9 +11,9 @@ export function errorsPage(): string {
   return page(
     generatedNote,
     "# Errors",
-    "This page explains every error code of Latchkey and says what to do. Latchkey serves the same text at `/docs/errors`; the `doc_url` of each error leads there.",
+    "This page explains every error code of Latchkey and says what to do. Latchkey serves the same text at `/docs/errors`; the `doc_url` of each error links to it.",
     "## The form of an error",
-    `Every JSON answer that is an error has this form. \`hint\` and \`errors\` are there when they help.
+    `Every JSON answer that is an error has this form. \`hint\` and \`errors\` are optional.
 
 \`\`\`json
 {
@@ -27,9 +27,9 @@ export function errorsPage(): string {
 \`\`\``,
     `- \`errors\` lists every mistake in a body or a query: \`{"code", "message", "path"}\`.
 - The header \`latchkey-error\` has the code. An answer without it comes from the provider.
-- \`Retry-After\` is set where a retry may succeed.
+- \`Retry-After\` is set if a retry may succeed.
 - RPC errors have the code in \`google.rpc.ErrorInfo.reason\`, the hint in its \`metadata\`, the link in \`google.rpc.Help\`, and mistakes in \`google.rpc.BadRequest\`.
-- \`hint\` names only what the same key may list, and never another environment.
+- \`hint\` names only objects that the key of the request may list, never those of another environment.
 - The base of \`doc_url\` is \`LATCHKEY_DOCS_URL\`, else \`LATCHKEY_PUBLIC_URL\`. With neither, it is the listener's address if that is on this machine (\`127.0.0.1\`); otherwise \`doc_url\` is the path alone.`,
     ...sections,
     "Next: [troubleshooting](troubleshooting.md) by symptom, [the JSON API](api.md), [the RPC API](rpc/README.md).",

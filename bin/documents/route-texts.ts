@@ -186,7 +186,7 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   "POST /sync/trigger": {
     ...sync,
     summary: "Runs syncs now",
-    description: "Without `syncs`, all of the integration run.",
+    description: "Without `syncs`, all syncs of the integration run.",
     errors: [...unknown, "unknown_sync"],
     example: syncs,
   },
@@ -205,7 +205,7 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   "GET /sync/status": {
     subject: "Syncs",
     summary: "Returns the state of syncs",
-    description: "`syncs=*` or no `syncs`: all of the integration.",
+    description: "`syncs=*` or no `syncs`: all syncs of the integration.",
     answer: object({ syncs: list(ref("Sync")) }),
     errors: [...unknown, "unknown_sync"],
   },
@@ -290,7 +290,7 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   },
   "DELETE /integrations/:key/functions/:name": {
     ...scripts,
-    summary: "Is refused: scripts are files of a folder",
+    summary: "Always fails: scripts are files of a folder",
     answer: {},
     errors: ["function_managed_by_deploy"],
   },
@@ -341,7 +341,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     security: "none",
     summary: "Receives a webhook of a provider",
     description:
-      "Register the URL that `GET /integrations/:key?include=webhook` shows. `:environment` is the environment's random id. Stored before the answer. Some providers get the echo of a challenge.",
+      "Register the URL that `GET /integrations/:key?include=webhook` shows. `:environment` is the environment's random id. Latchkey stores the webhook before it answers. Some providers get the echo of a challenge.",
     answer: { description: '`{"status":"success"}`, or what the provider\'s handshake asks for.' },
     type: "*/*",
     body: {},
@@ -443,7 +443,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     method: "GET",
     path: "/",
     security: "none",
-    summary: "Says what this is; a page for browsers",
+    summary: "Returns the name and version of Latchkey; a page for browsers",
     answer: object({ name: text, version: text, docs: text, health: text, openapi: text }),
   },
   {

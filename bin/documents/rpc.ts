@@ -49,7 +49,7 @@ curl -s http://127.0.0.1:3004/latchkey.v1.EnvironmentService/ListEnvironments \\
   -H "Authorization: Bearer $(cat .latchkey/admin-key)" -H "Content-Type: application/json" -d '{}'
 \`\`\`
 
-- Send a key in \`authorization: Bearer <key>\`. A control key may do everything; the key of an environment needs the scope in the table, and sees only its own environment.
+- Send a key in \`authorization: Bearer <key>\`. A control key may do everything; the key of an environment needs the scope in the table, and gives access to its own environment only.
 - Field names in JSON are written \`connectionId\` or \`connection_id\`. Unknown fields are refused.
 - Lists take \`page_size\` and \`page_token\`, and answer \`next_page_token\`; empty: the last page.
 - Changes take \`expected_revision\`; 0: any. A different revision fails with \`conflict\`.

@@ -29,7 +29,7 @@ export const channelMetrics = {
   channelCatchUps: {
     kind: "counter",
     name: "latchkey_channel_catch_ups_total",
-    help: "Requests to syncs to catch up with notifications that a channel may have lost, by outcome: asked, failed.",
+    help: "Syncs started to catch up after a channel may have lost notifications, by outcome: asked, failed.",
     labels: ["outcome"],
   },
   channelsOverdue: {

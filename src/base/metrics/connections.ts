@@ -5,7 +5,7 @@ export const connectionMetrics = {
   connectSessions: {
     kind: "counter",
     name: "latchkey_connect_sessions_total",
-    help: "Connect sessions made.",
+    help: "Connect sessions created.",
     labels: [],
   },
   authorizationsBegun: {

@@ -38,7 +38,7 @@ export const doorMetrics = {
   refused: {
     kind: "counter",
     name: "latchkey_refused_total",
-    help: "Requests that a listener refused before any route saw them, by error code.",
+    help: "Requests that a listener refused before a route handled them, by error code.",
     labels: ["door", "reason"],
   },
   ignoredFields: {

@@ -26,7 +26,7 @@ export const proxyMetrics = {
     kind: "histogram",
     isHot: true,
     name: "latchkey_proxy_added_seconds",
-    help: "Time from a request's head until its own head was on the way to the provider.",
+    help: "Time from reading a request's head until the head to the provider is sent.",
     labels: [],
   },
   proxyBytes: {
@@ -58,25 +58,25 @@ export const proxyMetrics = {
     kind: "gauge",
     isHot: true,
     name: "latchkey_proxy_open",
-    help: "Requests and tunnels under way.",
+    help: "Requests and tunnels in progress.",
     labels: [],
   },
   proxyHandedOver: {
     kind: "counter",
     name: "latchkey_proxy_handed_over_total",
-    help: "Client connections that an unusual request moved from the fast path to the general path.",
+    help: "Client connections that an unusual request moved from the fast lane to the general lane.",
     labels: [],
   },
   proxyLimited: {
     kind: "counter",
     name: "latchkey_proxy_limited_total",
-    help: "Requests to providers that were refused to keep within a limit, by the limit.",
+    help: "Requests to providers that were refused because of a limit, by the limit.",
     labels: ["limit"],
   },
   proxyConnections: {
     kind: "gauge",
     name: "latchkey_proxy_connections",
-    help: "Connections to providers, by whether they carry anything, and requests that wait for one.",
+    help: "Connections to providers, idle or in use, and requests that wait for a connection, by state.",
     labels: ["state"],
   },
   rateBuckets: {

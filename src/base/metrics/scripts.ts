@@ -17,7 +17,7 @@ export const scriptMetrics = {
   runsOpen: {
     kind: "gauge",
     name: "latchkey_runs_open",
-    help: "Executions of scripts that are under way in this process.",
+    help: "Executions of scripts in progress in this process.",
     labels: [],
   },
   runsOverdue: {

@@ -19,14 +19,14 @@ export const webhookMetrics = {
     kind: "counter",
     isHot: true,
     name: "latchkey_notifications_unproven_total",
-    help: "Webhooks taken without a proof of their origin, by what is missing: no_scheme, no_secret.",
+    help: "Webhooks accepted without a proof of their origin, by what is missing: no_scheme, no_secret.",
     labels: ["reason"],
   },
   notificationsMatched: {
     kind: "counter",
     isHot: true,
     name: "latchkey_notifications_matched_total",
-    help: "Webhooks taken, by the position of the provider's rule that found their connections; none: unmatched.",
+    help: "Webhooks accepted, by the position of the provider's rule that found their connections; none: unmatched.",
     labels: ["rule"],
   },
   resourceIndexEntries: {

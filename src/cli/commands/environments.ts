@@ -39,7 +39,7 @@ export function addEnvironments(program: Command, act: Act): void {
 }
 
 function addList(group: Command, act: Act): void {
-  listCommand(group.command("list").summary("list environments; an environment's key sees only its own"), act, {
+  listCommand(group.command("list").summary("list environments; with an environment's key, only its own"), act, {
     schema: EnvironmentSchema,
     none: "no environments",
     rpc: ({ client }, page) => client(EnvironmentService).listEnvironments(page),

@@ -131,7 +131,7 @@ export type Branding = Message<"latchkey.v1.Branding"> & {
   logo: string;
 
   /**
-   * Color of buttons and links, `#rrggbb`. Text stays readable: latchkey adjusts the shades that it needs.
+   * Color of buttons and links, `#rrggbb`. Text stays readable: Latchkey adjusts the shades that it needs.
    *
    * @generated from field: string accent_color = 3;
    */
@@ -904,7 +904,7 @@ export const EnvironmentService: GenService<{
     output: typeof GetEnvironmentResponseSchema;
   },
   /**
-   * ListEnvironments returns all environments, ordered by name. A key of an environment sees only its own.
+   * ListEnvironments returns all environments, ordered by name. With a key of an environment, only its own.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.ListEnvironments
    */
