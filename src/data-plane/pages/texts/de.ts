@@ -121,7 +121,7 @@ export const de: PageTexts = {
   },
   provided: {
     Tenant: "Mandant",
-    "The organization's directory (its id or domain), or which accounts may come.":
+    "The organization's directory (its id or domain), or the kinds of accounts that may sign in.":
       "Das Verzeichnis der Organisation (ID oder Domain), oder welche Konten zugelassen sind.",
     Host: "Host",
     "The API's host name, and its port if that is not 443.":
@@ -132,8 +132,7 @@ export const de: PageTexts = {
     Shop: "Shop",
     "The shop's name before .myshopify.com.": "Der Name des Shops vor .myshopify.com.",
     "Account SID": "Account SID",
-    "Of the account; needed where an API key is used, to check it.":
-      "Die SID des Kontos; nötig, um einen API-Schlüssel zu prüfen.",
+    "SID of the account; needed to check an API key.": "Die SID des Kontos; nötig, um einen API-Schlüssel zu prüfen.",
     Subdomain: "Subdomain",
     "The account's name before .zendesk.com.": "Der Name des Kontos vor .zendesk.com.",
     "Private API (key)": "Eigene API (Schlüssel)",

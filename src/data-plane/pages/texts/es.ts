@@ -117,7 +117,7 @@ export const es: PageTexts = {
   },
   provided: {
     Tenant: "Inquilino",
-    "The organization's directory (its id or domain), or which accounts may come.":
+    "The organization's directory (its id or domain), or the kinds of accounts that may sign in.":
       "El directorio de la organización (su id o su dominio), o qué cuentas se admiten.",
     Host: "Host",
     "The API's host name, and its port if that is not 443.": "El nombre de host de la API, con su puerto si no es 443.",
@@ -127,7 +127,7 @@ export const es: PageTexts = {
     Shop: "Tienda",
     "The shop's name before .myshopify.com.": "El nombre de la tienda antes de .myshopify.com.",
     "Account SID": "Account SID",
-    "Of the account; needed where an API key is used, to check it.":
+    "SID of the account; needed to check an API key.":
       "El SID de la cuenta; necesario para comprobar una clave de API.",
     Subdomain: "Subdominio",
     "The account's name before .zendesk.com.": "El nombre de la cuenta antes de .zendesk.com.",

@@ -120,7 +120,7 @@ export const fr: PageTexts = {
   },
   provided: {
     Tenant: "Locataire",
-    "The organization's directory (its id or domain), or which accounts may come.":
+    "The organization's directory (its id or domain), or the kinds of accounts that may sign in.":
       "L’annuaire de l’organisation (son identifiant ou son domaine), ou les comptes admis.",
     Host: "Hôte",
     "The API's host name, and its port if that is not 443.":
@@ -131,8 +131,7 @@ export const fr: PageTexts = {
     Shop: "Boutique",
     "The shop's name before .myshopify.com.": "Le nom de la boutique avant .myshopify.com.",
     "Account SID": "Account SID",
-    "Of the account; needed where an API key is used, to check it.":
-      "Le SID du compte ; nécessaire pour vérifier une clé d’API.",
+    "SID of the account; needed to check an API key.": "Le SID du compte ; nécessaire pour vérifier une clé d’API.",
     Subdomain: "Sous-domaine",
     "The account's name before .zendesk.com.": "Le nom du compte avant .zendesk.com.",
     "Private API (key)": "API privée (clé)",

@@ -120,7 +120,7 @@ export const ja: PageTexts = {
   },
   provided: {
     Tenant: "テナント",
-    "The organization's directory (its id or domain), or which accounts may come.":
+    "The organization's directory (its id or domain), or the kinds of accounts that may sign in.":
       "組織のディレクトリ(ID またはドメイン)、または許可するアカウントの種類。",
     Host: "ホスト",
     "The API's host name, and its port if that is not 443.":
@@ -131,8 +131,7 @@ export const ja: PageTexts = {
     Shop: "ショップ",
     "The shop's name before .myshopify.com.": ".myshopify.com の前のショップ名。",
     "Account SID": "アカウント SID",
-    "Of the account; needed where an API key is used, to check it.":
-      "アカウントの SID。API キーを確認するために必要です。",
+    "SID of the account; needed to check an API key.": "アカウントの SID。API キーを確認するために必要です。",
     Subdomain: "サブドメイン",
     "The account's name before .zendesk.com.": ".zendesk.com の前のアカウント名。",
     "Private API (key)": "独自の API(キー)",
