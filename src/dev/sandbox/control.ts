@@ -95,7 +95,7 @@ export function controlRoutes({
 
   function makeTrouble(call: Call): SandboxAnswer {
     const trouble = troubleOf(formOf(call).get("trouble") ?? "");
-    if (trouble === undefined) throw refuse(400, "invalid", "The sandbox knows no such trouble.");
+    if (trouble === undefined) throw refuse(400, "invalid", "The sandbox has no such failure.");
     const { change: behave, reset: behaveWell } = behaviour;
     trouble.make({ behave, behaveWell, revoke, changeCalendar, reset });
     return redirect(`/_sandbox?made=${trouble.id}`);

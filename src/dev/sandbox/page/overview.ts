@@ -42,7 +42,7 @@ export function overview(shown: Overview): SandboxAnswer {
   const notice = made === undefined ? html`` : html`<p class="done" role="status">${made.done}</p>`;
   return page(
     "The Latchkey sandbox",
-    html`<p>A provider to develop against: it authorizes users, issues tokens, and has files, mail, spreadsheets and calendars. It forgets all changes when it stops.</p>
+    html`<p>A provider to develop against: it authorizes users, issues tokens, and has files, mail, spreadsheets and calendars. All changes are lost when it stops.</p>
 ${notice}${troubles(shown)}
 <section><h2 id="requests">Requests</h2><div data-live="requests">${requests(shown.report)}</div></section>
 <div class="columns">${counters(shown.report)}${credentials(shown)}</div>${addresses(shown.origin)}`,
@@ -58,9 +58,9 @@ function troubles({ active }: Overview): Html {
   );
   const state =
     active.length === 0
-      ? html`<p class="note">Now: behaves well.</p>`
+      ? html`<p class="note">Now: no failures.</p>`
       : html`<p class="note">Now: ${active.join("; ")}.</p>`;
-  return html`<section><h2>Make trouble</h2><form method="post" action="/_sandbox/trouble"><div class="columns troubles">${groups}</div>
+  return html`<section><h2>Simulate failures</h2><form method="post" action="/_sandbox/trouble"><div class="columns troubles">${groups}</div>
 <div data-live="state">${state}</div><div class="row">${endings.map(button)}</div></form></section>`;
 }
 

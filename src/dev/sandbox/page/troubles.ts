@@ -201,14 +201,14 @@ export const troubleGroups: readonly TroubleGroup[] = [
 export const endings: readonly Trouble[] = [
   {
     id: "behave",
-    label: "Behave well again",
-    done: "All troubles have ended. Tokens and data stay as they are.",
+    label: "End all failures",
+    done: "All failures have ended. Tokens and data stay as they are.",
     make: (maker) => maker.behaveWell(),
   },
   {
     id: "reset",
-    label: "Forget everything",
-    done: "All tokens, changes and requests are forgotten, and all troubles have ended.",
+    label: "Delete everything",
+    done: "All tokens, changes and requests are deleted, and all failures have ended.",
     make: (maker) => maker.reset(),
   },
 ];
