@@ -47,6 +47,6 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   delta: "The same as `modified_after`.",
   ids: "Only records with these ids. Repeatable.",
   until_cursor: "Prune records up to this cursor.",
-  format: "`openai`: actions as functions for a language model.",
+  format: "`openai`: actions as functions in the format of OpenAI.",
   type: "Kind of the script.",
 };

@@ -266,7 +266,7 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   "GET /scripts/config": {
     subject: "Scripts",
     summary: "Describes all scripts",
-    description: "`format=openai` returns the actions as functions for a language model.",
+    description: "`format=openai` returns the actions as functions in the format of OpenAI.",
     answer: { description: "A list by integration; with `format=openai`, an object with `data`." },
   },
   "GET /integrations/:key/functions": {
