@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } fro
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
 import { bundlePrelude } from "../src/scripts/bundle.ts";
+import { buildDashboard } from "./dashboard.ts";
 import { type Lock, shrinkwrapOf } from "./shrinkwrap.ts";
 import { root, tool } from "./steps.ts";
 
@@ -34,6 +35,7 @@ export async function build(dist: string): Promise<readonly string[]> {
     lineLimit: 160,
     metafile: true,
   });
+  await buildDashboard(join(dist, "dashboard"));
   writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
   scriptTypes(dist);
   for (const name of ["catalogue.json", "provider.schema.json"])

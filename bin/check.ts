@@ -80,6 +80,7 @@ function commitSubjectsAreShort(): boolean {
 
 const steps: readonly (readonly [string, () => boolean])[] = [
   ["types", () => tool("tsc", "--noEmit")],
+  ["types of the dashboard", () => tool("tsc", "--noEmit", "-p", "src/dashboard")],
   ["lint and format", () => tool("biome", "ci", "--error-on-warnings", "--colors=off")],
   ["proto lint", () => tool("buf", "lint")],
   ["proto format", () => tool("buf", "format", "--diff", "--exit-code", "--path", "proto/latchkey")],

@@ -13,6 +13,7 @@ const floors: Readonly<Record<string, number>> = {
   "sidecar.ts": 8,
   sidecar: 7,
   "control-plane": 6,
+  dashboard: 6,
   "data-plane": 6,
   config: 5,
   broker: 4,
@@ -83,6 +84,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
   auth: ["jwt", "oauth1", "oauth2"],
   cli: ["terminal", "process", "offline", "completion", "commands"],
   "control-plane": ["server", "services"],
+  dashboard: ["state", "data", "components", "pages", "shell"],
   store: ["level", "postgres", "sealed", "backup"],
 };
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
@@ -107,7 +109,7 @@ interface Import {
   readonly to: string;
 }
 
-const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => /\.tsx?$/.test(file));
 const imports: Import[] = files.flatMap((from) => {
   const text = readFileSync(join(src, from), "utf8");
   return [...text.matchAll(/(?:from|import)\s+"(\.[^"]+)"/g)].map(([, path = ""]) => ({
@@ -157,6 +159,13 @@ it("has at most 30 files in a folder", () => {
     (file) => dirname(file),
   );
   expect([...folders].filter(([, inside]) => inside.length > 30).map(([folder]) => folder)).toEqual([]);
+});
+
+it("keeps the dashboard to what is generated", () => {
+  const beyond = imports.filter(
+    ({ from, to }) => roomOf(from) === "dashboard" && !["dashboard", "gen"].includes(roomOf(to)),
+  );
+  expect(beyond.map(say)).toEqual([]);
 });
 
 it("keeps the wings apart", () => {

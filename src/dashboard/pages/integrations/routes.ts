@@ -1,0 +1,3 @@
+import type { PageRoute } from "../../state/page-route.ts";
+
+export const integrationRoutes: readonly PageRoute[] = [];

@@ -1,0 +1,45 @@
+/** The services of the control plane, as any other caller has them. */
+import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
+import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
+import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
+import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
+import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
+import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
+import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { authorizeCall, forgetSession } from "./session.ts";
+
+const authorize: Interceptor = (next) => async (request) => {
+  // A call that brings its own key is made with that key and not with the session.
+  if (!request.header.has("authorization")) authorizeCall(request.header);
+  try {
+    return await next(request);
+  } catch (error) {
+    if (ConnectError.from(error).code === Code.Unauthenticated) forgetSession();
+    throw error;
+  }
+};
+
+const transport = createConnectTransport({
+  baseUrl: window.location.origin,
+  useBinaryFormat: true,
+  interceptors: [authorize],
+});
+
+const clientOf = <S extends Parameters<typeof createClient>[0]>(service: S): Client<S> =>
+  createClient(service, transport);
+
+export const channels = clientOf(ChannelService);
+export const connectSessions = clientOf(ConnectSessionService);
+export const connections = clientOf(ConnectionService);
+export const environments = clientOf(EnvironmentService);
+export const integrations = clientOf(IntegrationService);
+export const logs = clientOf(LogService);
+export const providers = clientOf(ProviderService);
+export const store = clientOf(StoreService);
+export const syncs = clientOf(SyncService);
+export const webhooks = clientOf(WebhookService);
