@@ -13,7 +13,7 @@ import type { StoreTrouble } from "./store-trouble.ts";
 export interface OpenStore {
   readonly store: SealedStore;
   readonly backend: Backend;
-  /** Ends the startup phase: failed operations are not retried any more. */
+  /** Ends the startup phase: from now on only reads are retried, for a moment. */
   endStart(): void;
   close(): Promise<void>;
 }
@@ -28,7 +28,12 @@ interface StoreOptions {
 /** Opens the store that the configuration names; waits for it while it is unavailable. */
 export async function openStore(config: Config, { world, trouble, signal }: StoreOptions): Promise<OpenStore> {
   const opened = await openWhenPossible(config.store, { world, trouble, signal });
-  const { backend, end } = createWaitingBackend({ backend: opened, onObstacle: trouble.setObstacle, signal });
+  const { backend, end } = createWaitingBackend({
+    backend: opened,
+    onObstacle: trouble.setObstacle,
+    signal,
+    log: world.log,
+  });
   try {
     const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
     return {

@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Log } from "../base/log.ts";
 import { type Backend, StoreUnavailable } from "./contract.ts";
+import { createRetryingReads } from "./retrying-reads.ts";
 
 /**
- * A backend for startup: retries failed operations until they succeed, so that a database failure during startup
- * neither leaves anything half open nor ends the process. After startup, operations fail at once, as usual.
+ * A backend that waits for a store that is unavailable. During startup it retries every operation until it succeeds, so
+ * that a database failure neither leaves anything half open nor ends the process. Afterwards it retries reads for a
+ * moment (see `retrying-reads.ts`), and commits never: a failed commit may have been applied.
  *
- * Retries also commits whose outcome is unknown. If such a commit was applied, the retry is refused as stale, which
- * startup code must handle anyway: another replica may have done the same.
+ * Startup retries also commits whose outcome is unknown. If such a commit was applied, the retry is refused as stale,
+ * which startup code must handle anyway: another replica may have done the same.
  */
 export interface WaitingBackend {
   readonly backend: Backend;
@@ -20,11 +23,14 @@ interface WaitingOptions {
   readonly onObstacle: (reason: string | undefined) => void;
   /** Ends the waiting. */
   readonly signal?: AbortSignal | undefined;
+  readonly log: Log;
 }
 
 const tryAgainEveryMs = 250;
 
-export function createWaitingBackend({ backend, onObstacle, signal }: WaitingOptions): WaitingBackend {
+export function createWaitingBackend({ backend, onObstacle, signal, log }: WaitingOptions): WaitingBackend {
+  const retried = createRetryingReads(log);
+  const { sessions } = backend;
   let isStarting = true;
   /** Number of operations that are waiting. */
   let waiting = 0;
@@ -50,17 +56,37 @@ export function createWaitingBackend({ backend, onObstacle, signal }: WaitingOpt
     }
   }
 
-  const patiently = <T>(operation: () => Promise<T>): Promise<T> => (isStarting ? untilDone(operation) : operation());
+  const reading = <T>(read: () => Promise<T>): Promise<T> => (isStarting ? untilDone(read) : retried(read));
 
   return {
     backend: {
       ...backend,
-      get: (key) => patiently(() => backend.get(key)),
-      getMany: (keys) => patiently(() => backend.getMany(keys)),
-      list: (range) => patiently(() => backend.list(range)),
-      commit: (changes, conditions) => patiently(() => backend.commit(changes, conditions)),
-      watch: (from, watcher) => patiently(() => backend.watch(from, watcher)),
-      clock: () => patiently(() => backend.clock()),
+      get: (key) => reading(() => backend.get(key)),
+      getMany: (keys) => reading(() => backend.getMany(keys)),
+      list: (range) => reading(() => backend.list(range)),
+      commit(changes, conditions) {
+        const commit = () => backend.commit(changes, conditions);
+        return isStarting ? untilDone(commit) : commit();
+      },
+      watch: (from, watcher) => reading(() => backend.watch(from, watcher)),
+      caughtUp() {
+        let behind = backend.caughtUp();
+        if (behind === undefined) return undefined;
+        return reading(async () => {
+          const first = behind;
+          behind = undefined;
+          await (first ?? backend.caughtUp());
+        });
+      },
+      clock: () => reading(() => backend.clock()),
+      sessions: sessions && {
+        current: () => sessions.current(),
+        hasEnded: (session) => reading(() => sessions.hasEnded(session)),
+      },
+      close() {
+        retried.close();
+        return backend.close();
+      },
     },
     end() {
       isStarting = false;

@@ -5,7 +5,6 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf } from "../../store/keys.ts";
 import { connectionKey } from "../connections/connection-collections.ts";
-import { createRetryingReads } from "../stored/retrying-reads.ts";
 import type { CachedConnection } from "./cached-connection.ts";
 import type { LoadConnection } from "./connection-loader.ts";
 
@@ -35,7 +34,6 @@ const isOfConnections = /^(?:connection|credentials|integration|integration-secr
 export async function openConnectionCache(options: ConnectionCacheOptions): Promise<ConnectionCache> {
   const { store, load, hits, onIntegrationChange, world } = options;
   const misses = world.metrics.liveLookups.series({ result: "miss" });
-  const retried = createRetryingReads(world.log);
   const cache = new LRUCache<string, CachedConnection, ConnectionRef>({
     max: maxLive,
     // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
@@ -44,7 +42,7 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
       entry.slot.live = entry;
     },
     dispose: ({ slot }) => slot.leave(),
-    fetchMethod: (_key, _stale, { context: ref }) => retried(() => load(ref)),
+    fetchMethod: (_key, _stale, { context: ref }) => load(ref),
   });
 
   const watch = await follow({
@@ -78,9 +76,6 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
     },
     peek: (ref) => cache.get(connectionKey(ref)),
     evict: (ref) => void cache.delete(connectionKey(ref)),
-    close() {
-      retried.close();
-      watch.close();
-    },
+    close: () => watch.close(),
   };
 }

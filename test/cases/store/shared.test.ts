@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { openWire } from "../../support/postgres/wire.ts";
 import {
@@ -67,8 +69,35 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
       const came = status === 200 ? body.credentials.apiKey : `${status} ${body.error.code}`;
       return { came, ms: performance.now() - since, retryAfter: headers.get("retry-after") };
     };
-    return { wire, shown };
+    return { wire, other, shown };
   }
+
+  it("answer every kind of read though the database was away for a moment", async () => {
+    const { wire, other, shown } = await apart();
+    const calls = other.client(ConnectionService);
+    const setup = other.client(EnvironmentService);
+    const environment = "dev";
+    const ref = (id: string) => ({ environment, integration: "keyed", id });
+    // Longer than a broken connection alone: until the next look at the server, all reads are refused.
+    wire.cut();
+    await expect.poll(async () => (await fetch(`${other.ops}/readyz`)).status, { interval: 10 }).toBe(503);
+    setTimeout(() => wire.mend(), 100);
+    const reads = await Promise.allSettled([
+      calls.getConnection({ ref: ref("ada"), includeCredentials: true }),
+      calls.getConnection({ ref: ref("bob") }),
+      calls.listConnections({ environment }),
+      setup.getEnvironment({ name: environment }),
+      other.client(LogService).listLogs({ environment }),
+      shown("eve"),
+    ]);
+    expect(reads.map(({ status }) => status)).toEqual(reads.map(() => "fulfilled"));
+    expect(reads.at(-1)).toMatchObject({ value: { came: "key-of-eve" } });
+    // A key that is not in memory may have been made by another replica.
+    wire.cut();
+    setTimeout(() => wire.mend(), 100);
+    const stranger = other.client(ConnectionService, "lk_unknown").listConnections({ environment });
+    await expect(stranger).rejects.toThrow("the key is not known");
+  });
 
   it("show a connection that is not in memory though the way to the database broke a moment ago", async () => {
     const { wire, shown } = await apart();

@@ -136,7 +136,8 @@ export function createRefresher(options: RefresherOptions): Refresher {
     request: RefreshRequest,
     callbacks: Omit<RunCallbacks, "onSent">,
   ): Promise<number> {
-    const until = performance.now() + storePatienceMs;
+    /** Set by the first failure: the run may have waited long for another replica before it. */
+    let until: number | undefined;
     for (;;) {
       let isSent = false;
       const onSent = () => {
@@ -145,6 +146,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       try {
         return await run(ref, request, { ...callbacks, onSent });
       } catch (error) {
+        until ??= performance.now() + storePatienceMs;
         if (!(error instanceof StoreUnavailable) || isSent || isClosing || performance.now() > until) throw error;
         log.debug("store failed before the token request; retrying", { err: error });
         await sleep(lookAgainMs * (0.5 + Math.random()));

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../base/log.ts";
-import { StoreUnavailable } from "../../store/contract.ts";
+import type { Log } from "../base/log.ts";
+import { StoreUnavailable } from "./contract.ts";
 
 /**
  * Retries a read that the store could not answer because of a short fault: a broken database connection is replaced
