@@ -7,10 +7,10 @@ import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
 import { warnOfMissingConnections } from "./config/check-aliases.ts";
 import type { Changeable, Config } from "./config/config.ts";
-import { createControlPlane } from "./control-plane/plane.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
 import { createSend } from "./relay/send.ts";
+import { openControl } from "./sidecar/control.ts";
 import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
 import { faultDocsBase } from "./sidecar/fault-docs-base.ts";
@@ -41,7 +41,7 @@ export interface Sidecar extends Pick<Listeners, "addresses" | "aliases"> {
  * when all requests can be served.
  */
 export async function startSidecar(config: Config, base: World, options: StartOptions = {}): Promise<Sidecar> {
-  const { doors, limits, scripts: scriptLimits, retention, webhooks } = config;
+  const { doors, scripts: scriptLimits, retention, webhooks } = config;
   const { log, metrics } = base;
   const tracing = await openTracing(config, base);
   const world: World = { ...base, tracing };
@@ -68,19 +68,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     connections: listeners.connectionLimit("ops"),
   });
   await listeners.open("ops", doors.ops, ops);
-  const control = createControlPlane({
-    readiness,
-    tls: doors.control.tls,
-    warn,
-    world,
-    shutdown: shutdown.signal,
-    guard: listeners.guard("control"),
-    connections: listeners.connectionLimit("control"),
-    maxMessageBytes: limits.rpcMessageBytes,
-    maxHeadBytes: limits.headBytes,
-    maxHeadLines: limits.headLines,
-  });
-  await listeners.open("control", doors.control, control);
+  const control = await openControl(config, { readiness, warn, world, shutdown: shutdown.signal, listeners });
 
   const { store, backend, ...storeLife } = await openStore(config, { world, trouble, signal: options.signal });
   cleanup.defer(backend.close);

@@ -70,7 +70,7 @@ limits:                                      # sizes of requests; needs a restar
   head_bytes: ${sizes.headBytes}
   head_lines: ${sizes.headLines}
   path_bytes: ${sizes.pathBytes}
-  connections: { data: ${connections.data}, public: ${connections.public}, control: ${connections.control}, ops: ${connections.ops} }  # open connections
+  connections: { data: ${connections.data}, public: ${connections.public}, control: ${connections.control}, ops: ${connections.ops}, ui: ${connections.ui} }  # open connections
 
 proxy:
   connect_ms: ${defaultRelay.connectMs}                          # connect to a provider
@@ -121,7 +121,11 @@ aliases:                                     # an address for one connection, fo
     connection: ada
     listen: 127.0.0.1:3011                   # optional: a listener of its own
 
-tls:                                         # PEM files; also for public, control and ops
+dashboard:                                   # for people with a browser; needs a restart
+  enabled: false                             # true: at /ui/ of the control listener
+  listen: 127.0.0.1:3006                     # optional: a listener for the dashboard alone
+
+tls:                                         # PEM files; also for public, control, ops and ui
   data:
     cert: /run/tls/tls.crt
     key: /run/tls/tls.key

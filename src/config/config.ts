@@ -5,6 +5,7 @@ import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
 import { refuseSharedKeys } from "./check-keys.ts";
 import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-names.ts";
+import { type DashboardConfig, dashboardOf } from "./dashboard.ts";
 import { declaredIn } from "./declare.ts";
 import { type AliasConfig, type DoorsConfig, doorsOf } from "./doors.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
@@ -37,6 +38,7 @@ export { ConfigMistakes } from "./mistakes.ts";
 
 export interface Config {
   readonly doors: DoorsConfig;
+  readonly dashboard: DashboardConfig;
   /** Without a trailing slash; undefined: the address of the data door. */
   readonly publicUrl: string | undefined;
   /** Base of the links in errors; undefined: the public URL. */
@@ -109,8 +111,10 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ ...read, declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
+  const listening = doorsOf({ variables, file, files, refuse: refuseAt });
   const config: Config = {
-    ...doorsOf({ variables, file, files, refuse: refuseAt }),
+    ...listening,
+    dashboard: dashboardOf({ variables, ...listening, file, refuse }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),

@@ -5,7 +5,7 @@ import { describeUnreadable } from "./unreadable.ts";
 import type { Refuse } from "./values.ts";
 import type { VariableReader } from "./variable-reader.ts";
 
-export type DoorName = "data" | "public" | "control" | "ops";
+export type DoorName = "data" | "public" | "control" | "ops" | "ui";
 
 export interface DoorConfig {
   readonly address: ListenAddress;
@@ -22,12 +22,14 @@ export interface AliasConfig {
   readonly address: ListenAddress | undefined;
 }
 
-/** The listeners of each kind. Only the public door can be switched off. */
+/** The listeners of each kind. The public door and that of the dashboard can be switched off. */
 export interface DoorsConfig {
   readonly data: DoorConfig;
   readonly public: DoorConfig | undefined;
   readonly control: DoorConfig;
   readonly ops: DoorConfig;
+  /** Undefined: the control door serves the dashboard, if any door does. */
+  readonly ui: DoorConfig | undefined;
 }
 
 interface DoorsSource {
@@ -47,6 +49,7 @@ export function doorsOf({ variables, file, files, refuse }: DoorsSource): {
     public: variables.address("LATCHKEY_PUBLIC_LISTEN", undefined),
     control: variables.address("LATCHKEY_CONTROL_LISTEN", "127.0.0.1:3004"),
     ops: variables.address("LATCHKEY_OPS_LISTEN", "127.0.0.1:3005"),
+    ui: variables.address("LATCHKEY_UI_LISTEN", file.dashboard?.listen),
   };
   const aliases = aliasesOf({ file, refuse });
   checkSamePort(

@@ -167,6 +167,7 @@ export const fileSchema = v.strictObject({
             public: v.optional(among(1, 1_000_000)),
             control: v.optional(among(1, 1_000_000)),
             ops: v.optional(among(1, 1_000_000)),
+            ui: v.optional(among(1, 1_000_000)),
           }),
           v.description("Maximum number of open connections of a listener. Further ones are refused."),
         ),
@@ -323,7 +324,21 @@ export const fileSchema = v.strictObject({
     ),
   ),
   tls: v.optional(
-    v.strictObject({ data: v.optional(tls), public: v.optional(tls), control: v.optional(tls), ops: v.optional(tls) }),
+    v.strictObject({
+      data: v.optional(tls),
+      public: v.optional(tls),
+      control: v.optional(tls),
+      ops: v.optional(tls),
+      ui: v.optional(tls),
+    }),
+  ),
+  dashboard: v.optional(
+    v.strictObject({
+      enabled: v.optional(v.pipe(v.boolean(), v.description("Serves the dashboard (LATCHKEY_UI)."))),
+      listen: v.optional(
+        v.pipe(v.string(), v.description("Address of a listener for the dashboard alone (LATCHKEY_UI_LISTEN).")),
+      ),
+    }),
   ),
 });
 

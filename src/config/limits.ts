@@ -21,7 +21,7 @@ export const defaultLimits: SizeLimits = {
   headLines: 200,
   pathBytes: 8 * 1024,
   webhookBodyBytes: 5 * 1024 * 1024,
-  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256 },
+  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256, ui: 256 },
 };
 
 export function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
@@ -37,6 +37,7 @@ export function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
       public: limits.connections?.public ?? defaultLimits.connections.public,
       control: limits.connections?.control ?? defaultLimits.connections.control,
       ops: limits.connections?.ops ?? defaultLimits.connections.ops,
+      ui: limits.connections?.ui ?? defaultLimits.connections.ui,
     },
   };
 }

@@ -20,6 +20,16 @@ export const variables = [
   },
   { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "address of probes and metrics" },
   {
+    name: "LATCHKEY_UI",
+    default: "off; on under `latchkey dev`",
+    meaning: "`on` serves the dashboard at `/ui/` of the control listener",
+  },
+  {
+    name: "LATCHKEY_UI_LISTEN",
+    default: "off",
+    meaning: "address of a listener for the dashboard alone, which the control listener then does not serve",
+  },
+  {
     name: "LATCHKEY_PUBLIC_URL",
     default: "the address of the data listener",
     meaning: "base of redirect and webhook URLs",

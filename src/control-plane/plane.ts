@@ -11,6 +11,7 @@ import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_p
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { lazyDashboard } from "./dashboard/lazy.ts";
 import { authorize, refuseUntilReady, requireBase64, requireImplemented, requireKey } from "./server/gate.ts";
 import { healthService } from "./server/health.ts";
 import { translateFaults, translateGates } from "./server/interceptors.ts";
@@ -40,9 +41,18 @@ interface ControlPlaneOptions {
   readonly stallMs?: number;
   /** Undefined: any number of connections. */
   readonly connections?: ConnectionLimit | undefined;
+  /** The listener's name in logs and metrics; default: `control`. */
+  readonly door?: string;
+  /** Serves the dashboard too. */
+  readonly hasDashboard?: boolean;
 }
 
-export function createControlPlane({ readiness, shutdown, ...options }: ControlPlaneOptions): ControlPlane {
+export function createControlPlane({
+  readiness,
+  shutdown,
+  hasDashboard,
+  ...options
+}: ControlPlaneOptions): ControlPlane {
   const { world } = options;
   const requireValid = createValidation();
   const described = [...services, Health, ServerReflection, ServerReflectionAlpha];
@@ -62,7 +72,8 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     openToAll(router);
   }
 
-  const port = createControlPort(options);
+  const pages = hasDashboard === true ? lazyDashboard({ world }) : undefined;
+  const port = createControlPort({ ...options, pages });
   const translate = translateFaults(world);
   port.serve({
     routes: closed,

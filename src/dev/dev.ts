@@ -64,7 +64,9 @@ export async function dev(process: Process, options: Readonly<Record<string, str
         });
         const keyWord = shellWordOf(keys.secretKey);
         const latchkey = commandWord(process.env);
-        process.stdout.write(devPage({ ...addresses, keyWord, latchkey, kept: seeded.kept }));
+        process.stdout.write(
+          devPage({ ...addresses, dashboard: dashboardOf(sidecar, config), keyWord, latchkey, kept: seeded.kept }),
+        );
       },
     });
   } finally {
@@ -78,6 +80,12 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code !== "EADDRINUSE") return message;
   return "the port is in use, perhaps by another `latchkey dev` or `latchkey sandbox`; stop that, or use --sandbox :0";
+}
+
+/** Returns the address of the dashboard; undefined if it is off. */
+function dashboardOf({ addresses }: Sidecar, { dashboard: { door } }: Config): string | undefined {
+  const address = door && addresses[door];
+  return address?.startsWith("http") === true ? `${address}/ui/` : undefined;
 }
 
 type Variables = Process["env"];
@@ -94,6 +102,7 @@ function variablesFor(env: Variables, sandbox: string): Record<string, string> {
       .filter((entry) => entry.trim() !== "")
       .join(","),
     ...(!isSet("LATCHKEY_SCRIPTS") && isFolder(usualScripts) ? { LATCHKEY_SCRIPTS: usualScripts } : {}),
+    ...(isSet("LATCHKEY_UI") ? {} : { LATCHKEY_UI: "on" }),
     ...(needsSealKey ? { LATCHKEY_SEAL_KEYS: sealKeyFile(folder).value } : {}),
     ...(needsSecretKey
       ? { LATCHKEY_SECRET_KEY: folder === undefined ? newSecretKey() : secretKeyFile(folder).value }

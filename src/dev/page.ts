@@ -4,6 +4,8 @@ interface DevPageData {
   readonly data: string;
   readonly control: string;
   readonly ops: string;
+  /** Address of the dashboard; undefined if it is off. */
+  readonly dashboard: string | undefined;
   readonly sandbox: string;
   /** The shell word that gives the secret key: `$(cat .latchkey/secret-key)`. */
   readonly keyWord: string;
@@ -14,15 +16,16 @@ interface DevPageData {
 }
 
 /** Returns the text that `latchkey dev` prints once it is ready. */
-export function devPage({ data, control, ops, sandbox, keyWord, latchkey, kept }: DevPageData): string {
+export function devPage({ data, control, ops, dashboard, sandbox, keyWord, latchkey, kept }: DevPageData): string {
   const listeners = [
     ["data", data, "your service calls this"],
     ["control", control, "the command line calls this"],
     ["ops", ops, "health and metrics"],
     ["sandbox", `${sandbox}/_sandbox`, "a page: its users and requests"],
+    ...(dashboard === undefined ? [] : [["dashboard", dashboard, "a page: everything in Latchkey"] as const]),
   ] as const;
   const widest = Math.max(...listeners.map(([, address]) => address.length));
-  const lines = listeners.map(([name, address, use]) => `  ${name.padEnd(9)}${address.padEnd(widest)}   ${use}`);
+  const lines = listeners.map(([name, address, use]) => `  ${name.padEnd(11)}${address.padEnd(widest)}   ${use}`);
   const notReplaced = kept.length === 0 ? "" : `\nNot replaced, because they are yours: ${kept.join(", ")}.\n`;
   return `
 Latchkey is ready. The sandbox, a fake provider, has a test user: Ada.

@@ -17,7 +17,7 @@ export function createAllowedHosts(config: Config, publicUrl: () => string): () 
 const wildcards = ["0.0.0.0", "::", "[::]"];
 
 function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publicUrl: string): ReadonlySet<string> {
-  const listenerHosts = [doors.data, doors.public, doors.control, doors.ops, ...aliases].flatMap((door) =>
+  const listenerHosts = [doors.data, doors.public, doors.control, doors.ops, doors.ui, ...aliases].flatMap((door) =>
     door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]
       : [],

@@ -21,6 +21,8 @@ export interface Listeners {
   publicUrl(): string;
   /** Checks the host and origin of requests. With `pagesOf`, the pages of that listener may call it, too. */
   guard(pagesOf?: DoorName): DoorGuard;
+  /** Does the same for a listener whose pages are used under every served host, behind a load balancer as well. */
+  dashboardGuard(door: DoorName): DoorGuard;
   connectionLimit(name: DoorName): ConnectionLimit;
   open(name: DoorName, config: DoorConfig, door: ListenerDoor): Promise<void>;
   openAlias(name: string, address: ListenAddress, door: ListenerDoor): Promise<void>;
@@ -46,7 +48,7 @@ interface OpenListener {
 
 type ListenerName = DoorName | `alias ${string}`;
 
-const doorNames = ["data", "public", "control", "ops"] as const;
+const doorNames = ["data", "public", "control", "ops", "ui"] as const;
 
 export function createListeners(config: Config, world: World): Listeners {
   const { doors, limits } = config;
@@ -56,6 +58,7 @@ export function createListeners(config: Config, world: World): Listeners {
     public: undefined,
     control: undefined,
     ops: undefined,
+    ui: undefined,
   };
   const aliases: Record<string, string> = {};
   const publicUrl = () => config.publicUrl ?? addresses.public ?? addresses.data ?? "";
@@ -88,6 +91,11 @@ export function createListeners(config: Config, world: World): Listeners {
     aliases,
     publicUrl,
     guard: (pagesOf) => createDoorGuard({ hosts, ...(pagesOf && { origins: () => ownOrigins(addresses[pagesOf]) }) }),
+    dashboardGuard: (door) => {
+      // A load balancer in front of a listener without TLS may speak TLS with the browser.
+      const ownHostSchemes = doors[door]?.tls === undefined ? ["http", "https"] : ["https"];
+      return createDoorGuard({ hosts, origins: () => ownOrigins(addresses[door]), ownHostSchemes });
+    },
     connectionLimit: (door) =>
       createConnectionLimit({
         door,

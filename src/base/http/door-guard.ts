@@ -25,13 +25,17 @@ interface DoorGuardOptions {
   readonly hosts: () => ReadonlySet<string>;
   /** The listener's own origins, whose pages may use it. */
   readonly origins?: () => ReadonlySet<string>;
+  /** Also accepts pages of the host that the request names, which the listener serves: with these schemes. */
+  readonly ownHostSchemes?: readonly string[];
 }
 
 /**
  * A page of another site can make a browser send requests here: through its own name that resolves to a local address
  * (DNS rebinding), or directly to localhost. The first has a foreign `Host`, the second a foreign `Origin`.
  */
-export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardOptions): DoorGuard {
+export function createDoorGuard(options: DoorGuardOptions): DoorGuard {
+  const { hosts, origins = () => new Set(), ownHostSchemes = [] } = options;
+
   function checkPage({ origin, fetchSite }: Omit<RequestOrigin, "host">): void {
     if (origin !== undefined && origins().has(origin)) return;
     if (origin !== undefined || fetchSite === "cross-site" || fetchSite === "same-site") {
@@ -67,6 +71,8 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
     served: hosts,
     check({ host, origin, fetchSite }) {
       checkHost(host);
+      const isOwnPage = fetchSite === undefined || fetchSite === "same-origin";
+      if (isOwnPage && ownHostSchemes.some((scheme) => origin === `${scheme}://${host}`)) return;
       checkPage({ origin, fetchSite });
     },
   };

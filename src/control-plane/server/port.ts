@@ -10,6 +10,7 @@ import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
 import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
 import { createHttp1Connections, peerOf } from "./http1-connections.ts";
+import type { PortPages } from "./port-pages.ts";
 import type { NodeResponse } from "./slow-readers.ts";
 
 /** The control plane's port: gRPC, gRPC-Web and Connect, over HTTP/1.1 and HTTP/2, with or without TLS. */
@@ -37,9 +38,12 @@ export interface ControlPortOptions {
   readonly stallMs?: number;
   /** Undefined: any number of connections. */
   readonly connections?: ConnectionLimit | undefined;
+  /** Undefined: the port serves no pages. */
+  readonly pages?: PortPages | undefined;
+  /** The port's name in logs and metrics; default: `control`. */
+  readonly door?: string;
 }
 
-const door = "control";
 const defaultStallMs = 60_000;
 
 /** With keepalive, the system detects a peer that vanished silently. */
@@ -57,6 +61,8 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     warn,
     world,
     stallMs = defaultStallMs,
+    pages,
+    door = "control",
   } = options;
   let calls: Calls = () => new Fault("not_ready", "Latchkey is starting");
 
@@ -67,11 +73,15 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
 
   function handle(request: NodeRequest, response: NodeResponse): void {
     try {
-      checkHead(request, { guard, maxHeadLines });
+      checkHead(request, { guard, maxHeadLines, pages });
     } catch (error) {
       const fault = Fault.from(error);
       refuse(fault, { message: "request refused", peer: peerOf(request.socket) });
       answer({ request, response, fault });
+      return;
+    }
+    if (pages?.isPage(request) === true) {
+      pages.answer(request, response);
       return;
     }
     const fault = calls(request, response);
@@ -126,9 +136,11 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
 interface HeadRules {
   readonly guard: DoorGuard;
   readonly maxHeadLines: number;
+  readonly pages: PortPages | undefined;
 }
 
-function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }: HeadRules): void {
+function checkHead(request: NodeRequest, { guard, maxHeadLines, pages }: HeadRules): void {
+  const { rawHeaders, headers, method } = request;
   if (rawHeaders.length / 2 > maxHeadLines) {
     throw new Fault("headers_too_large", `the request must have at most ${maxHeadLines} headers`);
   }
@@ -136,8 +148,14 @@ function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }
     const count = rawHeaders.filter((one, i) => i % 2 === 0 && one.toLowerCase() === name).length;
     if (count > 1) throw new Fault("duplicate_header", `the header ${name} must be sent once, not ${count} times`);
   }
+  const host = first(headers[":authority"]) ?? headers.host;
+  // A link on any site may lead to a page. What a page calls is checked in full.
+  if ((method === "GET" || method === "HEAD") && pages?.isPage(request) === true) {
+    guard.checkHost(host);
+    return;
+  }
   guard.check({
-    host: first(headers[":authority"]) ?? headers.host,
+    host,
     origin: first(headers.origin),
     fetchSite: first(headers["sec-fetch-site"]),
   });

@@ -316,6 +316,7 @@ const usual = {
   data: "http://127.0.0.1:3003",
   control: "http://127.0.0.1:3004",
   ops: "http://127.0.0.1:3005",
+  dashboard: "http://127.0.0.1:3004/ui/",
   sandbox: "http://127.0.0.1:3010",
   keyWord: "$(cat .latchkey/secret-key)",
   latchkey: "npm run -s latchkey --",

@@ -1,0 +1,100 @@
+import { Fault } from "../../base/fault.ts";
+import { errorBody } from "../../base/http/error-body.ts";
+import type { World } from "../../base/world.ts";
+import type { NodeRequest } from "../server/calls.ts";
+import type { NodeResponse } from "../server/slow-readers.ts";
+import { readPageFile } from "./files.ts";
+import { dashboardFolder } from "./folder.ts";
+import { missingPage } from "./missing-page.ts";
+import { pageHeaders } from "./page-headers.ts";
+
+interface DashboardOptions {
+  readonly world: World;
+  /** Where the built files are. */
+  readonly folder?: string | undefined;
+}
+
+/** Answers requests for `/`, `/ui` and everything below it. */
+export type Dashboard = (request: NodeRequest, response: NodeResponse) => void;
+
+interface DashboardAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes?: Uint8Array | string;
+}
+
+export function createDashboard({ world, folder = dashboardFolder() }: DashboardOptions): Dashboard {
+  async function answerOf(request: NodeRequest): Promise<DashboardAnswer> {
+    const [path = ""] = (request.url ?? "").split("?");
+    requireRead(request);
+    if (path === "/" || path === "/ui")
+      return { status: 307, headers: { location: "/ui/", "cache-control": "no-store" } };
+    const name = path.slice("/ui/".length);
+    const accepted = textOf(request.headers["accept-encoding"]);
+    const isFile = fileForm.test(name);
+    const file = await readPageFile({ folder, name: isFile ? name : "index.html", accepted });
+    if (file !== undefined) return { status: 200, ...file };
+    if (isFile) throw new Fault("not_found", "there is no such file");
+    return notBuilt;
+  }
+
+  async function answer(request: NodeRequest, response: NodeResponse): Promise<void> {
+    try {
+      send(request, response, await answerOf(request));
+    } catch (error) {
+      const fault = Fault.from(error);
+      if (fault.code === "internal") {
+        world.metrics.unhandled.inc();
+        world.log.error("a page could not be served", { err: fault.cause });
+      }
+      send(request, response, answerOfFault(fault));
+    }
+  }
+
+  return (request, response) => {
+    answer(request, response).catch((err: unknown) => {
+      world.log.error("a page could not be sent", { err });
+      response.destroy();
+    });
+  };
+}
+
+/** Names of files. Other paths are those of pages, whose last part may hold dots: a connection's ID. */
+const fileForm = /^assets\/|^[^/]+\.[^/]+$/;
+
+const notBuilt: DashboardAnswer = {
+  status: 503,
+  headers: { "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
+  bytes: missingPage,
+};
+
+const answerOfFault = (fault: Fault): DashboardAnswer => ({
+  status: fault.status,
+  headers: {
+    "content-type": "application/json; charset=utf-8",
+    "cache-control": "no-store",
+    "latchkey-error": fault.code,
+    ...(fault.metadata["allow"] === undefined ? {} : { allow: fault.metadata["allow"] }),
+  },
+  bytes: errorBody(fault),
+});
+
+function requireRead({ method = "" }: NodeRequest): void {
+  if (method === "GET" || method === "HEAD") return;
+  throw new Fault("method_not_allowed", "the method must be one of GET, HEAD", { metadata: { allow: "GET, HEAD" } });
+}
+
+function send(request: NodeRequest, response: NodeResponse, { status, headers, bytes = "" }: DashboardAnswer): void {
+  // Write errors mean that the browser has left.
+  response.on("error", () => {});
+  for (const [name, value] of Object.entries({ ...pageHeaders, ...headers })) response.setHeader(name, value);
+  response.setHeader("content-length", Buffer.byteLength(bytes));
+  // A body that was not read: the connection is not used again.
+  if (!request.complete && !("stream" in response)) response.setHeader("connection", "close");
+  response.statusCode = status;
+  if (request.method === "HEAD") response.end();
+  else response.end(bytes);
+}
+
+const textOf = (value: string | readonly string[] | undefined): string =>
+  typeof value === "string" ? value : (value ?? []).join(",");
