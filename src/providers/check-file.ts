@@ -21,10 +21,24 @@ export interface CheckedFile {
   readonly warnings: readonly FileMistake[];
 }
 
+/** Says why a description cannot have its name; undefined: it can. */
+type ProviderNameCheck = (name: string) => string | undefined;
+
 /**
  * Reads a YAML file with one provider, a list of providers, or a configuration file, of which only `providers` is read.
  */
-export function checkProviderFile(text: string): CheckedFile {
+export function checkProviderFile(text: string, nameMistake: ProviderNameCheck = () => undefined): CheckedFile {
+  try {
+    return checkText(text, nameMistake);
+  } catch (error) {
+    // The parser calls itself for each level.
+    if (!(error instanceof RangeError)) throw error;
+    const message = "the file is nested too deeply";
+    return { providers: [], mistakes: [{ line: 1, column: 1, path: "", message }], warnings: [] };
+  }
+}
+
+function checkText(text: string, nameMistake: ProviderNameCheck): CheckedFile {
   const lines = new LineCounter();
   const document = parseYaml(text, lines);
   if (document.errors.length > 0) {
@@ -42,7 +56,7 @@ export function checkProviderFile(text: string): CheckedFile {
     if (!(error instanceof ReferenceError)) throw error;
     return { providers: [], mistakes: [{ line: 1, column: 1, path: "", message: error.message }], warnings: [] };
   }
-  const checked = descriptionsIn(written).map(([at, description]) => checkDescription(at, description));
+  const checked = descriptionsIn(written).map(([at, description]) => checkDescription(at, description, nameMistake));
   const placed = (found: readonly PathMistake[]): readonly FileMistake[] =>
     found
       .map(({ path, message }) => ({ ...positionIn(document, lines, path), path: pathText(path), message }))
@@ -73,13 +87,17 @@ interface CheckedDescription {
   readonly missing: readonly PathMistake[];
 }
 
-function checkDescription(at: FilePath, description: unknown): CheckedDescription {
+function checkDescription(at: FilePath, description: unknown, nameMistake: ProviderNameCheck): CheckedDescription {
   const within = (found: readonly Mistake[]) => found.map(({ path, message }) => ({ path: [...at, ...path], message }));
+  const { name } = Object(description) as { readonly name?: unknown };
+  const wrongName = typeof name === "string" ? nameMistake(name) : undefined;
+  const named: readonly Mistake[] = wrongName === undefined ? [] : [{ path: ["name"], message: wrongName }];
   try {
     const provider = readProvider(description);
+    if (named.length > 0) return { wrong: within(named), missing: [] };
     return { provider, wrong: [], missing: within(incompleteParts(provider)) };
   } catch (error) {
     if (!(error instanceof ProviderMistake)) throw error;
-    return { wrong: within(error.mistakes), missing: [] };
+    return { wrong: within([...named, ...error.mistakes]), missing: [] };
   }
 }

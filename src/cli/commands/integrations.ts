@@ -6,6 +6,7 @@ import {
   Integration_UseRecord,
   IntegrationSchema,
   IntegrationService,
+  IntegrationSetupSchema,
   OAuthApp_Publishing,
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
@@ -59,6 +60,7 @@ export function addIntegrations(program: Command, act: Act): void {
   const group = program.command("integrations").summary("manage integrations: providers with your own OAuth app");
   addList(group, act);
   addGet(group, act);
+  addSetup(group, act);
   addCreate(group, act);
   addUpdate(group, act);
   addDelete(group, act);
@@ -99,13 +101,29 @@ function addGet(group: Command, act: Act): void {
   });
 }
 
-type CreateOptions = IntegrationOptions & { readonly provider?: string };
+function addSetup(group: Command, act: Act): void {
+  const setup = group
+    .command("setup")
+    .summary("show what an integration needs: fields, URLs to register, steps at the provider")
+    .argument("<key>", "key of an integration, or of one to create")
+    .option("--provider <name>", "provider of an integration to create");
+  objectCommand(
+    setup,
+    act,
+    IntegrationSetupSchema,
+    async ({ client, environment }, key: string, { provider = "" }: { readonly provider?: string }) =>
+      (await client(IntegrationService).getIntegrationSetup({ environment, key, provider })).setup,
+  );
+}
+
+type CreateOptions = IntegrationOptions & { readonly provider?: string; readonly quickstart?: true };
 
 function addCreate(group: Command, act: Act): void {
   withSettings(group.command("create"))
     .summary("create an integration; asks for what you leave out, on a terminal")
     .argument("[key]", "name of the integration (provider_config_key); cannot be changed later")
     .option("--provider <name>", "its provider; cannot be changed later")
+    .option("--quickstart", "use the provider's public test client, such as that of the sandbox, as the OAuth app")
     .action(
       act(async (session, givenKey: string | undefined, given: CreateOptions) => {
         const { client, environment, terminal, output } = session;
@@ -114,7 +132,8 @@ function addCreate(group: Command, act: Act): void {
         const { key, provider, options, clientSecret } = await completed(session, givenKey, given);
         const { fields } = await readSettings(options, terminal);
         const secrets = clientSecret === undefined ? fields.secrets : { ...fields.secrets, clientSecret };
-        const request = { integration: { ...fields, secrets, environment, key, provider } };
+        const integrationToCreate = { ...fields, secrets, environment, key, provider };
+        const request = { integration: integrationToCreate, quickstart: given.quickstart === true };
         const { integration } = await client(IntegrationService).createIntegration(request);
         if (integration === undefined) return;
         if (isComplete || output.json) await output.one(IntegrationSchema, integration);

@@ -1,10 +1,11 @@
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import { type Provider, ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { OwnCommand } from "../process/own-command.ts";
+import type { CommandSession } from "../session.ts";
 import { escapeControl } from "../terminal/escape-control.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
 import { formatCount } from "../terminal/format.ts";
 import { readInput } from "../terminal/input.ts";
-import { createOutput } from "../terminal/output.ts";
+import { createOutput, type Output } from "../terminal/output.ts";
 import { createPaint } from "../terminal/paint.ts";
 import { type Terminal, write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
@@ -30,20 +31,44 @@ export const providerCheckCommand = (terminal: Terminal): OwnCommand => ({
       const { providers, mistakes, warnings } = checkProviderFile(await readInput(file, terminal));
       good += providers.length;
       bad += mistakes.length;
-      const found = [
-        ...mistakes.map((one) => ({ one, severity: "error" })),
-        ...warnings.map((one) => ({ one, severity: "warning" })),
-      ];
-      for (const { one, severity } of found) {
-        if (json === true) await output.document({ file: nameOf(file), severity, ...one });
-        else await output.line(placed(file, one, severity === "warning" ? "warning: " : ""));
-      }
+      await printFound(output, file, { mistakes, warnings });
     }
-    if (bad > 0) await output.note(formatCount(bad, "mistake"));
-    else await output.note(`${formatCount(good, "provider")}, no mistakes`);
-    return bad > 0 ? exitCodes.failed : exitCodes.ok;
+    return printSum(output, { good, bad });
   },
 });
+
+/** Checks a file by the rules of the server, which also knows the names that are taken. */
+export async function checkOnServer({ client, output, terminal }: CommandSession, file: string): Promise<number> {
+  const text = await readInput(file, terminal);
+  const { providers, mistakes, warnings } = await client(ProviderService).checkProvider({ text });
+  await printFound(output, file, { mistakes, warnings });
+  return printSum(output, { good: providers.length, bad: mistakes.length });
+}
+
+interface FoundMistakes {
+  readonly mistakes: readonly PlacedMistake[];
+  readonly warnings: readonly PlacedMistake[];
+}
+
+async function printFound(output: Output, file: string, { mistakes, warnings }: FoundMistakes): Promise<void> {
+  const found = [
+    ...mistakes.map((one) => ({ one, severity: "error" })),
+    ...warnings.map((one) => ({ one, severity: "warning" })),
+  ];
+  for (const { one, severity } of found) {
+    const { line, column, path, message } = one;
+    if (output.json) await output.document({ file: nameOf(file), severity, line, column, path, message });
+    else await output.line(placed(file, one, severity === "warning" ? "warning: " : ""));
+  }
+}
+
+async function printSum(
+  output: Output,
+  { good, bad }: { readonly good: number; readonly bad: number },
+): Promise<number> {
+  await output.note(bad > 0 ? formatCount(bad, "mistake") : `${formatCount(good, "provider")}, no mistakes`);
+  return bad > 0 ? exitCodes.failed : exitCodes.ok;
+}
 
 /** The command `providers schema`. */
 export const providerSchemaCommand = (terminal: Terminal): OwnCommand => ({

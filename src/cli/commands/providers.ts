@@ -8,9 +8,10 @@ import {
 import { addOwnCommand } from "../process/own-command.ts";
 import type { Act } from "../session.ts";
 import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
-import { providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
+import { checkOnServer, providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
 
 interface ProviderCommandContext {
   readonly terminal: Terminal;
@@ -36,11 +37,17 @@ export function addProviders(program: Command, act: Act, { terminal, keepExitCod
   const create = group
     .command("create")
     .summary("create a custom provider, for all environments")
-    .argument("<file>", "YAML or JSON file with the description; - reads stdin");
-  objectCommand(create, act, ProviderSchema, async ({ client, terminal }, file: string) => {
-    const request = { provider: await readProviderFile(file, terminal) };
-    return (await client(ProviderService).createProvider(request)).provider;
-  });
+    .argument("<file>", "YAML or JSON file with the description; - reads stdin")
+    .option("--check", "only check the file by the rules of this server; exit code 1 if there is a mistake");
+  create.action(
+    act(async (session, file: string, { check }: { readonly check?: true }) => {
+      if (check === true) return checkOnServer(session, file);
+      const provider = await readProviderFile(file, session.terminal);
+      const { provider: created } = await session.client(ProviderService).createProvider({ provider });
+      if (created !== undefined) await session.output.one(ProviderSchema, created);
+      return exitCodes.ok;
+    }),
+  );
 
   const update = withExpectedRevision(group.command("update"))
     .summary("replace the description of a custom provider")

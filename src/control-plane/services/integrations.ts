@@ -9,20 +9,15 @@ import {
   webhooksUnproven,
 } from "../../core/integration-warnings.ts";
 import { wantsWebhookSecret } from "../../core/notifications/proof.ts";
+import { quickstartApp, withApp } from "../../core/setup/quickstart-app.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService, IntegrationWarning } from "../../gen/latchkey/v1/integration_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
+import { integrationSetup } from "./integration-setup.ts";
 
-export const integrationService = ({
-  integrations,
-  providers,
-  environments,
-  webhookUrls,
-  authorizations,
-  sharedCallbacks,
-  feeds,
-}: Broker): ServiceImpl<typeof IntegrationService> => {
+export const integrationService = (broker: Broker): ServiceImpl<typeof IntegrationService> => {
+  const { integrations, providers, environments, webhookUrls, authorizations, sharedCallbacks, feeds } = broker;
   const shown = async (integration: Integration): Promise<Integration> => ({
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
@@ -50,11 +45,17 @@ export const integrationService = ({
   }
 
   return {
-    async createIntegration({ integration }, context) {
+    async createIntegration({ integration, quickstart }, context) {
       if (integration === undefined) throw new Error("a validated request holds its integration");
       const caller = callerOf(context);
       const environment = await environments.of(caller, integration.environment);
-      return { integration: await shown(await integrations.create({ ...integration, environment }, caller.keyId)) };
+      const app = quickstart ? quickstartApp(await providers.findNow(integration.provider)) : {};
+      const wanted = withApp({ ...integration, environment }, app);
+      return { integration: await shown(await integrations.create(wanted, caller.keyId)) };
+    },
+    async getIntegrationSetup(request, context) {
+      const environment = await environments.of(callerOf(context), request.environment);
+      return { setup: await integrationSetup(broker, { ...request, environment }) };
     },
     async getIntegration({ environment: requested, key, includeSecrets }, context) {
       const caller = callerOf(context);

@@ -3,6 +3,7 @@ import { requireScope } from "../../broker/setup/caller.ts";
 import { hasCallback } from "../../core/callback-address.ts";
 import { authModeOf } from "../../core/dialect/credentials.ts";
 import { integrationJson } from "../../core/dialect/sdk-json.ts";
+import { quickstartApp } from "../../core/setup/quickstart-app.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -12,7 +13,6 @@ import { invalidBody } from "./body-fields.ts";
 import { changedPaths, checkKey, integrationOf, newIntegrationBody, updateBody } from "./integration-body.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
-import { quickstartApp } from "./quickstart-app.ts";
 
 const getQuery = { include: inQuery.choices("webhook", "credentials") };
 

@@ -60,6 +60,17 @@ it("has a provider for each file of the folder, and no other", () => {
   expect([...catalogue.keys()].map((name) => `${name}.yaml`).sort()).toEqual(files);
 });
 
+it("says for each real provider where its app gets the redirect URI, and where its client is found", () => {
+  const real = all.filter(([, provider]) => isReal(provider));
+  for (const [name, { auth, setupSteps }] of real) {
+    const values = setupSteps.map(({ value }) => value);
+    expect([name, values.length > 1]).toEqual([name, true]);
+    if (auth.case === "oauth2")
+      expect([name, values]).toEqual([name, expect.arrayContaining(["callback_url", "client"])]);
+    expect([name, new Set(values.filter((one) => one !== "")).size]).toEqual([name, values.filter(Boolean).length]);
+  }
+});
+
 it("has a recipe for each real provider, which the index names", () => {
   const real = all.filter(([, provider]) => isReal(provider)).map(([name]) => name);
   const index = readFileSync(new URL("README.md", recipes), "utf8");

@@ -8,7 +8,7 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
-import type { HostRule } from "./provider_pb.ts";
+import type { HostRule, ScopeNote_Sensitivity, SetupStep } from "./provider_pb.ts";
 import { file_latchkey_v1_provider } from "./provider_pb.ts";
 import type { WatchMarker } from "./watch_pb.ts";
 import { file_latchkey_v1_watch } from "./watch_pb.ts";
@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/integration.proto.
  */
 export const file_latchkey_v1_integration: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQkKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyJlCglVc2VSZWNvcmQSGgoWVVNFX1JFQ09SRF9VTlNQRUNJRklFRBAAEhIKDlVTRV9SRUNPUkRfT0ZGEAESEwoPVVNFX1JFQ09SRF9IT1NUEAISEwoPVVNFX1JFQ09SRF9QQVRIEAMi1QEKCE9BdXRoQXBwEhsKCWNsaWVudF9pZBgBIAEoCUIIukgFcgMYgCASGQoGc2NvcGVzGAIgAygJQgm6SAaSAQMQyAESNAoKcHVibGlzaGluZxgDIAEoDjIgLmxhdGNoa2V5LnYxLk9BdXRoQXBwLlB1Ymxpc2hpbmciWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki0wEKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiUQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBASJKChlDcmVhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iZAoVR2V0SW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIXCg9pbmNsdWRlX3NlY3JldHMYAyABKAgiRwoWR2V0SW50ZWdyYXRpb25SZXNwb25zZRItCgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uInwKF0xpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhAKCHByb3ZpZGVyGAIgASgJEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJImMKGExpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZRIuCgxpbnRlZ3JhdGlvbnMYASADKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkipQEKGFVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBI1CgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uQga6SAPIAQESNwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiSgoZVXBkYXRlSW50ZWdyYXRpb25SZXNwb25zZRItCgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uImkKGERlbGV0ZUludGVncmF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIUCgNrZXkYAiABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiGwoZRGVsZXRlSW50ZWdyYXRpb25SZXNwb25zZSJPChhXYXRjaEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoNZnJvbV9yZXZpc2lvbhgCIAEoBCKtAQoZV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZRIqCgZtYXJrZXIYASABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAEicKA3B1dBgCIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uSAASMgoHZGVsZXRlZBgDIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVsZXRlZEgAQgcKBWV2ZW50IkgKEkludGVncmF0aW9uRGVsZXRlZBITCgtlbnZpcm9ubWVudBgBIAEoCRILCgNrZXkYAiABKAkSEAoIcmV2aXNpb24YAyABKAQylQUKEkludGVncmF0aW9uU2VydmljZRJoChFDcmVhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2UiBMjzGAYSYgoOR2V0SW50ZWdyYXRpb24SIi5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgHI8xgFEmgKEExpc3RJbnRlZ3JhdGlvbnMSJC5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBRJrChFVcGRhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSawoRRGVsZXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEm0KEVdhdGNoSW50ZWdyYXRpb25zEiUubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBTABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
+  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQkKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyJlCglVc2VSZWNvcmQSGgoWVVNFX1JFQ09SRF9VTlNQRUNJRklFRBAAEhIKDlVTRV9SRUNPUkRfT0ZGEAESEwoPVVNFX1JFQ09SRF9IT1NUEAISEwoPVVNFX1JFQ09SRF9QQVRIEAMi1QEKCE9BdXRoQXBwEhsKCWNsaWVudF9pZBgBIAEoCUIIukgFcgMYgCASGQoGc2NvcGVzGAIgAygJQgm6SAaSAQMQyAESNAoKcHVibGlzaGluZxgDIAEoDjIgLmxhdGNoa2V5LnYxLk9BdXRoQXBwLlB1Ymxpc2hpbmciWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki0wEKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiZQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARISCgpxdWlja3N0YXJ0GAIgASgIIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlImwKGkdldEludGVncmF0aW9uU2V0dXBSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhkKCHByb3ZpZGVyGAIgASgJQge6SARyAhhAEhUKA2tleRgDIAEoCUIIukgFcgMY/wEiSwobR2V0SW50ZWdyYXRpb25TZXR1cFJlc3BvbnNlEiwKBXNldHVwGAEgASgLMh0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZXR1cCKBAgoQSW50ZWdyYXRpb25TZXR1cBIQCghwcm92aWRlchgBIAEoCRILCgNrZXkYAiABKAkSDgoGZXhpc3RzGAMgASgIEi0KBmZpZWxkcxgEIAMoCzIdLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRmllbGQSFAoMY2FsbGJhY2tfdXJsGAUgASgJEhMKC3dlYmhvb2tfdXJsGAYgASgJEhMKC2NvbnNvbGVfdXJsGAcgASgJEhAKCGRvY3NfdXJsGAggASgJEiUKBXN0ZXBzGAkgAygLMhYubGF0Y2hrZXkudjEuU2V0dXBTdGVwEhYKDmhhc19xdWlja3N0YXJ0GAogASgIIu8CChBJbnRlZ3JhdGlvbkZpZWxkEgwKBHBhdGgYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIPCgdwYXR0ZXJuGAUgASgJEhAKCHJlcXVpcmVkGAYgASgIEg4KBnNlY3JldBgHIAEoCBIwCgRraW5kGAggASgOMiIubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25GaWVsZC5LaW5kEikKB29wdGlvbnMYCSADKAsyGC5sYXRjaGtleS52MS5GaWVsZE9wdGlvbhIWCg5kZWZhdWx0X3ZhbHVlcxgKIAMoCRIRCgloYXNfdmFsdWUYCyABKAgiXQoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASDQoJS0lORF9URVhUEAESDgoKS0lORF9MSU5FUxACEg8KC0tJTkRfU0NPUEVTEAMSDwoLS0lORF9DSE9JQ0UQBCJ5CgtGaWVsZE9wdGlvbhINCgV2YWx1ZRgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRI3CgtzZW5zaXRpdml0eRgEIAEoDjIiLmxhdGNoa2V5LnYxLlNjb3BlTm90ZS5TZW5zaXRpdml0eSJPChhXYXRjaEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoNZnJvbV9yZXZpc2lvbhgCIAEoBCKtAQoZV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZRIqCgZtYXJrZXIYASABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAEicKA3B1dBgCIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uSAASMgoHZGVsZXRlZBgDIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVsZXRlZEgAQgcKBWV2ZW50IkgKEkludGVncmF0aW9uRGVsZXRlZBITCgtlbnZpcm9ubWVudBgBIAEoCRILCgNrZXkYAiABKAkSEAoIcmV2aXNpb24YAyABKAQyiAYKEkludGVncmF0aW9uU2VydmljZRJoChFDcmVhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2UiBMjzGAYSYgoOR2V0SW50ZWdyYXRpb24SIi5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgHI8xgFEmgKEExpc3RJbnRlZ3JhdGlvbnMSJC5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBRJrChFVcGRhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSawoRRGVsZXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEnEKE0dldEludGVncmF0aW9uU2V0dXASJy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblNldHVwUmVxdWVzdBooLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uU2V0dXBSZXNwb25zZSIHkAIByPMYBRJtChFXYXRjaEludGVncmF0aW9ucxIlLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBomLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVzcG9uc2UiB5ACAcjzGAUwAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
 
 /**
  * Integration is a provider in an environment, with your own OAuth app.
@@ -538,6 +538,14 @@ export type CreateIntegrationRequest = Message<"latchkey.v1.CreateIntegrationReq
    * @generated from field: latchkey.v1.Integration integration = 1;
    */
   integration?: Integration | undefined;
+
+  /**
+   * Use the provider's public test client (`quickstart_client`) as the OAuth app, instead of `oauth.client_id` and
+   * `secrets.client_secret`. Fails with `invalid_body` if the provider needs an app and has no such client.
+   *
+   * @generated from field: bool quickstart = 2;
+   */
+  quickstart: boolean;
 };
 
 /**
@@ -804,6 +812,334 @@ export const DeleteIntegrationResponseSchema: GenMessage<DeleteIntegrationRespon
   messageDesc(file_latchkey_v1_integration, 14);
 
 /**
+ * GetIntegrationSetupRequest names an integration that exists, or one to create.
+ *
+ * @generated from message latchkey.v1.GetIntegrationSetupRequest
+ */
+export type GetIntegrationSetupRequest = Message<"latchkey.v1.GetIntegrationSetupRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Name of the provider. Empty means that of the integration, which must then exist.
+   *
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * Key of the integration. Empty means the provider's name.
+   *
+   * @generated from field: string key = 3;
+   */
+  key: string;
+};
+
+/**
+ * Describes the message latchkey.v1.GetIntegrationSetupRequest.
+ * Use `create(GetIntegrationSetupRequestSchema)` to create a new message.
+ */
+export const GetIntegrationSetupRequestSchema: GenMessage<GetIntegrationSetupRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 15);
+
+/**
+ * GetIntegrationSetupResponse holds what the integration needs.
+ *
+ * @generated from message latchkey.v1.GetIntegrationSetupResponse
+ */
+export type GetIntegrationSetupResponse = Message<"latchkey.v1.GetIntegrationSetupResponse"> & {
+  /**
+   * Fields, URLs and steps.
+   *
+   * @generated from field: latchkey.v1.IntegrationSetup setup = 1;
+   */
+  setup?: IntegrationSetup | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.GetIntegrationSetupResponse.
+ * Use `create(GetIntegrationSetupResponseSchema)` to create a new message.
+ */
+export const GetIntegrationSetupResponseSchema: GenMessage<GetIntegrationSetupResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 16);
+
+/**
+ * IntegrationSetup says what to fill in and what to do at the provider.
+ *
+ * @generated from message latchkey.v1.IntegrationSetup
+ */
+export type IntegrationSetup = Message<"latchkey.v1.IntegrationSetup"> & {
+  /**
+   * Name of the provider.
+   *
+   * @generated from field: string provider = 1;
+   */
+  provider: string;
+
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string key = 2;
+   */
+  key: string;
+
+  /**
+   * True if there is an integration with this key.
+   *
+   * @generated from field: bool exists = 3;
+   */
+  exists: boolean;
+
+  /**
+   * Fields of the integration that matter for this provider, required ones first.
+   *
+   * @generated from field: repeated latchkey.v1.IntegrationField fields = 4;
+   */
+  fields: IntegrationField[];
+
+  /**
+   * Redirect URI to register. Empty if end users are not sent to a page of the provider.
+   *
+   * @generated from field: string callback_url = 5;
+   */
+  callbackUrl: string;
+
+  /**
+   * URL to register for the provider's webhooks. Empty if its description has no rules for webhooks.
+   *
+   * @generated from field: string webhook_url = 6;
+   */
+  webhookUrl: string;
+
+  /**
+   * Page of the provider where the app or the key is created. Empty if unknown.
+   *
+   * @generated from field: string console_url = 7;
+   */
+  consoleUrl: string;
+
+  /**
+   * The provider's API documentation. Empty if unknown.
+   *
+   * @generated from field: string docs_url = 8;
+   */
+  docsUrl: string;
+
+  /**
+   * What to do at the provider, in order.
+   *
+   * @generated from field: repeated latchkey.v1.SetupStep steps = 9;
+   */
+  steps: SetupStep[];
+
+  /**
+   * True if CreateIntegration can use a public test client of the provider (`quickstart`).
+   *
+   * @generated from field: bool has_quickstart = 10;
+   */
+  hasQuickstart: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.IntegrationSetup.
+ * Use `create(IntegrationSetupSchema)` to create a new message.
+ */
+export const IntegrationSetupSchema: GenMessage<IntegrationSetup> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 17);
+
+/**
+ * IntegrationField is a field of an integration, in the words of a form.
+ *
+ * @generated from message latchkey.v1.IntegrationField
+ */
+export type IntegrationField = Message<"latchkey.v1.IntegrationField"> & {
+  /**
+   * Path of the field, as in the update mask, such as `oauth.client_id`; or `connection_defaults.NAME`.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * Name for people.
+   *
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * What to enter, and where it is found.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * Example value.
+   *
+   * @generated from field: string example = 4;
+   */
+  example: string;
+
+  /**
+   * Regular expression that the whole value must match. Empty means any.
+   *
+   * @generated from field: string pattern = 5;
+   */
+  pattern: string;
+
+  /**
+   * True if no account can be connected without it.
+   *
+   * @generated from field: bool required = 6;
+   */
+  required: boolean;
+
+  /**
+   * True for a secret: it can be set and replaced, and is never shown.
+   *
+   * @generated from field: bool secret = 7;
+   */
+  secret: boolean;
+
+  /**
+   * Kind of value.
+   *
+   * @generated from field: latchkey.v1.IntegrationField.Kind kind = 8;
+   */
+  kind: IntegrationField_Kind;
+
+  /**
+   * Values to choose from, for CHOICE; scopes with a description, for SCOPES.
+   *
+   * @generated from field: repeated latchkey.v1.FieldOption options = 9;
+   */
+  options: FieldOption[];
+
+  /**
+   * Values that are used if the field is empty, such as the provider's default scopes.
+   *
+   * @generated from field: repeated string default_values = 10;
+   */
+  defaultValues: string[];
+
+  /**
+   * True if the integration has a value.
+   *
+   * @generated from field: bool has_value = 11;
+   */
+  hasValue: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.IntegrationField.
+ * Use `create(IntegrationFieldSchema)` to create a new message.
+ */
+export const IntegrationFieldSchema: GenMessage<IntegrationField> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 18);
+
+/**
+ * Kind of value.
+ *
+ * @generated from enum latchkey.v1.IntegrationField.Kind
+ */
+export const IntegrationField_Kind = {
+  /**
+   * Same as TEXT.
+   *
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * One line of text.
+   *
+   * @generated from enum value: KIND_TEXT = 1;
+   */
+  TEXT: 1,
+
+  /**
+   * Several lines, such as a PEM key.
+   *
+   * @generated from enum value: KIND_LINES = 2;
+   */
+  LINES: 2,
+
+  /**
+   * A list of scopes.
+   *
+   * @generated from enum value: KIND_SCOPES = 3;
+   */
+  SCOPES: 3,
+
+  /**
+   * One of `options`.
+   *
+   * @generated from enum value: KIND_CHOICE = 4;
+   */
+  CHOICE: 4,
+} as const;
+
+/**
+ * Kind of value.
+ *
+ * @generated from enum latchkey.v1.IntegrationField.Kind
+ */
+export type IntegrationField_Kind = (typeof IntegrationField_Kind)[keyof typeof IntegrationField_Kind] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.IntegrationField.Kind.
+ */
+export const IntegrationField_KindSchema: GenEnum<IntegrationField_Kind> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_integration, 18, 0);
+
+/**
+ * FieldOption is a value to choose.
+ *
+ * @generated from message latchkey.v1.FieldOption
+ */
+export type FieldOption = Message<"latchkey.v1.FieldOption"> & {
+  /**
+   * The value.
+   *
+   * @generated from field: string value = 1;
+   */
+  value: string;
+
+  /**
+   * Name for people. Empty means the value.
+   *
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * What the value means.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * Classification by the provider, for scopes.
+   *
+   * @generated from field: latchkey.v1.ScopeNote.Sensitivity sensitivity = 4;
+   */
+  sensitivity: ScopeNote_Sensitivity;
+};
+
+/**
+ * Describes the message latchkey.v1.FieldOption.
+ * Use `create(FieldOptionSchema)` to create a new message.
+ */
+export const FieldOptionSchema: GenMessage<FieldOption> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 19);
+
+/**
  * WatchIntegrationsRequest asks for an environment's integrations and their changes.
  *
  * @generated from message latchkey.v1.WatchIntegrationsRequest
@@ -829,7 +1165,7 @@ export type WatchIntegrationsRequest = Message<"latchkey.v1.WatchIntegrationsReq
  * Use `create(WatchIntegrationsRequestSchema)` to create a new message.
  */
 export const WatchIntegrationsRequestSchema: GenMessage<WatchIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 15);
+  messageDesc(file_latchkey_v1_integration, 20);
 
 /**
  * WatchIntegrationsResponse is an event of the stream.
@@ -874,7 +1210,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
  * Use `create(WatchIntegrationsResponseSchema)` to create a new message.
  */
 export const WatchIntegrationsResponseSchema: GenMessage<WatchIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 16);
+  messageDesc(file_latchkey_v1_integration, 21);
 
 /**
  * IntegrationDeleted names a deleted integration.
@@ -909,7 +1245,7 @@ export type IntegrationDeleted = Message<"latchkey.v1.IntegrationDeleted"> & {
  * Use `create(IntegrationDeletedSchema)` to create a new message.
  */
 export const IntegrationDeletedSchema: GenMessage<IntegrationDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 17);
+  messageDesc(file_latchkey_v1_integration, 22);
 
 /**
  * IntegrationService manages integrations: providers with your own OAuth app.
@@ -968,6 +1304,17 @@ export const IntegrationService: GenService<{
     methodKind: "unary";
     input: typeof DeleteIntegrationRequestSchema;
     output: typeof DeleteIntegrationResponseSchema;
+  },
+  /**
+   * GetIntegrationSetup returns what an integration needs, derived from its provider's description: fields to fill in,
+   * URLs to register, and steps in the provider's console. The integration need not exist yet.
+   *
+   * @generated from rpc latchkey.v1.IntegrationService.GetIntegrationSetup
+   */
+  getIntegrationSetup: {
+    methodKind: "unary";
+    input: typeof GetIntegrationSetupRequestSchema;
+    output: typeof GetIntegrationSetupResponseSchema;
   },
   /**
    * WatchIntegrations streams the integrations of an environment, and then every change.

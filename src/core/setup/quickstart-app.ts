@@ -21,8 +21,23 @@ const needsApp: { readonly [N in SchemeName]: boolean } = {
   none: false,
 };
 
+type App = Partial<Pick<Integration, "oauth" | "secrets">>;
+
+/** Returns the integration with the client of the app; its scopes and other secrets stay. */
+export const withApp = (integration: Integration, { oauth, secrets }: App): Integration => ({
+  ...integration,
+  ...(oauth === undefined
+    ? {}
+    : { oauth: { ...(integration.oauth ?? create(OAuthAppSchema)), clientId: oauth.clientId } }),
+  ...(secrets === undefined
+    ? {}
+    : {
+        secrets: { ...(integration.secrets ?? create(IntegrationSecretsSchema)), clientSecret: secrets.clientSecret },
+      }),
+});
+
 /** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */
-export function quickstartApp(provider: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
+export function quickstartApp(provider: Provider): App {
   const { name, auth, quickstartClient } = provider;
   if (quickstartClient !== undefined) {
     const { clientId, clientSecret } = quickstartClient;
