@@ -68,6 +68,8 @@ function linesFor(field: DescField): string[] {
   if (field.fieldKind === "list" && field.listKind === "message") {
     return [`for (const one of ${of}) {`, ...within(field, "one"), "}"];
   }
+  if (field.fieldKind === "list" && field.listKind === "scalar" && field.scalar === ScalarType.STRING)
+    return [`for (const one of ${of}) w.text(${tagOf(field, 2)}, one);`];
   if (field.presence !== Presence.IMPLICIT)
     throw new Error(`${field}: fields with explicit presence are not supported`);
   if (field.fieldKind === "enum")

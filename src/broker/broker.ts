@@ -137,6 +137,7 @@ async function openRooms(options: BrokerOptions) {
   const webhooks = await openWebhooks({
     shared,
     collections,
+    connections,
     tokens: channels.tokens,
     scripts,
     runs,
@@ -309,5 +310,7 @@ function operationsOf(rooms: Rooms): Operations {
     webhookReceivers: webhooks.webhookReceivers,
     notifications: webhooks.notifications,
     destinationsOf: webhooks.destinationsOf,
+    destinationControl: webhooks.destinationControl,
+    assignNotification: webhooks.assignNotification,
   };
 }

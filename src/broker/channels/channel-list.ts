@@ -1,14 +1,15 @@
 import { fromBinary } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
-import { ChannelHeardSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { ChannelHeardSchema, ChannelRhythmSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Channel, Channel_State as State } from "../../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
-import { type ChannelCollections, channelHeardKey } from "./channel-collections.ts";
-import { channelOf, idOf, resourceOf, stateOf } from "./rules/slot.ts";
+import { type ChannelCollections, channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
+import { channelOf, idOf, isCurrent, resourceOf, stateOf } from "./rules/slot.ts";
 
 /** Channels as callers see them. */
 export interface ChannelList {
@@ -49,15 +50,28 @@ export function createChannelList({ store, collections, destinations }: ChannelL
     return found;
   }
 
-  /** Adds the last notification of each channel, which is stored separately. */
+  /** Adds the last notification of each channel and its rhythm, which are stored separately. */
   async function withLastNotified(found: readonly StoredChannel[]): Promise<Channel[]> {
-    const keys = found.map((one) => channelHeardKey(resourceOf(one).ref.environment, idOf(one)));
-    const last = keys.length === 0 ? [] : await store.getMany(keys);
+    if (found.length === 0) return [];
+    const keysOf = (key: typeof channelHeardKey) => found.map((one) => key(resourceOf(one).ref.environment, idOf(one)));
+    const [last, rhythms] = await Promise.all([
+      store.getMany(keysOf(channelHeardKey)),
+      store.getMany(keysOf(channelRhythmKey)),
+    ]);
     return found.map((one, i) => {
-      const entry = last[i];
-      if (entry === undefined) return channelOf(one);
-      const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
-      return { ...channelOf(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
+      const channel = { ...channelOf(one) };
+      const [heard, rhythm] = [last[i], rhythms[i]];
+      if (heard !== undefined) {
+        const { number, at } = fromBinary(ChannelHeardSchema, heard.value);
+        channel.lastMessageNumber = number;
+        if (at !== undefined) channel.lastNotifiedAt = at;
+      }
+      if (rhythm !== undefined) {
+        const { toldSilent, pauseMs } = fromBinary(ChannelRhythmSchema, rhythm.value);
+        channel.silent = toldSilent && isCurrent(one);
+        if (pauseMs > 0) channel.longestPause = durationFromMs(Math.round(pauseMs));
+      }
+      return channel;
     });
   }
 

@@ -1,8 +1,8 @@
-import { LRUCache } from "lru-cache";
 import { createWriteBehind } from "../../base/write-behind.ts";
 import { createDeliveryRunner } from "./attempts/delivery-runner.ts";
 import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
 import { createDeliveryLease } from "./delivery-lease.ts";
+import { createDestinationHealth, type DestinationHealth } from "./destination-health.ts";
 import { createDestinationQueues } from "./queues/delivery-queues.ts";
 
 /**
@@ -13,8 +13,9 @@ export interface Deliveries {
   /** Starts delivering, as soon as this replica has the lease. Resolves after the first try to take the lease. */
   start(): Promise<void>;
   configure(limits: DeliveryLimits): void;
-  /** Returns the time of the last delivery to a URL since this process delivers. */
-  lastDeliveredMs(environment: string, url: string): number | undefined;
+  /** Limit of the time for one attempt. */
+  timeoutMs(): number;
+  readonly health: DestinationHealth;
   /** Stops. Running attempts get a moment to finish; other forwards wait in the store. */
   close(): Promise<void>;
 }
@@ -43,7 +44,6 @@ const mostPerTick = 16;
 const fewPerTick = 4;
 /** Limits the running attempts over all destinations. */
 const mostRunning = 1_024;
-const rememberedUrls = 1_000;
 
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, outbox, destinations, world } = options;
@@ -66,12 +66,12 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     onLost: () => queues.clear(),
     onReady: () => pace.soon(),
   });
-  const delivered = new LRUCache<string, number>({ max: rememberedUrls });
+  const health = createDestinationHealth(world);
   const delivery = createForwardDelivery({
     ...options,
     lease,
     timeoutMs: () => limits.timeoutMs,
-    onDelivered: (environment, url) => void delivered.set(`${environment}\0${url}`, world.now()),
+    health,
   });
   const runner = createDeliveryRunner({
     queues,
@@ -128,7 +128,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       limits = wanted;
       queues.checkAll();
     },
-    lastDeliveredMs: (environment, url) => delivered.get(`${environment}\0${url}`),
+    timeoutMs: () => limits.timeoutMs,
+    health,
     async close() {
       isClosing = true;
       clearInterval(timer);

@@ -4,7 +4,7 @@ import type { StoredDestination } from "../../gen/latchkey/stored/v1/stored_pb.t
 import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Commit, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { keyOf, under } from "../../store/keys.ts";
+import { keyOf, partsOf, under } from "../../store/keys.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { overrideSpace, type WebhookCollections } from "./webhook-collections.ts";
 
@@ -14,6 +14,8 @@ export interface DestinationIndex {
   environmentByName(name: string): Environment | undefined;
   /** Returns the connection's own address; undefined for the many connections without one. */
   overrideOf(environment: string, integration: string, connectionId: string): string | undefined;
+  /** Returns whether a connection of the environment has this address of its own. */
+  hasOverride(environment: string, url: string): boolean;
   /** Returns why and since when a URL is paused. */
   pausedAt(environment: string, url: string): StoredDestination | undefined;
   pausedOf(environment: string): readonly StoredDestination[];
@@ -102,6 +104,8 @@ export async function openDestinationIndex(options: DestinationIndexOptions): Pr
     environmentByName: (name) => byName.get(name),
     overrideOf: (environment, integration, connectionId) =>
       overrides.size === 0 ? undefined : overrides.get(keyOf(environment, integration, connectionId)),
+    hasOverride: (environment, url) =>
+      overrides.entries().some(([connection, address]) => address === url && partsOf(connection)[0] === environment),
     pausedAt: (environment, url) =>
       paused.size === 0 ? undefined : paused.get(pausedKey(environment, hash("sha256", url))),
     pausedOf: (environment) => [...paused.values()].filter((one) => one.environment === environment),

@@ -1,19 +1,16 @@
-import { hash } from "node:crypto";
-import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import { StoredDestinationSchema, StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { type DestinationIndex, openDestinationIndex } from "./destination-index.ts";
+import { createDestinationPauses, type DestinationPauses, type DestinationUrl } from "./destination-pauses.ts";
 import type { WebhookCollections } from "./webhook-collections.ts";
 
 /** Destinations of forwards. Kept in memory, because each attempt looks them up. */
 export interface Destinations
-  extends Pick<DestinationIndex, "environmentById" | "environmentByName" | "pausedAt" | "close"> {
+  extends Pick<DestinationIndex, "environmentById" | "environmentByName" | "pausedAt" | "close">,
+    DestinationPauses {
   /** Returns the addresses of a new forward: the connection's own address, or else the environment's two. */
   addressesFor(
     environment: string,
@@ -24,9 +21,8 @@ export interface Destinations
   isPaused(addressed: AddressedForward): boolean;
   /** Returns whether the item belongs to the current environment of that name, and not to a deleted one. */
   isCurrent(filed: { readonly environment: string; readonly environmentId: string }): boolean;
-  /** Pauses a URL; does nothing if it is already paused. */
-  pause(at: { readonly environment: string; readonly url: string }, reason: string): Promise<void>;
-  resume(at: { readonly environment: string; readonly url: string }, actor: string): Promise<void>;
+  /** Returns which of the two ways to send reaches a URL of the environment; undefined if it is none of its URLs. */
+  kindOf(at: DestinationUrl): "own" | "override" | undefined;
   /** Returns an environment's own URLs and its paused URLs. */
   urlsOf(environment: string): readonly string[];
   /** Calls the listener when an address changes, is paused or is resumed. */
@@ -83,6 +79,7 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
     return [...new Set([forwardUrl, secondaryForwardUrl, ...paused])].filter((url) => url !== "").toSorted();
   }
 
+  const pauses = createDestinationPauses({ store, destinations, audit, urlsOf, world });
   return {
     environmentById: index.environmentById,
     environmentByName: index.environmentByName,
@@ -97,31 +94,11 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
     urlOf,
     isCurrent,
     isPaused: (addressed) => index.pausedAt(addressed.environment, urlOf(addressed)) !== undefined,
-    async pause({ environment, url }, reason) {
-      await transact(store, async () => {
-        const before = await destinations.get(environment, hash("sha256", url));
-        if (before !== undefined) return { changes: [], result: undefined };
-        const pausedAtMs = timestampFromMs(world.now());
-        const after = create(StoredDestinationSchema, { environment, url, pausedReason: reason, pausedAt: pausedAtMs });
-        return { changes: destinations.change({ before, after }), result: undefined };
-      });
-    },
-    async resume({ environment, url }, actor) {
-      await transact(store, async () => {
-        const before = await destinations.get(environment, hash("sha256", url));
-        if (before === undefined) {
-          if (urlsOf(environment).includes(url)) return { changes: [], result: undefined };
-          throw new Fault("not_found", "unknown destination: no deliveries go to this URL");
-        }
-        const action = "destination.resume";
-        return {
-          changes: [
-            ...destinations.change({ before, after: undefined }),
-            ...audit.changes({ actor, action, environment, targets: [hostOf(url)] }),
-          ],
-          result: undefined,
-        };
-      });
+    ...pauses,
+    kindOf({ environment, url }) {
+      const { forwardUrl, secondaryForwardUrl } = index.environmentByName(environment) ?? {};
+      if (url !== "" && (url === forwardUrl || url === secondaryForwardUrl)) return "own";
+      return index.hasOverride(environment, url) ? "override" : undefined;
     },
     urlsOf,
     onChange: (listener) => void listeners.push(listener),
@@ -131,6 +108,3 @@ export async function openDestinations(options: DestinationsOptions): Promise<De
 
 const primary = { address: StoredForward_Address.PRIMARY, overrideUrl: "" };
 const secondary = { address: StoredForward_Address.SECONDARY, overrideUrl: "" };
-
-/** Returns only the host: a path may contain a secret of the application. */
-const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host : "");

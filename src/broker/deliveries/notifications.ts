@@ -26,6 +26,10 @@ export interface NotificationFilter {
   readonly unmatched: boolean;
   readonly sinceMs: number | undefined;
   readonly untilMs: number | undefined;
+  /** Empty for any. */
+  readonly kind: string;
+  /** Text that the message ID, a header's value or the body contains; empty for any. */
+  readonly text: string;
 }
 
 /** Notifications read at once: they are read with their bodies, of at most 5 MiB each. */
@@ -33,7 +37,12 @@ const readAtOnce = 20;
 
 type NotificationSource = (
   request: Pick<PageRequest, "after" | "limit">,
-) => Promise<readonly PositionedRecord<Notification | undefined>[]>;
+) => Promise<readonly PositionedRecord<SearchedNotification | undefined>[]>;
+
+interface SearchedNotification {
+  readonly notification: Notification;
+  readonly hasText: boolean;
+}
 
 interface NotificationsOptions {
   readonly collections: SetupCollections & WebhookCollections;
@@ -43,11 +52,12 @@ interface NotificationsOptions {
 export function createNotifications({ collections, destinations }: NotificationsOptions): Notifications {
   const { notifications, forwards, integrations } = collections;
 
-  /** Returns a notification as a list shows it, and its size there. */
-  function shown(found: StoredRecordOf<StoredNotification> | undefined) {
+  /** Returns a notification as a list shows it, its size there, and whether it has the text. */
+  function shown(found: StoredRecordOf<StoredNotification> | undefined, text: string) {
     const notification = found === undefined ? undefined : ofNow(found.value);
     if (found === undefined || notification === undefined) return { value: undefined, bytes: 0 };
-    return { value: outlineOf(notification), bytes: found.bytes - notification.body.length };
+    const value = { notification: outlineOf(notification), hasText: text === "" || isFound(notification, text) };
+    return { value, bytes: found.bytes - notification.body.length };
   }
 
   function ofNow({ notification, environmentId }: StoredNotification): Notification | undefined {
@@ -56,15 +66,15 @@ export function createNotifications({ collections, destinations }: Notifications
   }
 
   const all =
-    ({ environment }: NotificationFilter): NotificationSource =>
+    ({ environment, text }: NotificationFilter): NotificationSource =>
     async (request) => {
       const found = await notifications.page({ under: [environment], reverse: true, ...request });
-      return found.map((one) => ({ ...one, ...shown(one) }));
+      return found.map((one) => ({ ...one, ...shown(one, text) }));
     };
 
   /** Reads the notifications of one connection through its forwards, which skips those of other connections. */
   const ofConnection =
-    ({ environment, integration, connectionId }: NotificationFilter): NotificationSource =>
+    ({ environment, integration, connectionId, text }: NotificationFilter): NotificationSource =>
     async (request) => {
       const under = [environment, integration, connectionId];
       const found = await forwards.pageBy("connection", { under, reverse: true, ...request });
@@ -75,7 +85,7 @@ export function createNotifications({ collections, destinations }: Notifications
       return found.map(({ value: { notificationId }, position, ...one }, i) => {
         const isAgain = notificationId === before;
         before = notificationId;
-        return { ...one, position, ...shown(isAgain ? undefined : stored[i]) };
+        return { ...one, position, ...shown(isAgain ? undefined : stored[i], text) };
       });
     };
 
@@ -96,29 +106,42 @@ export function createNotifications({ collections, destinations }: Notifications
       return notification;
     },
     async list(filter, { maxBytes, ...page }) {
-      const { environment, integration, connectionId, unmatched } = filter;
+      const { environment, integration, connectionId, unmatched, kind } = filter;
       const { sinceMs = 0, untilMs = Number.POSITIVE_INFINITY } = filter;
       const isNone = namesNothing(environment, integration, connectionId);
-      const { items, next } = await siftedPage<Notification | undefined>({
+      const fits = (notification: Notification): boolean =>
+        (integration === "" || notification.integration === integration) &&
+        (connectionId === "" || notification.matches.some(({ id }) => id === connectionId)) &&
+        (kind === "" || notification.kinds.includes(kind)) &&
+        !(unmatched && notification.matches.length > 0) &&
+        receivedAt(notification) < untilMs;
+      const { items, next } = await siftedPage<SearchedNotification | undefined>({
         question: ["notifications", filter],
         page,
         read: isNone ? () => Promise.resolve([]) : await sourceOf(filter),
-        isWanted: (notification) =>
-          notification !== undefined &&
-          (integration === "" || notification.integration === integration) &&
-          (connectionId === "" || notification.matches.some(({ id }) => id === connectionId)) &&
-          !(unmatched && notification.matches.length > 0) &&
-          receivedAt(notification) < untilMs,
-        isPast: (notification) => notification !== undefined && receivedAt(notification) < sinceMs,
+        isWanted: (found) => found?.hasText === true && fits(found.notification),
+        isPast: (found) => found !== undefined && receivedAt(found.notification) < sinceMs,
         maxBytes,
         chunk: readAtOnce,
       });
-      return { items: items.filter((one) => one !== undefined), next };
+      return { items: items.flatMap((found) => found?.notification ?? []), next };
     },
   };
 }
 
 export const receivedAt = ({ receivedAt: at }: Notification): number => (at === undefined ? 0 : timestampMs(at));
+
+/** Limits the bytes of a body that are searched. */
+const searchedBytes = 64 * 1024;
+
+/** Whether the message ID, a header's value or the beginning of the body contains the text. */
+const isFound = ({ messageId, headers, body }: Notification, text: string): boolean =>
+  messageId.includes(text) ||
+  headers.some(({ value }) => textIn(value).includes(text)) ||
+  Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, searchedBytes)).includes(text);
+
+const textIn = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString();
 
 /** Drops the body, which may be larger than a page. */
 export const outlineOf = (notification: Notification): Notification => ({ ...notification, body: new Uint8Array() });

@@ -11,7 +11,7 @@ import {
   type StoredForward,
   type StoredNotification,
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { Forward_State, type Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { Forward_State, type Notification, type Notification_Proof } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import { channelHeardKey } from "../channels/channel-collections.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
@@ -27,7 +27,11 @@ import type { WebhookReceiver } from "./webhook-receivers.ts";
 /** Takes in a proven notification: matches it, and stores it with its forwards. */
 export interface NotificationIntake {
   /** Returns undefined if the message has come before. Throws `overloaded` if the outbox is too full. */
-  take(receiver: WebhookReceiver, reading: NotificationReading): Promise<Notification | undefined>;
+  take(
+    receiver: WebhookReceiver,
+    reading: NotificationReading,
+    proof: Notification_Proof,
+  ): Promise<Notification | undefined>;
 }
 
 interface NotificationIntakeOptions {
@@ -41,6 +45,9 @@ interface NotificationIntakeOptions {
   readonly notified: NotifiedSyncs;
   readonly world: World;
 }
+
+/** Limits the kinds of event that are stored with a notification. */
+const mostKinds = 10;
 
 const bytesOfHeard = bytesFor(ChannelHeardSchema);
 
@@ -77,7 +84,7 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
   }
 
   return {
-    async take(receiver, reading) {
+    async take(receiver, reading, proof) {
       const { provider, integration } = receiver;
       const values = notificationValues(provider.notification, reading);
       const { rule, matches } = match(receiver, values);
@@ -100,6 +107,12 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
         matches: [...matches],
         receivedAt: timestampFromMs(nowMs),
         revision: 0n,
+        kinds: values.kinds.length > mostKinds ? values.kinds.slice(0, mostKinds) : [...values.kinds],
+        proof,
+        proofScheme: provider.notification?.signature?.scheme ?? "",
+        matchedField: provider.notification?.lookups[rule]?.field ?? "",
+        channelId: values.channel ?? "",
+        assignedBy: "",
       };
       const stored: StoredNotification = {
         $typeName: "latchkey.stored.v1.StoredNotification",

@@ -2,8 +2,10 @@ import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
+import type { Connections } from "../connections/connections.ts";
 import { type LookupIndex, openLookupIndex } from "../connections/lookup/lookup-index.ts";
 import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
+import { createDestinationControl, type DestinationControl } from "../deliveries/destination-control.ts";
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
 import type { SharedServices } from "../deliveries/open.ts";
@@ -12,6 +14,7 @@ import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs/runs.ts";
+import { type AssignNotification, createNotificationAssignment } from "./notification-assignment.ts";
 import { createNotificationFiling } from "./notification-filing.ts";
 import { createNotificationIntake } from "./notification-intake.ts";
 import { createNotificationMatching } from "./notification-matching.ts";
@@ -29,6 +32,8 @@ export interface WebhookRoom {
   readonly notifications: Notifications;
   readonly deliveries: Deliveries;
   readonly destinationsOf: (environment: string) => readonly Destination[];
+  readonly destinationControl: DestinationControl;
+  readonly assignNotification: AssignNotification;
   configure(limits: WebhookLimits & DeliveryLimits): void;
   close(): void;
 }
@@ -36,6 +41,7 @@ export interface WebhookRoom {
 interface WebhookRoomOptions {
   readonly shared: SharedServices;
   readonly collections: SetupCollections & WebhookCollections;
+  readonly connections: Pick<Connections, "get">;
   readonly tokens: ChannelTokens;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
@@ -47,7 +53,7 @@ interface WebhookRoomOptions {
 }
 
 export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
-  const { shared, collections, tokens, scripts, runs, limits, leaseMs, send, sendToApplication } = options;
+  const { shared, collections, connections, tokens, scripts, runs, limits, leaseMs, send, sendToApplication } = options;
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
@@ -81,13 +87,34 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
     leaseMs,
     world,
   });
+  const destinationsOf = (environment: string) =>
+    destinationList(environment, { outbox, destinations, health: deliveries.health, world });
   return {
     resources,
     webhookReceivers: receivers,
     webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, world }),
     deliveries,
     notifications: createNotifications({ collections, destinations }),
-    destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
+    destinationsOf,
+    destinationControl: createDestinationControl({
+      destinations,
+      list: destinationsOf,
+      secrets: shared.signingSecrets,
+      send,
+      sendToApplication,
+      timeoutMs: deliveries.timeoutMs,
+      world,
+    }),
+    assignNotification: createNotificationAssignment({
+      store,
+      collections,
+      connections,
+      destinations,
+      forwards,
+      admission,
+      notified,
+      audit: shared.audit,
+    }),
     configure(wanted) {
       admission.configure(wanted);
       deliveries.configure(wanted);

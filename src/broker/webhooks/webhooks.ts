@@ -7,7 +7,7 @@ import { readingOf } from "../../core/notifications/reading.ts";
 import type { ProofFailure } from "../../core/notifications/schemes/scheme.ts";
 import { notificationValues } from "../../core/notifications/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { type Notification, Notification_Proof } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import type { NotificationIntake } from "./notification-intake.ts";
@@ -100,22 +100,25 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
         behind === undefined ? addressed : await behind.then(() => receivers.find(environmentId, integration));
       const proving = proofs.check(receiver, { reading, method, url });
       const proof = proving instanceof Promise ? await proving : proving;
+      let shown: Notification_Proof = Notification_Proof.VALID;
       if (!proof.proven) {
         const { reason } = proof;
-        if (isAccepted(proof)) metrics.notificationsUnproven.series({ reason }).add();
-        else {
+        if (isAccepted(proof)) {
+          shown = reason === "no_secret" ? Notification_Proof.NO_SECRET : Notification_Proof.NOT_SIGNED;
+          metrics.notificationsUnproven.series({ reason }).add();
+        } else {
           metrics.notifications.series({ outcome: "refused" }).add();
           metrics.notificationsRefused.inc({ reason });
           throw unproven(reason);
         }
       }
-      const notification = await intake.take(receiver, reading);
+      const notification = await intake.take(receiver, reading, shown);
       metrics.notifications.series({ outcome: notification === undefined ? "repeated" : "taken" }).add();
       return taken;
     },
     async accept(receiver, received) {
       await store.caughtUp();
-      const notification = await intake.take(receiver, readingOf(received));
+      const notification = await intake.take(receiver, readingOf(received), Notification_Proof.TEST);
       if (notification === undefined) {
         throw new Fault("already_exists", "a notification with this message id was received in the last 24 hours");
       }

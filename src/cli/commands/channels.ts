@@ -197,13 +197,14 @@ function statesNamed(text: string, before: readonly Channel_State[] = []): reado
   return [...before, state];
 }
 
-function stateText({ state, stateReason, managed }: Channel): string {
+function stateText({ state, stateReason, managed, silent }: Channel): string {
   const text = stateReason === "" ? nameOfState(state) : `${nameOfState(state)}: ${stateReason}`;
-  return managed ? text : `${text} (a script's own)`;
+  const marks = [...(silent ? ["silent"] : []), ...(managed ? [] : ["a script's own"])];
+  return marks.length === 0 ? text : `${text} (${marks.join(", ")})`;
 }
 
 function stateTone(channel: Channel): Tone {
-  if (isCurrent(channel)) return channel.stateReason === "" ? "good" : "warning";
+  if (isCurrent(channel)) return channel.stateReason === "" && !channel.silent ? "good" : "warning";
   if (channel.state === State.FAILED || channel.state === State.EXPIRED) return "bad";
   return "dim";
 }

@@ -59,9 +59,9 @@ describe("webhooks list", () => {
     const whole = await run(["list"]);
     expect(steady(whole.out)).toBe(
       [
-        "NOTIFICATION  WHEN  INTEGRATION  MESSAGE  RULE  CONNECTIONS",
-        "ID  TIME  calendar  channel-1 2  -  none",
-        "ID  TIME  calendar  channel-1 1  3  ada",
+        "NOTIFICATION  WHEN  INTEGRATION  KIND  MESSAGE  RULE  CONNECTIONS",
+        "ID  TIME  calendar  -  channel-1 2  -  none",
+        "ID  TIME  calendar  -  channel-1 1  3  ada",
         "",
       ].join("\n"),
     );
@@ -111,7 +111,8 @@ it("webhooks show follows a notification from its arrival to its destinations", 
     [
       "webhook ID  of calendar in dev",
       "received TIME, message channel-1 1",
-      "matches ada by rule 3",
+      "sender not proven (channel_token): another client made its channel, so its token is unknown",
+      "matches ada by rule 3, metadata.email",
       "",
       "x-cal-channel-id: channel-1",
       "x-cal-resource-id: resource-1",
@@ -234,7 +235,7 @@ it("webhooks destinations shows paused addresses, and resume releases their deli
   await expect
     .poll(async () => steady((await run(["destinations"])).out))
     .toMatch(
-      /^DESTINATION {2}STATE {2}WAITING {2}OLDEST {2}LAST DELIVERED\nURL {2}paused: gone {2}1 {2}\d\.\d s {2}-\n$/,
+      /^DESTINATION {2}STATE {2}WAITING {2}OLDEST {2}FAILURES {2}LAST DELIVERED\nURL {2}paused: gone {2}1 {2}\d\.\d s {2}1: gone {2}-\n$/,
     );
   expect((await run(["forwards"])).out).toContain("paused: gone");
   application.answer = (_, response) => void response.end();
@@ -243,7 +244,7 @@ it("webhooks destinations shows paused addresses, and resume releases their deli
   await application.got(2);
   await expect
     .poll(async () => steady((await run(["destinations"])).out))
-    .toBe("DESTINATION  STATE  WAITING  OLDEST  LAST DELIVERED\nURL  open  0  -  TIME\n");
+    .toBe("DESTINATION  STATE  WAITING  OLDEST  FAILURES  LAST DELIVERED\nURL  open  0  -  -  TIME\n");
   expect((await run(["resume", "http://nobody.example"])).code).toBe(1);
 });
 

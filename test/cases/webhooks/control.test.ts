@@ -367,6 +367,10 @@ it("a key needs the scope, and sees its own environment alone", async () => {
   };
   const writes: typeof reads = {
     replayForwards: (client) => client.replayForwards({ ids: [forward?.id ?? ""] }),
+    cancelForwards: (client) => client.cancelForwards({ ids: [forward?.id ?? ""] }),
+    assignNotification: (client) => client.assignNotification({ id, connectionId: "ada" }),
+    pauseDestination: (client) => client.pauseDestination({ url: "http://x.example" }),
+    testDestination: (client) => client.testDestination({ url: "http://x.example" }),
     resumeDestination: (client) => client.resumeDestination({ url: "http://x.example" }),
     sendTestNotification: (client) => client.sendTestNotification({ integration: "calendar" }),
   };
@@ -388,6 +392,7 @@ it("a key needs the scope, and sees its own environment alone", async () => {
   expect(Object.values((await stranger.replayForwards({ ids: [forward?.id ?? ""] })).refused)[0]?.code).toBe(
     "not_found",
   );
+  expect(await codeOf(stranger.assignNotification({ id, connectionId: "ada" }))).toBe(Code.NotFound);
   expect(await codeOf(stranger.explainWebhook({ integration: "calendar" }))).toBe(Code.NotFound);
   expect(await codeOf(stranger.sendTestNotification({ integration: "calendar" }))).toBe(Code.NotFound);
   const inMine = { environment };

@@ -7,6 +7,7 @@ import type { Store } from "../../../store/contract.ts";
 import type { StoredRecordOf } from "../../../store/records.ts";
 import type { SigningSecrets } from "../../setup/signing-secrets.ts";
 import type { DeliveryLease } from "../delivery-lease.ts";
+import type { DestinationHealth } from "../destination-health.ts";
 import type { Destinations } from "../destinations.ts";
 import type { ForwardBodies } from "../forward-bodies.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -44,12 +45,12 @@ export interface ForwardDeliveryServices {
 interface ForwardDeliveryOptions extends ForwardDeliveryServices {
   readonly lease: Pick<DeliveryLease, "current" | "lost">;
   readonly timeoutMs: () => number;
-  readonly onDelivered: (environment: string, url: string) => void;
+  readonly health: Pick<DestinationHealth, "onDelivered" | "onFailed">;
 }
 
 export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardDelivery {
   const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
-  const { lease, timeoutMs, onDelivered } = options;
+  const { lease, timeoutMs, health } = options;
   const { forwards } = collections;
   const { metrics, log } = world;
   const results = createForwardResults({ store, collections, outbox, lease, world });
@@ -74,7 +75,7 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
 
   function reportDelivered({ environment, createdAt }: StoredForward, url: string): void {
     if (createdAt === undefined) return;
-    onDelivered(environment, url);
+    health.onDelivered(environment, url);
     metrics.deliverySeconds.series({}).observe(Math.max(0, world.now() - timestampMs(createdAt)) / 1_000);
   }
 
@@ -108,7 +109,10 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
       const update = updateAfter(value, { attempt, verdict, nowMs: world.now(), random: Math.random() });
       if (update.state === Forward_State.DEAD) reportDead(value, update.stateReason ?? "");
       await results.record(found, update, signal);
-      if (verdict.kind !== "delivered") return false;
+      if (verdict.kind !== "delivered") {
+        health.onFailed(value.environment, url, verdict.kind === "gone" ? "gone" : verdict.reason);
+        return false;
+      }
       bodies.delivered(value);
       reportDelivered(value, url);
       return true;

@@ -4,6 +4,7 @@ import {
   GetNotificationResponseSchema,
   type Notification,
   NotificationSchema,
+  Notification_Proof as Proof,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
@@ -24,6 +25,8 @@ interface NotificationListOptions {
   readonly unmatched?: boolean;
   readonly since?: number;
   readonly until?: number;
+  readonly kind?: string;
+  readonly text?: string;
 }
 
 /** Adds `webhooks list` and `webhooks show`, for received notifications. */
@@ -35,7 +38,9 @@ export function addNotifications(group: Command, act: Act): void {
     .option("--connection <integration/connection>", "only webhooks for this connection", connectionName)
     .option("--unmatched", "only webhooks that match no connection")
     .option("--since <time>", "only webhooks received since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
-    .option("--until <time>", "only webhooks received before this time", past);
+    .option("--until <time>", "only webhooks received before this time", past)
+    .option("--kind <kind>", "only webhooks of this kind of event, for example push")
+    .option("--text <text>", "only webhooks with this text in their message ID, a header or the body");
   listCommand(list, act, {
     schema: NotificationSchema,
     none: "no webhooks",
@@ -47,6 +52,7 @@ export function addNotifications(group: Command, act: Act): void {
       { title: "NOTIFICATION", text: ({ id }) => id },
       { title: "WHEN", time: ({ receivedAt }) => receivedAt },
       { title: "INTEGRATION", text: ({ integration }) => integration },
+      { title: "KIND", text: ({ kinds }) => kinds.join(",") },
       { title: "MESSAGE", text: messageOf },
       { title: "RULE", text: ({ matchedRule }) => (matchedRule < 0 ? "" : String(matchedRule)) },
       {
@@ -72,7 +78,7 @@ export function addNotifications(group: Command, act: Act): void {
     );
 }
 
-function filterOf({ integration, connection, unmatched = false, since, until }: NotificationListOptions) {
+function filterOf({ integration, connection, unmatched = false, since, until, ...found }: NotificationListOptions) {
   if (connection !== undefined && integration !== undefined && integration !== connection.integration)
     throw new UsageMistake("--integration and --connection name different integrations");
   if (connection !== undefined && unmatched)
@@ -83,6 +89,8 @@ function filterOf({ integration, connection, unmatched = false, since, until }: 
     unmatched,
     since: bound(since),
     until: bound(until),
+    kind: found.kind ?? "",
+    text: found.text ?? "",
   };
 }
 
@@ -93,6 +101,7 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
   return [
     `${paint("bold", escapeControl(`webhook ${id}`))}  ${escapeControl(`of ${integration} in ${environment}`)}`,
     paint("dim", escapeControl(`received ${formatTime(receivedAt)}${message === "" ? "" : `, message ${message}`}`)),
+    proofOf(notification, paint),
     matchOf(notification, paint),
     "",
     ...headers.map(({ name, value }) => `${paint("dim", `${escapeControl(name)}:`)} ${escapeControl(textOf(value))}`),
@@ -104,10 +113,37 @@ function story(notification: Notification, forwards: readonly Forward[], paint: 
   ].join("\n");
 }
 
-const matchOf = (notification: Notification, paint: Paint): string =>
-  notification.matches.length === 0
-    ? paint("warning", "matches no connection")
-    : `matches ${escapeControl(connectionsOf(notification))} by rule ${notification.matchedRule}`;
+function matchOf(notification: Notification, paint: Paint): string {
+  const { matches, matchedRule, matchedField, channelId, assignedBy } = notification;
+  if (matches.length === 0) return paint("warning", "matches no connection");
+  const connections = escapeControl(connectionsOf(notification));
+  if (assignedBy !== "") return `assigned to ${connections} by ${escapeControl(assignedBy)}`;
+  if (matchedRule < 0 && channelId !== "") return `matches ${connections} by its channel ${escapeControl(channelId)}`;
+  const field = matchedField === "" ? "" : `, ${escapeControl(matchedField)}`;
+  return `matches ${connections} by rule ${matchedRule}${field}`;
+}
+
+/** What is missing to check a sender. */
+const lackOf = (scheme: string): string =>
+  scheme === "channel_token"
+    ? "another client made its channel, so its token is unknown"
+    : "the integration has no webhook secret";
+
+function proofOf({ proof, proofScheme }: Notification, paint: Paint): string {
+  const scheme = escapeControl(proofScheme);
+  switch (proof) {
+    case Proof.VALID:
+      return `sender proven (${scheme})`;
+    case Proof.NOT_SIGNED:
+      return "sender not proven: the provider signs no webhooks";
+    case Proof.NO_SECRET:
+      return paint("warning", `sender not proven (${scheme}): ${lackOf(proofScheme)}`);
+    case Proof.TEST:
+      return "a test webhook, sent by hand";
+    default:
+      return "sender's proof not recorded";
+  }
+}
 
 const columns = [
   { title: "FORWARD", text: ({ id }: Forward) => id },

@@ -1,5 +1,7 @@
 import type { Command } from "commander";
 import type { Act } from "../../session.ts";
+import { addAssign } from "./assign.ts";
+import { addCancel } from "./cancel.ts";
 import { addDestinations } from "./destinations.ts";
 import { addForwards } from "./forwards.ts";
 import { addNotifications } from "./notifications.ts";
@@ -15,6 +17,8 @@ export function addWebhooks(program: Command, act: Act): void {
   addNotifications(group, act);
   addForwards(group, act);
   addReplay(group, act);
+  addCancel(group, act);
+  addAssign(group, act);
   addDestinations(group, act);
   addTrials(group, act);
   addTail(group, act);

@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/webhook.proto.
  */
 export const file_latchkey_v1_webhook: GenFile = /*@__PURE__*/
-  fileDesc("ChlsYXRjaGtleS92MS93ZWJob29rLnByb3RvEgtsYXRjaGtleS52MSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoDCKkAgoMTm90aWZpY2F0aW9uEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhAKCHByb3ZpZGVyGAQgASgJEhIKCm1lc3NhZ2VfaWQYBSABKAkSJAoHaGVhZGVycxgGIAMoCzITLmxhdGNoa2V5LnYxLkhlYWRlchIMCgRib2R5GAcgASgMEhQKDG1hdGNoZWRfcnVsZRgIIAEoBRIrCgdtYXRjaGVzGAkgAygLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIvCgtyZWNlaXZlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCyABKAQipAQKB0ZvcndhcmQSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIMCgR0eXBlGAUgASgJEhcKD25vdGlmaWNhdGlvbl9pZBgGIAEoCRITCgtkZXN0aW5hdGlvbhgHIAEoCRIMCgRib2R5GAggASgMEikKBXN0YXRlGAkgASgOMhoubGF0Y2hrZXkudjEuRm9yd2FyZC5TdGF0ZRIUCgxzdGF0ZV9yZWFzb24YCiABKAkSFQoNYXR0ZW1wdF9jb3VudBgLIAEoDRIzCg9uZXh0X2F0dGVtcHRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGA8gASgEIoIBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhEKDVNUQVRFX1BFTkRJTkcQARITCg9TVEFURV9ERUxJVkVSRUQQAhIOCgpTVEFURV9ERUFEEAMSGAoUU1RBVEVfTk9fREVTVElOQVRJT04QBBIQCgxTVEFURV9QQVVTRUQQBSKlAQoHQXR0ZW1wdBIOCgZudW1iZXIYASABKA0SLgoKc3RhcnRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGc3RhdHVzGAQgASgFEg0KBWVycm9yGAUgASgJEg4KBmFuc3dlchgGIAEoDCK0AQoLRGVzdGluYXRpb24SCwoDdXJsGAEgASgJEg4KBnBhdXNlZBgCIAEoCBIVCg1wYXVzZWRfcmVhc29uGAMgASgJEg8KB3BlbmRpbmcYBCABKAQSKQoGb2xkZXN0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEWxhc3RfZGVsaXZlcmVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKAAgoYTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEQoJdW5tYXRjaGVkGAQgASgIEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoJcGFnZV9zaXplGAcgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YCCABKAkiZgoZTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZRIwCg1ub3RpZmljYXRpb25zGAEgAygLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJLChZHZXROb3RpZmljYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKAmlkGAIgASgJQge6SARyAhABInIKF0dldE5vdGlmaWNhdGlvblJlc3BvbnNlEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbhImCghmb3J3YXJkcxgCIAMoCzIULmxhdGNoa2V5LnYxLkZvcndhcmQiTgoZV2F0Y2hOb3RpZmljYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCSKBAQoaV2F0Y2hOb3RpZmljYXRpb25zUmVzcG9uc2USMQoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uSAASJwoHZm9yd2FyZBgCIAEoCzIULmxhdGNoa2V5LnYxLkZvcndhcmRIAEIHCgVldmVudCLSAQoNRm9yd2FyZEZpbHRlchITCgtpbnRlZ3JhdGlvbhgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJEioKBnN0YXRlcxgDIAMoDjIaLmxhdGNoa2V5LnYxLkZvcndhcmQuU3RhdGUSEwoLZGVzdGluYXRpb24YBCABKAkSKQoFc2luY2UYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKSAQoTTGlzdEZvcndhcmRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIqCgZmaWx0ZXIYAiABKAsyGi5sYXRjaGtleS52MS5Gb3J3YXJkRmlsdGVyEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJIlcKFExpc3RGb3J3YXJkc1Jlc3BvbnNlEiYKCGZvcndhcmRzGAEgAygLMhQubGF0Y2hrZXkudjEuRm9yd2FyZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiRgoRR2V0Rm9yd2FyZFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiYwoSR2V0Rm9yd2FyZFJlc3BvbnNlEiUKB2ZvcndhcmQYASABKAsyFC5sYXRjaGtleS52MS5Gb3J3YXJkEiYKCGF0dGVtcHRzGAIgAygLMhQubGF0Y2hrZXkudjEuQXR0ZW1wdCJ5ChVSZXBsYXlGb3J3YXJkc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFgoDaWRzGAIgAygJQgm6SAaSAQMQ6AcSKgoGZmlsdGVyGAMgASgLMhoubGF0Y2hrZXkudjEuRm9yd2FyZEZpbHRlciKzAQoWUmVwbGF5Rm9yd2FyZHNSZXNwb25zZRIQCghyZXBsYXllZBgBIAEoBBJBCgdyZWZ1c2VkGAIgAygLMjAubGF0Y2hrZXkudjEuUmVwbGF5Rm9yd2FyZHNSZXNwb25zZS5SZWZ1c2VkRW50cnkaRAoMUmVmdXNlZEVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW06AjgBIjcKF0xpc3REZXN0aW5hdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAIkoKGExpc3REZXN0aW5hdGlvbnNSZXNwb25zZRIuCgxkZXN0aW5hdGlvbnMYASADKAsyGC5sYXRjaGtleS52MS5EZXN0aW5hdGlvbiJOChhSZXN1bWVEZXN0aW5hdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDdXJsGAIgASgJQge6SARyAhABIkoKGVJlc3VtZURlc3RpbmF0aW9uUmVzcG9uc2USLQoLZGVzdGluYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5EZXN0aW5hdGlvbiKNAQobU2VuZFRlc3ROb3RpZmljYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCJPChxTZW5kVGVzdE5vdGlmaWNhdGlvblJlc3BvbnNlEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbiKHAQoVRXhwbGFpbldlYmhvb2tSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCKRAQoWRXhwbGFpbldlYmhvb2tSZXNwb25zZRIUCgxtYXRjaGVkX3J1bGUYASABKAUSDQoFZmllbGQYAiABKAkSKwoHbWF0Y2hlcxgDIAMoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJQoHcHJvYmxlbRgEIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW0ymwgKDldlYmhvb2tTZXJ2aWNlEmsKEUxpc3ROb3RpZmljYXRpb25zEiUubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9HZXROb3RpZmljYXRpb24SIy5sYXRjaGtleS52MS5HZXROb3RpZmljYXRpb25SZXF1ZXN0GiQubGF0Y2hrZXkudjEuR2V0Tm90aWZpY2F0aW9uUmVzcG9uc2UiB5ACAcjzGAIScAoSV2F0Y2hOb3RpZmljYXRpb25zEiYubGF0Y2hrZXkudjEuV2F0Y2hOb3RpZmljYXRpb25zUmVxdWVzdBonLmxhdGNoa2V5LnYxLldhdGNoTm90aWZpY2F0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCMAESXAoMTGlzdEZvcndhcmRzEiAubGF0Y2hrZXkudjEuTGlzdEZvcndhcmRzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RGb3J3YXJkc1Jlc3BvbnNlIgeQAgHI8xgCElYKCkdldEZvcndhcmQSHi5sYXRjaGtleS52MS5HZXRGb3J3YXJkUmVxdWVzdBofLmxhdGNoa2V5LnYxLkdldEZvcndhcmRSZXNwb25zZSIHkAIByPMYAhJfCg5SZXBsYXlGb3J3YXJkcxIiLmxhdGNoa2V5LnYxLlJlcGxheUZvcndhcmRzUmVxdWVzdBojLmxhdGNoa2V5LnYxLlJlcGxheUZvcndhcmRzUmVzcG9uc2UiBMjzGAMSaAoQTGlzdERlc3RpbmF0aW9ucxIkLmxhdGNoa2V5LnYxLkxpc3REZXN0aW5hdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdERlc3RpbmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCEmsKEVJlc3VtZURlc3RpbmF0aW9uEiUubGF0Y2hrZXkudjEuUmVzdW1lRGVzdGluYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuUmVzdW1lRGVzdGluYXRpb25SZXNwb25zZSIHkAICyPMYAxJxChRTZW5kVGVzdE5vdGlmaWNhdGlvbhIoLmxhdGNoa2V5LnYxLlNlbmRUZXN0Tm90aWZpY2F0aW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLlNlbmRUZXN0Tm90aWZpY2F0aW9uUmVzcG9uc2UiBMjzGAMSYgoORXhwbGFpbldlYmhvb2sSIi5sYXRjaGtleS52MS5FeHBsYWluV2ViaG9va1JlcXVlc3QaIy5sYXRjaGtleS52MS5FeHBsYWluV2ViaG9va1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_problem]);
+  fileDesc("ChlsYXRjaGtleS92MS93ZWJob29rLnByb3RvEgtsYXRjaGtleS52MSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoDCKlBAoMTm90aWZpY2F0aW9uEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhAKCHByb3ZpZGVyGAQgASgJEhIKCm1lc3NhZ2VfaWQYBSABKAkSJAoHaGVhZGVycxgGIAMoCzITLmxhdGNoa2V5LnYxLkhlYWRlchIMCgRib2R5GAcgASgMEhQKDG1hdGNoZWRfcnVsZRgIIAEoBRIrCgdtYXRjaGVzGAkgAygLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIvCgtyZWNlaXZlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCyABKAQSDQoFa2luZHMYDCADKAkSLgoFcHJvb2YYDSABKA4yHy5sYXRjaGtleS52MS5Ob3RpZmljYXRpb24uUHJvb2YSFAoMcHJvb2Zfc2NoZW1lGA4gASgJEhUKDW1hdGNoZWRfZmllbGQYDyABKAkSEgoKY2hhbm5lbF9pZBgQIAEoCRITCgthc3NpZ25lZF9ieRgRIAEoCSJqCgVQcm9vZhIVChFQUk9PRl9VTlNQRUNJRklFRBAAEg8KC1BST09GX1ZBTElEEAESFAoQUFJPT0ZfTk9UX1NJR05FRBACEhMKD1BST09GX05PX1NFQ1JFVBADEg4KClBST09GX1RFU1QQBCK5BAoHRm9yd2FyZBIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRIVCg1jb25uZWN0aW9uX2lkGAQgASgJEgwKBHR5cGUYBSABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAYgASgJEhMKC2Rlc3RpbmF0aW9uGAcgASgJEgwKBGJvZHkYCCABKAwSKQoFc3RhdGUYCSABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgKIAEoCRIVCg1hdHRlbXB0X2NvdW50GAsgASgNEjMKD25leHRfYXR0ZW1wdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YDyABKAQilwEKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUEVORElORxABEhMKD1NUQVRFX0RFTElWRVJFRBACEg4KClNUQVRFX0RFQUQQAxIYChRTVEFURV9OT19ERVNUSU5BVElPThAEEhAKDFNUQVRFX1BBVVNFRBAFEhMKD1NUQVRFX0NBTkNFTExFRBAGIqUBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoDRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZzdGF0dXMYBCABKAUSDQoFZXJyb3IYBSABKAkSDgoGYW5zd2VyGAYgASgMIucCCgtEZXN0aW5hdGlvbhILCgN1cmwYASABKAkSDgoGcGF1c2VkGAIgASgIEhUKDXBhdXNlZF9yZWFzb24YAyABKAkSDwoHcGVuZGluZxgEIAEoBBIpCgZvbGRlc3QYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNQoRbGFzdF9kZWxpdmVyZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXBhdXNlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGF1c2VkX2J5GAggASgJEhMKC3BhdXNlZF9ub3RlGAkgASgJEhAKCGZhaWx1cmVzGAogASgNEjIKDmxhc3RfZmFpbGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxsYXN0X2ZhaWx1cmUYDCABKAkisAIKGExpc3ROb3RpZmljYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhEKCXVubWF0Y2hlZBgEIAEoCBIpCgVzaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KCXBhZ2Vfc2l6ZRgHIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAggASgJEhYKBGtpbmQYCSABKAlCCLpIBXIDGIACEhYKBHRleHQYCiABKAlCCLpIBXIDGIACImYKGUxpc3ROb3RpZmljYXRpb25zUmVzcG9uc2USMAoNbm90aWZpY2F0aW9ucxgBIAMoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiSwoWR2V0Tm90aWZpY2F0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASJyChdHZXROb3RpZmljYXRpb25SZXNwb25zZRIvCgxub3RpZmljYXRpb24YASABKAsyGS5sYXRjaGtleS52MS5Ob3RpZmljYXRpb24SJgoIZm9yd2FyZHMYAiADKAsyFC5sYXRjaGtleS52MS5Gb3J3YXJkIm4KGUFzc2lnbk5vdGlmaWNhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAESHgoNY29ubmVjdGlvbl9pZBgDIAEoCUIHukgEcgIQASJ1ChpBc3NpZ25Ob3RpZmljYXRpb25SZXNwb25zZRIvCgxub3RpZmljYXRpb24YASABKAsyGS5sYXRjaGtleS52MS5Ob3RpZmljYXRpb24SJgoIZm9yd2FyZHMYAiADKAsyFC5sYXRjaGtleS52MS5Gb3J3YXJkIk4KGVdhdGNoTm90aWZpY2F0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkigQEKGldhdGNoTm90aWZpY2F0aW9uc1Jlc3BvbnNlEjEKDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbkgAEicKB2ZvcndhcmQYAiABKAsyFC5sYXRjaGtleS52MS5Gb3J3YXJkSABCBwoFZXZlbnQi0gEKDUZvcndhcmRGaWx0ZXISEwoLaW50ZWdyYXRpb24YASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIqCgZzdGF0ZXMYAyADKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhMKC2Rlc3RpbmF0aW9uGAQgASgJEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAikgEKE0xpc3RGb3J3YXJkc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASKgoGZmlsdGVyGAIgASgLMhoubGF0Y2hrZXkudjEuRm9yd2FyZEZpbHRlchIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgEIAEoCSJXChRMaXN0Rm9yd2FyZHNSZXNwb25zZRImCghmb3J3YXJkcxgBIAMoCzIULmxhdGNoa2V5LnYxLkZvcndhcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkYKEUdldEZvcndhcmRSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKAmlkGAIgASgJQge6SARyAhABImMKEkdldEZvcndhcmRSZXNwb25zZRIlCgdmb3J3YXJkGAEgASgLMhQubGF0Y2hrZXkudjEuRm9yd2FyZBImCghhdHRlbXB0cxgCIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQikAEKFVJlcGxheUZvcndhcmRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIWCgNpZHMYAiADKAlCCbpIBpIBAxDoBxIqCgZmaWx0ZXIYAyABKAsyGi5sYXRjaGtleS52MS5Gb3J3YXJkRmlsdGVyEhUKDXZhbGlkYXRlX29ubHkYBCABKAgi6wEKFlJlcGxheUZvcndhcmRzUmVzcG9uc2USEAoIcmVwbGF5ZWQYASABKAQSQQoHcmVmdXNlZBgCIAMoCzIwLmxhdGNoa2V5LnYxLlJlcGxheUZvcndhcmRzUmVzcG9uc2UuUmVmdXNlZEVudHJ5EiQKBnNhbXBsZRgDIAMoCzIULmxhdGNoa2V5LnYxLkZvcndhcmQSEAoIaGFzX21vcmUYBCABKAgaRAoMUmVmdXNlZEVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW06AjgBIpABChVDYW5jZWxGb3J3YXJkc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFgoDaWRzGAIgAygJQgm6SAaSAQMQ6AcSKgoGZmlsdGVyGAMgASgLMhoubGF0Y2hrZXkudjEuRm9yd2FyZEZpbHRlchIVCg12YWxpZGF0ZV9vbmx5GAQgASgIIuwBChZDYW5jZWxGb3J3YXJkc1Jlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoBBJBCgdyZWZ1c2VkGAIgAygLMjAubGF0Y2hrZXkudjEuQ2FuY2VsRm9yd2FyZHNSZXNwb25zZS5SZWZ1c2VkRW50cnkSJAoGc2FtcGxlGAMgAygLMhQubGF0Y2hrZXkudjEuRm9yd2FyZBIQCghoYXNfbW9yZRgEIAEoCBpECgxSZWZ1c2VkRW50cnkSCwoDa2V5GAEgASgJEiMKBXZhbHVlGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbToCOAEiNwoXTGlzdERlc3RpbmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEAiSgoYTGlzdERlc3RpbmF0aW9uc1Jlc3BvbnNlEi4KDGRlc3RpbmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkRlc3RpbmF0aW9uImcKF1BhdXNlRGVzdGluYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA3VybBgCIAEoCUIHukgEcgIQARIYCgZyZWFzb24YAyABKAlCCLpIBXIDGPQDIkkKGFBhdXNlRGVzdGluYXRpb25SZXNwb25zZRItCgtkZXN0aW5hdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkRlc3RpbmF0aW9uIkwKFlRlc3REZXN0aW5hdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDdXJsGAIgASgJQge6SARyAhABIpcBChdUZXN0RGVzdGluYXRpb25SZXNwb25zZRIKCgJpZBgBIAEoCRIlCgdhdHRlbXB0GAIgASgLMhQubGF0Y2hrZXkudjEuQXR0ZW1wdBIQCghhY2NlcHRlZBgDIAEoCBITCgtleHBsYW5hdGlvbhgEIAEoCRIUCgxoZWFkZXJfbmFtZXMYBSADKAkSDAoEYm9keRgGIAEoDCJOChhSZXN1bWVEZXN0aW5hdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDdXJsGAIgASgJQge6SARyAhABIkoKGVJlc3VtZURlc3RpbmF0aW9uUmVzcG9uc2USLQoLZGVzdGluYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5EZXN0aW5hdGlvbiKNAQobU2VuZFRlc3ROb3RpZmljYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCJPChxTZW5kVGVzdE5vdGlmaWNhdGlvblJlc3BvbnNlEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbiKHAQoVRXhwbGFpbldlYmhvb2tSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEiQKB2hlYWRlcnMYAyADKAsyEy5sYXRjaGtleS52MS5IZWFkZXISDAoEYm9keRgEIAEoDCKRAQoWRXhwbGFpbldlYmhvb2tSZXNwb25zZRIUCgxtYXRjaGVkX3J1bGUYASABKAUSDQoFZmllbGQYAiABKAkSKwoHbWF0Y2hlcxgDIAMoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJQoHcHJvYmxlbRgEIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW0ytwsKDldlYmhvb2tTZXJ2aWNlEmsKEUxpc3ROb3RpZmljYXRpb25zEiUubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9HZXROb3RpZmljYXRpb24SIy5sYXRjaGtleS52MS5HZXROb3RpZmljYXRpb25SZXF1ZXN0GiQubGF0Y2hrZXkudjEuR2V0Tm90aWZpY2F0aW9uUmVzcG9uc2UiB5ACAcjzGAISawoSQXNzaWduTm90aWZpY2F0aW9uEiYubGF0Y2hrZXkudjEuQXNzaWduTm90aWZpY2F0aW9uUmVxdWVzdBonLmxhdGNoa2V5LnYxLkFzc2lnbk5vdGlmaWNhdGlvblJlc3BvbnNlIgTI8xgDEnAKEldhdGNoTm90aWZpY2F0aW9ucxImLmxhdGNoa2V5LnYxLldhdGNoTm90aWZpY2F0aW9uc1JlcXVlc3QaJy5sYXRjaGtleS52MS5XYXRjaE5vdGlmaWNhdGlvbnNSZXNwb25zZSIHkAIByPMYAjABElwKDExpc3RGb3J3YXJkcxIgLmxhdGNoa2V5LnYxLkxpc3RGb3J3YXJkc1JlcXVlc3QaIS5sYXRjaGtleS52MS5MaXN0Rm9yd2FyZHNSZXNwb25zZSIHkAIByPMYAhJWCgpHZXRGb3J3YXJkEh4ubGF0Y2hrZXkudjEuR2V0Rm9yd2FyZFJlcXVlc3QaHy5sYXRjaGtleS52MS5HZXRGb3J3YXJkUmVzcG9uc2UiB5ACAcjzGAISXwoOUmVwbGF5Rm9yd2FyZHMSIi5sYXRjaGtleS52MS5SZXBsYXlGb3J3YXJkc1JlcXVlc3QaIy5sYXRjaGtleS52MS5SZXBsYXlGb3J3YXJkc1Jlc3BvbnNlIgTI8xgDEl8KDkNhbmNlbEZvcndhcmRzEiIubGF0Y2hrZXkudjEuQ2FuY2VsRm9yd2FyZHNSZXF1ZXN0GiMubGF0Y2hrZXkudjEuQ2FuY2VsRm9yd2FyZHNSZXNwb25zZSIEyPMYAxJoChBMaXN0RGVzdGluYXRpb25zEiQubGF0Y2hrZXkudjEuTGlzdERlc3RpbmF0aW9uc1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0RGVzdGluYXRpb25zUmVzcG9uc2UiB5ACAcjzGAISaAoQUGF1c2VEZXN0aW5hdGlvbhIkLmxhdGNoa2V5LnYxLlBhdXNlRGVzdGluYXRpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuUGF1c2VEZXN0aW5hdGlvblJlc3BvbnNlIgeQAgLI8xgDEmIKD1Rlc3REZXN0aW5hdGlvbhIjLmxhdGNoa2V5LnYxLlRlc3REZXN0aW5hdGlvblJlcXVlc3QaJC5sYXRjaGtleS52MS5UZXN0RGVzdGluYXRpb25SZXNwb25zZSIEyPMYAxJrChFSZXN1bWVEZXN0aW5hdGlvbhIlLmxhdGNoa2V5LnYxLlJlc3VtZURlc3RpbmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlJlc3VtZURlc3RpbmF0aW9uUmVzcG9uc2UiB5ACAsjzGAMScQoUU2VuZFRlc3ROb3RpZmljYXRpb24SKC5sYXRjaGtleS52MS5TZW5kVGVzdE5vdGlmaWNhdGlvblJlcXVlc3QaKS5sYXRjaGtleS52MS5TZW5kVGVzdE5vdGlmaWNhdGlvblJlc3BvbnNlIgTI8xgDEmIKDkV4cGxhaW5XZWJob29rEiIubGF0Y2hrZXkudjEuRXhwbGFpbldlYmhvb2tSZXF1ZXN0GiMubGF0Y2hrZXkudjEuRXhwbGFpbldlYmhvb2tSZXNwb25zZSIHkAIByPMYAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_problem]);
 
 /**
  * Header is an HTTP header.
@@ -130,6 +130,48 @@ export type Notification = Message<"latchkey.v1.Notification"> & {
    * @generated from field: uint64 revision = 11;
    */
   revision: bigint;
+
+  /**
+   * Kinds of event, in the provider's words, such as `push`: the first 10. Empty if the webhook names none.
+   *
+   * @generated from field: repeated string kinds = 12;
+   */
+  kinds: string[];
+
+  /**
+   * How the sender was proven.
+   *
+   * @generated from field: latchkey.v1.Notification.Proof proof = 13;
+   */
+  proof: Notification_Proof;
+
+  /**
+   * Name of the signature scheme in the provider's description. Empty if the provider signs nothing.
+   *
+   * @generated from field: string proof_scheme = 14;
+   */
+  proofScheme: string;
+
+  /**
+   * Field that the matching rule compared: `metadata.NAME` or `connection_config.NAME`. Empty if no rule matched.
+   *
+   * @generated from field: string matched_field = 15;
+   */
+  matchedField: string;
+
+  /**
+   * ID of the channel that the webhook came over. Empty if it names none.
+   *
+   * @generated from field: string channel_id = 16;
+   */
+  channelId: string;
+
+  /**
+   * Who assigned the webhook to its connection by hand, as in audit events. Empty if nobody did.
+   *
+   * @generated from field: string assigned_by = 17;
+   */
+  assignedBy: string;
 };
 
 /**
@@ -138,6 +180,63 @@ export type Notification = Message<"latchkey.v1.Notification"> & {
  */
 export const NotificationSchema: GenMessage<Notification> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_webhook, 1);
+
+/**
+ * Proof is the result of the check of the sender. A webhook that should be signed but is not is refused and not
+ * stored.
+ *
+ * @generated from enum latchkey.v1.Notification.Proof
+ */
+export const Notification_Proof = {
+  /**
+   * Received before proofs were recorded.
+   *
+   * @generated from enum value: PROOF_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The signature, or the token of the channel, is valid.
+   *
+   * @generated from enum value: PROOF_VALID = 1;
+   */
+  VALID: 1,
+
+  /**
+   * The provider signs nothing: only the secret webhook URL protects it.
+   *
+   * @generated from enum value: PROOF_NOT_SIGNED = 2;
+   */
+  NOT_SIGNED: 2,
+
+  /**
+   * There is nothing to check it with: the integration has no webhook secret, or another client made the channel.
+   *
+   * @generated from enum value: PROOF_NO_SECRET = 3;
+   */
+  NO_SECRET: 3,
+
+  /**
+   * A test webhook of `SendTestNotification`, which is not checked.
+   *
+   * @generated from enum value: PROOF_TEST = 4;
+   */
+  TEST: 4,
+} as const;
+
+/**
+ * Proof is the result of the check of the sender. A webhook that should be signed but is not is refused and not
+ * stored.
+ *
+ * @generated from enum latchkey.v1.Notification.Proof
+ */
+export type Notification_Proof = (typeof Notification_Proof)[keyof typeof Notification_Proof] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.Notification.Proof.
+ */
+export const Notification_ProofSchema: GenEnum<Notification_Proof> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_webhook, 1, 0);
 
 /**
  * Forward is a delivery to your application: a copy of a webhook, or an event of Latchkey.
@@ -305,6 +404,13 @@ export const Forward_State = {
    * @generated from enum value: STATE_PAUSED = 5;
    */
   PAUSED: 5,
+
+  /**
+   * Cancelled while it waited. It can be replayed.
+   *
+   * @generated from enum value: STATE_CANCELLED = 6;
+   */
+  CANCELLED: 6,
 } as const;
 
 /**
@@ -397,7 +503,7 @@ export type Destination = Message<"latchkey.v1.Destination"> & {
   paused: boolean;
 
   /**
-   * Reason for the pause, as a code.
+   * Reason for the pause, as a code: `gone` (the application answered 410) or `asked` (paused by a person).
    *
    * @generated from field: string paused_reason = 3;
    */
@@ -423,6 +529,48 @@ export type Destination = Message<"latchkey.v1.Destination"> & {
    * @generated from field: google.protobuf.Timestamp last_delivered_at = 6;
    */
   lastDeliveredAt?: Timestamp | undefined;
+
+  /**
+   * Time of the pause. Absent if deliveries are not paused.
+   *
+   * @generated from field: google.protobuf.Timestamp paused_at = 7;
+   */
+  pausedAt?: Timestamp | undefined;
+
+  /**
+   * Who paused it, as in audit events. Empty if Latchkey did.
+   *
+   * @generated from field: string paused_by = 8;
+   */
+  pausedBy: string;
+
+  /**
+   * Reason for the pause, in the words of the person. May be empty.
+   *
+   * @generated from field: string paused_note = 9;
+   */
+  pausedNote: string;
+
+  /**
+   * Number of failed attempts by this replica since the last delivery.
+   *
+   * @generated from field: uint32 failures = 10;
+   */
+  failures: number;
+
+  /**
+   * Time of the last failed attempt by this replica since the last delivery. Absent if there was none.
+   *
+   * @generated from field: google.protobuf.Timestamp last_failed_at = 11;
+   */
+  lastFailedAt?: Timestamp | undefined;
+
+  /**
+   * Reason for that failure, as a code, such as `status_500`.
+   *
+   * @generated from field: string last_failure = 12;
+   */
+  lastFailure: string;
 };
 
 /**
@@ -493,6 +641,21 @@ export type ListNotificationsRequest = Message<"latchkey.v1.ListNotificationsReq
    * @generated from field: string page_token = 8;
    */
   pageToken: string;
+
+  /**
+   * Only webhooks of this kind of event, in the provider's words. Empty means all.
+   *
+   * @generated from field: string kind = 9;
+   */
+  kind: string;
+
+  /**
+   * Only webhooks that contain this text, in the case as written: in their message ID, a header's value, or the first
+   * 64 KiB of the body. Empty means all.
+   *
+   * @generated from field: string text = 10;
+   */
+  text: string;
 };
 
 /**
@@ -587,6 +750,69 @@ export const GetNotificationResponseSchema: GenMessage<GetNotificationResponse> 
   messageDesc(file_latchkey_v1_webhook, 8);
 
 /**
+ * AssignNotificationRequest names a webhook and a connection of its integration.
+ *
+ * @generated from message latchkey.v1.AssignNotificationRequest
+ */
+export type AssignNotificationRequest = Message<"latchkey.v1.AssignNotificationRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * ID of the notification. It must match no connection.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * ID of the connection.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+};
+
+/**
+ * Describes the message latchkey.v1.AssignNotificationRequest.
+ * Use `create(AssignNotificationRequestSchema)` to create a new message.
+ */
+export const AssignNotificationRequestSchema: GenMessage<AssignNotificationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 9);
+
+/**
+ * AssignNotificationResponse holds the notification.
+ *
+ * @generated from message latchkey.v1.AssignNotificationResponse
+ */
+export type AssignNotificationResponse = Message<"latchkey.v1.AssignNotificationResponse"> & {
+  /**
+   * The webhook after the change.
+   *
+   * @generated from field: latchkey.v1.Notification notification = 1;
+   */
+  notification?: Notification | undefined;
+
+  /**
+   * Forwards of the webhook, with the new ones.
+   *
+   * @generated from field: repeated latchkey.v1.Forward forwards = 2;
+   */
+  forwards: Forward[];
+};
+
+/**
+ * Describes the message latchkey.v1.AssignNotificationResponse.
+ * Use `create(AssignNotificationResponseSchema)` to create a new message.
+ */
+export const AssignNotificationResponseSchema: GenMessage<AssignNotificationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 10);
+
+/**
  * WatchNotificationsRequest asks for webhooks and forwards as they happen.
  *
  * @generated from message latchkey.v1.WatchNotificationsRequest
@@ -612,7 +838,7 @@ export type WatchNotificationsRequest = Message<"latchkey.v1.WatchNotificationsR
  * Use `create(WatchNotificationsRequestSchema)` to create a new message.
  */
 export const WatchNotificationsRequestSchema: GenMessage<WatchNotificationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 9);
+  messageDesc(file_latchkey_v1_webhook, 11);
 
 /**
  * WatchNotificationsResponse is an event of the stream.
@@ -649,7 +875,7 @@ export type WatchNotificationsResponse = Message<"latchkey.v1.WatchNotifications
  * Use `create(WatchNotificationsResponseSchema)` to create a new message.
  */
 export const WatchNotificationsResponseSchema: GenMessage<WatchNotificationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 10);
+  messageDesc(file_latchkey_v1_webhook, 12);
 
 /**
  * ForwardFilter limits a list. All conditions must hold.
@@ -705,7 +931,7 @@ export type ForwardFilter = Message<"latchkey.v1.ForwardFilter"> & {
  * Use `create(ForwardFilterSchema)` to create a new message.
  */
 export const ForwardFilterSchema: GenMessage<ForwardFilter> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 11);
+  messageDesc(file_latchkey_v1_webhook, 13);
 
 /**
  * ListForwardsRequest asks for a page of forwards.
@@ -747,7 +973,7 @@ export type ListForwardsRequest = Message<"latchkey.v1.ListForwardsRequest"> & {
  * Use `create(ListForwardsRequestSchema)` to create a new message.
  */
 export const ListForwardsRequestSchema: GenMessage<ListForwardsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 12);
+  messageDesc(file_latchkey_v1_webhook, 14);
 
 /**
  * ListForwardsResponse is a page of forwards.
@@ -775,7 +1001,7 @@ export type ListForwardsResponse = Message<"latchkey.v1.ListForwardsResponse"> &
  * Use `create(ListForwardsResponseSchema)` to create a new message.
  */
 export const ListForwardsResponseSchema: GenMessage<ListForwardsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 13);
+  messageDesc(file_latchkey_v1_webhook, 15);
 
 /**
  * GetForwardRequest names a forward.
@@ -803,7 +1029,7 @@ export type GetForwardRequest = Message<"latchkey.v1.GetForwardRequest"> & {
  * Use `create(GetForwardRequestSchema)` to create a new message.
  */
 export const GetForwardRequestSchema: GenMessage<GetForwardRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 14);
+  messageDesc(file_latchkey_v1_webhook, 16);
 
 /**
  * GetForwardResponse holds the forward.
@@ -831,7 +1057,7 @@ export type GetForwardResponse = Message<"latchkey.v1.GetForwardResponse"> & {
  * Use `create(GetForwardResponseSchema)` to create a new message.
  */
 export const GetForwardResponseSchema: GenMessage<GetForwardResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 15);
+  messageDesc(file_latchkey_v1_webhook, 17);
 
 /**
  * ReplayForwardsRequest names the forwards to send again, by IDs or by a filter. One of the two is required.
@@ -859,6 +1085,13 @@ export type ReplayForwardsRequest = Message<"latchkey.v1.ReplayForwardsRequest">
    * @generated from field: latchkey.v1.ForwardFilter filter = 3;
    */
   filter?: ForwardFilter | undefined;
+
+  /**
+   * True: send nothing, and return what would be sent.
+   *
+   * @generated from field: bool validate_only = 4;
+   */
+  validateOnly: boolean;
 };
 
 /**
@@ -866,7 +1099,7 @@ export type ReplayForwardsRequest = Message<"latchkey.v1.ReplayForwardsRequest">
  * Use `create(ReplayForwardsRequestSchema)` to create a new message.
  */
 export const ReplayForwardsRequestSchema: GenMessage<ReplayForwardsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 16);
+  messageDesc(file_latchkey_v1_webhook, 18);
 
 /**
  * ReplayForwardsResponse is the result of a replay.
@@ -875,18 +1108,33 @@ export const ReplayForwardsRequestSchema: GenMessage<ReplayForwardsRequest> = /*
  */
 export type ReplayForwardsResponse = Message<"latchkey.v1.ReplayForwardsResponse"> & {
   /**
-   * Number of forwards that will be sent again.
+   * Number of forwards that will be sent again. With `validate_only`, the number that would be, counted up to 100,000.
    *
    * @generated from field: uint64 replayed = 1;
    */
   replayed: bigint;
 
   /**
-   * Forwards that cannot be sent again, by ID, for example because they have no destination.
+   * Forwards that cannot be sent again, by ID, for example because they have no destination. With `validate_only`, the
+   * first 100.
    *
    * @generated from field: map<string, latchkey.v1.Problem> refused = 2;
    */
   refused: { [key: string]: Problem };
+
+  /**
+   * With `validate_only`, the first 10 of the forwards that would be sent again, without their bodies.
+   *
+   * @generated from field: repeated latchkey.v1.Forward sample = 3;
+   */
+  sample: Forward[];
+
+  /**
+   * With `validate_only`, true if there are more forwards than were counted.
+   *
+   * @generated from field: bool has_more = 4;
+   */
+  hasMore: boolean;
 };
 
 /**
@@ -894,7 +1142,91 @@ export type ReplayForwardsResponse = Message<"latchkey.v1.ReplayForwardsResponse
  * Use `create(ReplayForwardsResponseSchema)` to create a new message.
  */
 export const ReplayForwardsResponseSchema: GenMessage<ReplayForwardsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 17);
+  messageDesc(file_latchkey_v1_webhook, 19);
+
+/**
+ * CancelForwardsRequest names waiting forwards to give up, by IDs or by a filter. One of the two is required.
+ *
+ * @generated from message latchkey.v1.CancelForwardsRequest
+ */
+export type CancelForwardsRequest = Message<"latchkey.v1.CancelForwardsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * IDs of the forwards.
+   *
+   * @generated from field: repeated string ids = 2;
+   */
+  ids: string[];
+
+  /**
+   * Conditions that the forwards must meet. Forwards that do not wait are left alone.
+   *
+   * @generated from field: latchkey.v1.ForwardFilter filter = 3;
+   */
+  filter?: ForwardFilter | undefined;
+
+  /**
+   * True: cancel nothing, and return what would be cancelled.
+   *
+   * @generated from field: bool validate_only = 4;
+   */
+  validateOnly: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.CancelForwardsRequest.
+ * Use `create(CancelForwardsRequestSchema)` to create a new message.
+ */
+export const CancelForwardsRequestSchema: GenMessage<CancelForwardsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 20);
+
+/**
+ * CancelForwardsResponse is the result of a cancellation.
+ *
+ * @generated from message latchkey.v1.CancelForwardsResponse
+ */
+export type CancelForwardsResponse = Message<"latchkey.v1.CancelForwardsResponse"> & {
+  /**
+   * Number of cancelled forwards. With `validate_only`, the number that would be, counted up to 100,000.
+   *
+   * @generated from field: uint64 cancelled = 1;
+   */
+  cancelled: bigint;
+
+  /**
+   * Forwards named by ID that cannot be cancelled, for example because they do not wait.
+   *
+   * @generated from field: map<string, latchkey.v1.Problem> refused = 2;
+   */
+  refused: { [key: string]: Problem };
+
+  /**
+   * With `validate_only`, the first 10 of the forwards that would be cancelled, without their bodies.
+   *
+   * @generated from field: repeated latchkey.v1.Forward sample = 3;
+   */
+  sample: Forward[];
+
+  /**
+   * With `validate_only`, true if there are more forwards than were counted.
+   *
+   * @generated from field: bool has_more = 4;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.CancelForwardsResponse.
+ * Use `create(CancelForwardsResponseSchema)` to create a new message.
+ */
+export const CancelForwardsResponseSchema: GenMessage<CancelForwardsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 21);
 
 /**
  * ListDestinationsRequest asks for the destinations of an environment.
@@ -915,7 +1247,7 @@ export type ListDestinationsRequest = Message<"latchkey.v1.ListDestinationsReque
  * Use `create(ListDestinationsRequestSchema)` to create a new message.
  */
 export const ListDestinationsRequestSchema: GenMessage<ListDestinationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 18);
+  messageDesc(file_latchkey_v1_webhook, 22);
 
 /**
  * ListDestinationsResponse holds the destinations.
@@ -936,7 +1268,147 @@ export type ListDestinationsResponse = Message<"latchkey.v1.ListDestinationsResp
  * Use `create(ListDestinationsResponseSchema)` to create a new message.
  */
 export const ListDestinationsResponseSchema: GenMessage<ListDestinationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 19);
+  messageDesc(file_latchkey_v1_webhook, 23);
+
+/**
+ * PauseDestinationRequest names the destination to pause.
+ *
+ * @generated from message latchkey.v1.PauseDestinationRequest
+ */
+export type PauseDestinationRequest = Message<"latchkey.v1.PauseDestinationRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The URL.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * Reason for the pause, for other people to read. May be empty.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message latchkey.v1.PauseDestinationRequest.
+ * Use `create(PauseDestinationRequestSchema)` to create a new message.
+ */
+export const PauseDestinationRequestSchema: GenMessage<PauseDestinationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 24);
+
+/**
+ * PauseDestinationResponse holds the destination.
+ *
+ * @generated from message latchkey.v1.PauseDestinationResponse
+ */
+export type PauseDestinationResponse = Message<"latchkey.v1.PauseDestinationResponse"> & {
+  /**
+   * The destination after the change.
+   *
+   * @generated from field: latchkey.v1.Destination destination = 1;
+   */
+  destination?: Destination | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.PauseDestinationResponse.
+ * Use `create(PauseDestinationResponseSchema)` to create a new message.
+ */
+export const PauseDestinationResponseSchema: GenMessage<PauseDestinationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 25);
+
+/**
+ * TestDestinationRequest names the destination to test.
+ *
+ * @generated from message latchkey.v1.TestDestinationRequest
+ */
+export type TestDestinationRequest = Message<"latchkey.v1.TestDestinationRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The URL, as `ListDestinations` returns it.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+};
+
+/**
+ * Describes the message latchkey.v1.TestDestinationRequest.
+ * Use `create(TestDestinationRequestSchema)` to create a new message.
+ */
+export const TestDestinationRequestSchema: GenMessage<TestDestinationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 26);
+
+/**
+ * TestDestinationResponse holds the response of the application.
+ *
+ * @generated from message latchkey.v1.TestDestinationResponse
+ */
+export type TestDestinationResponse = Message<"latchkey.v1.TestDestinationResponse"> & {
+  /**
+   * `webhook-id` of the test message.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The request and its response.
+   *
+   * @generated from field: latchkey.v1.Attempt attempt = 2;
+   */
+  attempt?: Attempt | undefined;
+
+  /**
+   * True if a delivery with this response would count as delivered.
+   *
+   * @generated from field: bool accepted = 3;
+   */
+  accepted: boolean;
+
+  /**
+   * What the response means, and what to do if it was not accepted, in a sentence.
+   *
+   * @generated from field: string explanation = 4;
+   */
+  explanation: string;
+
+  /**
+   * Names of the headers that the message was sent with, among them those of the signature.
+   *
+   * @generated from field: repeated string header_names = 5;
+   */
+  headerNames: string[];
+
+  /**
+   * The body that was sent.
+   *
+   * @generated from field: bytes body = 6;
+   */
+  body: Uint8Array;
+};
+
+/**
+ * Describes the message latchkey.v1.TestDestinationResponse.
+ * Use `create(TestDestinationResponseSchema)` to create a new message.
+ */
+export const TestDestinationResponseSchema: GenMessage<TestDestinationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_webhook, 27);
 
 /**
  * ResumeDestinationRequest names the destination to resume.
@@ -964,7 +1436,7 @@ export type ResumeDestinationRequest = Message<"latchkey.v1.ResumeDestinationReq
  * Use `create(ResumeDestinationRequestSchema)` to create a new message.
  */
 export const ResumeDestinationRequestSchema: GenMessage<ResumeDestinationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 20);
+  messageDesc(file_latchkey_v1_webhook, 28);
 
 /**
  * ResumeDestinationResponse holds the destination.
@@ -985,7 +1457,7 @@ export type ResumeDestinationResponse = Message<"latchkey.v1.ResumeDestinationRe
  * Use `create(ResumeDestinationResponseSchema)` to create a new message.
  */
 export const ResumeDestinationResponseSchema: GenMessage<ResumeDestinationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 21);
+  messageDesc(file_latchkey_v1_webhook, 29);
 
 /**
  * SendTestNotificationRequest describes a test webhook.
@@ -1027,7 +1499,7 @@ export type SendTestNotificationRequest = Message<"latchkey.v1.SendTestNotificat
  * Use `create(SendTestNotificationRequestSchema)` to create a new message.
  */
 export const SendTestNotificationRequestSchema: GenMessage<SendTestNotificationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 22);
+  messageDesc(file_latchkey_v1_webhook, 30);
 
 /**
  * SendTestNotificationResponse holds the notification.
@@ -1048,7 +1520,7 @@ export type SendTestNotificationResponse = Message<"latchkey.v1.SendTestNotifica
  * Use `create(SendTestNotificationResponseSchema)` to create a new message.
  */
 export const SendTestNotificationResponseSchema: GenMessage<SendTestNotificationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 23);
+  messageDesc(file_latchkey_v1_webhook, 31);
 
 /**
  * ExplainWebhookRequest describes a webhook.
@@ -1090,7 +1562,7 @@ export type ExplainWebhookRequest = Message<"latchkey.v1.ExplainWebhookRequest">
  * Use `create(ExplainWebhookRequestSchema)` to create a new message.
  */
 export const ExplainWebhookRequestSchema: GenMessage<ExplainWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 24);
+  messageDesc(file_latchkey_v1_webhook, 32);
 
 /**
  * ExplainWebhookResponse says how the webhook would be handled.
@@ -1132,7 +1604,7 @@ export type ExplainWebhookResponse = Message<"latchkey.v1.ExplainWebhookResponse
  * Use `create(ExplainWebhookResponseSchema)` to create a new message.
  */
 export const ExplainWebhookResponseSchema: GenMessage<ExplainWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_webhook, 25);
+  messageDesc(file_latchkey_v1_webhook, 33);
 
 /**
  * WebhookService shows the webhooks that providers sent and their delivery to your application, and replays them.
@@ -1159,6 +1631,17 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof GetNotificationRequestSchema;
     output: typeof GetNotificationResponseSchema;
+  },
+  /**
+   * AssignNotification says by hand which connection a webhook concerns that matched none, and delivers it to your
+   * application with that connection. Syncs that listen to such webhooks run.
+   *
+   * @generated from rpc latchkey.v1.WebhookService.AssignNotification
+   */
+  assignNotification: {
+    methodKind: "unary";
+    input: typeof AssignNotificationRequestSchema;
+    output: typeof AssignNotificationResponseSchema;
   },
   /**
    * WatchNotifications streams notifications and forwards as they happen.
@@ -1191,7 +1674,7 @@ export const WebhookService: GenService<{
     output: typeof GetForwardResponseSchema;
   },
   /**
-   * ReplayForwards sends forwards again, with the same IDs.
+   * ReplayForwards sends forwards again, with the same IDs, or counts them first.
    *
    * @generated from rpc latchkey.v1.WebhookService.ReplayForwards
    */
@@ -1199,6 +1682,16 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof ReplayForwardsRequestSchema;
     output: typeof ReplayForwardsResponseSchema;
+  },
+  /**
+   * CancelForwards gives up forwards that wait, or counts them first. They can be replayed later.
+   *
+   * @generated from rpc latchkey.v1.WebhookService.CancelForwards
+   */
+  cancelForwards: {
+    methodKind: "unary";
+    input: typeof CancelForwardsRequestSchema;
+    output: typeof CancelForwardsResponseSchema;
   },
   /**
    * ListDestinations returns the URLs that forwards go to, and their state.
@@ -1209,6 +1702,26 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof ListDestinationsRequestSchema;
     output: typeof ListDestinationsResponseSchema;
+  },
+  /**
+   * PauseDestination pauses deliveries to a URL. Its forwards wait until somebody resumes it.
+   *
+   * @generated from rpc latchkey.v1.WebhookService.PauseDestination
+   */
+  pauseDestination: {
+    methodKind: "unary";
+    input: typeof PauseDestinationRequestSchema;
+    output: typeof PauseDestinationResponseSchema;
+  },
+  /**
+   * TestDestination sends a signed test message to a URL now, even if it is paused, and returns the response.
+   *
+   * @generated from rpc latchkey.v1.WebhookService.TestDestination
+   */
+  testDestination: {
+    methodKind: "unary";
+    input: typeof TestDestinationRequestSchema;
+    output: typeof TestDestinationResponseSchema;
   },
   /**
    * ResumeDestination resumes deliveries to a paused URL.

@@ -71,6 +71,12 @@ function writeNotification(w: MessageWriter, m: Notification): void {
     w.end(from);
   }
   if (m.revision !== 0n) w.unsignedLong(88, m.revision);
+  for (const one of m.kinds) w.text(98, one);
+  if (m.proof !== 0) w.signed(104, m.proof);
+  if (m.proofScheme !== "") w.text(114, m.proofScheme);
+  if (m.matchedField !== "") w.text(122, m.matchedField);
+  if (m.channelId !== "") w.text(130, m.channelId);
+  if (m.assignedBy !== "") w.text(138, m.assignedBy);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
