@@ -40,6 +40,9 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   ],
   "integrations update": ["latchkey integrations update github --scope repo --scope read:user"],
   "integrations delete": ["latchkey integrations delete github --yes"],
+  "connections count": ["latchkey connections count -e prod", "latchkey connections count --integration calendar"],
+  "connect-sessions list": ["latchkey connect-sessions list -e prod"],
+  "connect-sessions delete": ["latchkey connect-sessions delete 3f1c"],
   "connections list": [
     "latchkey connections list -e prod --state reauthorization_required",
     "latchkey connections list --tag team=sales -o name",

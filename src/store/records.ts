@@ -38,6 +38,8 @@ export interface PositionedRecord<T> extends StoredRecordOf<T> {
 
 export interface PageRequest {
   readonly under: readonly string[];
+  /** Only records whose next key part begins with this text. */
+  readonly prefix?: string;
   readonly after?: string | undefined;
   readonly limit: number;
   readonly reverse?: boolean;
@@ -71,10 +73,11 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     return found.map((entry) => (entry === undefined ? undefined : storedOf(entry)));
   }
 
-  function list(index: string, { under: parts, after: position, limit, reverse = false }: PageRequest) {
-    const range = under(index, ...parts);
+  function list(index: string, { under: parts, prefix = "", after: position, limit, reverse = false }: PageRequest) {
+    const all = under(index, ...parts);
+    const range = prefix === "" ? all : { from: all.from + prefix, to: `${all.from}${prefix}${lastCharacter}` };
     if (position === undefined) return store.list({ ...range, limit, reverse });
-    const at = `${range.from}${position}`;
+    const at = `${all.from}${position}`;
     return store.list(reverse ? { ...range, to: at, limit, reverse } : { ...range, from: after(at), limit });
   }
 
@@ -127,6 +130,9 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     },
   };
 }
+
+/** Sorts after everything else. */
+const lastCharacter = "\u{10ffff}";
 
 const isAbout = (fence: Condition | undefined, { key }: StaleWrite): boolean =>
   fence !== undefined && "key" in fence && fence.key === key;

@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
+import { list } from "./list.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
@@ -26,6 +27,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
+  list,
   match,
   proxy: (count) =>
     proxy({

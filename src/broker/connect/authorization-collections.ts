@@ -8,6 +8,7 @@ import {
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type ConnectSession,
+  ConnectSession_State,
   ConnectSessionSchema,
   DeviceAuthorization_State,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
@@ -24,8 +25,12 @@ export function createAuthorizationCollections(store: Store) {
       name: "connect-session",
       schema: ConnectSessionSchema,
       key: ({ id }: ConnectSession) => [id],
-      complete,
-      strip,
+      keyParts: 1,
+      complete(session: ConnectSession, revision) {
+        complete(session, revision);
+        session.state = session.browserHash === "" ? ConnectSession_State.CREATED : ConnectSession_State.OPENED;
+      },
+      strip: (session: ConnectSession) => ({ ...strip(session), state: ConnectSession_State.UNSPECIFIED }),
       indexes: { age: ({ createdAt }: ConnectSession) => [[bornAt(createdAt)]] },
     }),
     pendingAuthorizations: createRecords({

@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { lowerTags } from "../../core/connection-rules.ts";
 import {
   type ConnectSession,
+  ConnectSession_State,
   ConnectSessionSchema,
   type CreateConnectSessionRequest,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
@@ -23,6 +24,7 @@ import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { checkConnectSession } from "./connect-session-rules.ts";
+import { isSessionOver, type ListSessions, listSessions } from "./session-list.ts";
 
 /** Short-lived permissions for one browser to make one connection. */
 export interface ConnectSessions {
@@ -32,6 +34,7 @@ export interface ConnectSessions {
   /** Binds the session to the browser with this secret. Throws `other_browser` if it is bound to another. */
   bind(stored: StoredRecordOf<ConnectSession>, secret: string): Promise<StoredRecordOf<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
+  readonly list: ListSessions;
   delete(ref: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /**
    * Returns the changes that end the session, for the commit of its connection. No second connection can then use it.
@@ -117,7 +120,8 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
       ]);
       world.metrics.connectSessions.inc();
       const connectLink = `${publicUrl()}/connect/?session_token=${encodeURIComponent(token)}`;
-      return { session: { ...session, revision: BigInt(revision) }, token, connectLink };
+      const state = ConnectSession_State.CREATED;
+      return { session: { ...session, state, revision: BigInt(revision) }, token, connectLink };
     },
     async withToken(token) {
       const found = isToken(token) ? await connectSessions.get(digestOf(token)) : undefined;
@@ -138,6 +142,7 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
       return { ...stored, value: result, revision };
     },
     get: async (ref) => (await find(ref)).value,
+    list: listSessions({ connectSessions, world }),
     async delete({ expectedRevision, ...ref }, actor) {
       await transact(store, async () => {
         const before = await find(ref);
@@ -191,6 +196,3 @@ export const otherBrowser = () =>
 /** 192 random bits: anyone who guessed a token could make a connection in another user's name. */
 const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;
 const isToken = (text: string): boolean => /^lk_connect_[A-Za-z0-9_-]{32}$/.test(text);
-
-export const isSessionOver = ({ expiresAt }: ConnectSession, now: number): boolean =>
-  expiresAt === undefined || timestampMs(expiresAt) <= now;

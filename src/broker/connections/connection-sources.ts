@@ -1,6 +1,7 @@
-import type { Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { PageRequest, PositionedRecord } from "../../store/records.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
+import type { ConnectionCensus } from "./census/census.ts";
 import { type ConnectionCollections, isWell } from "./connection-collections.ts";
 
 /** Filters of a connection list. A connection must match all of them. */
@@ -11,6 +12,8 @@ export interface ConnectionQuery {
   readonly tags: Readonly<Record<string, string>>;
   readonly states: readonly Connection_State[];
   readonly search: string;
+  readonly reasons?: readonly string[];
+  readonly idPrefix?: string;
 }
 
 /** Reads connections with their positions, in one order, from a given position. */
@@ -39,14 +42,28 @@ export function createConnectionSources({
     id,
     tags,
     states,
+    reasons = [],
+    idPrefix = "",
     integrations: wanted,
   }: ConnectionQuery): Promise<ConnectionSource> {
     if (id !== "") return byId({ environment, id, integrations: wanted });
     const [tag] = Object.entries(tags);
     if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
-    if (states.length > 0 && !states.some(isWell)) return inStates({ environment, states, integrations: wanted });
+    if (idPrefix !== "") {
+      return inIntegrations(environment, wanted.length > 0 ? wanted : await allIntegrations(environment), idPrefix);
+    }
+    // A healthy connection has no reason.
+    const unwell = reasons.length > 0 && !reasons.includes("") && states.length === 0 ? unwellStates : states;
+    if (unwell.length > 0 && !unwell.some(isWell)) {
+      return inStates({ environment, states: unwell, integrations: wanted });
+    }
     if (wanted.length > 0) return inIntegrations(environment, wanted);
     return (request) => connections.page({ under: [environment], ...request });
+  }
+
+  async function allIntegrations(environment: string): Promise<readonly string[]> {
+    const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
+    return all.map(({ value }) => value.key);
   }
 
   /** Looks up an ID in each integration: it names at most one connection there, and integrations are few. */
@@ -55,8 +72,7 @@ export function createConnectionSources({
     id,
     integrations: wanted,
   }: Pick<ConnectionQuery, "environment" | "id" | "integrations">): Promise<ConnectionSource> {
-    const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
-    const keys = wanted.length > 0 ? wanted : all.map(({ value }) => value.key);
+    const keys = wanted.length > 0 ? wanted : await allIntegrations(environment);
     return async ({ after = "", limit }) => {
       const found = await connections.getMany(keys.map((key) => [environment, key, id]));
       return found
@@ -67,11 +83,11 @@ export function createConnectionSources({
   }
 
   /** Reads one integration after the other. */
-  const inIntegrations = (environment: string, keys: readonly string[]): ConnectionSource =>
+  const inIntegrations = (environment: string, keys: readonly string[], prefix = ""): ConnectionSource =>
     oneAfterAnother(
       keys.map((key) => ({
         name: key,
-        read: (request) => connections.page({ under: [environment, key], ...request }),
+        read: (request) => connections.page({ under: [environment, key], prefix, ...request }),
       })),
     );
 
@@ -98,6 +114,41 @@ export function createConnectionSources({
   }
 
   return sourceOf;
+}
+
+const unwellStates = [
+  Connection_State.EXPIRING,
+  Connection_State.REFRESH_FAILING,
+  Connection_State.REAUTHORIZATION_REQUIRED,
+] as const;
+
+interface NewestFirst {
+  readonly connections: ConnectionCollections["connections"];
+  readonly census: ConnectionCensus;
+  readonly query: ConnectionQuery;
+}
+
+/** Begins the positions of lists with the newest first: other positions never begin with NUL. */
+export const newestMark = "\0";
+
+/** Reads connections in the order of the census. */
+export function newestFirst({ connections, census, query }: NewestFirst): ConnectionSource {
+  const { environment, integrations, states, reasons = [] } = query;
+  return async ({ after, limit }) => {
+    let before = after === undefined ? Number.POSITIVE_INFINITY : Number(after.slice(newestMark.length));
+    const found: PositionedRecord<Connection>[] = [];
+    // A connection may be deleted between its number and its record: then the next one is read.
+    for (;;) {
+      const wanted = limit - found.length;
+      const rows = census.newest({ environment, integrations, states, reasons }, { before, limit: wanted });
+      const records = await connections.getMany(rows.map(({ integration, id }) => [environment, integration, id]));
+      for (const [i, stored] of records.entries()) {
+        if (stored !== undefined) found.push({ ...stored, position: `${newestMark}${rows[i]?.number ?? 0}` });
+      }
+      before = rows.at(-1)?.number ?? 0;
+      if (rows.length < wanted || found.length === limit) return found;
+    }
+  };
 }
 
 /** Combines several sources; a position begins with the name of its part. */

@@ -2,6 +2,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
+import { type ConnectionCensus, createConnectionCensus } from "./census/census.ts";
 import type { ConnectionCollections } from "./connection-collections.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./health/health.ts";
@@ -15,6 +16,7 @@ export interface ConnectionRoom {
   readonly health: ConnectionHealth;
   readonly connections: Connections;
   readonly listing: ConnectionListing;
+  readonly census: ConnectionCensus;
   readonly reindex: Reindex;
   close(): void;
 }
@@ -44,12 +46,17 @@ export async function openConnections(options: ConnectionRoomOptions): Promise<C
     scriptedRemoval,
   });
   const unwell = await openUnwellCount({ store, world });
+  const census = createConnectionCensus({ store, world });
   const reindex = await openReindex({ store, collections, fields: lookupFields, world });
   return {
     health,
     connections,
     reindex,
-    listing: createConnectionListing(collections),
-    close: () => unwell.close(),
+    census,
+    listing: createConnectionListing(collections, census),
+    close() {
+      census.close();
+      unwell.close();
+    },
   };
 }

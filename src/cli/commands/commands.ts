@@ -5,6 +5,7 @@ import { addAudit } from "./audit.ts";
 import { addCall } from "./call.ts";
 import { addChannels } from "./channels.ts";
 import { addConnect } from "./connect.ts";
+import { addConnectSessions } from "./connect-sessions.ts";
 import { addConnections } from "./connections/connections.ts";
 import { addEnvironments } from "./environments.ts";
 import { addHealth } from "./health.ts";
@@ -33,6 +34,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addIntegrations(program, act);
   addConnections(program, act);
   addConnect(program, act);
+  addConnectSessions(program, act);
   addCall(program, act);
   addWebhooks(program, act);
   addChannels(program, act);

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
 import type { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import { callerOf } from "../server/context.ts";
+import { callerOf, pageOf } from "../server/context.ts";
 
 export const connectSessionService = ({
   sessions,
@@ -16,6 +16,11 @@ export const connectSessionService = ({
   async getConnectSession({ id }, context) {
     const { environment } = callerOf(context);
     return { session: await sessions.get({ environment, id }) };
+  },
+  async listConnectSessions({ environment: requested, integration, ...request }, context) {
+    const environment = await environments.of(callerOf(context), requested);
+    const { items, next } = await sessions.list({ environment, integration }, pageOf(request));
+    return { sessions: [...items], nextPageToken: next };
   },
   async deleteConnectSession({ id, expectedRevision }, context) {
     const { environment, keyId } = callerOf(context);

@@ -6,7 +6,11 @@ import { requireScope } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import type { Connection, ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import {
+  type Connection,
+  type ConnectionService,
+  ListConnectionsRequest_Order as Order,
+} from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { problemOf } from "../server/errors.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
@@ -14,6 +18,7 @@ import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
 import { batchMethods } from "./connection-batches.ts";
 import { createConnectionCalls } from "./connection-calls.ts";
+import { countedConnections } from "./connection-counts.ts";
 import { importMethods } from "./imports.ts";
 
 type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
@@ -58,12 +63,31 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
         return { problem: problemOf(fault) };
       }
     },
-    async listConnections({ environment: requested, filter, ...request }, context) {
+    async countConnections({ environment: requested, integrations }, context) {
       const environment = await environments.of(callerOf(context), requested);
-      const { integrations = [], id = "", tags = {}, states = [], search = "" } = filter ?? {};
-      const query = { environment, integrations, id, tags, states, search };
-      const { items, next } = await listing.list(query, { ...pageOf(request), maxBytes: maxPageBytes });
-      return { connections: [...(await connections.withLastUse(items))], nextPageToken: next };
+      return countedConnections(broker.census, { environment, integrations, states: [], reasons: [] });
+    },
+    async listConnections({ environment: requested, filter, order: preferred, ...request }, context) {
+      const environment = await environments.of(callerOf(context), requested);
+      const {
+        integrations = [],
+        id = "",
+        tags = {},
+        states = [],
+        search = "",
+        reasons = [],
+        idPrefix = "",
+      } = filter ?? {};
+      const query = { environment, integrations, id, tags, states, search, reasons, idPrefix };
+      const page = { ...pageOf(request), maxBytes: maxPageBytes, isNewestFirst: preferred === Order.NEWEST_FIRST };
+      const { items, next, isNewestFirst } = await listing.list(query, page);
+      const total = listing.total(query);
+      return {
+        connections: [...(await connections.withLastUse(items))],
+        nextPageToken: next,
+        order: isNewestFirst ? Order.NEWEST_FIRST : Order.UNSPECIFIED,
+        ...(total === undefined ? {} : { totalSize: total }),
+      };
     },
     async updateConnection({ connection, updateMask, expectedRevision }, context) {
       if (connection === undefined) throw new Error("a validated request holds its connection");

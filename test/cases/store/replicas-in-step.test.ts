@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
+import { ConnectionService, ListConnectionsRequest_Order } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
@@ -8,7 +9,7 @@ import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { freePort, type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { openWire } from "../../support/postgres/wire.ts";
 import { keyWith } from "../../support/sidecar/door.ts";
-import { startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
+import { keyedConnection, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { calendarUri } from "../../support/sidecar/receiving.ts";
 import { codeOf, startWatching } from "../channels/channels.ts";
@@ -143,6 +144,25 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
       const made = await b.rest("POST", "/integrations", { body: { unique_key: name, provider: name } });
       expect(made.status).toBe(200);
     }
+  });
+
+  test("counts connections and lists the newest of another replica, and forgets deleted ones", async () => {
+    const [a, b] = await two();
+    await a.rest("POST", "/integrations", { body: { unique_key: "keyed", provider: "example-api-key" } });
+    const [connectionsOfA, connectionsOfB] = [a.client(ConnectionService), b.client(ConnectionService)];
+    const seen = async () => {
+      const order = ListConnectionsRequest_Order.NEWEST_FIRST;
+      const { counts } = await connectionsOfB.countConnections({ environment: "dev" });
+      const { connections } = await connectionsOfB.listConnections({ environment: "dev", order });
+      return [counts.map(({ count }) => count), connections.map(({ ref }) => ref?.id)];
+    };
+    expect(await seen()).toEqual([[], []]);
+    for (const id of ["a-2", "a-1"]) await a.rest("POST", "/connections", { body: keyedConnection(id) });
+    await expect.poll(seen).toEqual([[2], ["a-1", "a-2"]]);
+    const ref = { environment: "dev", integration: "keyed", id: "a-2" };
+    await connectionsOfA.deleteConnection({ ref });
+    await a.rest("POST", "/connections", { body: keyedConnection("a-2") });
+    await expect.poll(seen).toEqual([[2], ["a-2", "a-1"]]);
   });
 
   test("answers 503 while the database is away, without permanent refusals", async () => {

@@ -6,7 +6,7 @@ import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { SharedCallbacks } from "../../setup/shared-callbacks.ts";
 import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
 import type { AuthorizationCollections } from "../authorization-collections.ts";
-import { isSessionOver } from "../sessions.ts";
+import { isSessionOver } from "../session-list.ts";
 import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
 import type { AuthorizedConnections, StoredAuthorization } from "./authorized-connection.ts";
 import { type CallbackAnswer, isSignedCallback } from "./callback.ts";

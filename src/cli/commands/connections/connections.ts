@@ -1,7 +1,5 @@
 import type { Command } from "commander";
 import {
-  type Connection,
-  type Connection_State,
   ConnectionSchema,
   ConnectionService,
   DeleteConnectionResponseSchema,
@@ -14,25 +12,18 @@ import { exitCodes } from "../../terminal/exit-codes.ts";
 import { formatCount } from "../../terminal/format.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
-import { listed, paired, revision } from "../../terminal/option-values.ts";
+import { paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
-import { listCommand, type RevisionOption } from "../command-kinds.ts";
+import type { RevisionOption } from "../command-kinds.ts";
+import { addCount } from "./count.ts";
 import { addImport } from "./import-command.ts";
+import { addList } from "./list.ts";
 import { addMetadata } from "./metadata.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./names.ts";
 import { addRefresh } from "./refresh.ts";
-import { stateNames, statesNamed, stateText, stateTone } from "./states.ts";
 import { addWatch } from "./watch.ts";
 
 const maxBatch = 1_000;
-
-interface ConnectionListOptions {
-  readonly integration?: readonly string[];
-  readonly tag?: Readonly<Record<string, string>>;
-  readonly search?: string;
-  readonly id?: string;
-  readonly state?: readonly Connection_State[];
-}
 
 interface ConnectionChanges extends RevisionOption {
   readonly tag?: Readonly<Record<string, string>>;
@@ -45,6 +36,7 @@ interface ConnectionChanges extends RevisionOption {
 export function addConnections(program: Command, act: Act): void {
   const group = program.command("connections").summary("manage connections: the accounts of your end users");
   addList(group, act);
+  addCount(group, act);
   addGet(group, act);
   addImport(group, act);
   addUpdate(group, act);
@@ -53,41 +45,6 @@ export function addConnections(program: Command, act: Act): void {
   addDelete(group, act);
   addWatch(group, act);
 }
-
-function addList(group: Command, act: Act): void {
-  const list = group
-    .command("list")
-    .summary("list the connections of an environment, without credentials")
-    .option("--integration <key>", "only connections of this integration; repeatable", listed)
-    .option("--tag <key=value>", "only connections with this tag; repeatable, all must match", paired)
-    .option("--search <text>", "only connections whose id, or end user's id, email or name, contains this text")
-    .option("--id <connection>", "only connections with this id, in any integration")
-    .option("--state <state>", `only connections in this state: ${stateNames.join(", ")}; repeatable`, statesNamed);
-  listCommand(list, act, {
-    schema: ConnectionSchema,
-    none: "no connections",
-    defaultLimit: 100,
-    maxPageSize: 2_000,
-    rpc: ({ client, environment }, page, given: ConnectionListOptions) => {
-      const { integration = [], tag, search = "", id = "", state = [] } = given;
-      const filter = { integrations: [...integration], tags: { ...tag }, search, id, states: [...state] };
-      return client(ConnectionService).listConnections({ environment, filter, ...page });
-    },
-    items: ({ connections }) => connections,
-    columns: [
-      { title: "CONNECTION", text: ({ ref }) => nameOf(ref) },
-      { title: "PROVIDER", text: ({ provider }) => provider },
-      { title: "STATE", text: stateText, tone: stateTone },
-      { title: "TAGS", text: tagsText },
-      { title: "CREATED", time: ({ createdAt }) => createdAt },
-    ],
-  });
-}
-
-const tagsText = ({ tags }: Connection): string =>
-  Object.entries(tags)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
 
 function addGet(group: Command, act: Act): void {
   group

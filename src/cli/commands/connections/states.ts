@@ -6,7 +6,7 @@ import type { Tone } from "../../terminal/paint.ts";
 export const stateName = (state: Connection_State): string =>
   Connection_StateSchema.value[state]?.name.replace(/^STATE_/, "").toLowerCase() ?? `state ${state}`;
 
-export function stateTone({ state }: Connection): Tone {
+export function stateTone({ state }: Pick<Connection, "state">): Tone {
   if (state === Connection_State.ACTIVE) return "good";
   return state === Connection_State.REAUTHORIZATION_REQUIRED ? "bad" : "warning";
 }
@@ -29,5 +29,5 @@ export function statesNamed(text: string, before: readonly Connection_State[] = 
 }
 
 /** Adds the reason, if there is one: `reauthorization_required: revoked`. */
-export const stateText = ({ state, stateReason }: Connection): string =>
+export const stateText = ({ state, stateReason }: Pick<Connection, "state" | "stateReason">): string =>
   stateReason === "" ? stateName(state) : `${stateName(state)}: ${stateReason}`;

@@ -16,7 +16,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/connect_session.proto.
  */
 export const file_latchkey_v1_connect_session: GenFile = /*@__PURE__*/
-  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIogGCg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkSFAoMYnJvd3Nlcl9oYXNoGA0gASgJEj0KCW92ZXJyaWRlcxgOIAMoCzIqLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLk92ZXJyaWRlc0VudHJ5GisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiNgoUSW50ZWdyYXRpb25PdmVycmlkZXMSHgoMZG9jc19jb25uZWN0GAEgASgJQgi6SAVyAxiAECLzAQoTSW50ZWdyYXRpb25EZWZhdWx0cxITCgt1c2VyX3Njb3BlcxgBIAMoCRJXChRhdXRob3JpemF0aW9uX3BhcmFtcxgCIAMoCzI5LmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EjIKEWNvbm5lY3Rpb25fY29uZmlnGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBo6ChhBdXRob3JpemF0aW9uUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLFBQobQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEiYKCGVuZF91c2VyGAIgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJACgR0YWdzGAMgAygLMjIubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0LlRhZ3NFbnRyeRImChRhbGxvd2VkX2ludGVncmF0aW9ucxgEIAMoCUIIukgFkgECEGQSaQoUaW50ZWdyYXRpb25fZGVmYXVsdHMYBSADKAsyQS5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5Qgi6SAWaAQIQZBItCglyZWNvbm5lY3QYBiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAcgASgJQgi6SAVyAxiAEBJUCglvdmVycmlkZXMYCCADKAsyNy5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuT3ZlcnJpZGVzRW50cnlCCLpIBZoBAhBkGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiewocQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SEgoFdG9rZW4YAiABKAlCA4ABARIZCgxjb25uZWN0X2xpbmsYAyABKAlCA4ABASIvChhHZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAEiSQoZR2V0Q29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24iTQobRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIh4KHERlbGV0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UimAQKE0RldmljZUF1dGhvcml6YXRpb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEQoJdXNlcl9jb2RlGAQgASgJEhgKEHZlcmlmaWNhdGlvbl91cmkYBSABKAkSIQoZdmVyaWZpY2F0aW9uX3VyaV9jb21wbGV0ZRgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgVzdGF0ZRgJIAEoDjImLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24uU3RhdGUSLgoKY29ubmVjdGlvbhgKIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSFgoObWlzc2luZ19zY29wZXMYCyADKAkSDAoEY29kZRgMIAEoCRIPCgdtZXNzYWdlGA0gASgJIn0KBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUEVORElORxABEhMKD1NUQVRFX0NPTk5FQ1RFRBACEhAKDFNUQVRFX0RFTklFRBADEhEKDVNUQVRFX0VYUElSRUQQBBIQCgxTVEFURV9GQUlMRUQQBSKDAwofQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIfCgtpbnRlZ3JhdGlvbhgCIAEoCUIKukgHcgUQARj/ARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhMKC3VzZXJfc2NvcGVzGAQgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBImCghlbmRfdXNlchgGIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISRAoEdGFncxgHIAMoCzI2LmxhdGNoa2V5LnYxLkJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QuVGFnc0VudHJ5EiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAggASgJQgi6SAVyAxiAEBorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJbCiBCZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbiI0Ch1HZXREZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJZCh5HZXREZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2USNwoNYXV0aG9yaXphdGlvbhgBIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24y6AQKFUNvbm5lY3RTZXNzaW9uU2VydmljZRJxChRDcmVhdGVDb25uZWN0U2Vzc2lvbhIoLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UiBMjzGAMSawoRR2V0Q29ubmVjdFNlc3Npb24SJS5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QaJi5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEnQKFERlbGV0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChhCZWdpbkRldmljZUF1dGhvcml6YXRpb24SLC5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiBMjzGAMSegoWR2V0RGV2aWNlQXV0aG9yaXphdGlvbhIqLmxhdGNoa2V5LnYxLkdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0GisubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
+  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIv8GCg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkSFAoMYnJvd3Nlcl9oYXNoGA0gASgJEj0KCW92ZXJyaWRlcxgOIAMoCzIqLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLk92ZXJyaWRlc0VudHJ5EjAKBXN0YXRlGA8gASgOMiEubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24uU3RhdGUaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaXAoYSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRIvCgV2YWx1ZRgCIAEoCzIgLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHM6AjgBGlMKDk92ZXJyaWRlc0VudHJ5EgsKA2tleRgBIAEoCRIwCgV2YWx1ZRgCIAEoCzIhLmxhdGNoa2V5LnYxLkludGVncmF0aW9uT3ZlcnJpZGVzOgI4ASJDCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhEKDVNUQVRFX0NSRUFURUQQARIQCgxTVEFURV9PUEVORUQQAiI2ChRJbnRlZ3JhdGlvbk92ZXJyaWRlcxIeCgxkb2NzX2Nvbm5lY3QYASABKAlCCLpIBXIDGIAQIvMBChNJbnRlZ3JhdGlvbkRlZmF1bHRzEhMKC3VzZXJfc2NvcGVzGAEgAygJElcKFGF1dGhvcml6YXRpb25fcGFyYW1zGAIgAygLMjkubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWZhdWx0cy5BdXRob3JpemF0aW9uUGFyYW1zRW50cnkSMgoRY29ubmVjdGlvbl9jb25maWcYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0GjoKGEF1dGhvcml6YXRpb25QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIsUFChtDcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASJgoIZW5kX3VzZXIYAiABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEkAKBHRhZ3MYAyADKAsyMi5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuVGFnc0VudHJ5EiYKFGFsbG93ZWRfaW50ZWdyYXRpb25zGAQgAygJQgi6SAWSAQIQZBJpChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgFIAMoCzJBLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdC5JbnRlZ3JhdGlvbkRlZmF1bHRzRW50cnlCCLpIBZoBAhBkEi0KCXJlY29ubmVjdBgGIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJgoUd2ViaG9va191cmxfb3ZlcnJpZGUYByABKAlCCLpIBXIDGIAQElQKCW92ZXJyaWRlcxgIIAMoCzI3LmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdC5PdmVycmlkZXNFbnRyeUIIukgFmgECEGQaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaXAoYSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRIvCgV2YWx1ZRgCIAEoCzIgLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHM6AjgBGlMKDk92ZXJyaWRlc0VudHJ5EgsKA2tleRgBIAEoCRIwCgV2YWx1ZRgCIAEoCzIhLmxhdGNoa2V5LnYxLkludGVncmF0aW9uT3ZlcnJpZGVzOgI4ASJ7ChxDcmVhdGVDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbhISCgV0b2tlbhgCIAEoCUIDgAEBEhkKDGNvbm5lY3RfbGluaxgDIAEoCUIDgAEBIi8KGEdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJJChlHZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbiKMAQoaTGlzdENvbm5lY3RTZXNzaW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoLaW50ZWdyYXRpb24YAiABKAlCCLpIBXIDGP8BEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJImUKG0xpc3RDb25uZWN0U2Vzc2lvbnNSZXNwb25zZRItCghzZXNzaW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJNChtEZWxldGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiHgocRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSKYBAoTRGV2aWNlQXV0aG9yaXphdGlvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRIRCgl1c2VyX2NvZGUYBCABKAkSGAoQdmVyaWZpY2F0aW9uX3VyaRgFIAEoCRIhChl2ZXJpZmljYXRpb25fdXJpX2NvbXBsZXRlGAYgASgJEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKBXN0YXRlGAkgASgOMiYubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbi5TdGF0ZRIuCgpjb25uZWN0aW9uGAogASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIWCg5taXNzaW5nX3Njb3BlcxgLIAMoCRIMCgRjb2RlGAwgASgJEg8KB21lc3NhZ2UYDSABKAkifQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIRCg1TVEFURV9QRU5ESU5HEAESEwoPU1RBVEVfQ09OTkVDVEVEEAISEAoMU1RBVEVfREVOSUVEEAMSEQoNU1RBVEVfRVhQSVJFRBAEEhAKDFNUQVRFX0ZBSUxFRBAFIoMDCh9CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEwoLdXNlcl9zY29wZXMYBCADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiYKCGVuZF91c2VyGAYgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJECgR0YWdzGAcgAygLMjYubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdC5UYWdzRW50cnkSJgoUd2ViaG9va191cmxfb3ZlcnJpZGUYCCABKAlCCLpIBXIDGIAQGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlsKIEJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlEjcKDWF1dGhvcml6YXRpb24YASABKAsyIC5sYXRjaGtleS52MS5EZXZpY2VBdXRob3JpemF0aW9uIjQKHUdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABIlkKHkdldERldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbjLbBQoVQ29ubmVjdFNlc3Npb25TZXJ2aWNlEnEKFENyZWF0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIEyPMYAxJrChFHZXRDb25uZWN0U2Vzc2lvbhIlLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVzcG9uc2UiB5ACAcjzGAIScQoTTGlzdENvbm5lY3RTZXNzaW9ucxInLmxhdGNoa2V5LnYxLkxpc3RDb25uZWN0U2Vzc2lvbnNSZXF1ZXN0GigubGF0Y2hrZXkudjEuTGlzdENvbm5lY3RTZXNzaW9uc1Jlc3BvbnNlIgeQAgHI8xgCEnQKFERlbGV0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChhCZWdpbkRldmljZUF1dGhvcml6YXRpb24SLC5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiBMjzGAMSegoWR2V0RGV2aWNlQXV0aG9yaXphdGlvbhIqLmxhdGNoa2V5LnYxLkdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0GisubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
 
 /**
  * ConnectSession lets a browser connect one account. It ends with the connection.
@@ -121,6 +121,13 @@ export type ConnectSession = Message<"latchkey.v1.ConnectSession"> & {
    * @generated from field: map<string, latchkey.v1.IntegrationOverrides> overrides = 14;
    */
   overrides: { [key: string]: IntegrationOverrides };
+
+  /**
+   * How far the end user is.
+   *
+   * @generated from field: latchkey.v1.ConnectSession.State state = 15;
+   */
+  state: ConnectSession_State;
 };
 
 /**
@@ -129,6 +136,47 @@ export type ConnectSession = Message<"latchkey.v1.ConnectSession"> & {
  */
 export const ConnectSessionSchema: GenMessage<ConnectSession> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connect_session, 0);
+
+/**
+ * State of a connect session that has not ended.
+ *
+ * @generated from enum latchkey.v1.ConnectSession.State
+ */
+export const ConnectSession_State = {
+  /**
+   * Default value. Not used.
+   *
+   * @generated from enum value: STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The link has not been opened.
+   *
+   * @generated from enum value: STATE_CREATED = 1;
+   */
+  CREATED: 1,
+
+  /**
+   * A browser has opened the link.
+   *
+   * @generated from enum value: STATE_OPENED = 2;
+   */
+  OPENED: 2,
+} as const;
+
+/**
+ * State of a connect session that has not ended.
+ *
+ * @generated from enum latchkey.v1.ConnectSession.State
+ */
+export type ConnectSession_State = (typeof ConnectSession_State)[keyof typeof ConnectSession_State] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.ConnectSession.State.
+ */
+export const ConnectSession_StateSchema: GenEnum<ConnectSession_State> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_connect_session, 0, 0);
 
 /**
  * IntegrationOverrides are changes to the connect page for an integration.
@@ -335,6 +383,76 @@ export const GetConnectSessionResponseSchema: GenMessage<GetConnectSessionRespon
   messageDesc(file_latchkey_v1_connect_session, 6);
 
 /**
+ * ListConnectSessionsRequest asks for a page of connect sessions.
+ *
+ * @generated from message latchkey.v1.ListConnectSessionsRequest
+ */
+export type ListConnectSessionsRequest = Message<"latchkey.v1.ListConnectSessionsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Only sessions that allow this integration. Empty means all.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * Maximum number of results, up to 1,000. 0 means 100.
+   *
+   * @generated from field: int32 page_size = 3;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the previous page, with the same filter. Empty for the first page.
+   *
+   * @generated from field: string page_token = 4;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ListConnectSessionsRequest.
+ * Use `create(ListConnectSessionsRequestSchema)` to create a new message.
+ */
+export const ListConnectSessionsRequestSchema: GenMessage<ListConnectSessionsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 7);
+
+/**
+ * ListConnectSessionsResponse is a page of connect sessions.
+ *
+ * @generated from message latchkey.v1.ListConnectSessionsResponse
+ */
+export type ListConnectSessionsResponse = Message<"latchkey.v1.ListConnectSessionsResponse"> & {
+  /**
+   * The connect sessions, newest first.
+   *
+   * @generated from field: repeated latchkey.v1.ConnectSession sessions = 1;
+   */
+  sessions: ConnectSession[];
+
+  /**
+   * Token of the next page. Empty on the last page. A page can be short or empty and still have a next page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ListConnectSessionsResponse.
+ * Use `create(ListConnectSessionsResponseSchema)` to create a new message.
+ */
+export const ListConnectSessionsResponseSchema: GenMessage<ListConnectSessionsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 8);
+
+/**
  * DeleteConnectSessionRequest names the session to delete.
  *
  * @generated from message latchkey.v1.DeleteConnectSessionRequest
@@ -360,7 +478,7 @@ export type DeleteConnectSessionRequest = Message<"latchkey.v1.DeleteConnectSess
  * Use `create(DeleteConnectSessionRequestSchema)` to create a new message.
  */
 export const DeleteConnectSessionRequestSchema: GenMessage<DeleteConnectSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 7);
+  messageDesc(file_latchkey_v1_connect_session, 9);
 
 /**
  * DeleteConnectSessionResponse has no fields.
@@ -375,7 +493,7 @@ export type DeleteConnectSessionResponse = Message<"latchkey.v1.DeleteConnectSes
  * Use `create(DeleteConnectSessionResponseSchema)` to create a new message.
  */
 export const DeleteConnectSessionResponseSchema: GenMessage<DeleteConnectSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 8);
+  messageDesc(file_latchkey_v1_connect_session, 10);
 
 /**
  * DeviceAuthorization is an authorization by a code that the end user enters at the provider, on any device.
@@ -481,7 +599,7 @@ export type DeviceAuthorization = Message<"latchkey.v1.DeviceAuthorization"> & {
  * Use `create(DeviceAuthorizationSchema)` to create a new message.
  */
 export const DeviceAuthorizationSchema: GenMessage<DeviceAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 9);
+  messageDesc(file_latchkey_v1_connect_session, 11);
 
 /**
  * State of a device authorization.
@@ -543,7 +661,7 @@ export type DeviceAuthorization_State = (typeof DeviceAuthorization_State)[keyof
  * Describes the enum latchkey.v1.DeviceAuthorization.State.
  */
 export const DeviceAuthorization_StateSchema: GenEnum<DeviceAuthorization_State> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_connect_session, 9, 0);
+  enumDesc(file_latchkey_v1_connect_session, 11, 0);
 
 /**
  * BeginDeviceAuthorizationRequest describes the connection to create.
@@ -614,7 +732,7 @@ export type BeginDeviceAuthorizationRequest = Message<"latchkey.v1.BeginDeviceAu
  * Use `create(BeginDeviceAuthorizationRequestSchema)` to create a new message.
  */
 export const BeginDeviceAuthorizationRequestSchema: GenMessage<BeginDeviceAuthorizationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 10);
+  messageDesc(file_latchkey_v1_connect_session, 12);
 
 /**
  * BeginDeviceAuthorizationResponse holds what to show to the end user.
@@ -635,7 +753,7 @@ export type BeginDeviceAuthorizationResponse = Message<"latchkey.v1.BeginDeviceA
  * Use `create(BeginDeviceAuthorizationResponseSchema)` to create a new message.
  */
 export const BeginDeviceAuthorizationResponseSchema: GenMessage<BeginDeviceAuthorizationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 11);
+  messageDesc(file_latchkey_v1_connect_session, 13);
 
 /**
  * GetDeviceAuthorizationRequest names a device authorization.
@@ -656,7 +774,7 @@ export type GetDeviceAuthorizationRequest = Message<"latchkey.v1.GetDeviceAuthor
  * Use `create(GetDeviceAuthorizationRequestSchema)` to create a new message.
  */
 export const GetDeviceAuthorizationRequestSchema: GenMessage<GetDeviceAuthorizationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 12);
+  messageDesc(file_latchkey_v1_connect_session, 14);
 
 /**
  * GetDeviceAuthorizationResponse holds the device authorization.
@@ -677,7 +795,7 @@ export type GetDeviceAuthorizationResponse = Message<"latchkey.v1.GetDeviceAutho
  * Use `create(GetDeviceAuthorizationResponseSchema)` to create a new message.
  */
 export const GetDeviceAuthorizationResponseSchema: GenMessage<GetDeviceAuthorizationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 13);
+  messageDesc(file_latchkey_v1_connect_session, 15);
 
 /**
  * ConnectSessionService creates connect sessions, which let a browser create one connection, and device
@@ -705,6 +823,17 @@ export const ConnectSessionService: GenService<{
     methodKind: "unary";
     input: typeof GetConnectSessionRequestSchema;
     output: typeof GetConnectSessionResponseSchema;
+  },
+  /**
+   * ListConnectSessions returns a page of the sessions that have not ended, newest first, without tokens. A session
+   * ends when its connection is stored, when it is deleted, or 30 minutes after its creation.
+   *
+   * @generated from rpc latchkey.v1.ConnectSessionService.ListConnectSessions
+   */
+  listConnectSessions: {
+    methodKind: "unary";
+    input: typeof ListConnectSessionsRequestSchema;
+    output: typeof ListConnectSessionsResponseSchema;
   },
   /**
    * DeleteConnectSession deletes a session.

@@ -20,7 +20,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/connection.proto.
  */
 export const file_latchkey_v1_connection: GenFile = /*@__PURE__*/
-  fileDesc("ChxsYXRjaGtleS92MS9jb25uZWN0aW9uLnByb3RvEgtsYXRjaGtleS52MSJmCg1Db25uZWN0aW9uUmVmEhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhYKAmlkGAMgASgJQgq6SAdyBRABGP8BIv4GCgpDb25uZWN0aW9uEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbnVtYmVyGAIgASgNEhAKCHByb3ZpZGVyGAMgASgJEikKCG1ldGFkYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIyChFjb25uZWN0aW9uX2NvbmZpZxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoEdGFncxgGIAMoCzIhLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uVGFnc0VudHJ5EiYKCGVuZF91c2VyGAcgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchIcChR3ZWJob29rX3VybF9vdmVycmlkZRgIIAEoCRIsCgZlcnJvcnMYCSADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRXJyb3ISLAoFc3RhdGUYCiABKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIWCg5ncmFudGVkX3Njb3BlcxgMIAMoCRIYChBjcmVkZW50aWFsc19raW5kGA0gASgJEjkKFWNyZWRlbnRpYWxzX2V4cGlyZV9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9mZXRjaGVkX2F0GBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgSIAEoBBIWCg5taXNzaW5nX3Njb3BlcxgTIAMoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9BQ1RJVkUQARISCg5TVEFURV9FWFBJUklORxACEhkKFVNUQVRFX1JFRlJFU0hfRkFJTElORxADEiIKHlNUQVRFX1JFQVVUSE9SSVpBVElPTl9SRVFVSVJFRBAEIuQBCgdFbmRVc2VyEhQKAmlkGAEgASgJQgi6SAVyAxj/ARIXCgVlbWFpbBgCIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAMgASgJQgi6SAVyAxj/ARIsCgR0YWdzGAQgAygLMh4ubGF0Y2hrZXkudjEuRW5kVXNlci5UYWdzRW50cnkSLwoMb3JnYW5pemF0aW9uGAUgASgLMhkubGF0Y2hrZXkudjEuT3JnYW5pemF0aW9uGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKDE9yZ2FuaXphdGlvbhIUCgJpZBgBIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAIgASgJQgi6SAVyAxj/ASIvCg9Db25uZWN0aW9uRXJyb3ISDAoEdHlwZRgBIAEoCRIOCgZsb2dfaWQYAiABKAkiqQMKEENvbm5lY3Rpb25JbXBvcnQSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHwoLaW50ZWdyYXRpb24YAiABKAlCCrpIB3IFEAEY/wESFAoCaWQYAyABKAlCCLpIBXIDGP8BEjUKC2NyZWRlbnRpYWxzGAQgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCBrpIA8gBARIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMgoRY29ubmVjdGlvbl9jb25maWcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiEKBHRhZ3MYByABKAsyEy5sYXRjaGtleS52MS5UYWdTZXQSJgoIZW5kX3VzZXIYCCABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEisKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAkgASgJQgi6SAVyAxiAEEgAiAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAogASgEQhcKFV93ZWJob29rX3VybF9vdmVycmlkZSJiCgZUYWdTZXQSKwoEdGFncxgBIAMoCzIdLmxhdGNoa2V5LnYxLlRhZ1NldC5UYWdzRW50cnkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoXSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QSOQoKY29ubmVjdGlvbhgBIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCBrpIA8gBASJYChhJbXBvcnRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJ4Ch1CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBJECgtjb25uZWN0aW9ucxgBIAMoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCELpIDZIBCggBEOgHIgPYAQMSEQoJcnVuX2hvb2tzGAIgASgIIkwKHkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuSW1wb3J0UmVzdWx0IoEBCgxJbXBvcnRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIPCgdjcmVhdGVkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEIm4KHlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBI5Cgpjb25uZWN0aW9uGAEgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkltcG9ydEIGukgD2AEDEhEKCXJ1bl9ob29rcxgCIAEoCCJbCh9TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlEg0KBWluZGV4GAEgASgEEikKBnJlc3VsdBgCIAEoCzIZLmxhdGNoa2V5LnYxLkltcG9ydFJlc3VsdCKDAQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhsKE2luY2x1ZGVfY3JlZGVudGlhbHMYAiABKAgSHQoVaW5jbHVkZV9yZWZyZXNoX3Rva2VuGAMgASgIInMKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhItCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzIlgKGkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0EjoKBHJlZnMYASADKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQhC6SA2SAQoIARDoByID2AEDIkYKG0JhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZRInCgdyZXN1bHRzGAEgAygLMhYubGF0Y2hrZXkudjEuR2V0UmVzdWx0IogBCglHZXRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIrCgpjb25uZWN0aW9uGAMgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiLrAQoQQ29ubmVjdGlvbkZpbHRlchIeCgxpbnRlZ3JhdGlvbnMYASADKAlCCLpIBZIBAhBkEgoKAmlkGAIgASgJEjUKBHRhZ3MYAyADKAsyJy5sYXRjaGtleS52MS5Db25uZWN0aW9uRmlsdGVyLlRhZ3NFbnRyeRItCgZzdGF0ZXMYBCADKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhgKBnNlYXJjaBgFIAEoCUIIukgFcgMY/wEaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEimAEKFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASLQoGZmlsdGVyGAIgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkZpbHRlchIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGNAPKAASEgoKcGFnZV90b2tlbhgEIAEoCSJgChdMaXN0Q29ubmVjdGlvbnNSZXNwb25zZRIsCgtjb25uZWN0aW9ucxgBIAMoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqIBChdVcGRhdGVDb25uZWN0aW9uUmVxdWVzdBIzCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkIGukgDyAEBEjcKC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFza0IGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkcKGFVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiKnAQoVVXBkYXRlTWV0YWRhdGFSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIxCghtZXRhZGF0YRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCBrpIA8gBARIPCgdyZXBsYWNlGAMgASgIEhkKEWV4cGVjdGVkX3JldmlzaW9uGAQgASgEIkUKFlVwZGF0ZU1ldGFkYXRhUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24iYwoaQmF0Y2hVcGRhdGVNZXRhZGF0YVJlcXVlc3QSRQoHdXBkYXRlcxgBIAMoCzIiLmxhdGNoa2V5LnYxLlVwZGF0ZU1ldGFkYXRhUmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJGChtCYXRjaFVwZGF0ZU1ldGFkYXRhUmVzcG9uc2USJwoHcmVzdWx0cxgBIAMoCzIWLmxhdGNoa2V5LnYxLkdldFJlc3VsdCJlChdEZWxldGVDb25uZWN0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGgoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlImoKHUJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXF1ZXN0EkkKCWRlbGV0aW9ucxgBIAMoCzIkLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0QhC6SA2SAQoIARDoByID2AEDIkwKHkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuRGVsZXRlUmVzdWx0Il4KDERlbGV0ZVJlc3VsdBInCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiUKB3Byb2JsZW0YAiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtInkKF1dhdGNoQ29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWZyb21fcmV2aXNpb24YAyABKAQSFAoMY2hhbmdlc19vbmx5GAQgASgIIqoBChhXYXRjaENvbm5lY3Rpb25zUmVzcG9uc2USKgoGbWFya2VyGAEgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABImCgNwdXQYAiABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uSAASMQoHZGVsZXRlZBgDIAEoCzIeLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25EZWxldGVkSABCBwoFZXZlbnQiTgoRQ29ubmVjdGlvbkRlbGV0ZWQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIQCghyZXZpc2lvbhgCIAEoBCJLChhSZWZyZXNoQ29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBIkgKGVJlZnJlc2hDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24ilwEKFUV4cGxhaW5SZXF1ZXN0UmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESDgoGbWV0aG9kGAIgASgJEgwKBHBhdGgYAyABKAkSFAoMaGVhZGVyX25hbWVzGAQgAygJEhkKEWJhc2VfdXJsX292ZXJyaWRlGAUgASgJIrEBChZFeHBsYWluUmVxdWVzdFJlc3BvbnNlEgsKA3VybBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIYChBjcmVkZW50aWFsc19raW5kGAMgASgJEhQKDGhlYWRlcl9uYW1lcxgEIAMoCRIQCghpbmplY3RlZBgFIAMoCRIPCgdkcm9wcGVkGAYgAygJEiUKB3Byb2JsZW0YByABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtMpUMChFDb25uZWN0aW9uU2VydmljZRJoChBJbXBvcnRDb25uZWN0aW9uEiQubGF0Y2hrZXkudjEuSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QaJS5sYXRjaGtleS52MS5JbXBvcnRDb25uZWN0aW9uUmVzcG9uc2UiB5ACAsjzGAMSegoWQmF0Y2hJbXBvcnRDb25uZWN0aW9ucxIqLmxhdGNoa2V5LnYxLkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GisubGF0Y2hrZXkudjEuQmF0Y2hJbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgLI8xgDEn4KF1N0cmVhbUltcG9ydENvbm5lY3Rpb25zEisubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GiwubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZSIEyPMYAygBMAESXwoNR2V0Q29ubmVjdGlvbhIhLmxhdGNoa2V5LnYxLkdldENvbm5lY3Rpb25SZXF1ZXN0GiIubGF0Y2hrZXkudjEuR2V0Q29ubmVjdGlvblJlc3BvbnNlIgeQAgHI8xgCEnEKE0JhdGNoR2V0Q29ubmVjdGlvbnMSJy5sYXRjaGtleS52MS5CYXRjaEdldENvbm5lY3Rpb25zUmVxdWVzdBooLmxhdGNoa2V5LnYxLkJhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9MaXN0Q29ubmVjdGlvbnMSIy5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAISaAoQVXBkYXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEmIKDlVwZGF0ZU1ldGFkYXRhEiIubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXF1ZXN0GiMubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXNwb25zZSIHkAICyPMYAxJxChNCYXRjaFVwZGF0ZU1ldGFkYXRhEicubGF0Y2hrZXkudjEuQmF0Y2hVcGRhdGVNZXRhZGF0YVJlcXVlc3QaKC5sYXRjaGtleS52MS5CYXRjaFVwZGF0ZU1ldGFkYXRhUmVzcG9uc2UiB5ACAsjzGAMSaAoQRGVsZXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEnoKFkJhdGNoRGVsZXRlQ29ubmVjdGlvbnMSKi5sYXRjaGtleS52MS5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVxdWVzdBorLmxhdGNoa2V5LnYxLkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXNwb25zZSIHkAICyPMYAxJqChBXYXRjaENvbm5lY3Rpb25zEiQubGF0Y2hrZXkudjEuV2F0Y2hDb25uZWN0aW9uc1JlcXVlc3QaJS5sYXRjaGtleS52MS5XYXRjaENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAIwARJoChFSZWZyZXNoQ29ubmVjdGlvbhIlLmxhdGNoa2V5LnYxLlJlZnJlc2hDb25uZWN0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlJlZnJlc2hDb25uZWN0aW9uUmVzcG9uc2UiBMjzGAMSYgoORXhwbGFpblJlcXVlc3QSIi5sYXRjaGtleS52MS5FeHBsYWluUmVxdWVzdFJlcXVlc3QaIy5sYXRjaGtleS52MS5FeHBsYWluUmVxdWVzdFJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_credentials, file_latchkey_v1_problem, file_latchkey_v1_watch]);
+  fileDesc("ChxsYXRjaGtleS92MS9jb25uZWN0aW9uLnByb3RvEgtsYXRjaGtleS52MSJmCg1Db25uZWN0aW9uUmVmEhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhYKAmlkGAMgASgJQgq6SAdyBRABGP8BIv4GCgpDb25uZWN0aW9uEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbnVtYmVyGAIgASgNEhAKCHByb3ZpZGVyGAMgASgJEikKCG1ldGFkYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIyChFjb25uZWN0aW9uX2NvbmZpZxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoEdGFncxgGIAMoCzIhLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uVGFnc0VudHJ5EiYKCGVuZF91c2VyGAcgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchIcChR3ZWJob29rX3VybF9vdmVycmlkZRgIIAEoCRIsCgZlcnJvcnMYCSADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRXJyb3ISLAoFc3RhdGUYCiABKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIWCg5ncmFudGVkX3Njb3BlcxgMIAMoCRIYChBjcmVkZW50aWFsc19raW5kGA0gASgJEjkKFWNyZWRlbnRpYWxzX2V4cGlyZV9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9mZXRjaGVkX2F0GBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgSIAEoBBIWCg5taXNzaW5nX3Njb3BlcxgTIAMoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9BQ1RJVkUQARISCg5TVEFURV9FWFBJUklORxACEhkKFVNUQVRFX1JFRlJFU0hfRkFJTElORxADEiIKHlNUQVRFX1JFQVVUSE9SSVpBVElPTl9SRVFVSVJFRBAEIuQBCgdFbmRVc2VyEhQKAmlkGAEgASgJQgi6SAVyAxj/ARIXCgVlbWFpbBgCIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAMgASgJQgi6SAVyAxj/ARIsCgR0YWdzGAQgAygLMh4ubGF0Y2hrZXkudjEuRW5kVXNlci5UYWdzRW50cnkSLwoMb3JnYW5pemF0aW9uGAUgASgLMhkubGF0Y2hrZXkudjEuT3JnYW5pemF0aW9uGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKDE9yZ2FuaXphdGlvbhIUCgJpZBgBIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAIgASgJQgi6SAVyAxj/ASIvCg9Db25uZWN0aW9uRXJyb3ISDAoEdHlwZRgBIAEoCRIOCgZsb2dfaWQYAiABKAkiqQMKEENvbm5lY3Rpb25JbXBvcnQSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHwoLaW50ZWdyYXRpb24YAiABKAlCCrpIB3IFEAEY/wESFAoCaWQYAyABKAlCCLpIBXIDGP8BEjUKC2NyZWRlbnRpYWxzGAQgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCBrpIA8gBARIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMgoRY29ubmVjdGlvbl9jb25maWcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiEKBHRhZ3MYByABKAsyEy5sYXRjaGtleS52MS5UYWdTZXQSJgoIZW5kX3VzZXIYCCABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEisKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAkgASgJQgi6SAVyAxiAEEgAiAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAogASgEQhcKFV93ZWJob29rX3VybF9vdmVycmlkZSJiCgZUYWdTZXQSKwoEdGFncxgBIAMoCzIdLmxhdGNoa2V5LnYxLlRhZ1NldC5UYWdzRW50cnkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoXSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QSOQoKY29ubmVjdGlvbhgBIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCBrpIA8gBASJYChhJbXBvcnRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJ4Ch1CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBJECgtjb25uZWN0aW9ucxgBIAMoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCELpIDZIBCggBEOgHIgPYAQMSEQoJcnVuX2hvb2tzGAIgASgIIkwKHkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuSW1wb3J0UmVzdWx0IoEBCgxJbXBvcnRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIPCgdjcmVhdGVkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEIm4KHlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBI5Cgpjb25uZWN0aW9uGAEgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkltcG9ydEIGukgD2AEDEhEKCXJ1bl9ob29rcxgCIAEoCCJbCh9TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlEg0KBWluZGV4GAEgASgEEikKBnJlc3VsdBgCIAEoCzIZLmxhdGNoa2V5LnYxLkltcG9ydFJlc3VsdCKDAQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhsKE2luY2x1ZGVfY3JlZGVudGlhbHMYAiABKAgSHQoVaW5jbHVkZV9yZWZyZXNoX3Rva2VuGAMgASgIInMKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhItCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzIlgKGkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0EjoKBHJlZnMYASADKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQhC6SA2SAQoIARDoByID2AEDIkYKG0JhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZRInCgdyZXN1bHRzGAEgAygLMhYubGF0Y2hrZXkudjEuR2V0UmVzdWx0IogBCglHZXRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIrCgpjb25uZWN0aW9uGAMgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiKjAgoQQ29ubmVjdGlvbkZpbHRlchIeCgxpbnRlZ3JhdGlvbnMYASADKAlCCLpIBZIBAhBkEgoKAmlkGAIgASgJEjUKBHRhZ3MYAyADKAsyJy5sYXRjaGtleS52MS5Db25uZWN0aW9uRmlsdGVyLlRhZ3NFbnRyeRItCgZzdGF0ZXMYBCADKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhgKBnNlYXJjaBgFIAEoCUIIukgFcgMY/wESGQoHcmVhc29ucxgGIAMoCUIIukgFkgECEGQSGwoJaWRfcHJlZml4GAcgASgJQgi6SAVyAxj/ARorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJXChdDb3VudENvbm5lY3Rpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIeCgxpbnRlZ3JhdGlvbnMYAiADKAlCCLpIBZIBAhBkIocBChhDb3VudENvbm5lY3Rpb25zUmVzcG9uc2USLAoGY291bnRzGAEgAygLMhwubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkNvdW50EhMKC2lzX2NvbXBsZXRlGAIgASgIEhgKC3JlYWRfc29fZmFyGAMgASgNSACIAQFCDgoMX3JlYWRfc29fZmFyInkKD0Nvbm5lY3Rpb25Db3VudBITCgtpbnRlZ3JhdGlvbhgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uU3RhdGUSFAoMc3RhdGVfcmVhc29uGAMgASgJEg0KBWNvdW50GAQgASgNIooCChZMaXN0Q29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEi0KBmZpbHRlchgCIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25GaWx0ZXISHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjQDygAEhIKCnBhZ2VfdG9rZW4YBCABKAkSOAoFb3JkZXIYBSABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyIjYKBU9yZGVyEhUKEU9SREVSX1VOU1BFQ0lGSUVEEAASFgoST1JERVJfTkVXRVNUX0ZJUlNUEAEiwgEKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSOAoFb3JkZXIYAyABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyEhcKCnRvdGFsX3NpemUYBCABKA1IAIgBAUINCgtfdG90YWxfc2l6ZSKiAQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSMwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24ipwEKFVVwZGF0ZU1ldGFkYXRhUmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMQoIbWV0YWRhdGEYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qga6SAPIAQESDwoHcmVwbGFjZRgDIAEoCBIZChFleHBlY3RlZF9yZXZpc2lvbhgEIAEoBCJFChZVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uImMKGkJhdGNoVXBkYXRlTWV0YWRhdGFSZXF1ZXN0EkUKB3VwZGF0ZXMYASADKAsyIi5sYXRjaGtleS52MS5VcGRhdGVNZXRhZGF0YVJlcXVlc3RCELpIDZIBCggBEOgHIgPYAQMiRgobQmF0Y2hVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEicKB3Jlc3VsdHMYASADKAsyFi5sYXRjaGtleS52MS5HZXRSZXN1bHQiZQoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSJqCh1CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVxdWVzdBJJCglkZWxldGlvbnMYASADKAsyJC5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJMCh5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVzcG9uc2USKgoHcmVzdWx0cxgBIAMoCzIZLmxhdGNoa2V5LnYxLkRlbGV0ZVJlc3VsdCJeCgxEZWxldGVSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbSJ5ChdXYXRjaENvbm5lY3Rpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1mcm9tX3JldmlzaW9uGAMgASgEEhQKDGNoYW5nZXNfb25seRgEIAEoCCKqAQoYV2F0Y2hDb25uZWN0aW9uc1Jlc3BvbnNlEioKBm1hcmtlchgBIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySAASJgoDcHV0GAIgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkgAEjEKB2RlbGV0ZWQYAyABKAsyHi5sYXRjaGtleS52MS5Db25uZWN0aW9uRGVsZXRlZEgAQgcKBWV2ZW50Ik4KEUNvbm5lY3Rpb25EZWxldGVkEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSEAoIcmV2aXNpb24YAiABKAQiSwoYUmVmcmVzaENvbm5lY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBASJIChlSZWZyZXNoQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uIpcBChVFeHBsYWluUmVxdWVzdFJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEg4KBm1ldGhvZBgCIAEoCRIMCgRwYXRoGAMgASgJEhQKDGhlYWRlcl9uYW1lcxgEIAMoCRIZChFiYXNlX3VybF9vdmVycmlkZRgFIAEoCSKxAQoWRXhwbGFpblJlcXVlc3RSZXNwb25zZRILCgN1cmwYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSGAoQY3JlZGVudGlhbHNfa2luZBgDIAEoCRIUCgxoZWFkZXJfbmFtZXMYBCADKAkSEAoIaW5qZWN0ZWQYBSADKAkSDwoHZHJvcHBlZBgGIAMoCRIlCgdwcm9ibGVtGAcgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbTL/DAoRQ29ubmVjdGlvblNlcnZpY2USaAoQSW1wb3J0Q29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLkltcG9ydENvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuSW1wb3J0Q29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEnoKFkJhdGNoSW1wb3J0Q29ubmVjdGlvbnMSKi5sYXRjaGtleS52MS5CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBorLmxhdGNoa2V5LnYxLkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZSIHkAICyPMYAxJ+ChdTdHJlYW1JbXBvcnRDb25uZWN0aW9ucxIrLmxhdGNoa2V5LnYxLlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBosLmxhdGNoa2V5LnYxLlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVzcG9uc2UiBMjzGAMoATABEl8KDUdldENvbm5lY3Rpb24SIS5sYXRjaGtleS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmxhdGNoa2V5LnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIHkAIByPMYAhJxChNCYXRjaEdldENvbm5lY3Rpb25zEicubGF0Y2hrZXkudjEuQmF0Y2hHZXRDb25uZWN0aW9uc1JlcXVlc3QaKC5sYXRjaGtleS52MS5CYXRjaEdldENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAISaAoQQ291bnRDb25uZWN0aW9ucxIkLmxhdGNoa2V5LnYxLkNvdW50Q29ubmVjdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuQ291bnRDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCEmUKD0xpc3RDb25uZWN0aW9ucxIjLmxhdGNoa2V5LnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAhJoChBVcGRhdGVDb25uZWN0aW9uEiQubGF0Y2hrZXkudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5sYXRjaGtleS52MS5VcGRhdGVDb25uZWN0aW9uUmVzcG9uc2UiB5ACAsjzGAMSYgoOVXBkYXRlTWV0YWRhdGESIi5sYXRjaGtleS52MS5VcGRhdGVNZXRhZGF0YVJlcXVlc3QaIy5sYXRjaGtleS52MS5VcGRhdGVNZXRhZGF0YVJlc3BvbnNlIgeQAgLI8xgDEnEKE0JhdGNoVXBkYXRlTWV0YWRhdGESJy5sYXRjaGtleS52MS5CYXRjaFVwZGF0ZU1ldGFkYXRhUmVxdWVzdBooLmxhdGNoa2V5LnYxLkJhdGNoVXBkYXRlTWV0YWRhdGFSZXNwb25zZSIHkAICyPMYAxJoChBEZWxldGVDb25uZWN0aW9uEiQubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QaJS5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiB5ACAsjzGAMSegoWQmF0Y2hEZWxldGVDb25uZWN0aW9ucxIqLmxhdGNoa2V5LnYxLkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXF1ZXN0GisubGF0Y2hrZXkudjEuQmF0Y2hEZWxldGVDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgLI8xgDEmoKEFdhdGNoQ29ubmVjdGlvbnMSJC5sYXRjaGtleS52MS5XYXRjaENvbm5lY3Rpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLldhdGNoQ29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAjABEmgKEVJlZnJlc2hDb25uZWN0aW9uEiUubGF0Y2hrZXkudjEuUmVmcmVzaENvbm5lY3Rpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuUmVmcmVzaENvbm5lY3Rpb25SZXNwb25zZSIEyPMYAxJiCg5FeHBsYWluUmVxdWVzdBIiLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVxdWVzdBojLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_credentials, file_latchkey_v1_problem, file_latchkey_v1_watch]);
 
 /**
  * ConnectionRef identifies a connection.
@@ -850,6 +850,20 @@ export type ConnectionFilter = Message<"latchkey.v1.ConnectionFilter"> & {
    * @generated from field: string search = 5;
    */
   search: string;
+
+  /**
+   * Matches one of these state reasons, such as `revoked`. Empty means all.
+   *
+   * @generated from field: repeated string reasons = 6;
+   */
+  reasons: string[];
+
+  /**
+   * Matches IDs that begin with this text, with the same case.
+   *
+   * @generated from field: string id_prefix = 7;
+   */
+  idPrefix: string;
 };
 
 /**
@@ -858,6 +872,111 @@ export type ConnectionFilter = Message<"latchkey.v1.ConnectionFilter"> & {
  */
 export const ConnectionFilterSchema: GenMessage<ConnectionFilter> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 19);
+
+/**
+ * CountConnectionsRequest asks for counts of connections.
+ *
+ * @generated from message latchkey.v1.CountConnectionsRequest
+ */
+export type CountConnectionsRequest = Message<"latchkey.v1.CountConnectionsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Counts the connections of these integrations. Empty means all.
+   *
+   * @generated from field: repeated string integrations = 2;
+   */
+  integrations: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.CountConnectionsRequest.
+ * Use `create(CountConnectionsRequestSchema)` to create a new message.
+ */
+export const CountConnectionsRequestSchema: GenMessage<CountConnectionsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 20);
+
+/**
+ * CountConnectionsResponse holds counts of connections.
+ *
+ * @generated from message latchkey.v1.CountConnectionsResponse
+ */
+export type CountConnectionsResponse = Message<"latchkey.v1.CountConnectionsResponse"> & {
+  /**
+   * Counts above 0, ordered by integration, state and reason.
+   *
+   * @generated from field: repeated latchkey.v1.ConnectionCount counts = 1;
+   */
+  counts: ConnectionCount[];
+
+  /**
+   * True if all connections are counted. False while Latchkey still reads the store: ask again in a second.
+   *
+   * @generated from field: bool is_complete = 2;
+   */
+  isComplete: boolean;
+
+  /**
+   * Number of connections read so far, of all environments. Absent if `is_complete`.
+   *
+   * @generated from field: optional uint32 read_so_far = 3;
+   */
+  readSoFar?: number | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.CountConnectionsResponse.
+ * Use `create(CountConnectionsResponseSchema)` to create a new message.
+ */
+export const CountConnectionsResponseSchema: GenMessage<CountConnectionsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 21);
+
+/**
+ * ConnectionCount is the number of connections that have a state for a reason.
+ *
+ * @generated from message latchkey.v1.ConnectionCount
+ */
+export type ConnectionCount = Message<"latchkey.v1.ConnectionCount"> & {
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * State of the connections.
+   *
+   * @generated from field: latchkey.v1.Connection.State state = 2;
+   */
+  state: Connection_State;
+
+  /**
+   * Reason for the state, as a code. Empty if there is none.
+   *
+   * @generated from field: string state_reason = 3;
+   */
+  stateReason: string;
+
+  /**
+   * Number of connections.
+   *
+   * @generated from field: uint32 count = 4;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message latchkey.v1.ConnectionCount.
+ * Use `create(ConnectionCountSchema)` to create a new message.
+ */
+export const ConnectionCountSchema: GenMessage<ConnectionCount> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 22);
 
 /**
  * ListConnectionsRequest asks for a page of connections.
@@ -887,11 +1006,18 @@ export type ListConnectionsRequest = Message<"latchkey.v1.ListConnectionsRequest
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page, with the same filter. Empty for the first page.
+   * `next_page_token` of the previous page, with the same filter and order. Empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
   pageToken: string;
+
+  /**
+   * Preferred order. The response says which order the list has.
+   *
+   * @generated from field: latchkey.v1.ListConnectionsRequest.Order order = 5;
+   */
+  order: ListConnectionsRequest_Order;
 };
 
 /**
@@ -899,7 +1025,42 @@ export type ListConnectionsRequest = Message<"latchkey.v1.ListConnectionsRequest
  * Use `create(ListConnectionsRequestSchema)` to create a new message.
  */
 export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 20);
+  messageDesc(file_latchkey_v1_connection, 23);
+
+/**
+ * Order of a list of connections.
+ *
+ * @generated from enum latchkey.v1.ListConnectionsRequest.Order
+ */
+export const ListConnectionsRequest_Order = {
+  /**
+   * By integration and ID; see `ListConnectionsResponse.connections`.
+   *
+   * @generated from enum value: ORDER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The newest connection first. Needs the counts of `CountConnections`: while Latchkey reads the store for them, a
+   * list that begins has the other order. So has a list that is filtered by `id`, `id_prefix` or `tags`.
+   *
+   * @generated from enum value: ORDER_NEWEST_FIRST = 1;
+   */
+  NEWEST_FIRST: 1,
+} as const;
+
+/**
+ * Order of a list of connections.
+ *
+ * @generated from enum latchkey.v1.ListConnectionsRequest.Order
+ */
+export type ListConnectionsRequest_Order = (typeof ListConnectionsRequest_Order)[keyof typeof ListConnectionsRequest_Order] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.ListConnectionsRequest.Order.
+ */
+export const ListConnectionsRequest_OrderSchema: GenEnum<ListConnectionsRequest_Order> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_connection, 23, 0);
 
 /**
  * ListConnectionsResponse is a page of connections.
@@ -921,6 +1082,21 @@ export type ListConnectionsResponse = Message<"latchkey.v1.ListConnectionsRespon
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
+
+  /**
+   * Order of the list. The following pages have the same order.
+   *
+   * @generated from field: latchkey.v1.ListConnectionsRequest.Order order = 3;
+   */
+  order: ListConnectionsRequest_Order;
+
+  /**
+   * Number of connections that match, if it is known without reading them: the filter has only integrations, states
+   * and reasons, and all connections are counted.
+   *
+   * @generated from field: optional uint32 total_size = 4;
+   */
+  totalSize?: number | undefined;
 };
 
 /**
@@ -928,7 +1104,7 @@ export type ListConnectionsResponse = Message<"latchkey.v1.ListConnectionsRespon
  * Use `create(ListConnectionsResponseSchema)` to create a new message.
  */
 export const ListConnectionsResponseSchema: GenMessage<ListConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 21);
+  messageDesc(file_latchkey_v1_connection, 24);
 
 /**
  * UpdateConnectionRequest changes a connection.
@@ -966,7 +1142,7 @@ export type UpdateConnectionRequest = Message<"latchkey.v1.UpdateConnectionReque
  * Use `create(UpdateConnectionRequestSchema)` to create a new message.
  */
 export const UpdateConnectionRequestSchema: GenMessage<UpdateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 22);
+  messageDesc(file_latchkey_v1_connection, 25);
 
 /**
  * UpdateConnectionResponse holds the changed connection.
@@ -987,7 +1163,7 @@ export type UpdateConnectionResponse = Message<"latchkey.v1.UpdateConnectionResp
  * Use `create(UpdateConnectionResponseSchema)` to create a new message.
  */
 export const UpdateConnectionResponseSchema: GenMessage<UpdateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 23);
+  messageDesc(file_latchkey_v1_connection, 26);
 
 /**
  * UpdateMetadataRequest changes the metadata of one connection.
@@ -1029,7 +1205,7 @@ export type UpdateMetadataRequest = Message<"latchkey.v1.UpdateMetadataRequest">
  * Use `create(UpdateMetadataRequestSchema)` to create a new message.
  */
 export const UpdateMetadataRequestSchema: GenMessage<UpdateMetadataRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 24);
+  messageDesc(file_latchkey_v1_connection, 27);
 
 /**
  * UpdateMetadataResponse holds the changed connection.
@@ -1050,7 +1226,7 @@ export type UpdateMetadataResponse = Message<"latchkey.v1.UpdateMetadataResponse
  * Use `create(UpdateMetadataResponseSchema)` to create a new message.
  */
 export const UpdateMetadataResponseSchema: GenMessage<UpdateMetadataResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 25);
+  messageDesc(file_latchkey_v1_connection, 28);
 
 /**
  * BatchUpdateMetadataRequest changes the metadata of several connections.
@@ -1071,7 +1247,7 @@ export type BatchUpdateMetadataRequest = Message<"latchkey.v1.BatchUpdateMetadat
  * Use `create(BatchUpdateMetadataRequestSchema)` to create a new message.
  */
 export const BatchUpdateMetadataRequestSchema: GenMessage<BatchUpdateMetadataRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 26);
+  messageDesc(file_latchkey_v1_connection, 29);
 
 /**
  * BatchUpdateMetadataResponse holds the result of each update.
@@ -1092,7 +1268,7 @@ export type BatchUpdateMetadataResponse = Message<"latchkey.v1.BatchUpdateMetada
  * Use `create(BatchUpdateMetadataResponseSchema)` to create a new message.
  */
 export const BatchUpdateMetadataResponseSchema: GenMessage<BatchUpdateMetadataResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 27);
+  messageDesc(file_latchkey_v1_connection, 30);
 
 /**
  * DeleteConnectionRequest names the connection to delete.
@@ -1120,7 +1296,7 @@ export type DeleteConnectionRequest = Message<"latchkey.v1.DeleteConnectionReque
  * Use `create(DeleteConnectionRequestSchema)` to create a new message.
  */
 export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 28);
+  messageDesc(file_latchkey_v1_connection, 31);
 
 /**
  * DeleteConnectionResponse has no fields.
@@ -1135,7 +1311,7 @@ export type DeleteConnectionResponse = Message<"latchkey.v1.DeleteConnectionResp
  * Use `create(DeleteConnectionResponseSchema)` to create a new message.
  */
 export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 29);
+  messageDesc(file_latchkey_v1_connection, 32);
 
 /**
  * BatchDeleteConnectionsRequest names the connections to delete.
@@ -1156,7 +1332,7 @@ export type BatchDeleteConnectionsRequest = Message<"latchkey.v1.BatchDeleteConn
  * Use `create(BatchDeleteConnectionsRequestSchema)` to create a new message.
  */
 export const BatchDeleteConnectionsRequestSchema: GenMessage<BatchDeleteConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 30);
+  messageDesc(file_latchkey_v1_connection, 33);
 
 /**
  * BatchDeleteConnectionsResponse holds the result of each deletion.
@@ -1177,7 +1353,7 @@ export type BatchDeleteConnectionsResponse = Message<"latchkey.v1.BatchDeleteCon
  * Use `create(BatchDeleteConnectionsResponseSchema)` to create a new message.
  */
 export const BatchDeleteConnectionsResponseSchema: GenMessage<BatchDeleteConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 31);
+  messageDesc(file_latchkey_v1_connection, 34);
 
 /**
  * DeleteResult is the result of deleting one connection.
@@ -1205,7 +1381,7 @@ export type DeleteResult = Message<"latchkey.v1.DeleteResult"> & {
  * Use `create(DeleteResultSchema)` to create a new message.
  */
 export const DeleteResultSchema: GenMessage<DeleteResult> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 32);
+  messageDesc(file_latchkey_v1_connection, 35);
 
 /**
  * WatchConnectionsRequest asks for an environment's connections and their changes.
@@ -1247,7 +1423,7 @@ export type WatchConnectionsRequest = Message<"latchkey.v1.WatchConnectionsReque
  * Use `create(WatchConnectionsRequestSchema)` to create a new message.
  */
 export const WatchConnectionsRequestSchema: GenMessage<WatchConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 33);
+  messageDesc(file_latchkey_v1_connection, 36);
 
 /**
  * WatchConnectionsResponse is an event of the stream.
@@ -1292,7 +1468,7 @@ export type WatchConnectionsResponse = Message<"latchkey.v1.WatchConnectionsResp
  * Use `create(WatchConnectionsResponseSchema)` to create a new message.
  */
 export const WatchConnectionsResponseSchema: GenMessage<WatchConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 34);
+  messageDesc(file_latchkey_v1_connection, 37);
 
 /**
  * ConnectionDeleted names a deleted connection.
@@ -1320,7 +1496,7 @@ export type ConnectionDeleted = Message<"latchkey.v1.ConnectionDeleted"> & {
  * Use `create(ConnectionDeletedSchema)` to create a new message.
  */
 export const ConnectionDeletedSchema: GenMessage<ConnectionDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 35);
+  messageDesc(file_latchkey_v1_connection, 38);
 
 /**
  * RefreshConnectionRequest names the connection to refresh.
@@ -1341,7 +1517,7 @@ export type RefreshConnectionRequest = Message<"latchkey.v1.RefreshConnectionReq
  * Use `create(RefreshConnectionRequestSchema)` to create a new message.
  */
 export const RefreshConnectionRequestSchema: GenMessage<RefreshConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 36);
+  messageDesc(file_latchkey_v1_connection, 39);
 
 /**
  * RefreshConnectionResponse holds the connection.
@@ -1362,7 +1538,7 @@ export type RefreshConnectionResponse = Message<"latchkey.v1.RefreshConnectionRe
  * Use `create(RefreshConnectionResponseSchema)` to create a new message.
  */
 export const RefreshConnectionResponseSchema: GenMessage<RefreshConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 37);
+  messageDesc(file_latchkey_v1_connection, 40);
 
 /**
  * ExplainRequestRequest describes a request through the proxy.
@@ -1411,7 +1587,7 @@ export type ExplainRequestRequest = Message<"latchkey.v1.ExplainRequestRequest">
  * Use `create(ExplainRequestRequestSchema)` to create a new message.
  */
 export const ExplainRequestRequestSchema: GenMessage<ExplainRequestRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 38);
+  messageDesc(file_latchkey_v1_connection, 41);
 
 /**
  * ExplainRequestResponse describes the request that would be sent.
@@ -1474,7 +1650,7 @@ export type ExplainRequestResponse = Message<"latchkey.v1.ExplainRequestResponse
  * Use `create(ExplainRequestResponseSchema)` to create a new message.
  */
 export const ExplainRequestResponseSchema: GenMessage<ExplainRequestResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 39);
+  messageDesc(file_latchkey_v1_connection, 42);
 
 /**
  * ConnectionService manages connections: the authorized links of end users to integrations.
@@ -1534,6 +1710,18 @@ export const ConnectionService: GenService<{
     methodKind: "unary";
     input: typeof BatchGetConnectionsRequestSchema;
     output: typeof BatchGetConnectionsResponseSchema;
+  },
+  /**
+   * CountConnections counts an environment's connections by integration, state and reason. The counts are kept in
+   * memory while anyone asks for them. The first call begins to read the store, and does not wait for long: see
+   * `is_complete`.
+   *
+   * @generated from rpc latchkey.v1.ConnectionService.CountConnections
+   */
+  countConnections: {
+    methodKind: "unary";
+    input: typeof CountConnectionsRequestSchema;
+    output: typeof CountConnectionsResponseSchema;
   },
   /**
    * ListConnections returns a page of an environment's connections, without credentials.
