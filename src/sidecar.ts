@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFaultDocsBase } from "./base/fault-docs.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
@@ -7,6 +8,7 @@ import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
 import { warnOfMissingConnections } from "./config/check-aliases.ts";
 import type { Changeable, Config } from "./config/config.ts";
+import { createConfigInForce } from "./config/in-force.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
 import { createSend } from "./relay/send.ts";
@@ -88,6 +90,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     world,
     catalogue: loadCatalogue(),
     publicUrl: listeners.publicUrl,
+    host: hostname(),
     send: createSend(upstreams.toProviders),
     sendToApplication: createSend(upstreams.toApplication),
     runs: {
@@ -103,7 +106,8 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   const { toProviders } = upstreams;
   const dataDoors = await openDataDoors({ config, broker, toProviders, listeners, warn, world });
   setFaultDocsBase(faultDocsBase(config, listeners));
-  control.open(broker);
+  const inForce = createConfigInForce(config, world);
+  control.open(broker, inForce);
   storeLife.endStart();
   readiness.set("ready");
   // Everything runs: only `stop` ends it.
@@ -113,7 +117,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     addresses: listeners.addresses,
     aliases: listeners.aliases,
     broker,
-    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, world }),
+    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, inForce, world }),
     refuseMisspelled: dataDoors.refuseMisspelled,
     async stop() {
       const deadline = performance.now() + config.graceMs;

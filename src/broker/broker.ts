@@ -22,6 +22,8 @@ import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
+import { createReplicas, type Replicas } from "./system/replicas.ts";
+import { createWarnings, type Warnings } from "./system/warnings.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { openWebhooks, type WebhookRoom } from "./webhooks/open.ts";
 import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
@@ -44,6 +46,8 @@ export interface Broker
   /** Returns the base of redirect and webhook URLs. */
   readonly publicUrl: () => string;
   readonly upkeep: Upkeep;
+  readonly replicas: Pick<Replicas, "list">;
+  readonly warnings: Warnings;
   readonly declare: (declared: DeclaredSetup) => Promise<void>;
   readonly retain: (retention: RetentionPeriods) => void;
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
@@ -66,6 +70,8 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  /** Name of the host or pod. */
+  readonly host?: string | undefined;
   readonly retention: RetentionPeriods;
   /** Sends our own requests to providers. */
   readonly send: SendSmallRequest;
@@ -168,17 +174,23 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { collections, outgoing, scripted, channels, connect, webhooks } = rooms;
   const background = startBackground(rooms, options);
   const declare = createDeclarations({ ...rooms.setup, variables: scripted.variables });
+  const replicas = createReplicas({ store, backend, host: options.host ?? "", world });
+  const upkeep = createUpkeep({ store, backend, world });
+  const operations = operationsOf(rooms);
   return {
-    ...operationsOf(rooms),
+    ...operations,
     scripts,
     feeds: createFeeds({ store, collections, forwards: outgoing.forwards, world }),
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
-    upkeep: createUpkeep({ store, backend, world }),
+    upkeep,
+    replicas,
+    warnings: createWarnings({ ...operations, store, collections, upkeep, replicas, world }),
     storeStatus: () => store.status(),
     publicUrl: options.publicUrl,
     declare: async (declared) => {
       await declare(declared);
       await background.start();
+      replicas.start();
     },
     retain: background.housekeeping.retain,
     configureWebhooks: webhooks.configure,
@@ -189,6 +201,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     retire: background.retire,
     async close() {
       await background.retire();
+      await replicas.close();
       await closeRooms(rooms);
     },
   };
@@ -267,6 +280,8 @@ type Operations = Omit<
   | "feeds"
   | "hints"
   | "upkeep"
+  | "replicas"
+  | "warnings"
   | "storeStatus"
   | "publicUrl"
   | "declare"

@@ -1,3 +1,4 @@
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { type BackupPiece, writeBackup } from "../store/backup/backup.ts";
@@ -6,6 +7,7 @@ import { type ResealProgress, reseal } from "../store/sealed/rewrite.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import { createScrubStore, type ScrubProgress } from "./scrub.ts";
 import { listSealKeys, type SealKeyUse } from "./seal-keys.ts";
+import { createUpkeepNotes, type UpkeepNotes } from "./system/upkeep-notes.ts";
 
 /** Maintains the store as a whole. Long operations stop when their signal aborts and when their reader leaves. */
 export interface Upkeep {
@@ -14,11 +16,13 @@ export interface Upkeep {
   /** Yields a consistent snapshot of everything: chunks, then the manifest. */
   backup(request: UpkeepRequest & { readonly actor: string }): AsyncGenerator<BackupPiece>;
   /** Reads and checks everything; the last step has `isDone`. */
-  scrub(request: UpkeepRequest): AsyncGenerator<ScrubProgress>;
+  scrub(request: UpkeepRequest & { readonly actor: string }): AsyncGenerator<ScrubProgress>;
   /** Re-encrypts everything. Only one re-seal runs at a time; an unfinished one is continued by the next. */
   reseal(request: UpkeepRequest): AsyncGenerator<ResealProgress>;
   /** Returns the seal keys, configured ones first, and whether the store still needs each. */
   sealKeys(request: UpkeepRequest & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
+  /** Returns the last complete backup and scrub. */
+  last(): ReturnType<UpkeepNotes["read"]>;
 }
 
 interface UpkeepRequest {
@@ -36,6 +40,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
   const { keyring, frames } = store;
   const { log } = world;
   const scrub = createScrubStore({ store, backend, world });
+  const notes = createUpkeepNotes({ store, world });
   let isResealing = false;
 
   /** Checks the files themselves: a damaged file may lack keys, which reading its entries does not show. */
@@ -60,19 +65,31 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
       const { storeId, format } = backend.status();
       await requireSoundFiles();
       const snapshot = await backend.snapshot();
-      log.info("backup started", { actor, revision: snapshot.revision });
+      const { revision } = snapshot;
+      log.info("backup started", { actor, revision });
+      const at = timestampFromMs(world.now());
+      let bytes = 0;
       try {
-        for await (const piece of writeBackup(snapshot, { storeId, format, createdMs: world.now() })) {
+        for await (const piece of writeBackup(snapshot, { storeId, format, createdMs: timestampMs(at) })) {
           if (signal.aborted) return;
           yield piece;
+          if (piece.case === "chunk") bytes += piece.value.length;
         }
+        await notes.noteBackup({ at, actor, revision: BigInt(revision), bytes: BigInt(bytes) });
       } catch (error) {
         throw error instanceof StoreDamaged ? damaged(error) : error;
       } finally {
         await snapshot.close();
       }
     },
-    scrub: ({ signal }) => scrub(signal),
+    async *scrub({ signal, actor }) {
+      for await (const step of scrub(signal)) {
+        yield step;
+        if (!step.isDone) continue;
+        const [checked, damaged, examples] = [BigInt(step.checked), BigInt(step.damaged), [...step.examples]];
+        await notes.noteScrub({ at: timestampFromMs(world.now()), actor, checked, damaged, examples });
+      }
+    },
     async *reseal({ signal }) {
       if (isResealing) throw new Fault("in_use", "another reseal is running; wait until it ends");
       isResealing = true;
@@ -89,6 +106,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
       }
     },
     sealKeys: (request) => listSealKeys({ store, backend, ...request }),
+    last: () => notes.read(),
   };
 }
 

@@ -1,5 +1,6 @@
+import type { ConfigChange } from "../core/config-in-force.ts";
 import { checkConfig } from "./check-config.ts";
-import { type ConfigChange, diffConfig } from "./diff-config.ts";
+import { diffConfig } from "./diff-config.ts";
 import { readConfigFile } from "./read-file.ts";
 import type { FileReader } from "./secrets.ts";
 import { settingsOf } from "./show-config.ts";
@@ -44,8 +45,9 @@ export function runConfigShow(given: string | undefined, { env, files, json, out
   const settings = settingsOf({ env, files, file });
   const widest = Math.max(...settings.map(({ name }) => name.length));
   for (const setting of settings) {
-    const { name, value, from } = setting;
-    out(json ? `${JSON.stringify(setting)}\n` : `${name.padEnd(widest)}  ${from.padEnd(7)}  ${value}\n`);
+    const { name, value, from, line } = setting;
+    const origin = line === undefined ? from : `${from}:${line}`;
+    out(json ? `${JSON.stringify(setting)}\n` : `${name.padEnd(widest)}  ${origin.padEnd(8)}  ${value}\n`);
   }
   return 0;
 }

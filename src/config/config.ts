@@ -83,6 +83,14 @@ export interface Config {
   readonly declared: DeclaredSetup;
   /** Settings that are allowed, but probably not intended. */
   readonly warnings: readonly string[];
+  readonly source: ConfigOrigin;
+}
+
+/** What a configuration was read from. Kept to show where its values come from. */
+export interface ConfigOrigin {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Text of the configuration file; undefined if there is none. */
+  readonly text: string | undefined;
 }
 
 interface ConfigSource {
@@ -148,6 +156,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     scripts: scriptsOf({ file, refuse: refuseAt }),
     declared,
     warnings,
+    source: { env, text: read.text },
   };
   if (config.store.kind === "postgres" && config.adminKey === undefined && !variables.isInFile("LATCHKEY_ADMIN_KEY")) {
     refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas share no folder to keep a generated key in");
@@ -184,6 +193,8 @@ export interface Changeable {
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
   readonly undeclaredAliases: readonly UndeclaredAlias[];
+  /** Text of the file. */
+  readonly text: string | undefined;
 }
 
 export function parseChangeable({ path, env, files }: ConfigSource & { readonly path: string }): Changeable {
@@ -201,7 +212,7 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const webhooks = webhooksOf({ file, refuse: refuseAt });
   const retention = retentionOf({ file, refuse: refuseAt });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read) };
+  return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read), text: read.text };
 }
 
 const logLevels = ["debug", "info", "warn", "error"] as const;

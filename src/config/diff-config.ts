@@ -1,14 +1,7 @@
-import { readConfigFile } from "./read-file.ts";
+import type { FilePath } from "../base/yaml-places.ts";
+import type { ConfigChange } from "../core/config-in-force.ts";
+import { type Locate, readConfigFile } from "./read-file.ts";
 import type { FileReader } from "./secrets.ts";
-
-/** One difference between two configuration files, by the name of the thing: `integrations.prod/calendar.oauth.client_id`. */
-export interface ConfigChange {
-  readonly path: string;
-  readonly kind: "added" | "removed" | "changed";
-  /** The values as shown; undefined if there is none, or if it may be a secret. */
-  readonly before?: string;
-  readonly after?: string;
-}
 
 type Tree = { readonly [key: string]: unknown };
 
@@ -32,11 +25,11 @@ interface DiffSource {
 
 /** Compares two valid files. */
 export function diffConfig({ before, after, files }: DiffSource): readonly ConfigChange[] {
-  const [old, next] = [before, after].map((path) => leavesOf(treeOf(path, files)));
+  const [old, next] = [before, after].map((path) => leavesOf(treeOf(path, files).tree));
   if (old === undefined || next === undefined) return [];
   const paths = [...new Set([...old.keys(), ...next.keys()])].toSorted();
   return paths.flatMap((path): ConfigChange[] => {
-    const [was, is] = [old.get(path), next.get(path)];
+    const [was, is] = [old.get(path)?.json, next.get(path)?.json];
     if (was === is) return [];
     const kind = was === undefined ? "added" : is === undefined ? "removed" : "changed";
     if (mayBeSecret.test(path) && !(isReference(was) && isReference(is))) return [{ path, kind }];
@@ -56,36 +49,57 @@ export const withoutUrlSecrets = (json: string): string =>
       ),
   );
 
-/** Returns the values of a valid file. */
-export function treeOf(path: string, files: FileReader): Tree {
+/** Returns the values of a valid file, and their places. */
+export function treeOf(path: string, files: FileReader): { readonly tree: Tree; readonly locate: Locate } {
   const mistakes: string[] = [];
-  const { file } = readConfigFile({ path, files, refuse: (message) => void mistakes.push(message) });
+  const refuse = (message: string) => void mistakes.push(message);
+  // A start may have an empty file.
+  const { file, locate } = readConfigFile({ path, files, refuse, reportEmpty: () => {} });
   if (mistakes.length > 0) throw new Error(mistakes.join("; "));
-  return file as Tree;
+  return { tree: file as Tree, locate };
 }
 
 /** Reports whether a value names the place of a secret, which is not secret itself. */
 export const isReference = (text: string | undefined): boolean =>
   text === undefined || /^\{"(env|file)":"[^"]*"\}$/.test(text);
 
+/** A value of the file: as JSON, and where it is written. */
+export interface FileLeaf {
+  readonly json: string;
+  readonly at: FilePath;
+}
+
 /** Returns all values except objects and named lists, by path. */
-export function leavesOf(
-  tree: Tree,
-  path: readonly string[] = [],
-  found = new Map<string, string>(),
-): Map<string, string> {
+export function leavesOf(tree: Tree): Map<string, FileLeaf> {
+  const found = new Map<string, FileLeaf>();
+  addLeaves(tree, { name: [], at: [] }, found);
+  return found;
+}
+
+interface Branch {
+  /** Path with the names of list items. */
+  readonly name: readonly string[];
+  /** Path with their indexes. */
+  readonly at: FilePath;
+}
+
+function addLeaves(tree: Tree, branch: Branch, found: Map<string, FileLeaf>): void {
   for (const [key, value] of Object.entries(tree)) {
-    const at = [...path, key];
+    const [name, at] = [
+      [...branch.name, key],
+      [...branch.at, key],
+    ];
     const nameOf = Array.isArray(value) ? namedBy[key] : undefined;
     if (nameOf !== undefined) {
-      leavesOf(Object.fromEntries((value as Tree[]).map((item) => [nameOf(item), item])), at, found);
+      for (const [i, item] of (value as Tree[]).entries()) {
+        addLeaves(item, { name: [...name, nameOf(item)], at: [...at, i] }, found);
+      }
     } else if (isTree(value) && !isReference(JSON.stringify(value))) {
       // An empty object is a value, too.
-      if (Object.keys(value).length === 0) found.set(at.join("."), "{}");
-      leavesOf(value, at, found);
-    } else if (value !== undefined) found.set(at.join("."), JSON.stringify(value));
+      if (Object.keys(value).length === 0) found.set(name.join("."), { json: "{}", at });
+      addLeaves(value, { name, at }, found);
+    } else if (value !== undefined) found.set(name.join("."), { json: JSON.stringify(value), at });
   }
-  return found;
 }
 
 const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -15,6 +15,8 @@ export interface Locate {
 
 export interface ReadFile {
   readonly file: ConfigFile;
+  /** The text of the file; undefined if there is none. */
+  readonly text?: string;
   readonly locate: Locate;
 }
 
@@ -68,13 +70,13 @@ export function readConfigFile({ path, files, refuse, reportEmpty = refuse }: Re
   const locate = createLocate({ path, document, lines });
   if (written === null || written === undefined) {
     reportEmpty(`${path} is empty: declare something in it, or write {} to declare nothing`);
-    return emptyFile;
+    return { ...emptyFile, text };
   }
   const lists = listsInPlaceOfMaps(written);
   for (const at of lists) refuse(`${locate(at)}: ${pathText(at) || "the file"}: must be a map of keys`);
   if (lists.length > 0) return { ...emptyFile, locate };
   const result = v.safeParse(fileSchema, written);
-  if (result.success) return { file: result.output, locate };
+  if (result.success) return { file: result.output, text, locate };
   for (const issue of result.issues) {
     const at = (issue.path ?? []).map(({ key }) => key as string | number);
     refuse(`${locate(at)}: ${pathText(at) || "the file"}: ${describeIssue(issue)}`);

@@ -1,14 +1,7 @@
+import type { ConfigSetting, PlacedSetting } from "../core/config-in-force.ts";
 import { isReference, leavesOf, mayBeSecret, treeOf, withoutUrlSecrets } from "./diff-config.ts";
 import type { FileReader } from "./secrets.ts";
 import { variables } from "./variables.ts";
-
-/** A setting in force, and where its value is from. */
-export interface ConfigSetting {
-  readonly name: string;
-  /** Secrets are `***`. */
-  readonly value: string;
-  readonly from: "env" | "file" | "default";
-}
 
 interface ShowSource {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -18,22 +11,43 @@ interface ShowSource {
 }
 
 /** Returns all variables, then all values of a valid configuration file. */
-export function settingsOf({ env, files, file }: ShowSource): readonly ConfigSetting[] {
-  const fromVariables = variables.map((variable): ConfigSetting => {
-    const { name } = variable;
+export function settingsOf(source: ShowSource): readonly ConfigSetting[] {
+  return placedSettings(source).map(({ name, value, from, line }) => ({
+    name,
+    value,
+    from,
+    ...(line !== undefined && { line }),
+  }));
+}
+
+/** Like `settingsOf`, with all that is known of each. */
+export function placedSettings({ env, files, file }: ShowSource): readonly PlacedSetting[] {
+  const fromVariables = variables.map((variable): PlacedSetting => {
+    const { name, meaning } = variable;
     const given = [name, "twin" in variable ? variable.twin : undefined].find((one) => one && env[one]);
     const isSecret = "secret" in variable && variable.secret;
+    const known = { name, meaning, isSecret };
     if (name === "LATCHKEY_CONFIG" && file !== undefined) {
-      return { name, value: file, from: env[name] === undefined ? "file" : "env" };
+      const isGiven = env[name] !== undefined;
+      return { ...known, value: file, from: isGiven ? "env" : "file", ...(isGiven && { variable: name }) };
     }
-    if (given !== undefined) return { name, value: isSecret ? masked : shown(env[given] ?? ""), from: "env" };
-    if (env[`${name}_FILE`]) return { name, value: `${masked} (in ${env[`${name}_FILE`]})`, from: "env" };
-    return { name, value: variable.default, from: "default" };
+    if (given !== undefined) {
+      const value = isSecret ? masked : shown(env[given] ?? "");
+      return { ...known, value, from: "env", variable: given };
+    }
+    const secretFile = env[`${name}_FILE`];
+    if (secretFile) {
+      const value = `${masked} (in ${secretFile})`;
+      return { ...known, value, from: "env", isSecret: true, variable: `${name}_FILE`, secretFile };
+    }
+    return { ...known, value: variable.default, from: "default", isSecret: false };
   });
   if (file === undefined) return fromVariables;
-  const fromFile = [...leavesOf(treeOf(file, files))].map(([name, json]): ConfigSetting => {
+  const { tree, locate } = treeOf(file, files);
+  const fromFile = [...leavesOf(tree)].map(([name, { json, at }]): PlacedSetting => {
     const isSecret = mayBeSecret.test(name) && !isReference(json);
-    return { name, value: isSecret ? masked : withoutUrlSecrets(plain(json)), from: "file" };
+    const value = isSecret ? masked : withoutUrlSecrets(plain(json));
+    return { name, value, from: "file", isSecret, line: locate.line(at) };
   });
   return [...fromVariables, ...fromFile];
 }

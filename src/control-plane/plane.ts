@@ -7,6 +7,7 @@ import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { ConfigInForce } from "../core/config-in-force.ts";
 import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -23,7 +24,7 @@ import { implementServices, services } from "./services/services.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
   /** Starts serving with this broker. Until then, every call except health and reflection fails with `not_ready`. */
-  open(broker: Broker): void;
+  open(broker: Broker, config: ConfigInForce): void;
 }
 
 interface ControlPlaneOptions {
@@ -85,9 +86,9 @@ export function createControlPlane({
     leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
-    open(broker) {
+    open(broker, config) {
       const { access } = broker;
-      const all = implementServices(broker, requireValid);
+      const all = implementServices(broker, { config, requireValid });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
       port.serve({
         routes(router) {

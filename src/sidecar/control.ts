@@ -41,8 +41,8 @@ export async function openControl(
     planes.push(plane);
   }
   return {
-    open(broker) {
-      for (const plane of planes) plane.open(broker);
+    open(...parts) {
+      for (const plane of planes) plane.open(...parts);
     },
   };
 }

@@ -2,6 +2,7 @@ import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
 import { warnOfMissingConnections } from "../config/check-aliases.ts";
 import type { Changeable, Config } from "../config/config.ts";
+import type { KeptConfig } from "../config/in-force.ts";
 import type { DataDoors } from "./data-doors.ts";
 import { declareSetup } from "./declared.ts";
 
@@ -10,11 +11,12 @@ interface ReloadOptions {
   readonly config: Config;
   readonly broker: Broker;
   readonly doors: DataDoors;
+  readonly inForce: KeptConfig;
   readonly world: World;
 }
 
 /** Applies a changed configuration file. An invalid file is rejected, and the previous configuration stays in force. */
-export async function applyChange(read: () => Changeable, { config, broker, doors, world }: ReloadOptions) {
+export async function applyChange(read: () => Changeable, { config, broker, doors, inForce, world }: ReloadOptions) {
   const { log, metrics } = world;
   try {
     const changed = read();
@@ -22,10 +24,12 @@ export async function applyChange(read: () => Changeable, { config, broker, door
     broker.retain(changed.retention);
     broker.configureWebhooks(changed.webhooks);
     doors.configure(changed.proxy);
+    inForce.noteApplied(changed);
     metrics.configRejected.set(0);
     log.info("the configuration file was applied");
     await warnOfMissingConnections(config.aliases, { connections: broker.connections, log });
   } catch (err) {
+    inForce.noteRejected(err);
     metrics.configRejected.set(1);
     log.error("the configuration file was rejected; the previous configuration stays in force", { err });
   }

@@ -1,4 +1,5 @@
 import type { Store } from "./contract.ts";
+import { noteKeptLease } from "./kept-leases.ts";
 import { createLeases, type Lease, LeaseLost } from "./leases.ts";
 
 /** A lease that one of several replicas holds and keeps: taken when free, and renewed in time. */
@@ -30,6 +31,7 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
   let lease: Lease | undefined;
   let renewedAt = 0;
   let isTakenUp = false;
+  noteKeptLease(store, name, () => lease !== undefined && lease.remainingMs() > 0);
 
   async function renewed(): Promise<Lease | undefined> {
     if (lease === undefined) return undefined;

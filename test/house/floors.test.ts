@@ -80,6 +80,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "channels",
     "webhooks",
     "connect",
+    "system",
   ],
   auth: ["jwt", "oauth1", "oauth2"],
   cli: ["terminal", "process", "offline", "completion", "commands"],

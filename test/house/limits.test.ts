@@ -18,7 +18,12 @@ const tests = sourceFiles("test");
 const everything = [...source, ...tests, ...sourceFiles("bin")];
 
 /** Files that put others together import more. */
-const compositionRoots = ["src/broker/broker.ts", "src/control-plane/plane.ts", "src/sidecar.ts"];
+const compositionRoots = [
+  "src/broker/broker.ts",
+  "src/control-plane/plane.ts",
+  "src/control-plane/services/services.ts",
+  "src/sidecar.ts",
+];
 /** Names that are the same on purpose: each is local to its file. */
 const localTypes = ["Options", "Methods"];
 const participles = [

@@ -1,5 +1,6 @@
 import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
+import { noteKeptLease } from "../../store/kept-leases.ts";
 import { createLeases, type Lease } from "../../store/leases.ts";
 
 /** The lease of the one replica that delivers for all. */
@@ -41,6 +42,7 @@ export function createDeliveryLease(options: DeliveryLeaseOptions): DeliveryLeas
   let lease: Lease | undefined;
   let renewedAt = 0;
   let readyAt = 0;
+  noteKeptLease(store, leaseName, () => lease !== undefined && lease.remainingMs() > 0);
 
   function become(held: Lease | undefined): void {
     world.metrics.delivering.set(held === undefined ? 0 : 1);

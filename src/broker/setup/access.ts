@@ -1,5 +1,5 @@
 import { create, toBinary } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { digestOf, newSecretKey, randomId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
@@ -25,10 +25,28 @@ export interface NewKey {
   readonly expiresAtMs: number | undefined;
 }
 
+export interface KeyRotation {
+  readonly id: string;
+  /** Empty: the old id with the next number. */
+  readonly newId: string;
+  readonly overlapMs: number;
+  readonly expiresAtMs: number | undefined;
+  readonly expectedRevision: bigint;
+}
+
+export interface RotatedKey {
+  readonly key: Key;
+  readonly secret: string;
+  /** The old key; undefined if it was deleted. */
+  readonly previous: Key | undefined;
+}
+
 /** Keys: authenticates callers, and creates, lists and revokes the keys of the store. */
 export interface Access extends Authentication {
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
   list(filter: { readonly environment: string }, page: PageOptions): Promise<PageOf<Key>>;
+  /** Creates a successor with the same environment and scopes; the old key ends after the overlap. */
+  rotate(request: KeyRotation, actor: string): Promise<RotatedKey>;
   revoke(request: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** Returns the changes that delete every key of an environment, to commit together with the other deletions. */
   deletionOfAll(environment: string): Promise<Change[]>;
@@ -59,6 +77,15 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     ];
   }
 
+  const addition = (key: Key, secret: string): Change[] => [
+    ...collections.keys.change({ before: undefined, after: key }),
+    {
+      key: keyDigestKey(digestOf(secret)),
+      value: toBinary(KeyDigestSchema, create(KeyDigestSchema, { keyId: key.id })),
+      expect: 0,
+    },
+  ];
+
   return {
     authenticate: keys.authenticate,
     isCurrent: keys.isCurrent,
@@ -75,9 +102,9 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         environment,
         scopes: [...scopes],
         createdAt: timestampFromMs(world.now()),
-        ...(expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) }),
+        createdBy: actor,
+        ...expiryAt(expiresAtMs),
       });
-      const digest = keyDigestKey(digestOf(secret));
       const { revision } = await transact(store, async () => {
         const home = environment === "" ? undefined : await collections.environments.get(environment);
         if (environment !== "" && home === undefined) {
@@ -86,8 +113,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         requireUnused(id);
         return {
           changes: [
-            ...collections.keys.change({ before: undefined, after: key }),
-            { key: digest, value: toBinary(KeyDigestSchema, create(KeyDigestSchema, { keyId: id })), expect: 0 },
+            ...addition(key, secret),
             ...audit.changes({ actor, action: "key.create", environment, targets: [id] }),
           ],
           conditions: home === undefined ? [] : [collections.environments.unchanged(home)],
@@ -113,6 +139,47 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       });
       return { items, next: rest.length > size ? tokens.write(shown.at(-1)?.id ?? "") : "" };
     },
+    async rotate({ id, newId: asked, overlapMs, expiresAtMs, expectedRevision }, actor) {
+      if (keys.isDeclared(id)) {
+        throw new Fault("read_only", `the key "${id}" is declared in the configuration; change it there`);
+      }
+      if (asked !== "") requireUnused(asked);
+      const secret = newSecretKey();
+      const { result, revision } = await transact(store, async () => {
+        await store.caughtUp();
+        const before = await collections.keys.get(id);
+        if (before === undefined) throw new Fault("not_found", `there is no key "${id}"`);
+        requireRevision(before, expectedRevision);
+        const newId = asked === "" ? nextId(id, keys.isTaken) : asked;
+        requireUnused(newId);
+        const { environment, scopes, expiresAt } = before.value;
+        const now = world.now();
+        const key = create(KeySchema, {
+          id: newId,
+          environment,
+          scopes: [...scopes],
+          createdAt: timestampFromMs(now),
+          createdBy: actor,
+          replaces: id,
+          ...expiryAt(expiresAtMs),
+        });
+        const endsMs = Math.min(
+          now + overlapMs,
+          expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt),
+        );
+        const previous = overlapMs === 0 ? undefined : { ...before.value, expiresAt: timestampFromMs(endsMs) };
+        return {
+          changes: [
+            ...addition(key, secret),
+            ...(previous === undefined ? deletion(before) : collections.keys.change({ before, after: previous })),
+            ...audit.changes({ actor, action: "key.rotate", environment, targets: [id, newId] }),
+          ],
+          result: { key, previous },
+        };
+      });
+      const at = { revision: BigInt(revision) };
+      return { key: { ...result.key, ...at }, secret, previous: result.previous && { ...result.previous, ...at } };
+    },
     async revoke({ id, expectedRevision }, actor) {
       if (keys.isDeclared(id)) {
         throw new Fault("read_only", `the key "${id}" is declared in the configuration; remove it there`);
@@ -136,6 +203,21 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       return found.flatMap((before) => (before === undefined ? [] : deletion(before)));
     },
   };
+}
+
+const expiryAt = (ms: number | undefined) => (ms === undefined ? {} : { expiresAt: timestampFromMs(ms) });
+
+/** The longest name of a key. */
+const mostIdLength = 64;
+
+/** Returns the name of a successor: `app-2` for `app`, `app-3` for `app-2`. */
+function nextId(id: string, isTaken: (id: string) => boolean): string {
+  const [, stem = id, count = "1"] = /^(.+?)-(\d{1,6})$/.exec(id) ?? [];
+  for (let next = Number(count) + 1; ; next += 1) {
+    const ending = `-${next}`;
+    const name = `${stem.slice(0, mostIdLength - ending.length)}${ending}`;
+    if (!isTaken(name)) return name;
+  }
 }
 
 /** Throws unless a key of an environment lacks the scope admin, and a key of none has admin alone. */

@@ -19,6 +19,7 @@ import { addActions } from "./scripts/action-runs.ts";
 import { addScripts } from "./scripts/scripts.ts";
 import { addSyncs } from "./scripts/syncs.ts";
 import { addStore } from "./store.ts";
+import { addSystem } from "./system.ts";
 import { addWebhooks } from "./webhooks/webhooks.ts";
 
 interface CommandParts {
@@ -44,6 +45,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });
+  addSystem(program, act);
   addHealth(program, act);
   addOverview(program, act);
   addNameCompletion(program, act);

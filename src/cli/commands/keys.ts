@@ -1,4 +1,4 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, Option } from "commander";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import {
@@ -6,6 +6,7 @@ import {
   EnvironmentService,
   KeySchema,
   RevokeKeyResponseSchema,
+  RotateKeyResponseSchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Act } from "../session.ts";
 import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
@@ -34,6 +35,7 @@ export function addKeys(program: Command, act: Act): void {
       { title: "SCOPES", text: (key) => key.scopes.map(scopeName).join(",") },
       { title: "EXPIRES", time: ({ expiresAt }) => expiresAt },
       { title: "LAST USED", time: ({ lastUsedAt }) => lastUsedAt },
+      { title: "CREATED BY", text: ({ createdBy }) => createdBy },
       { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
     ],
   });
@@ -70,6 +72,37 @@ export function addKeys(program: Command, act: Act): void {
             ...(ends === undefined ? {} : { expiresAt: timestampFromMs(ends) }),
           });
           await output.one(CreateKeyResponseSchema, answer);
+          if (!output.json) await output.note("Save the secret now: it is not shown again.");
+        },
+      ),
+    );
+
+  group
+    .command("rotate")
+    .argument("<id>", "name of the key to replace")
+    .argument("[new-id]", "name of the new key (default: the old name with the next number)")
+    .option("--overlap <duration>", "how long the old key also works, at most 30d (default: 24h)", durationMs)
+    .addOption(
+      new Option("--expires-in <duration>", "lifetime of the new key, for example 90d (default: no expiry)").argParser(
+        durationMs,
+      ),
+    )
+    .summary("create a successor of a key, and end the old one after an overlap")
+    .action(
+      act(
+        async (
+          { client, output },
+          id: string,
+          newId: string | undefined,
+          { overlap, expiresIn }: { readonly overlap?: number; readonly expiresIn?: number },
+        ) => {
+          const answer = await client(EnvironmentService).rotateKey({
+            id,
+            newId: newId ?? "",
+            ...(overlap !== undefined && { overlap: durationFromMs(overlap) }),
+            ...(expiresIn !== undefined && { expiresAt: timestampFromMs(Date.now() + expiresIn) }),
+          });
+          await output.one(RotateKeyResponseSchema, answer);
           if (!output.json) await output.note("Save the secret now: it is not shown again.");
         },
       ),

@@ -48,6 +48,13 @@ export const environmentService = ({
     const { items, next } = await access.list({ environment }, pageOf(request));
     return { keys: [...items], nextPageToken: next };
   },
+  async rotateKey({ id, newId, overlap, expiresAt, expectedRevision }, context) {
+    const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
+    const expiresAtMs = expiresAt === undefined ? undefined : timestampMs(expiresAt);
+    const request = { id, newId, overlapMs, expiresAtMs, expectedRevision };
+    const { previous, ...made } = await access.rotate(request, callerOf(context).keyId);
+    return { ...made, ...(previous && { previous }) };
+  },
   async revokeKey({ id, expectedRevision }, context) {
     await access.revoke({ id, expectedRevision }, callerOf(context).keyId);
     return {};

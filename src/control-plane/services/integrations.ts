@@ -1,17 +1,10 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
-import { isConfusable } from "../../core/callback-address.ts";
-import {
-  clientMissing,
-  integrationWarnings,
-  sharedCallback,
-  webhooksUnproven,
-} from "../../core/integration-warnings.ts";
-import { wantsWebhookSecret } from "../../core/notifications/proof.ts";
+import { problemsOf } from "../../broker/system/integration-problems.ts";
 import { quickstartApp, withApp } from "../../core/setup/quickstart-app.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import type { Integration, IntegrationService, IntegrationWarning } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Integration, IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
 import { integrationSetup } from "./integration-setup.ts";
@@ -22,27 +15,8 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
     callbackUrl: await authorizations.callbackUrl(integration),
-    warnings: await warningsOf(integration),
+    warnings: await problemsOf(integration, { integrations, providers, sharedCallbacks }),
   });
-
-  async function warningsOf(integration: Integration): Promise<IntegrationWarning[]> {
-    const provider = providers.lookUp(integration.provider);
-    const shared = isConfusable(integration, provider)
-      ? sharedCallback(integration, provider, sharedCallbacks.othersThan(integration, 3))
-      : undefined;
-    const warnings = [
-      ...[clientMissing(integration, provider)].filter((one) => one !== undefined),
-      ...integrationWarnings(integration, provider),
-      ...[shared].filter((one) => one !== undefined),
-    ];
-    // Secrets are decrypted only if the warning depends on them.
-    if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
-    const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};
-    return [
-      ...warnings,
-      ...[webhooksUnproven(provider, { webhookSecret, clientSecret })].filter((one) => one !== undefined),
-    ];
-  }
 
   return {
     async createIntegration({ integration, quickstart }, context) {

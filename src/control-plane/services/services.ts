@@ -1,6 +1,7 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
+import type { ConfigInForce } from "../../core/config-in-force.ts";
 import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -10,6 +11,7 @@ import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
+import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { channelService } from "./channels.ts";
@@ -21,6 +23,7 @@ import { logService } from "./logs.ts";
 import { providerService } from "./providers.ts";
 import { storeService } from "./store.ts";
 import { syncService } from "./syncs.ts";
+import { systemService } from "./system.ts";
 import { webhookService } from "./webhooks.ts";
 
 /** All services of the control plane. A method without an implementation returns `not_implemented`. */
@@ -34,6 +37,7 @@ export const services: readonly DescService[] = [
   ProviderService,
   StoreService,
   SyncService,
+  SystemService,
   WebhookService,
 ];
 
@@ -49,8 +53,13 @@ const serve = <S extends DescService>(service: S, methods: ServiceImpl<S>): Serv
   methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
 });
 
+interface ServiceParts {
+  readonly config: ConfigInForce;
+  readonly requireValid: RequireValid;
+}
+
 /** Implements the services with a broker. */
-export const implementServices = (broker: Broker, requireValid: RequireValid): readonly ServedService[] => [
+export const implementServices = (broker: Broker, { config, requireValid }: ServiceParts): readonly ServedService[] => [
   serve(EnvironmentService, environmentService(broker)),
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
@@ -60,5 +69,6 @@ export const implementServices = (broker: Broker, requireValid: RequireValid): r
   serve(ConnectSessionService, connectSessionService(broker)),
   serve(LogService, logService(broker)),
   serve(StoreService, storeService(broker)),
+  serve(SystemService, systemService(broker, config)),
   serve(WebhookService, webhookService(broker)),
 ];

@@ -8,6 +8,7 @@ import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
+import { SystemService } from "../../../src/gen/latchkey/v1/system_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 
 /** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
@@ -21,6 +22,7 @@ export const services: readonly DescService[] = [
   ProviderService,
   StoreService,
   SyncService,
+  SystemService,
   WebhookService,
 ];
 

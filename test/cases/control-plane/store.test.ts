@@ -81,6 +81,8 @@ it("shows the kind of store, its size, and the free space", async () => {
 
 it("hands out a backup in chunks that no client finds too large, and the manifest when it is whole", async () => {
   const { client, logged } = await furnished(200);
+  const { storeId, revision, lastBackup: none } = await client(StoreService).getStoreStatus({});
+  expect(none).toBeUndefined();
   const pieces = await all(client(StoreService).backup({}));
   const chunks = chunksOf(pieces);
   expect(chunks.length).toBeGreaterThan(3);
@@ -88,8 +90,10 @@ it("hands out a backup in chunks that no client finds too large, and the manifes
   const manifest = await verifyBackup(each(chunks));
   const last = pieces.at(-1)?.piece;
   expect(last?.case === "manifest" && equals(BackupManifestSchema, last.value, manifest)).toBe(true);
-  const { storeId, revision } = await client(StoreService).getStoreStatus({});
   expect(manifest).toMatchObject({ storeId, revision, keyIds: ["test"] });
+  const { lastBackup } = await client(StoreService).getStoreStatus({});
+  const bytes = BigInt(chunks.reduce((sum, { length }) => sum + length, 0));
+  expect(lastBackup).toMatchObject({ at: manifest.createdAt, revision, bytes, actor: "admin-key" });
   expect(logged.join("")).toContain(`"actor":"admin-key","revision":${revision},"msg":"backup started"`);
 });
 

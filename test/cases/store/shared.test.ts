@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
+import { SystemService } from "../../../src/gen/latchkey/v1/system_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { openWire } from "../../support/postgres/wire.ts";
 import {
@@ -49,6 +50,22 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
       .toEqual({ calendar: "primary" });
     expect((await two.rest("DELETE", at("ada"))).status).toBe(200);
     await expect.poll(async () => (await one.rest("GET", at("ada"))).status, soon).toBe(404);
+  });
+
+  it("know of each other, and of what each does, until one stops", async () => {
+    const all = await replicas(2);
+    const [one, two] = all;
+    if (one === undefined || two === undefined) throw new Error("not all started");
+    const listed = async (at: TestSidecar) => (await at.client(SystemService).listReplicas({})).replicas;
+    await expect.poll(async () => (await listed(one)).length, soon).toBe(2);
+    await one.sidecar.broker.keepHouse();
+    await two.sidecar.broker.keepHouse();
+    const duties = (await Promise.all(all.map(listed))).flatMap((found) =>
+      found.filter(({ answering }) => answering).flatMap((self) => self.duties),
+    );
+    expect(duties.filter((duty) => duty === "housekeeping")).toHaveLength(1);
+    await two.stop();
+    expect(await listed(one)).toHaveLength(1);
   });
 
   /** A replica with connections that it has not used yet, and the network to its database. */

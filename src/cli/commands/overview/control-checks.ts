@@ -2,6 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { EnvironmentService, type GetCallerResponse } from "../../../gen/latchkey/v1/environment_pb.ts";
 import { StoreService } from "../../../gen/latchkey/v1/store_pb.ts";
+import { SystemService, Warning_Severity } from "../../../gen/latchkey/v1/system_pb.ts";
 import type { CommandSession } from "../../session.ts";
 import { describeFailure } from "../../terminal/failure.ts";
 import { formatCount } from "../../terminal/format.ts";
@@ -65,6 +66,26 @@ export async function checkStore({ client }: CommandSession): Promise<readonly F
       return [{ check, status: "ok", message: "not checked: this needs a key with the scope admin" }];
     }
     return [{ check, status: "fail", message: error instanceof Error ? error.message : "no answer" }];
+  }
+}
+
+/** Warnings that no other check reports. */
+const systemWarning = /^(?:store_damaged|backup|scrub|encryption_key|config|restart|key|replica|channels)(?:_|$)/;
+
+/** Reports the warnings about backups, encryption keys, configuration, keys, replicas and channels. */
+export async function checkSystem({ client, environment }: CommandSession): Promise<readonly Finding[]> {
+  try {
+    const { warnings } = await client(SystemService).listWarnings({ environment });
+    return warnings
+      .filter(({ code, severity }) => systemWarning.test(code) && severity !== Warning_Severity.NOTICE)
+      .map(({ message, remedy, severity }): Finding => {
+        const status = severity === Warning_Severity.CRITICAL ? "fail" : "warn";
+        return { check: "system", status, message, ...(remedy !== "" && { remedy }) };
+      });
+  } catch (error) {
+    // An older Latchkey has no warnings.
+    if (error instanceof ConnectError) return [];
+    throw error;
   }
 }
 

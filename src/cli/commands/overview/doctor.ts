@@ -4,7 +4,7 @@ import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import { wrapHelp } from "../../terminal/wrap-help.ts";
-import { checkControl, checkEnvironments, checkStore } from "./control-checks.ts";
+import { checkControl, checkEnvironments, checkStore, checkSystem } from "./control-checks.ts";
 import type { Finding } from "./finding.ts";
 import { checkData, checkEnvironmentKey, checkPublicUrl } from "./network-checks.ts";
 
@@ -37,6 +37,7 @@ export async function doctor(session: CommandSession, data: string | undefined):
     await print(await checkPublicUrl(server.publicUrl));
     await print(await checkStore(session));
     await print(await checkEnvironments(session));
+    await print(await checkSystem(session));
   }
   return isGood ? exitCodes.ok : exitCodes.failed;
 }

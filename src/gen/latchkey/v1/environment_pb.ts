@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/environment.proto.
  */
 export const file_latchkey_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEiugIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkSJwoIYnJhbmRpbmcYCyABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJ4CghCcmFuZGluZxIVCgRuYW1lGAEgASgJQge6SARyAhhAEhcKBGxvZ28YAiABKAlCCbpIBnIEGODXAhIdCgxhY2NlbnRfY29sb3IYAyABKAlCB7pIBHICGAcSHQoLc3VwcG9ydF91cmwYBCABKAlCCLpIBXIDGIAQIoACCgNLZXkSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSIgoGc2NvcGVzGAMgAygOMhIubGF0Y2hrZXkudjEuU2NvcGUSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgIIAEoBCKQAQoNU2lnbmluZ1NlY3JldBIKCgJpZBgBIAEoCRITCgZzZWNyZXQYAiABKAlCA4ABARIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXRpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLrAQoYQ3JlYXRlRW52aXJvbm1lbnRSZXF1ZXN0EjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIdCgtmb3J3YXJkX3VybBgCIAEoCUIIukgFcgMYgBASJwoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAMgASgJQgi6SAVyAxiAEBIhCg9hbGxvd2VkX29yaWdpbnMYBCADKAlCCLpIBZIBAhBkEicKCGJyYW5kaW5nGAUgASgLMhUubGF0Y2hrZXkudjEuQnJhbmRpbmciSgoZQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Ii4KFUdldEVudmlyb25tZW50UmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhhAIkcKFkdldEVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChdMaXN0RW52aXJvbm1lbnRzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgCIAEoCSJjChhMaXN0RW52aXJvbm1lbnRzUmVzcG9uc2USLgoMZW52aXJvbm1lbnRzGAEgAygLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIp0BChhVcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QSNQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudEIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiTAoYRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiGwoZRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSLQAQoQQ3JlYXRlS2V5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI3CgJpZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI1CgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoRQ3JlYXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBImIKD0xpc3RLZXlzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJLChBMaXN0S2V5c1Jlc3BvbnNlEh4KBGtleXMYASADKAsyEC5sYXRjaGtleS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEFJldm9rZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiEwoRUmV2b2tlS2V5UmVzcG9uc2UiSQoZTGlzdFNpZ25pbmdTZWNyZXRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIOCgZyZXZlYWwYAiABKAgiSQoaTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2USKwoHc2VjcmV0cxgBIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQidwoaUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIkkKG1JvdGF0ZVNpZ25pbmdTZWNyZXRSZXNwb25zZRIqCgZzZWNyZXQYASABKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IhIKEEdldENhbGxlclJlcXVlc3QiqwEKEUdldENhbGxlclJlc3BvbnNlEg4KBmtleV9pZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRIiCgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZRIPCgd2ZXJzaW9uGAQgASgJEhIKCnB1YmxpY191cmwYBSABKAkSKAoEdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAy1AgKEkVudmlyb25tZW50U2VydmljZRJoChFDcmVhdGVFbnZpcm9ubWVudBIlLmxhdGNoa2V5LnYxLkNyZWF0ZUVudmlyb25tZW50UmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2UiBMjzGAgSYgoOR2V0RW52aXJvbm1lbnQSIi5sYXRjaGtleS52MS5HZXRFbnZpcm9ubWVudFJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgHI8xgCEmgKEExpc3RFbnZpcm9ubWVudHMSJC5sYXRjaGtleS52MS5MaXN0RW52aXJvbm1lbnRzUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZSIHkAIByPMYAhJrChFVcGRhdGVFbnZpcm9ubWVudBIlLmxhdGNoa2V5LnYxLlVwZGF0ZUVudmlyb25tZW50UmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUVudmlyb25tZW50UmVzcG9uc2UiB5ACAsjzGAgSawoRRGVsZXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5EZWxldGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIElAKCUNyZWF0ZUtleRIdLmxhdGNoa2V5LnYxLkNyZWF0ZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXNwb25zZSIEyPMYCBJQCghMaXN0S2V5cxIcLmxhdGNoa2V5LnYxLkxpc3RLZXlzUmVxdWVzdBodLmxhdGNoa2V5LnYxLkxpc3RLZXlzUmVzcG9uc2UiB5ACAcjzGAgSUwoJUmV2b2tlS2V5Eh0ubGF0Y2hrZXkudjEuUmV2b2tlS2V5UmVxdWVzdBoeLmxhdGNoa2V5LnYxLlJldm9rZUtleVJlc3BvbnNlIgeQAgLI8xgIElMKCUdldENhbGxlchIdLmxhdGNoa2V5LnYxLkdldENhbGxlclJlcXVlc3QaHi5sYXRjaGtleS52MS5HZXRDYWxsZXJSZXNwb25zZSIHkAIByPMYABJuChJMaXN0U2lnbmluZ1NlY3JldHMSJi5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2UiB5ACAcjzGAgSbgoTUm90YXRlU2lnbmluZ1NlY3JldBInLmxhdGNoa2V5LnYxLlJvdGF0ZVNpZ25pbmdTZWNyZXRSZXF1ZXN0GigubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlIgTI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEiugIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkSJwoIYnJhbmRpbmcYCyABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJ4CghCcmFuZGluZxIVCgRuYW1lGAEgASgJQge6SARyAhhAEhcKBGxvZ28YAiABKAlCCbpIBnIEGODXAhIdCgxhY2NlbnRfY29sb3IYAyABKAlCB7pIBHICGAcSHQoLc3VwcG9ydF91cmwYBCABKAlCCLpIBXIDGIAQIqYCCgNLZXkSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSIgoGc2NvcGVzGAMgAygOMhIubGF0Y2hrZXkudjEuU2NvcGUSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgIIAEoBBISCgpjcmVhdGVkX2J5GAkgASgJEhAKCHJlcGxhY2VzGAogASgJIpABCg1TaWduaW5nU2VjcmV0EgoKAmlkGAEgASgJEhMKBnNlY3JldBgCIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIusBChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSOwoEbmFtZRgBIAEoCUItukgqcigYQDIkXlthLXowLTldKFthLXowLTktXXswLDYyfVthLXowLTldKT8kEh0KC2ZvcndhcmRfdXJsGAIgASgJQgi6SAVyAxiAEBInChVzZWNvbmRhcnlfZm9yd2FyZF91cmwYAyABKAlCCLpIBXIDGIAQEiEKD2FsbG93ZWRfb3JpZ2lucxgEIAMoCUIIukgFkgECEGQSJwoIYnJhbmRpbmcYBSABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJKChlDcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiLgoVR2V0RW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICGEAiRwoWR2V0RW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50IkwKF0xpc3RFbnZpcm9ubWVudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAIgASgJImMKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRIuCgxlbnZpcm9ubWVudHMYASADKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkinQEKGFVwZGF0ZUVudmlyb25tZW50UmVxdWVzdBI1CgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Qga6SAPIAQESLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkoKGVVwZGF0ZUVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChhEZWxldGVFbnZpcm9ubWVudFJlcXVlc3QSFQoEbmFtZRgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCIbChlEZWxldGVFbnZpcm9ubWVudFJlc3BvbnNlItABChBDcmVhdGVLZXlSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEjcKAmlkGAIgASgJQiu6SChyJjIkXihbQS1aYS16MC05XVtBLVphLXowLTlfLi1dezAsNjN9KT8kEjUKBnNjb3BlcxgDIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlQhG6SA6SAQsYASIHggEEEAEgABIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJHChFDcmVhdGVLZXlSZXNwb25zZRIdCgNrZXkYASABKAsyEC5sYXRjaGtleS52MS5LZXkSEwoGc2VjcmV0GAIgASgJQgOAAQEiYgoPTGlzdEtleXNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAMgASgJIksKEExpc3RLZXlzUmVzcG9uc2USHgoEa2V5cxgBIAMoCzIQLmxhdGNoa2V5LnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki7AEKEFJvdGF0ZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESOwoGbmV3X2lkGAIgASgJQiu6SChyJjIkXihbQS1aYS16MC05XVtBLVphLXowLTlfLi1dezAsNjN9KT8kEjsKB292ZXJsYXAYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIFCICangEyABIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIZChFleHBlY3RlZF9yZXZpc2lvbhgFIAEoBCJrChFSb3RhdGVLZXlSZXNwb25zZRIdCgNrZXkYASABKAsyEC5sYXRjaGtleS52MS5LZXkSEwoGc2VjcmV0GAIgASgJQgOAAQESIgoIcHJldmlvdXMYAyABKAsyEC5sYXRjaGtleS52MS5LZXkiQgoQUmV2b2tlS2V5UmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCITChFSZXZva2VLZXlSZXNwb25zZSJJChlMaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEg4KBnJldmVhbBgCIAEoCCJJChpMaXN0U2lnbmluZ1NlY3JldHNSZXNwb25zZRIrCgdzZWNyZXRzGAEgAygLMhoubGF0Y2hrZXkudjEuU2lnbmluZ1NlY3JldCJ3ChpSb3RhdGVTaWduaW5nU2VjcmV0UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiSQobUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlEioKBnNlY3JldBgBIAEoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQiEgoQR2V0Q2FsbGVyUmVxdWVzdCKrAQoRR2V0Q2FsbGVyUmVzcG9uc2USDgoGa2V5X2lkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEiIKBnNjb3BlcxgDIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlEg8KB3ZlcnNpb24YBCABKAkSEgoKcHVibGljX3VybBgFIAEoCRIoCgR0aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcDKmCQoSRW52aXJvbm1lbnRTZXJ2aWNlEmgKEUNyZWF0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuQ3JlYXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZSIEyPMYCBJiCg5HZXRFbnZpcm9ubWVudBIiLmxhdGNoa2V5LnYxLkdldEVudmlyb25tZW50UmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldEVudmlyb25tZW50UmVzcG9uc2UiB5ACAcjzGAISaAoQTGlzdEVudmlyb25tZW50cxIkLmxhdGNoa2V5LnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1Jlc3BvbnNlIgeQAgHI8xgCEmsKEVVwZGF0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuVXBkYXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuVXBkYXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJrChFEZWxldGVFbnZpcm9ubWVudBIlLmxhdGNoa2V5LnYxLkRlbGV0ZUVudmlyb25tZW50UmVxdWVzdBomLmxhdGNoa2V5LnYxLkRlbGV0ZUVudmlyb25tZW50UmVzcG9uc2UiB5ACAsjzGAgSUAoJQ3JlYXRlS2V5Eh0ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVxdWVzdBoeLmxhdGNoa2V5LnYxLkNyZWF0ZUtleVJlc3BvbnNlIgTI8xgIElAKCExpc3RLZXlzEhwubGF0Y2hrZXkudjEuTGlzdEtleXNSZXF1ZXN0Gh0ubGF0Y2hrZXkudjEuTGlzdEtleXNSZXNwb25zZSIHkAIByPMYCBJQCglSb3RhdGVLZXkSHS5sYXRjaGtleS52MS5Sb3RhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUm90YXRlS2V5UmVzcG9uc2UiBMjzGAgSUwoJUmV2b2tlS2V5Eh0ubGF0Y2hrZXkudjEuUmV2b2tlS2V5UmVxdWVzdBoeLmxhdGNoa2V5LnYxLlJldm9rZUtleVJlc3BvbnNlIgeQAgLI8xgIElMKCUdldENhbGxlchIdLmxhdGNoa2V5LnYxLkdldENhbGxlclJlcXVlc3QaHi5sYXRjaGtleS52MS5HZXRDYWxsZXJSZXNwb25zZSIHkAIByPMYABJuChJMaXN0U2lnbmluZ1NlY3JldHMSJi5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2UiB5ACAcjzGAgSbgoTUm90YXRlU2lnbmluZ1NlY3JldBInLmxhdGNoa2V5LnYxLlJvdGF0ZVNpZ25pbmdTZWNyZXRSZXF1ZXN0GigubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlIgTI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * Environment separates one deployment of your application from another: keys, integrations, connections and
@@ -213,6 +213,20 @@ export type Key = Message<"latchkey.v1.Key"> & {
    * @generated from field: uint64 revision = 8;
    */
   revision: bigint;
+
+  /**
+   * Key that created this one. Empty if it is not known.
+   *
+   * @generated from field: string created_by = 9;
+   */
+  createdBy: string;
+
+  /**
+   * Key that this one was rotated from. Empty if it was not.
+   *
+   * @generated from field: string replaces = 10;
+   */
+  replaces: string;
 };
 
 /**
@@ -666,6 +680,91 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
   messageDesc(file_latchkey_v1_environment, 17);
 
 /**
+ * RotateKeyRequest names the key to replace.
+ *
+ * @generated from message latchkey.v1.RotateKeyRequest
+ */
+export type RotateKeyRequest = Message<"latchkey.v1.RotateKeyRequest"> & {
+  /**
+   * ID of the key.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Name of the new key. Empty means the old name with the next number: `app`, `app-2`, `app-3`.
+   *
+   * @generated from field: string new_id = 2;
+   */
+  newId: string;
+
+  /**
+   * How long the old key also works: at most 30 days; 0 ends it at once. Absent means 24 hours. A key that expires
+   * earlier still does.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 3;
+   */
+  overlap?: Duration | undefined;
+
+  /**
+   * Expiry of the new key. Absent means no expiry.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 4;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Fails with `conflict` unless the old key is at this revision. 0 turns the check off.
+   *
+   * @generated from field: uint64 expected_revision = 5;
+   */
+  expectedRevision: bigint;
+};
+
+/**
+ * Describes the message latchkey.v1.RotateKeyRequest.
+ * Use `create(RotateKeyRequestSchema)` to create a new message.
+ */
+export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 18);
+
+/**
+ * RotateKeyResponse holds the new key and its secret.
+ *
+ * @generated from message latchkey.v1.RotateKeyResponse
+ */
+export type RotateKeyResponse = Message<"latchkey.v1.RotateKeyResponse"> & {
+  /**
+   * The new key.
+   *
+   * @generated from field: latchkey.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * Bearer token of the new key. It cannot be shown again.
+   *
+   * @generated from field: string secret = 2;
+   */
+  secret: string;
+
+  /**
+   * The old key, with its expiry. Absent if it was deleted at once.
+   *
+   * @generated from field: latchkey.v1.Key previous = 3;
+   */
+  previous?: Key | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.RotateKeyResponse.
+ * Use `create(RotateKeyResponseSchema)` to create a new message.
+ */
+export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 19);
+
+/**
  * RevokeKeyRequest names the key to revoke.
  *
  * @generated from message latchkey.v1.RevokeKeyRequest
@@ -691,7 +790,7 @@ export type RevokeKeyRequest = Message<"latchkey.v1.RevokeKeyRequest"> & {
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 18);
+  messageDesc(file_latchkey_v1_environment, 20);
 
 /**
  * RevokeKeyResponse has no fields.
@@ -706,7 +805,7 @@ export type RevokeKeyResponse = Message<"latchkey.v1.RevokeKeyResponse"> & {
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 19);
+  messageDesc(file_latchkey_v1_environment, 21);
 
 /**
  * ListSigningSecretsRequest asks for an environment's signing secrets.
@@ -734,7 +833,7 @@ export type ListSigningSecretsRequest = Message<"latchkey.v1.ListSigningSecretsR
  * Use `create(ListSigningSecretsRequestSchema)` to create a new message.
  */
 export const ListSigningSecretsRequestSchema: GenMessage<ListSigningSecretsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 20);
+  messageDesc(file_latchkey_v1_environment, 22);
 
 /**
  * ListSigningSecretsResponse holds the signing secrets.
@@ -755,7 +854,7 @@ export type ListSigningSecretsResponse = Message<"latchkey.v1.ListSigningSecrets
  * Use `create(ListSigningSecretsResponseSchema)` to create a new message.
  */
 export const ListSigningSecretsResponseSchema: GenMessage<ListSigningSecretsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 21);
+  messageDesc(file_latchkey_v1_environment, 23);
 
 /**
  * RotateSigningSecretRequest asks for a new signing secret.
@@ -783,7 +882,7 @@ export type RotateSigningSecretRequest = Message<"latchkey.v1.RotateSigningSecre
  * Use `create(RotateSigningSecretRequestSchema)` to create a new message.
  */
 export const RotateSigningSecretRequestSchema: GenMessage<RotateSigningSecretRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 22);
+  messageDesc(file_latchkey_v1_environment, 24);
 
 /**
  * RotateSigningSecretResponse holds the new signing secret.
@@ -804,7 +903,7 @@ export type RotateSigningSecretResponse = Message<"latchkey.v1.RotateSigningSecr
  * Use `create(RotateSigningSecretResponseSchema)` to create a new message.
  */
 export const RotateSigningSecretResponseSchema: GenMessage<RotateSigningSecretResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 23);
+  messageDesc(file_latchkey_v1_environment, 25);
 
 /**
  * GetCallerRequest has no fields: the key is the one that the call is made with.
@@ -819,7 +918,7 @@ export type GetCallerRequest = Message<"latchkey.v1.GetCallerRequest"> & {
  * Use `create(GetCallerRequestSchema)` to create a new message.
  */
 export const GetCallerRequestSchema: GenMessage<GetCallerRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 24);
+  messageDesc(file_latchkey_v1_environment, 26);
 
 /**
  * GetCallerResponse describes the caller and the server.
@@ -875,7 +974,7 @@ export type GetCallerResponse = Message<"latchkey.v1.GetCallerResponse"> & {
  * Use `create(GetCallerResponseSchema)` to create a new message.
  */
 export const GetCallerResponseSchema: GenMessage<GetCallerResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 25);
+  messageDesc(file_latchkey_v1_environment, 27);
 
 /**
  * EnvironmentService manages environments, their keys, and the secrets that sign deliveries to your application.
@@ -952,6 +1051,17 @@ export const EnvironmentService: GenService<{
     methodKind: "unary";
     input: typeof ListKeysRequestSchema;
     output: typeof ListKeysResponseSchema;
+  },
+  /**
+   * RotateKey creates a successor of a key: a new key with the same environment and scopes. The old key works until
+   * the end of the overlap. Keys from the configuration are changed there; here, the call fails with `read_only`.
+   *
+   * @generated from rpc latchkey.v1.EnvironmentService.RotateKey
+   */
+  rotateKey: {
+    methodKind: "unary";
+    input: typeof RotateKeyRequestSchema;
+    output: typeof RotateKeyResponseSchema;
   },
   /**
    * RevokeKey revokes a key within a second, on every replica.

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/store.proto.
  */
 export const file_latchkey_v1_store: GenFile = /*@__PURE__*/
-  fileDesc("ChdsYXRjaGtleS92MS9zdG9yZS5wcm90bxILbGF0Y2hrZXkudjEiFwoVR2V0U3RvcmVTdGF0dXNSZXF1ZXN0Is8BChZHZXRTdG9yZVN0YXR1c1Jlc3BvbnNlEg8KB2JhY2tlbmQYASABKAkSEAoIc3RvcmVfaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSEAoId3JpdGFibGUYBCABKAgSDgoGcmVhc29uGAUgASgJEg4KBmZvcm1hdBgGIAEoDRIXCgpzaXplX2J5dGVzGAcgASgESACIAQESFwoKZnJlZV9ieXRlcxgIIAEoBEgBiAEBQg0KC19zaXplX2J5dGVzQg0KC19mcmVlX2J5dGVzIg8KDUJhY2t1cFJlcXVlc3QiWwoOQmFja3VwUmVzcG9uc2USDwoFY2h1bmsYASABKAxIABIvCghtYW5pZmVzdBgCIAEoCzIbLmxhdGNoa2V5LnYxLkJhY2t1cE1hbmlmZXN0SABCBwoFcGllY2UitQEKDkJhY2t1cE1hbmlmZXN0EhAKCHN0b3JlX2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgEEg0KBWNvdW50GAMgASgEEg4KBnNoYTI1NhgEIAEoDBIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKA0SDwoHa2V5X2lkcxgHIAMoCRIPCgd2ZXJzaW9uGAggASgJIg4KDFNjcnViUmVxdWVzdCJRCg1TY3J1YlJlc3BvbnNlEg8KB2NoZWNrZWQYASABKAQSDwoHZGFtYWdlZBgCIAEoBBIQCghleGFtcGxlcxgDIAMoCRIMCgRkb25lGAQgASgIIg8KDVJlc2VhbFJlcXVlc3QiLQoOUmVzZWFsUmVzcG9uc2USDAoEZG9uZRgBIAEoBBINCgV0b3RhbBgCIAEoBCIrChNMaXN0U2VhbEtleXNSZXF1ZXN0EhQKDGNvdW50X3ZhbHVlcxgBIAEoCCI6ChRMaXN0U2VhbEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQubGF0Y2hrZXkudjEuU2VhbEtleSJ6CgdTZWFsS2V5EgoKAmlkGAEgASgJEhIKCmNvbmZpZ3VyZWQYAiABKAgSEQoJZGF0YV9rZXlzGAMgASgNEhoKDXNlYWxlZF92YWx1ZXMYBCABKARIAIgBARIOCgZuZWVkZWQYBSABKAhCEAoOX3NlYWxlZF92YWx1ZXMyrgMKDFN0b3JlU2VydmljZRJiCg5HZXRTdG9yZVN0YXR1cxIiLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVzcG9uc2UiB5ACAcjzGAgSSQoGQmFja3VwEhoubGF0Y2hrZXkudjEuQmFja3VwUmVxdWVzdBobLmxhdGNoa2V5LnYxLkJhY2t1cFJlc3BvbnNlIgTI8xgIMAESRgoFU2NydWISGS5sYXRjaGtleS52MS5TY3J1YlJlcXVlc3QaGi5sYXRjaGtleS52MS5TY3J1YlJlc3BvbnNlIgTI8xgIMAESSQoGUmVzZWFsEhoubGF0Y2hrZXkudjEuUmVzZWFsUmVxdWVzdBobLmxhdGNoa2V5LnYxLlJlc2VhbFJlc3BvbnNlIgTI8xgIMAESXAoMTGlzdFNlYWxLZXlzEiAubGF0Y2hrZXkudjEuTGlzdFNlYWxLZXlzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RTZWFsS2V5c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("ChdsYXRjaGtleS92MS9zdG9yZS5wcm90bxILbGF0Y2hrZXkudjEiFwoVR2V0U3RvcmVTdGF0dXNSZXF1ZXN0IqkCChZHZXRTdG9yZVN0YXR1c1Jlc3BvbnNlEg8KB2JhY2tlbmQYASABKAkSEAoIc3RvcmVfaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSEAoId3JpdGFibGUYBCABKAgSDgoGcmVhc29uGAUgASgJEg4KBmZvcm1hdBgGIAEoDRIXCgpzaXplX2J5dGVzGAcgASgESACIAQESFwoKZnJlZV9ieXRlcxgIIAEoBEgBiAEBEiwKC2xhc3RfYmFja3VwGAkgASgLMhcubGF0Y2hrZXkudjEuTGFzdEJhY2t1cBIqCgpsYXN0X3NjcnViGAogASgLMhYubGF0Y2hrZXkudjEuTGFzdFNjcnViQg0KC19zaXplX2J5dGVzQg0KC19mcmVlX2J5dGVzImQKCkxhc3RCYWNrdXASJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFjdG9yGAIgASgJEhAKCHJldmlzaW9uGAMgASgEEg0KBWJ5dGVzGAQgASgEInYKCUxhc3RTY3J1YhImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSDwoHY2hlY2tlZBgDIAEoBBIPCgdkYW1hZ2VkGAQgASgEEhAKCGV4YW1wbGVzGAUgAygJIg8KDUJhY2t1cFJlcXVlc3QiWwoOQmFja3VwUmVzcG9uc2USDwoFY2h1bmsYASABKAxIABIvCghtYW5pZmVzdBgCIAEoCzIbLmxhdGNoa2V5LnYxLkJhY2t1cE1hbmlmZXN0SABCBwoFcGllY2UitQEKDkJhY2t1cE1hbmlmZXN0EhAKCHN0b3JlX2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgEEg0KBWNvdW50GAMgASgEEg4KBnNoYTI1NhgEIAEoDBIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKA0SDwoHa2V5X2lkcxgHIAMoCRIPCgd2ZXJzaW9uGAggASgJIg4KDFNjcnViUmVxdWVzdCJRCg1TY3J1YlJlc3BvbnNlEg8KB2NoZWNrZWQYASABKAQSDwoHZGFtYWdlZBgCIAEoBBIQCghleGFtcGxlcxgDIAMoCRIMCgRkb25lGAQgASgIIg8KDVJlc2VhbFJlcXVlc3QiLQoOUmVzZWFsUmVzcG9uc2USDAoEZG9uZRgBIAEoBBINCgV0b3RhbBgCIAEoBCIrChNMaXN0U2VhbEtleXNSZXF1ZXN0EhQKDGNvdW50X3ZhbHVlcxgBIAEoCCI6ChRMaXN0U2VhbEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQubGF0Y2hrZXkudjEuU2VhbEtleSJ6CgdTZWFsS2V5EgoKAmlkGAEgASgJEhIKCmNvbmZpZ3VyZWQYAiABKAgSEQoJZGF0YV9rZXlzGAMgASgNEhoKDXNlYWxlZF92YWx1ZXMYBCABKARIAIgBARIOCgZuZWVkZWQYBSABKAhCEAoOX3NlYWxlZF92YWx1ZXMyrgMKDFN0b3JlU2VydmljZRJiCg5HZXRTdG9yZVN0YXR1cxIiLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVzcG9uc2UiB5ACAcjzGAgSSQoGQmFja3VwEhoubGF0Y2hrZXkudjEuQmFja3VwUmVxdWVzdBobLmxhdGNoa2V5LnYxLkJhY2t1cFJlc3BvbnNlIgTI8xgIMAESRgoFU2NydWISGS5sYXRjaGtleS52MS5TY3J1YlJlcXVlc3QaGi5sYXRjaGtleS52MS5TY3J1YlJlc3BvbnNlIgTI8xgIMAESSQoGUmVzZWFsEhoubGF0Y2hrZXkudjEuUmVzZWFsUmVxdWVzdBobLmxhdGNoa2V5LnYxLlJlc2VhbFJlc3BvbnNlIgTI8xgIMAESXAoMTGlzdFNlYWxLZXlzEiAubGF0Y2hrZXkudjEuTGlzdFNlYWxLZXlzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RTZWFsS2V5c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * GetStoreStatusRequest has no fields.
@@ -91,6 +91,20 @@ export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse
    * @generated from field: optional uint64 free_bytes = 8;
    */
   freeBytes?: bigint | undefined;
+
+  /**
+   * The last complete backup through `Backup`. Absent if there was none. Copies that other tools made are not known.
+   *
+   * @generated from field: latchkey.v1.LastBackup last_backup = 9;
+   */
+  lastBackup?: LastBackup | undefined;
+
+  /**
+   * The last complete scrub. Absent if there was none.
+   *
+   * @generated from field: latchkey.v1.LastScrub last_scrub = 10;
+   */
+  lastScrub?: LastScrub | undefined;
 };
 
 /**
@@ -99,6 +113,97 @@ export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse
  */
 export const GetStoreStatusResponseSchema: GenMessage<GetStoreStatusResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 1);
+
+/**
+ * LastBackup is the last complete backup.
+ *
+ * @generated from message latchkey.v1.LastBackup
+ */
+export type LastBackup = Message<"latchkey.v1.LastBackup"> & {
+  /**
+   * Time of the snapshot.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Key that asked for it.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Store revision of the snapshot.
+   *
+   * @generated from field: uint64 revision = 3;
+   */
+  revision: bigint;
+
+  /**
+   * Size of the backup in bytes.
+   *
+   * @generated from field: uint64 bytes = 4;
+   */
+  bytes: bigint;
+};
+
+/**
+ * Describes the message latchkey.v1.LastBackup.
+ * Use `create(LastBackupSchema)` to create a new message.
+ */
+export const LastBackupSchema: GenMessage<LastBackup> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_store, 2);
+
+/**
+ * LastScrub is the last complete scrub.
+ *
+ * @generated from message latchkey.v1.LastScrub
+ */
+export type LastScrub = Message<"latchkey.v1.LastScrub"> & {
+  /**
+   * Time of its end.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Key that asked for it.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Number of entries read.
+   *
+   * @generated from field: uint64 checked = 3;
+   */
+  checked: bigint;
+
+  /**
+   * Number of damaged entries and files.
+   *
+   * @generated from field: uint64 damaged = 4;
+   */
+  damaged: bigint;
+
+  /**
+   * Descriptions of some of the damage.
+   *
+   * @generated from field: repeated string examples = 5;
+   */
+  examples: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.LastScrub.
+ * Use `create(LastScrubSchema)` to create a new message.
+ */
+export const LastScrubSchema: GenMessage<LastScrub> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_store, 3);
 
 /**
  * BackupRequest has no fields.
@@ -113,7 +218,7 @@ export type BackupRequest = Message<"latchkey.v1.BackupRequest"> & {
  * Use `create(BackupRequestSchema)` to create a new message.
  */
 export const BackupRequestSchema: GenMessage<BackupRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 2);
+  messageDesc(file_latchkey_v1_store, 4);
 
 /**
  * BackupResponse is a piece of a backup.
@@ -150,7 +255,7 @@ export type BackupResponse = Message<"latchkey.v1.BackupResponse"> & {
  * Use `create(BackupResponseSchema)` to create a new message.
  */
 export const BackupResponseSchema: GenMessage<BackupResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 3);
+  messageDesc(file_latchkey_v1_store, 5);
 
 /**
  * BackupManifest describes the contents of a backup, so that it can be verified.
@@ -221,7 +326,7 @@ export type BackupManifest = Message<"latchkey.v1.BackupManifest"> & {
  * Use `create(BackupManifestSchema)` to create a new message.
  */
 export const BackupManifestSchema: GenMessage<BackupManifest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 4);
+  messageDesc(file_latchkey_v1_store, 6);
 
 /**
  * ScrubRequest has no fields.
@@ -236,7 +341,7 @@ export type ScrubRequest = Message<"latchkey.v1.ScrubRequest"> & {
  * Use `create(ScrubRequestSchema)` to create a new message.
  */
 export const ScrubRequestSchema: GenMessage<ScrubRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 5);
+  messageDesc(file_latchkey_v1_store, 7);
 
 /**
  * ScrubResponse reports the progress of a scrub.
@@ -278,7 +383,7 @@ export type ScrubResponse = Message<"latchkey.v1.ScrubResponse"> & {
  * Use `create(ScrubResponseSchema)` to create a new message.
  */
 export const ScrubResponseSchema: GenMessage<ScrubResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 6);
+  messageDesc(file_latchkey_v1_store, 8);
 
 /**
  * ResealRequest has no fields.
@@ -293,7 +398,7 @@ export type ResealRequest = Message<"latchkey.v1.ResealRequest"> & {
  * Use `create(ResealRequestSchema)` to create a new message.
  */
 export const ResealRequestSchema: GenMessage<ResealRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 7);
+  messageDesc(file_latchkey_v1_store, 9);
 
 /**
  * ResealResponse reports the progress of a reseal.
@@ -321,7 +426,7 @@ export type ResealResponse = Message<"latchkey.v1.ResealResponse"> & {
  * Use `create(ResealResponseSchema)` to create a new message.
  */
 export const ResealResponseSchema: GenMessage<ResealResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 8);
+  messageDesc(file_latchkey_v1_store, 10);
 
 /**
  * ListSealKeysRequest asks for the encryption keys.
@@ -342,7 +447,7 @@ export type ListSealKeysRequest = Message<"latchkey.v1.ListSealKeysRequest"> & {
  * Use `create(ListSealKeysRequestSchema)` to create a new message.
  */
 export const ListSealKeysRequestSchema: GenMessage<ListSealKeysRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 9);
+  messageDesc(file_latchkey_v1_store, 11);
 
 /**
  * ListSealKeysResponse holds the encryption keys.
@@ -363,7 +468,7 @@ export type ListSealKeysResponse = Message<"latchkey.v1.ListSealKeysResponse"> &
  * Use `create(ListSealKeysResponseSchema)` to create a new message.
  */
 export const ListSealKeysResponseSchema: GenMessage<ListSealKeysResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 10);
+  messageDesc(file_latchkey_v1_store, 12);
 
 /**
  * SealKey is an encryption key, which encrypts data keys. The key itself is never returned.
@@ -413,7 +518,7 @@ export type SealKey = Message<"latchkey.v1.SealKey"> & {
  * Use `create(SealKeySchema)` to create a new message.
  */
 export const SealKeySchema: GenMessage<SealKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_store, 11);
+  messageDesc(file_latchkey_v1_store, 13);
 
 /**
  * StoreService manages the store.

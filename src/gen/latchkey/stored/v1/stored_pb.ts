@@ -26,7 +26,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQinAQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCRIaCg1zZXNzaW9uX3Rva2VuGBQgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASKjAQoRU3RvcmVkRGVzdGluYXRpb24SEwoLZW52aXJvbm1lbnQYASABKAkSCwoDdXJsGAIgASgJEhUKDXBhdXNlZF9yZWFzb24YAyABKAkSLQoJcGF1c2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYXVzZWRfYnkYBSABKAkSEwoLcGF1c2VkX25vdGUYBiABKAkirQEKDExvb2t1cEZpbGluZxIQCghwcm92aWRlchgBIAEoCRIOCgZmaWVsZHMYAiADKAkSDAoEZm9ybRgDIAEoDRISCgp3YWxrc19sZWZ0GAQgASgNEikKBWFmdGVyGAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKbAgoVQ29ubmVjdGlvbkRlc2NyaXB0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRJDCgVmb3VuZBgHIAMoCzI0LmxhdGNoa2V5LnN0b3JlZC52MS5Db25uZWN0aW9uRGVzY3JpcHRpb24uRm91bmRFbnRyeRosCgpGb3VuZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEimQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKc3RvcF9hc2tlZBgNIAEoCCJbCgxDaGFubmVsSGVhcmQSDgoGbnVtYmVyGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtyZXNvdXJjZV9pZBgDIAEoCSLlAQoNQ2hhbm5lbFJoeXRobRIQCghzaW5jZV9tcxgBIAEoARIPCgdoaWdoZXN0GAIgASgEEg8KB3NldHRsZWQYAyABKAQSFQoNbWlzc2luZ19iZWxvdxgEIAEoBBIYChBtaXNzaW5nX3NpbmNlX21zGAUgASgBEg8KB2JhY2tfYXQYBiABKAQSFQoNYmFja19zaW5jZV9tcxgHIAEoARIQCghoZWFyZF9tcxgIIAEoARIQCghwYXVzZV9tcxgJIAEoARIOCgZwYXVzZXMYCiABKA0SEwoLdG9sZF9zaWxlbnQYCyABKAgiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCLBAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCBITCgtoYXNfZmFpbHVyZRgOIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoKQmFja3VwTm90ZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSDQoFYnl0ZXMYBCABKAQidgoJU2NydWJOb3RlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgCIAEoCRIPCgdjaGVja2VkGAMgASgEEg8KB2RhbWFnZWQYBCABKAQSEAoIZXhhbXBsZXMYBSADKAkijQEKC1JlcGxpY2FTaWduEgwKBGhvc3QYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZWVuX21zGAQgASgBEg4KBmR1dGllcxgFIAMoCRIOCgZiZWhpbmQYBiABKAQiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQinAQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCRIaCg1zZXNzaW9uX3Rva2VuGBQgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASKjAQoRU3RvcmVkRGVzdGluYXRpb24SEwoLZW52aXJvbm1lbnQYASABKAkSCwoDdXJsGAIgASgJEhUKDXBhdXNlZF9yZWFzb24YAyABKAkSLQoJcGF1c2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYXVzZWRfYnkYBSABKAkSEwoLcGF1c2VkX25vdGUYBiABKAkirQEKDExvb2t1cEZpbGluZxIQCghwcm92aWRlchgBIAEoCRIOCgZmaWVsZHMYAiADKAkSDAoEZm9ybRgDIAEoDRISCgp3YWxrc19sZWZ0GAQgASgNEikKBWFmdGVyGAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKbAgoVQ29ubmVjdGlvbkRlc2NyaXB0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRJDCgVmb3VuZBgHIAMoCzI0LmxhdGNoa2V5LnN0b3JlZC52MS5Db25uZWN0aW9uRGVzY3JpcHRpb24uRm91bmRFbnRyeRosCgpGb3VuZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEimQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKc3RvcF9hc2tlZBgNIAEoCCJbCgxDaGFubmVsSGVhcmQSDgoGbnVtYmVyGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtyZXNvdXJjZV9pZBgDIAEoCSLlAQoNQ2hhbm5lbFJoeXRobRIQCghzaW5jZV9tcxgBIAEoARIPCgdoaWdoZXN0GAIgASgEEg8KB3NldHRsZWQYAyABKAQSFQoNbWlzc2luZ19iZWxvdxgEIAEoBBIYChBtaXNzaW5nX3NpbmNlX21zGAUgASgBEg8KB2JhY2tfYXQYBiABKAQSFQoNYmFja19zaW5jZV9tcxgHIAEoARIQCghoZWFyZF9tcxgIIAEoARIQCghwYXVzZV9tcxgJIAEoARIOCgZwYXVzZXMYCiABKA0SEwoLdG9sZF9zaWxlbnQYCyABKAgiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCLBAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCBITCgtoYXNfZmFpbHVyZRgOIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey encrypts values. The newest epoch encrypts, all decrypt. A separate one without an epoch authenticates.
@@ -127,6 +127,153 @@ export const TouchSchema: GenMessage<Touch> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 2);
 
 /**
+ * BackupNote remembers the last complete backup.
+ *
+ * @generated from message latchkey.stored.v1.BackupNote
+ */
+export type BackupNote = Message<"latchkey.stored.v1.BackupNote"> & {
+  /**
+   * Time of the snapshot.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Key that asked for it.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Store revision of the snapshot.
+   *
+   * @generated from field: uint64 revision = 3;
+   */
+  revision: bigint;
+
+  /**
+   * Size in bytes.
+   *
+   * @generated from field: uint64 bytes = 4;
+   */
+  bytes: bigint;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.BackupNote.
+ * Use `create(BackupNoteSchema)` to create a new message.
+ */
+export const BackupNoteSchema: GenMessage<BackupNote> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 3);
+
+/**
+ * ScrubNote remembers the last complete scrub.
+ *
+ * @generated from message latchkey.stored.v1.ScrubNote
+ */
+export type ScrubNote = Message<"latchkey.stored.v1.ScrubNote"> & {
+  /**
+   * Time of its end.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Key that asked for it.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Number of entries read.
+   *
+   * @generated from field: uint64 checked = 3;
+   */
+  checked: bigint;
+
+  /**
+   * Number of damaged entries and files.
+   *
+   * @generated from field: uint64 damaged = 4;
+   */
+  damaged: bigint;
+
+  /**
+   * Descriptions of some of the damage.
+   *
+   * @generated from field: repeated string examples = 5;
+   */
+  examples: string[];
+};
+
+/**
+ * Describes the message latchkey.stored.v1.ScrubNote.
+ * Use `create(ScrubNoteSchema)` to create a new message.
+ */
+export const ScrubNoteSchema: GenMessage<ScrubNote> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 4);
+
+/**
+ * ReplicaSign is the last sign of life of a replica.
+ *
+ * @generated from message latchkey.stored.v1.ReplicaSign
+ */
+export type ReplicaSign = Message<"latchkey.stored.v1.ReplicaSign"> & {
+  /**
+   * Name of the host or pod.
+   *
+   * @generated from field: string host = 1;
+   */
+  host: string;
+
+  /**
+   * Version of Latchkey.
+   *
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * Time of the start, by the replica's wall clock.
+   *
+   * @generated from field: google.protobuf.Timestamp started_at = 3;
+   */
+  startedAt?: Timestamp | undefined;
+
+  /**
+   * Time of this sign, in milliseconds of the store's clock.
+   *
+   * @generated from field: double seen_ms = 4;
+   */
+  seenMs: number;
+
+  /**
+   * Leases held.
+   *
+   * @generated from field: repeated string duties = 5;
+   */
+  duties: string[];
+
+  /**
+   * Commits of others that it had not seen when it gave the sign before.
+   *
+   * @generated from field: uint64 behind = 6;
+   */
+  behind: bigint;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.ReplicaSign.
+ * Use `create(ReplicaSignSchema)` to create a new message.
+ */
+export const ReplicaSignSchema: GenMessage<ReplicaSign> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 5);
+
+/**
  * Counter allocates numbers in blocks.
  *
  * @generated from message latchkey.stored.v1.Counter
@@ -145,7 +292,7 @@ export type Counter = Message<"latchkey.stored.v1.Counter"> & {
  * Use `create(CounterSchema)` to create a new message.
  */
 export const CounterSchema: GenMessage<Counter> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 3);
+  messageDesc(file_latchkey_stored_v1_stored, 6);
 
 /**
  * KeyDigest maps the digest of a caller's secret to its key.
@@ -166,7 +313,7 @@ export type KeyDigest = Message<"latchkey.stored.v1.KeyDigest"> & {
  * Use `create(KeyDigestSchema)` to create a new message.
  */
 export const KeyDigestSchema: GenMessage<KeyDigest> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 4);
+  messageDesc(file_latchkey_stored_v1_stored, 7);
 
 /**
  * LeaseHolder names the holder of a lease. It changes only with the holder, so that commits can depend on it.
@@ -187,7 +334,7 @@ export type LeaseHolder = Message<"latchkey.stored.v1.LeaseHolder"> & {
  * Use `create(LeaseHolderSchema)` to create a new message.
  */
 export const LeaseHolderSchema: GenMessage<LeaseHolder> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 5);
+  messageDesc(file_latchkey_stored_v1_stored, 8);
 
 /**
  * LeaseTerm says when a lease expires, by the store's clock. It changes with each renewal.
@@ -222,7 +369,7 @@ export type LeaseTerm = Message<"latchkey.stored.v1.LeaseTerm"> & {
  * Use `create(LeaseTermSchema)` to create a new message.
  */
 export const LeaseTermSchema: GenMessage<LeaseTerm> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 6);
+  messageDesc(file_latchkey_stored_v1_stored, 9);
 
 /**
  * RefreshRecord holds the state of a connection's refreshes, stored separately so that an attempt that does not
@@ -350,7 +497,7 @@ export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
  * Use `create(RefreshRecordSchema)` to create a new message.
  */
 export const RefreshRecordSchema: GenMessage<RefreshRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 7);
+  messageDesc(file_latchkey_stored_v1_stored, 10);
 
 /**
  * RefreshIntent is written before a request to the token endpoint. An intent that is found later means that the
@@ -393,7 +540,7 @@ export type RefreshIntent = Message<"latchkey.stored.v1.RefreshIntent"> & {
  * Use `create(RefreshIntentSchema)` to create a new message.
  */
 export const RefreshIntentSchema: GenMessage<RefreshIntent> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 8);
+  messageDesc(file_latchkey_stored_v1_stored, 11);
 
 /**
  * BackupEntry is an entry of a backup, as stored.
@@ -428,7 +575,7 @@ export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
  * Use `create(BackupEntrySchema)` to create a new message.
  */
 export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 9);
+  messageDesc(file_latchkey_stored_v1_stored, 12);
 
 /**
  * PendingAuthorization is an authorization whose end user is at the provider. It is stored encrypted under the
@@ -583,7 +730,7 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
  * Use `create(PendingAuthorizationSchema)` to create a new message.
  */
 export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 10);
+  messageDesc(file_latchkey_stored_v1_stored, 13);
 
 /**
  * ConnectOutcome is the result of an authorization, for the process whose WebSocket the page listens to.
@@ -618,7 +765,7 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  * Use `create(ConnectOutcomeSchema)` to create a new message.
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 11);
+  messageDesc(file_latchkey_stored_v1_stored, 14);
 
 /**
  * PendingDevice is a device authorization with the data to continue it. It is stored encrypted, so that any
@@ -696,7 +843,7 @@ export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
  * Use `create(PendingDeviceSchema)` to create a new message.
  */
 export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 12);
+  messageDesc(file_latchkey_stored_v1_stored, 15);
 
 /**
  * SigningSecrets sign deliveries of an environment to the application. Stored encrypted.
@@ -724,7 +871,7 @@ export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
  * Use `create(SigningSecretsSchema)` to create a new message.
  */
 export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 13);
+  messageDesc(file_latchkey_stored_v1_stored, 16);
 
 /**
  * StoredNotification is a received webhook, and the form of its payload: the same bytes for every delivery.
@@ -759,7 +906,7 @@ export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"
  * Use `create(StoredNotificationSchema)` to create a new message.
  */
 export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 14);
+  messageDesc(file_latchkey_stored_v1_stored, 17);
 
 /**
  * PayloadForm says how the payload is converted to JSON.
@@ -807,7 +954,7 @@ export type StoredNotification_PayloadForm = (typeof StoredNotification_PayloadF
  * Describes the enum latchkey.stored.v1.StoredNotification.PayloadForm.
  */
 export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_PayloadForm> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 14, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 17, 0);
 
 /**
  * NotificationSeen recognizes repeated messages.
@@ -835,7 +982,7 @@ export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & 
  * Use `create(NotificationSeenSchema)` to create a new message.
  */
 export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 15);
+  messageDesc(file_latchkey_stored_v1_stored, 18);
 
 /**
  * StoredForward is a forward as stored. Its body is created from the notification for each attempt.
@@ -1003,7 +1150,7 @@ export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
  * Use `create(StoredForwardSchema)` to create a new message.
  */
 export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 16);
+  messageDesc(file_latchkey_stored_v1_stored, 19);
 
 /**
  * Address is a kind of destination.
@@ -1051,7 +1198,7 @@ export type StoredForward_Address = (typeof StoredForward_Address)[keyof typeof 
  * Describes the enum latchkey.stored.v1.StoredForward.Address.
  */
 export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 16, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 19, 0);
 
 /**
  * WaitingForward is the part of a pending forward that is kept in memory.
@@ -1122,7 +1269,7 @@ export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
  * Use `create(WaitingForwardSchema)` to create a new message.
  */
 export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 17);
+  messageDesc(file_latchkey_stored_v1_stored, 20);
 
 /**
  * StoredDestination is the state of a URL that forwards go to.
@@ -1178,7 +1325,7 @@ export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> 
  * Use `create(StoredDestinationSchema)` to create a new message.
  */
 export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 18);
+  messageDesc(file_latchkey_stored_v1_stored, 21);
 
 /**
  * LookupFiling says by which fields a provider's connections are indexed for notifications, and the progress of a
@@ -1236,7 +1383,7 @@ export type LookupFiling = Message<"latchkey.stored.v1.LookupFiling"> & {
  * Use `create(LookupFilingSchema)` to create a new message.
  */
 export const LookupFilingSchema: GenMessage<LookupFiling> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 19);
+  messageDesc(file_latchkey_stored_v1_stored, 22);
 
 /**
  * ConnectionDescription says what the provider is still to be asked about an imported connection, and what it
@@ -1302,7 +1449,7 @@ export type ConnectionDescription = Message<"latchkey.stored.v1.ConnectionDescri
  * Use `create(ConnectionDescriptionSchema)` to create a new message.
  */
 export const ConnectionDescriptionSchema: GenMessage<ConnectionDescription> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 20);
+  messageDesc(file_latchkey_stored_v1_stored, 23);
 
 /**
  * StoredChannel is a notification channel as stored.
@@ -1408,7 +1555,7 @@ export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
  * Use `create(StoredChannelSchema)` to create a new message.
  */
 export const StoredChannelSchema: GenMessage<StoredChannel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 21);
+  messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
  * ChannelHeard is the last notification of a channel, stored separately: matching does not depend on it.
@@ -1443,7 +1590,7 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
  * Use `create(ChannelHeardSchema)` to create a new message.
  */
 export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 22);
+  messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
  * ChannelRhythm is the state of the health checks of a channel. Only the channel scheduler writes it; matching
@@ -1535,7 +1682,7 @@ export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
  * Use `create(ChannelRhythmSchema)` to create a new message.
  */
 export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 23);
+  messageDesc(file_latchkey_stored_v1_stored, 26);
 
 /**
  * StoredSync is the state of a sync of a connection: its schedule and checkpoint.
@@ -1661,7 +1808,7 @@ export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
  * Use `create(StoredSyncSchema)` to create a new message.
  */
 export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 24);
+  messageDesc(file_latchkey_stored_v1_stored, 27);
 
 /**
  * StoredRun is an execution of a script, queued or ended.
@@ -1774,7 +1921,7 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
  * Use `create(StoredRunSchema)` to create a new message.
  */
 export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 25);
+  messageDesc(file_latchkey_stored_v1_stored, 28);
 
 /**
  * StoredRecord is a record that a sync saved, keyed by its position among the changes of its model. Stored
@@ -1838,7 +1985,7 @@ export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
  * Use `create(StoredRecordSchema)` to create a new message.
  */
 export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 26);
+  messageDesc(file_latchkey_stored_v1_stored, 29);
 
 /**
  * RecordPlace holds what must be known of a record without reading it, keyed by a hash of its ID. Stored
@@ -1881,7 +2028,7 @@ export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
  * Use `create(RecordPlaceSchema)` to create a new message.
  */
 export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 27);
+  messageDesc(file_latchkey_stored_v1_stored, 30);
 
 /**
  * RecordModel is the state of the records of one model of a connection. It changes with each record.
@@ -1958,7 +2105,7 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
  * Use `create(RecordModelSchema)` to create a new message.
  */
 export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 28);
+  messageDesc(file_latchkey_stored_v1_stored, 31);
 
 /**
  * DeletedRecord names a record to remove when it has been deleted for long enough.
@@ -1993,5 +2140,5 @@ export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
  * Use `create(DeletedRecordSchema)` to create a new message.
  */
 export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 29);
+  messageDesc(file_latchkey_stored_v1_stored, 32);
 
