@@ -23,8 +23,8 @@ import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import { createReplicas, type Replicas } from "./system/replicas.ts";
+import { createUpkeep, type Upkeep } from "./system/upkeep.ts";
 import { createWarnings, type Warnings } from "./system/warnings.ts";
-import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { openWebhooks, type WebhookRoom } from "./webhooks/open.ts";
 import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
 

@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Warning_Severity as Severity, Warning_Subject as Subject } from "../../gen/latchkey/v1/system_pb.ts";
-import type { SealKeyUse } from "../seal-keys.ts";
-import type { Upkeep } from "../upkeep.ts";
+import type { SealKeyUse } from "./seal-keys.ts";
+import type { Upkeep } from "./upkeep.ts";
 import { daysText, type FoundWarning } from "./warning-list.ts";
 
 interface StoreFacts {

@@ -12,11 +12,11 @@ import type { Environments } from "../setup/environments.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
-import type { Upkeep } from "../upkeep.ts";
 import { environmentWarnings } from "./environment-warnings.ts";
 import type { Replicas } from "./replicas.ts";
 import { storeWarnings } from "./store-warnings.ts";
 import { expiryWarnings, replicaWarnings } from "./system-warnings.ts";
+import type { Upkeep } from "./upkeep.ts";
 import type { FoundWarning } from "./warning-list.ts";
 
 /** What needs attention, in words. Computed when asked: nothing runs in the background. */

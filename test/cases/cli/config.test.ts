@@ -167,10 +167,10 @@ it("shows the configuration in force with the origin of each value, and no secre
   expect(settings.get("LATCHKEY_LOG_LEVEL")).toBe("LATCHKEY_LOG_LEVEL env warn");
   expect(settings.get("LATCHKEY_DRAIN_DELAY")).toBe("LATCHKEY_DRAIN_DELAY default 0s");
   expect(settings.get("LATCHKEY_SEAL_KEYS")).toBe("LATCHKEY_SEAL_KEYS env ***");
-  expect(settings.get("integrations.prod/hub.provider")).toBe("integrations.prod/hub.provider file github");
-  expect(settings.get("environments.prod.variables.MAILER")).toBe("environments.prod.variables.MAILER file ***");
+  expect(settings.get("integrations.prod/hub.provider")).toBe("integrations.prod/hub.provider file:8 github");
+  expect(settings.get("environments.prod.variables.MAILER")).toBe("environments.prod.variables.MAILER file:5 ***");
   const json = (await run(["config", "show", file, "--json"])).out.trim().split("\n");
-  expect(JSON.parse(json.at(-1) ?? "")).toEqual({ name: "retention.logs", value: "7d", from: "file" });
+  expect(JSON.parse(json.at(-1) ?? "")).toEqual({ name: "retention.logs", value: "7d", from: "file", line: 9 });
   const wrong = await run(["config", "show", write("bad.yaml", "enviroments: []")]);
   expect([wrong.code, wrong.out]).toEqual([78, ""]);
   expect(readdirSync(folder).toSorted()).toEqual(["app-key", "bad.yaml", "latchkey.yaml"]);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
-import { createUpkeep } from "../../../src/broker/upkeep.ts";
+import { createUpkeep } from "../../../src/broker/system/upkeep.ts";
 import { verifyBackup } from "../../../src/store/backup/backup.ts";
 import { type Backend, StoreDamaged } from "../../../src/store/contract.ts";
 import { localSealKey, type SealKey } from "../../../src/store/sealed/seal-key.ts";
@@ -58,6 +58,7 @@ async function all<T>(steps: AsyncIterable<T>): Promise<T[]> {
 it("releases the snapshot at the end of the backup", async () => {
   const { backend, store, upkeep } = await openUpkeep();
   await store.commit(many(3_000));
+  const { revision } = backend.status();
   const pieces = await all(upkeep.backup(asked));
   expect(backend.open()).toBe(0);
   const chunks = pieces.flatMap((piece) => (piece.case === "chunk" ? [piece.value] : []));
@@ -70,7 +71,7 @@ it("releases the snapshot at the end of the backup", async () => {
     case: "manifest",
     value: { count: manifest.count, storeId: manifest.storeId },
   });
-  expect(manifest.revision).toBe(BigInt(backend.status().revision));
+  expect(manifest.revision).toBe(BigInt(revision));
 });
 
 it("releases the snapshot when the backup's reader leaves, or is cancelled", async () => {

@@ -1,13 +1,13 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../base/fault.ts";
-import type { World } from "../base/world.ts";
-import { type BackupPiece, writeBackup } from "../store/backup/backup.ts";
-import { type Backend, type Space, StoreDamaged, type StoreStatus } from "../store/contract.ts";
-import { type ResealProgress, reseal } from "../store/sealed/rewrite.ts";
-import type { SealedStore } from "../store/sealed/sealed.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type BackupPiece, writeBackup } from "../../store/backup/backup.ts";
+import { type Backend, type Space, StoreDamaged, type StoreStatus } from "../../store/contract.ts";
+import { type ResealProgress, reseal } from "../../store/sealed/rewrite.ts";
+import type { SealedStore } from "../../store/sealed/sealed.ts";
 import { createScrubStore, type ScrubProgress } from "./scrub.ts";
 import { listSealKeys, type SealKeyUse } from "./seal-keys.ts";
-import { createUpkeepNotes, type UpkeepNotes } from "./system/upkeep-notes.ts";
+import { createUpkeepNotes, type UpkeepNotes } from "./upkeep-notes.ts";
 
 /** Maintains the store as a whole. Long operations stop when their signal aborts and when their reader leaves. */
 export interface Upkeep {

@@ -1,7 +1,7 @@
-import type { World } from "../base/world.ts";
-import { type Backend, type Entry, StoreDamaged } from "../store/contract.ts";
-import { SealKeyMissing } from "../store/sealed/seal-key.ts";
-import type { SealedStore } from "../store/sealed/sealed.ts";
+import type { World } from "../../base/world.ts";
+import { type Backend, type Entry, StoreDamaged } from "../../store/contract.ts";
+import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
+import type { SealedStore } from "../../store/sealed/sealed.ts";
 
 export interface ScrubProgress {
   readonly checked: number;

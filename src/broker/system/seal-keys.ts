@@ -1,6 +1,6 @@
-import type { Backend } from "../store/contract.ts";
-import { countSealed } from "../store/sealed/rewrite.ts";
-import type { SealedStore } from "../store/sealed/sealed.ts";
+import type { Backend } from "../../store/contract.ts";
+import { countSealed } from "../../store/sealed/rewrite.ts";
+import type { SealedStore } from "../../store/sealed/sealed.ts";
 
 export interface SealKeyUse {
   readonly id: string;
