@@ -19,7 +19,7 @@ import { readProvider } from "../../../src/providers/read.ts";
 import type { RestAnswer, RestOptions } from "../sidecar/harness.ts";
 import type { SamplePaths } from "./pages.ts";
 
-/** What of a sidecar is needed to fill it. */
+/** The parts of a sidecar that are needed to fill it. */
 export interface Filled {
   readonly data: string;
   client<S extends DescService>(service: S): Client<S>;
