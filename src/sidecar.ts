@@ -85,6 +85,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     retention,
     webhooks,
     scripts,
+    keepsRequests: config.keepsRequests,
     refreshLeaseMs,
     deliveryLeaseMs,
     world,
@@ -107,7 +108,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   const dataDoors = await openDataDoors({ config, broker, toProviders, listeners, warn, world });
   setFaultDocsBase(faultDocsBase(config, listeners));
   const inForce = createConfigInForce(config, world);
-  control.open(broker, inForce);
+  control.open(broker, { config: inForce, sendToProvider: dataDoors.sendToProvider });
   storeLife.endStart();
   readiness.set("ready");
   // Everything runs: only `stop` ends it.

@@ -25,6 +25,7 @@ import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import { createReplicas, type Replicas } from "./system/replicas.ts";
 import { createUpkeep, type Upkeep } from "./system/upkeep.ts";
 import { createWarnings, type Warnings } from "./system/warnings.ts";
+import { openTraffic, type Traffic } from "./traffic/open.ts";
 import { openWebhooks, type WebhookRoom } from "./webhooks/open.ts";
 import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
 
@@ -42,6 +43,7 @@ export interface Broker
   readonly scripts: ScriptHost;
   readonly feeds: Feeds;
   readonly hints: Hints;
+  readonly traffic: Traffic;
   readonly storeStatus: () => StoreStatus;
   /** Returns the base of redirect and webhook URLs. */
   readonly publicUrl: () => string;
@@ -84,6 +86,8 @@ interface BrokerOptions {
   readonly deliveryLeaseMs?: number | undefined;
   readonly runLeaseMs?: number | undefined;
   readonly scripts: ScriptHost;
+  /** Keeps the last proxied requests; by default it does. */
+  readonly keepsRequests?: boolean | undefined;
   readonly world: World;
 }
 
@@ -185,6 +189,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     upkeep,
     replicas,
     warnings: createWarnings({ ...operations, store, collections, upkeep, replicas, world }),
+    traffic: openTraffic({ world, keepsRequests: options.keepsRequests ?? true }),
     storeStatus: () => store.status(),
     publicUrl: options.publicUrl,
     declare: async (declared) => {
@@ -279,6 +284,7 @@ type Operations = Omit<
   | "scripts"
   | "feeds"
   | "hints"
+  | "traffic"
   | "upkeep"
   | "replicas"
   | "warnings"

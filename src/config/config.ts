@@ -66,6 +66,8 @@ export interface Config {
   readonly allowedHosts: readonly string[] | undefined;
   /** Ordinary requests to providers skip `node:http`. */
   readonly fastLane: boolean;
+  /** The last requests to providers are kept in memory. */
+  readonly keepsRequests: boolean;
   readonly graceMs: number;
   /** The part of the grace period in which WebSockets and event streams may continue. */
   readonly streamGraceMs: number;
@@ -143,6 +145,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
+    keepsRequests: variables.choice("LATCHKEY_RECENT_REQUESTS", ["on", "off"], "on") === "on",
     fastLane: variables.choice("LATCHKEY_FAST_LANE", ["on", "off"], "on") === "on",
     graceMs: duration("LATCHKEY_GRACE", "25s"),
     streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),

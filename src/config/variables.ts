@@ -109,6 +109,11 @@ export const variables = [
     default: "on",
     meaning: "`off`: all proxy requests and webhooks use `node:http`",
   },
+  {
+    name: "LATCHKEY_RECENT_REQUESTS",
+    default: "on",
+    meaning: "`off`: the last 1,000 requests to providers are not kept in memory for `latchkey requests`",
+  },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "maximum duration of a graceful stop" },
   {
     name: "LATCHKEY_STREAM_GRACE",

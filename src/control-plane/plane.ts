@@ -7,6 +7,7 @@ import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { SendToProvider } from "../broker/traffic/send-to-provider.ts";
 import type { ConfigInForce } from "../core/config-in-force.ts";
 import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
@@ -24,7 +25,13 @@ import { implementServices, services } from "./services/services.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
   /** Starts serving with this broker. Until then, every call except health and reflection fails with `not_ready`. */
-  open(broker: Broker, config: ConfigInForce): void;
+  open(broker: Broker, beside: PartsBeside): void;
+}
+
+/** What the services need beside the broker. */
+export interface PartsBeside {
+  readonly config: ConfigInForce;
+  readonly sendToProvider: SendToProvider;
 }
 
 interface ControlPlaneOptions {
@@ -86,9 +93,9 @@ export function createControlPlane({
     leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
-    open(broker, config) {
+    open(broker, { config, sendToProvider }) {
       const { access } = broker;
-      const all = implementServices(broker, { config, requireValid });
+      const all = implementServices(broker, { config, requireValid, sendToProvider });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
       port.serve({
         routes(router) {

@@ -4,12 +4,14 @@ import { canWriteTexts } from "../base/node/text-writes.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { SendToProvider } from "../broker/traffic/send-to-provider.ts";
 import type { Config } from "../config/config.ts";
 import { declaredRoutes } from "../data-plane/api/declared-routes.ts";
 import { restRoutes } from "../data-plane/api/rest.ts";
 import { createBrowserCookies } from "../data-plane/connect/browser-cookie.ts";
 import { createConnectSockets } from "../data-plane/connect/connect-sockets.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
+import { createRequestSender } from "../data-plane/proxy/request-sender.ts";
 import { createDoor } from "../data-plane/server/door.ts";
 import { createLoad } from "../data-plane/server/load.ts";
 import { createRateLimits } from "../data-plane/server/rate-limits.ts";
@@ -23,6 +25,8 @@ export interface DataDoors {
   configure(limits: Config["proxy"]): void;
   /** From now on, refuses fields that are close to a known one. */
   refuseMisspelled(): void;
+  /** Sends a single request of the control plane through the proxy. */
+  readonly sendToProvider: SendToProvider;
   close(): void;
 }
 
@@ -55,20 +59,22 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const pages = { origins: { isKnown, environments, publicUrl }, sockets };
   const fieldRules: FieldRules = { refusesMisspelled: false };
   const common = { access, hints, fieldRules, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
+  const proxy = createProxy({
+    access,
+    live,
+    attachments,
+    hints,
+    rates,
+    load,
+    traffic: broker.traffic,
+    world,
+    upstream: toProviders,
+    limits: config.relay,
+  });
   const forServices = {
     ...common,
     name: "data" as const,
-    proxy: createProxy({
-      access,
-      live,
-      attachments,
-      hints,
-      rates,
-      load,
-      world,
-      upstream: toProviders,
-      limits: config.relay,
-    }),
+    proxy,
     stallMs: Math.min(config.relay.idleMs, maxStallMs),
     guard: listeners.guard(),
     connections: listeners.connectionLimit("data"),
@@ -107,6 +113,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     refuseMisspelled() {
       fieldRules.refusesMisspelled = true;
     },
+    sendToProvider: createRequestSender(proxy),
     close: () => load.close(),
   };
 }

@@ -72,6 +72,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "tokens",
     "audit",
     "setup",
+    "traffic",
     "deliveries",
     "connections",
     "credentials",

@@ -16,6 +16,21 @@ export const proxyMetrics = {
     help: "Requests that went to a provider, by kind of credentials and the class of the answer.",
     labels: ["credentials", "answer"],
   },
+  integrationRequests: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_integration_requests_total",
+    help: "Requests that went to an integration, by the class of the provider's answer; `latchkey` for an error of Latchkey, `none` if the caller left first. Integrations beyond the first 100 are counted as `(other)`.",
+    labels: ["environment", "integration", "answer"],
+  },
+  integrationSeconds: {
+    kind: "histogram",
+    isHot: true,
+    name: "latchkey_integration_seconds",
+    help: "Time until the response to a request to an integration was over. Integrations beyond the first 100 are counted as `(other)`.",
+    labels: ["environment", "integration"],
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  },
   proxyRefused: {
     kind: "counter",
     name: "latchkey_proxy_refused_total",

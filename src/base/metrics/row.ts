@@ -1,6 +1,6 @@
 /**
  * What is declared of a metric. No connection id, path, host or key is ever a label: the number of series is bounded by
- * what is written in the code.
+ * what is written in the code, that of integrations by `broker/traffic/traffic-counts`.
  */
 export interface MetricRow {
   readonly kind: "counter" | "gauge" | "histogram";

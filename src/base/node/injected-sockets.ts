@@ -1,9 +1,10 @@
 import type http from "node:http";
 import type { Http2Server } from "node:http2";
 import type { Server, Socket } from "node:net";
+import type { Duplex } from "node:stream";
 
 /** Gives an accepted socket to a server that does not listen itself. Node documents this for each of its servers. */
-export function giveSocket(server: Server | http.Server | Http2Server, socket: Socket): void {
+export function giveSocket(server: Server | http.Server | Http2Server, socket: Socket | Duplex): void {
   server.emit("connection", socket);
 }
 

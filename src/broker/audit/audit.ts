@@ -3,7 +3,8 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { type AuditEvent, AuditEventSchema } from "../../gen/latchkey/v1/log_pb.ts";
-import type { Change } from "../../store/contract.ts";
+import type { Change, Store } from "../../store/contract.ts";
+import { transact } from "../../store/records.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 import type { LogCollections } from "./log-collections.ts";
@@ -29,26 +30,39 @@ export interface Audit {
    * Returns the audit entry to commit together with the change that the entry describes, so that neither exists alone.
    */
   changes(entry: AuditEntry): Change[];
+  /** Stores the entry of an action that changes nothing in the store. */
+  note(entry: AuditEntry): Promise<void>;
   list(filter: AuditFilter, page: PageOptions): Promise<PageOf<AuditEvent>>;
 }
 
 /** Limits the entries that one call reads. The call then returns the matches, with a token to continue from. */
 const linesPerCall = 2_000;
 
-export function createAudit({ collections, world }: { collections: LogCollections; world: World }): Audit {
+interface AuditOptions {
+  readonly store: Store;
+  readonly collections: LogCollections;
+  readonly world: World;
+}
+
+export function createAudit({ store, collections, world }: AuditOptions): Audit {
+  function changes({ actor, action, environment = "", targets, fields = [] }: AuditEntry): Change[] {
+    const at = world.now();
+    const event = create(AuditEventSchema, {
+      id: sequentialId(at),
+      at: timestampFromMs(at),
+      actor,
+      action,
+      environment,
+      targets: [...targets],
+      fields: [...fields],
+    });
+    return collections.audit.change({ before: undefined, after: event });
+  }
+
   return {
-    changes({ actor, action, environment = "", targets, fields = [] }) {
-      const at = world.now();
-      const event = create(AuditEventSchema, {
-        id: sequentialId(at),
-        at: timestampFromMs(at),
-        actor,
-        action,
-        environment,
-        targets: [...targets],
-        fields: [...fields],
-      });
-      return collections.audit.change({ before: undefined, after: event });
+    changes,
+    async note(entry) {
+      await transact(store, async () => ({ changes: changes(entry), result: undefined }));
     },
     async list(filter, { size, token }) {
       const tokens = pageTokens(["audit", filter]);

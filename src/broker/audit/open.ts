@@ -16,6 +16,6 @@ interface AuditRoomOptions {
 }
 
 export const openAudit = ({ store, collections, world }: AuditRoomOptions): AuditRoom => ({
-  audit: createAudit({ collections, world }),
+  audit: createAudit({ store, collections, world }),
   logs: createLogs({ store, collections, world }),
 });

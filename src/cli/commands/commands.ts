@@ -15,6 +15,7 @@ import { addLogs } from "./logs.ts";
 import { addNameCompletion } from "./name-completion.ts";
 import { addOverview } from "./overview/overview.ts";
 import { addProviders } from "./providers.ts";
+import { addRequests } from "./requests/requests.ts";
 import { addActions } from "./scripts/action-runs.ts";
 import { addScripts } from "./scripts/scripts.ts";
 import { addSyncs } from "./scripts/syncs.ts";
@@ -37,6 +38,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addConnect(program, act);
   addConnectSessions(program, act);
   addCall(program, act);
+  addRequests(program, act);
   addWebhooks(program, act);
   addChannels(program, act);
   addSyncs(program, act);

@@ -1,6 +1,7 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
+import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
 import type { ConfigInForce } from "../../core/config-in-force.ts";
 import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
@@ -12,6 +13,7 @@ import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
+import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { channelService } from "./channels.ts";
@@ -24,6 +26,7 @@ import { providerService } from "./providers.ts";
 import { storeService } from "./store.ts";
 import { syncService } from "./syncs.ts";
 import { systemService } from "./system.ts";
+import { trafficService } from "./traffic.ts";
 import { webhookService } from "./webhooks.ts";
 
 /** All services of the control plane. A method without an implementation returns `not_implemented`. */
@@ -38,6 +41,7 @@ export const services: readonly DescService[] = [
   StoreService,
   SyncService,
   SystemService,
+  TrafficService,
   WebhookService,
 ];
 
@@ -56,10 +60,14 @@ const serve = <S extends DescService>(service: S, methods: ServiceImpl<S>): Serv
 interface ServiceParts {
   readonly config: ConfigInForce;
   readonly requireValid: RequireValid;
+  readonly sendToProvider: SendToProvider;
 }
 
 /** Implements the services with a broker. */
-export const implementServices = (broker: Broker, { config, requireValid }: ServiceParts): readonly ServedService[] => [
+export const implementServices = (
+  broker: Broker,
+  { config, requireValid, sendToProvider }: ServiceParts,
+): readonly ServedService[] => [
   serve(EnvironmentService, environmentService(broker)),
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
@@ -70,5 +78,6 @@ export const implementServices = (broker: Broker, { config, requireValid }: Serv
   serve(LogService, logService(broker)),
   serve(StoreService, storeService(broker)),
   serve(SystemService, systemService(broker, config)),
+  serve(TrafficService, trafficService(broker, sendToProvider)),
   serve(WebhookService, webhookService(broker)),
 ];

@@ -12,7 +12,7 @@ import type { FrontHead } from "../../relay/client/incoming.ts";
 import type { RequestFields, RequestHead } from "../../relay/http1/request-head.ts";
 import { type CallContext, type ProviderCall, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
-import type { ProxyCall } from "../proxy/proxy-call.ts";
+import type { ProxyCall, RelayedCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "../server/answers.ts";
 import type { HeadCheck } from "../server/heads.ts";
 import { singleHeaders } from "../server/heads.ts";
@@ -182,7 +182,11 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly #connection: ClientConnection;
   #since = 0;
   #isOver = false;
-  #isEndless = false;
+  #hasBegun = false;
+  readonly named = undefined;
+  relayed: RelayedCall | undefined = undefined;
+  fault: Fault | undefined = undefined;
+  isEndless = false;
 
   constructor(proxy: ProviderProxy, services: FastCallServices, { connection, head, headers }: ConnectionHead) {
     this.#proxy = proxy;
@@ -225,20 +229,23 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   proceed(): void {}
 
   answerFault(fault: Fault): void {
+    this.fault = fault;
     this.#connection.answer(this.#services.textOf(fault));
   }
 
   /** The client connection itself announces the last response. */
   beginAnswer(isEndless: boolean): void {
-    this.#isEndless = isEndless;
+    this.#hasBegun = true;
+    this.isEndless = isEndless;
     if (isEndless) this.#services.endless.add(this.#connection);
   }
 
   over(status: number): void {
     const { answered, endless } = this.#services;
     this.#isOver = true;
-    if (this.#isEndless) endless.delete(this.#connection);
-    this.#proxy.leave();
+    if (this.isEndless) endless.delete(this.#connection);
+    const answeredWith = this.#hasBegun || this.fault !== undefined ? status : 0;
+    this.#proxy.leave(this, answeredWith, performance.now());
     answered.end(status, this.#since);
   }
 }

@@ -8,6 +8,8 @@ import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import { endingOf } from "../../core/outgoing/outgoing.ts";
 import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
+import type { CallNotes } from "./call-notes.ts";
+import type { ConnectionNotes } from "./connection-notes.ts";
 import type { ProxyCount, ResponseCounter } from "./proxy-count.ts";
 
 /** Values that all calls of a live connection share: its credentials, and its last target. */
@@ -16,6 +18,7 @@ export interface CachedCall {
   readonly binding: Binding;
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
+  readonly notes: ConnectionNotes;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
   readonly ending: string | undefined;
   /** The address of all requests, unless they name another one. */
@@ -40,10 +43,11 @@ interface CallCacheOptions {
   readonly attachments: Attachments;
   readonly upstream: Pick<Upstream, "admit">;
   readonly count: Pick<ProxyCount, "responsesOf">;
+  readonly notes: Pick<CallNotes, "of">;
   readonly world: Pick<World, "now">;
 }
 
-export function createCallCache({ attachments, upstream, count, world }: CallCacheOptions): CallCache {
+export function createCallCache({ attachments, upstream, count, notes, world }: CallCacheOptions): CallCache {
   const calls = createNote<CachedCall>();
   /** Origins are checked once for each connection; addresses once for each socket. */
   const admitted = new WeakMap<AttachedCredentials, Map<string, AdmittedOrigin>>();
@@ -70,6 +74,7 @@ export function createCallCache({ attachments, upstream, count, world }: CallCac
       const made: CachedCall = {
         ending: endingOf(attachment),
         responses: count.responsesOf(live.credentials.kind.case ?? "none"),
+        notes: notes.of(live, attachment),
         only: binding.only,
         untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
         own,

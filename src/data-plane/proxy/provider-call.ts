@@ -9,6 +9,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { FrontHead, FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import type { AdmittedOrigin } from "../../relay/origin.ts";
+import type { ConnectionNotes } from "./connection-notes.ts";
 import type { ResponseCounter } from "./proxy-count.ts";
 import type { UseRecorder } from "./use-records.ts";
 
@@ -21,6 +22,8 @@ export interface CallContext {
   readonly request: FrontHead;
   /** The connection of an alias address, which needs no prefix and no connection headers. */
   readonly alias?: ConnectionRef | undefined;
+  /** A caller that was authenticated elsewhere. */
+  readonly caller?: Caller | undefined;
 }
 
 /** A call whose response can be observed. */
@@ -39,6 +42,7 @@ export interface ProviderCall {
   readonly attachment: Attachment;
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
+  readonly notes: ConnectionNotes;
   /** Identity of the attachment, for caching. */
   readonly stamp: object | undefined;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */

@@ -1,23 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import type { Attachments } from "../../broker/credentials/attachments.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
-import type { Upstream } from "../../relay/upstream.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
-import { type CallCache, createCallCache } from "./call-cache.ts";
+import type { CallCache } from "./call-cache.ts";
 import { createCallRequests, requestedConnection, requestedOptions } from "./call-request.ts";
 import { type AuthenticatedCaller, createCallerLookup } from "./caller-lookup.ts";
 import { createProviderNonces } from "./nonces.ts";
 import { addressOf } from "./provider-address.ts";
 import { allowedMethods, type CallContext, type ObservedCall, type ProviderCall } from "./provider-call.ts";
-import type { ProxyCount } from "./proxy-count.ts";
+import type { CallNaming } from "./proxy-call.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { faultOfPreparing } from "./relay-fault.ts";
 import { isUseRecorded, type UseRecords } from "./use-records.ts";
@@ -47,6 +46,8 @@ export interface ProviderCalls {
 }
 
 interface CallCallbacks {
+  /** Called once the key is known to be good. */
+  readonly named: (naming: CallNaming) => void;
   readonly ready: (call: ProviderCall) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -54,31 +55,29 @@ interface CallCallbacks {
 interface ProviderCallsOptions {
   readonly access: Access;
   readonly live: Live;
-  readonly attachments: Attachments;
   readonly hints: Hints;
-  readonly upstream: Upstream;
   readonly rates: RateLimits;
   readonly uses: UseRecords;
-  readonly count: Pick<ProxyCount, "responsesOf">;
+  readonly cache: CallCache;
   readonly world: World;
 }
 
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, hints, upstream, rates, uses, count, world } = options;
+  const { access, live, hints, rates, uses, cache, world } = options;
   const authenticate = createCallerLookup(access);
   const requestOf = createCallRequests({ access, authenticate });
-  const cache = createCallCache({ attachments, upstream, count, world });
   const nonces = createProviderNonces();
 
-  function begin(context: ObservedCall, { ready, fail }: CallCallbacks): void {
+  function begin(context: ObservedCall, { named, ready, fail }: CallCallbacks): void {
     const since = performance.now();
     const { request } = context;
     const failed = (error: unknown) => fail(faultOfPreparing(error));
 
-    function find({ key, caller }: AuthenticatedCaller): Promise<void> | undefined {
+    function find({ key, caller }: Pick<AuthenticatedCaller, "key" | "caller">): Promise<void> | undefined {
       const ref = requestedConnection(request, { environment: caller.environment, alias: context.alias });
+      named({ key, caller, ref, since });
       const options = requestedOptions(request);
       rates.take?.(caller.keyId, ref, since);
       const found = (one: LiveConnection): undefined => {
@@ -95,7 +94,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
     try {
       requireMethod(request);
-      const authenticated = authenticate(request);
+      const authenticated = context.caller === undefined ? authenticate(request) : known(context.caller);
       const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
       finding?.catch(failed);
     } catch (error) {
@@ -158,6 +157,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 }
 
 const ignore = () => {};
+/** The request itself has no key. */
+const known = (caller: Caller) => ({ key: "", caller });
 const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: FrontHead): void {
@@ -175,7 +176,7 @@ function prepareCall(
   { since, caller, live: found, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(found);
-  const { attachment, binding, responses, stamp, ending, only } = cached;
+  const { attachment, binding, responses, notes, stamp, ending, only } = cached;
   const url = request.url ?? "";
   const { address, path } = addressOf({ url, isAlias: alias !== undefined, binding, only, options });
   const mistake = mistakeInPath(path);
@@ -186,7 +187,9 @@ function prepareCall(
   const isLastHop = counted === "none";
   const rawHeaders = isLastHop ? request.rawHeaders : counted;
   const { memo } = request;
-  const proxied = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
+  // No field is withheld because of a key that the request does not have.
+  const withheld = key === "" ? undefined : key;
+  const proxied = { method, path, rawHeaders, memo, body: bodyOf(request), key: withheld, isHttp2: isStream(request) };
   const origin = cache.originFor(cached, address);
   const { host } = cached;
   use?.noteTarget({ host, path, attachment, key });
@@ -199,6 +202,7 @@ function prepareCall(
     live: found,
     attachment,
     responses,
+    notes,
     stamp,
     ending,
     binding,

@@ -18,10 +18,11 @@ import { type ResponseHead, statusLine } from "../../relay/http1/response-head.t
 import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
+import { withLength } from "./held-body.ts";
 import { HeldResponse } from "./held-response.ts";
 import type { ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
-import type { ProxyCall } from "./proxy-call.ts";
+import type { ProxyCall, RelayedCall } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
@@ -47,7 +48,7 @@ export interface ProxyServices {
 }
 
 /** A request with one response, in any number of attempts. A class, because there is one for each request. */
-export class ProxiedRequest implements AnswerRules, ResponseReceiver {
+export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCall {
   readonly #shared: ProxyServices;
   readonly #call: ProxyCall;
   #ready: ProviderCall;
@@ -64,6 +65,11 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   #refusal: HeldResponse | undefined;
   #wasRefused = false;
   #hasRepeatedWithNonce = false;
+  addedMicros = 0;
+  sends = 0;
+  up = 0;
+  down = 0;
+  readonly isTunnel = false;
 
   constructor(shared: ProxyServices, { call, ready, content, trace }: PreparedRequest) {
     this.#shared = shared;
@@ -71,6 +77,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.#ready = ready;
     this.#content = content;
     this.#trace = trace;
+    call.relayed = this;
     this.#caller = call.clientSide(this);
     const { integration } = ready.live;
     this.#guard = isReflectionGuarded(integration)
@@ -81,6 +88,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
           isGone: () => call.isGone,
         })
       : this.#caller;
+  }
+
+  get ready(): ProviderCall {
+    return this.#ready;
+  }
+
+  get traceId(): string {
+    return this.#trace === undefined ? "" : this.#trace.id;
   }
 
   attempt(): void {
@@ -104,7 +119,11 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     const request = { origin, method: proxied.method, head, body };
     const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
     ready.use?.noteAttempt(content?.length ?? 0);
-    count.added.observe((performance.now() - ready.since) / 1_000);
+    const addedMs = performance.now() - ready.since;
+    count.added.observe(addedMs / 1_000);
+    if (this.sends === 0) this.addedMicros = Math.round(addedMs * 1_000);
+    this.sends += 1;
+    if (content !== undefined) this.up = content.length;
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
       exchange.end([]);
@@ -260,8 +279,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     if (!guard.onWhole(head, content)) return false;
     this.#attempt?.noteStatus(head.status);
     this.#ready.responses.add(head.status);
-    this.#shared.count.down.add(content.length);
-    this.#ready.use?.down(content.length);
+    this.#noteDown(content.length);
     return true;
   }
 
@@ -272,9 +290,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     }
     // Larger than the held size: forward the response, since a long refusal is a real answer.
     this.#forwardRefusal();
-    this.#shared.count.down.add(content.length);
-    this.#ready.use?.down(content.length);
+    this.#noteDown(content.length);
     return this.#guard.onContent(content, release);
+  }
+
+  #noteDown(bytes: number): void {
+    this.down += bytes;
+    this.#shared.count.down.add(bytes);
+    this.#ready.use?.down(bytes);
   }
 
   onEnd(trailers: readonly string[]): void {
@@ -334,6 +357,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   passedOn(bytes: number): void {
+    this.up += bytes;
     this.#shared.count.up.add(bytes);
     this.#ready.use?.up(bytes);
   }
@@ -372,10 +396,4 @@ export interface PreparedRequest {
   readonly ready: ProviderCall;
   readonly content: Uint8Array | undefined;
   readonly trace: ProxyTrace | undefined;
-}
-
-/** Sets the length of a body that was read in full. */
-function withLength(rawHeaders: readonly string[], content: Uint8Array): readonly string[] {
-  const kept = rawHeaders.filter((_, i) => (rawHeaders[i - (i % 2)] ?? "").toLowerCase() !== "content-length");
-  return [...kept, "Content-Length", String(content.length)];
 }

@@ -11,6 +11,8 @@ import { type ProviderCall, proxyPrefix } from "./provider-call.ts";
  * OpenTelemetry's conventions for HTTP, without those that could hold a secret of the caller: paths, queries, headers.
  */
 export interface ProxyTrace {
+  /** ID of the trace. */
+  readonly id: string;
   /** The connection was found. */
   noteConnection(call: ProviderCall): void;
   attempt(call: ProviderCall): AttemptTrace;
@@ -96,6 +98,8 @@ export function beginProxyTrace(tracing: Tracing, { request, response, until }: 
   });
 
   return {
+    // The second field of the header (W3C Trace Context, section 3.2).
+    id: span.traceparent.split("-")[1] ?? "",
     noteConnection({ live }) {
       const { ref } = live.connection;
       span.set("latchkey.environment", ref?.environment ?? "");

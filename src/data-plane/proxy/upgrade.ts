@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Tracing } from "../../base/tracing.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
+import type { NotableCall } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";
 import { createTunnelRequests } from "./tunnel-requests.ts";
@@ -33,13 +34,20 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
   request.headers.upgrade?.toLowerCase() === "websocket";
 
 /** Opens tunnels for WebSockets, with the same checks and credentials as for any other request. */
-export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => void {
+export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => NotableCall {
   const { calls, upstream, limits, count, tracing } = options;
   const services: WebSocketServices = { calls, sendRequest: createTunnelRequests(upstream), limits, count };
   return (call) => {
     const { request, response, socket } = call;
     const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, until: socket });
     const websocket = new WebSocketCall(services, call, trace);
-    calls.begin(call, { ready: (ready) => websocket.open(ready), fail: (error) => websocket.fail(error) });
+    calls.begin(call, {
+      named: (naming) => {
+        websocket.named = naming;
+      },
+      ready: (ready) => websocket.open(ready),
+      fail: (error) => websocket.fail(error),
+    });
+    return websocket;
   };
 }

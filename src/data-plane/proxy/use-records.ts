@@ -3,9 +3,9 @@ import type { Attachment } from "../../auth/attachment.ts";
 import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
-import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
+import { secretsOf, withoutSecrets } from "./path-secrets.ts";
 
 /**
  * Writes a log line for each use of a connection whose integration asks for it: after its credentials were found,
@@ -128,19 +128,8 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
   };
 }
 
-/** Returns the path without its query and without known secrets: callers put keys into paths too. */
+/** Returns the path without its query and without known secrets. */
 function shownPath({ path, attachment, key }: UseTarget): string {
   const [bare = ""] = path.split("?", 1);
-  return [key, ...textsOf(attachment)].reduce((shown, secret) => shown.replaceAll(secret, "***"), bare);
-}
-
-/** Cached with an attachment, which lives as long as its connection is in memory. */
-const texts = new WeakMap<Attachment, readonly string[]>();
-
-function textsOf(attachment: Attachment): readonly string[] {
-  const known = texts.get(attachment);
-  if (known !== undefined) return known;
-  const made = attachedSecrets(attachment);
-  texts.set(attachment, made);
-  return made;
+  return withoutSecrets(bare, [key, ...secretsOf(attachment)]);
 }

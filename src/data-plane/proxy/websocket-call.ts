@@ -11,6 +11,7 @@ import { endToEnd } from "../../relay/http1/response-head.ts";
 import type { UpstreamLimits } from "../../relay/upstream.ts";
 import type { ObservedCall, ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
+import type { CallNaming, NotableCall, RelayedCall } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { faultOfRelay } from "./relay-fault.ts";
@@ -41,7 +42,7 @@ export interface WebSocketServices {
 }
 
 /** A request for a WebSocket, until its tunnel is open or the caller has another response. */
-export class WebSocketCall {
+export class WebSocketCall implements NotableCall, RelayedCall {
   readonly #services: WebSocketServices;
   readonly #call: UpgradeCall;
   readonly #trace: ProxyTrace | undefined;
@@ -50,6 +51,15 @@ export class WebSocketCall {
   readonly #onEnd = () => this.#call.socket.destroy();
   readonly #onEarly = () => this.fail(tooEarly());
   #attempt: AttemptTrace | undefined;
+  named: CallNaming | undefined;
+  fault: Fault | undefined;
+  readonly isEndless = true;
+  readonly isTunnel = true;
+  addedMicros = 0;
+  sends = 0;
+  #ready: ProviderCall | undefined;
+  /** Bytes of the caller's socket when the tunnel began. */
+  #before: { readonly read: number; readonly written: number } | undefined;
 
   constructor(services: WebSocketServices, call: UpgradeCall, trace: ProxyTrace | undefined) {
     this.#services = services;
@@ -61,11 +71,37 @@ export class WebSocketCall {
     socket.once("close", this.#leave).once("end", this.#onEnd).on("data", this.#onEarly);
   }
 
+  get context(): UpgradeCall {
+    return this.#call;
+  }
+
+  get relayed(): RelayedCall | undefined {
+    return this.#ready === undefined ? undefined : this;
+  }
+
+  get ready(): ProviderCall {
+    if (this.#ready === undefined) throw new Error("nothing was sent");
+    return this.#ready;
+  }
+
+  get traceId(): string {
+    return this.#trace?.id ?? "";
+  }
+
+  get up(): number {
+    return this.#before === undefined ? 0 : this.#call.socket.bytesRead - this.#before.read;
+  }
+
+  get down(): number {
+    return this.#before === undefined ? 0 : this.#call.socket.bytesWritten - this.#before.written;
+  }
+
   fail(error: unknown): void {
     const { response, socket, answerFault } = this.#call;
     if (response.headersSent || socket.destroyed) return;
     this.#leave();
     const fault = faultOfStore(error);
+    this.fault = fault;
     this.#services.count.proxyRefused.inc({ reason: fault.code });
     answerFault(fault);
   }
@@ -86,7 +122,11 @@ export class WebSocketCall {
     const accept = acceptFor(headers);
     const { request, tunnel } = sendRequest({ origin: ready.origin, target, headers, socket, signal });
     ready.use?.noteAttempt(0);
-    count.added.observe((performance.now() - ready.since) / 1_000);
+    const addedMs = performance.now() - ready.since;
+    count.added.observe(addedMs / 1_000);
+    this.#ready = ready;
+    this.addedMicros = Math.round(addedMs * 1_000);
+    this.sends = 1;
     signal.addEventListener("abort", () => request.destroy());
     if (signal.aborted) request.destroy();
     let late: NodeJS.Timeout | undefined;
@@ -112,6 +152,7 @@ export class WebSocketCall {
       ];
       answer.headers = handshakeHeaders(returned);
       this.#join(there, () => tunnel(answer, there, head));
+      this.#before = { read: socket.bytesRead, written: socket.bytesWritten - head.length };
       ready.use?.noteTunnel(head.length);
       this.#trace?.noteTunnel();
     });

@@ -100,7 +100,8 @@ const originOf = ({ headers }: FrontHead): RequestOrigin => ({
   fetchSite: headers["sec-fetch-site"] as string | undefined,
 });
 
-function requireSingle(rawHeaders: readonly string[]): void {
+/** Throws if a header that must not repeat does. */
+export function requireSingle(rawHeaders: readonly string[]): void {
   let seen = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";

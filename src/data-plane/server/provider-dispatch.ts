@@ -6,6 +6,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../../relay/client/incoming.ts";
 import { proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
+import type { NotableCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
 import { type HeadCheck, isInAbsoluteForm } from "./heads.ts";
@@ -55,28 +56,30 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
     send({ request, response, proceed }) {
       const since = performance.now();
       count.begin();
-      let isIn = false;
+      let entered: NotableCall | undefined;
       // `on`, not `once`: the event comes once anyway, and `once` costs a wrapper.
       response.on("close", () => {
         sockets.forget(response);
-        if (isIn) proxy.leave();
+        const status = response.statusCode;
+        if (entered !== undefined) proxy.leave(entered, response.headersSent ? status : 0, performance.now());
         endless.delete(response);
-        count.end({ route: providerRoute, status: response.statusCode, since });
+        count.end({ route: providerRoute, status, since });
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       try {
         heads.checkForProvider(request);
-        isIn = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, alias: aliasOf(request) });
+        entered = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, alias: aliasOf(request) });
       } catch (error) {
         answerFault(faultOfStore(error));
       }
     },
     upgrade({ request, response, socket, early }) {
       count.begin();
-      let isIn = false;
+      let entered: NotableCall | undefined;
       tunnels.add(socket, () => {
-        if (isIn) proxy.leave();
-        count.end({ route: providerRoute, status: response.statusCode, since: undefined });
+        const status = response.statusCode;
+        if (entered !== undefined) proxy.leave(entered, status, performance.now());
+        count.end({ route: providerRoute, status, since: undefined });
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       const onTunnel = (close: () => void) => tunnels.open(socket, close);
@@ -88,7 +91,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
             "Latchkey is stopping and opens no new WebSockets: send the request again to reach another replica",
           );
         }
-        isIn = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });
+        entered = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });
       } catch (error) {
         answerFault(faultOfStore(error));
       }

@@ -28,7 +28,7 @@ export const Scope = {
   UNSPECIFIED: 0,
 
   /**
-   * `proxy`: send requests through `/proxy/*`.
+   * `proxy`: send requests through `/proxy/*`, and with `SendRequest`.
    *
    * @generated from enum value: SCOPE_PROXY = 1;
    */

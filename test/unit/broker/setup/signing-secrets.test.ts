@@ -32,7 +32,7 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
     world,
   });
   const collections = createCollections(store, { fieldsOf: () => [] });
-  const audit = createAudit({ collections, world });
+  const audit = createAudit({ store, collections, world });
   const lastUsed = createLastUsedTimes({ store, world });
   const access = await openAccess({ store, collections, lastUsed, audit, world });
   const records = collections.signingSecrets;

@@ -1,0 +1,142 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type RecentRequest, RecentRequestSchema, type RequestFilter } from "../../gen/latchkey/v1/traffic_pb.ts";
+import { pageTokens } from "../stored/page-token.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
+import { type RequestNote, RequestRing, type RingEntry } from "./request-ring.ts";
+
+/** The last requests of this process, of all environments together. */
+export interface RecentRequests {
+  /** How many are kept; 0: none. */
+  readonly kept: number;
+  /** Notes a request that is over. Undefined if none is kept. */
+  readonly add: ((request: RequestNote) => void) | undefined;
+  list(query: RequestQuery, page: PageOptions): PageOf<RecentRequest>;
+  watch(query: RequestQuery, options: RequestWatchOptions): AsyncIterable<RequestBatch>;
+}
+
+export interface RequestQuery {
+  readonly environment: string;
+  readonly filter: RequestConditions;
+}
+
+export type RequestConditions = Omit<RequestFilter, "$typeName" | "$unknown">;
+
+export interface RequestBatch {
+  readonly requests: readonly RecentRequest[];
+  readonly missed: number;
+}
+
+interface RequestWatchOptions {
+  /** How many recent requests come first. */
+  readonly recent: number;
+  readonly signal: AbortSignal;
+}
+
+/** A watcher looks again so often: noting a request then costs the same with any number of watchers. */
+const lookEveryMs = 200;
+const maxWatchers = 100;
+
+interface RecentRequestsOptions extends Pick<World, "now"> {
+  readonly size: number;
+}
+
+export function createRecentRequests({ size, now }: RecentRequestsOptions): RecentRequests {
+  /** Made for the first request: it takes half a megabyte. */
+  let made: RequestRing | undefined;
+  let watchers = 0;
+
+  function add(request: RequestNote): void {
+    made ??= new RequestRing(size);
+    made.add(request);
+  }
+
+  /** Returns those of a range that fit, oldest first. */
+  function read(ring: RequestRing, [from, to]: readonly [from: number, to: number], query: RequestQuery) {
+    const offset = now() - performance.now();
+    const found: RecentRequest[] = [];
+    for (let number = from; number <= to; number += 1) {
+      const entry = entryOf(ring, number, query);
+      if (entry !== undefined) found.push(shown(entry, offset));
+    }
+    return found;
+  }
+
+  return {
+    kept: size,
+    add: size === 0 ? undefined : add,
+    list(query, { size: pageSize, token }) {
+      const tokens = pageTokens(["requests", query.environment, query.filter]);
+      const before = Number(tokens.read(token) ?? Number.POSITIVE_INFINITY);
+      const items: RecentRequest[] = [];
+      const ring = made;
+      if (ring === undefined) return { items, next: "" };
+      const offset = now() - performance.now();
+      for (let number = Math.min(ring.newest, before - 1); number >= ring.oldest; number -= 1) {
+        const entry = entryOf(ring, number, query);
+        if (entry === undefined) continue;
+        if (items.length === pageSize) return { items, next: tokens.write(String(number + 1)) };
+        items.push(shown(entry, offset));
+      }
+      return { items, next: "" };
+    },
+    async *watch(query, { recent, signal }) {
+      if (watchers === maxWatchers) throw new Fault("too_many_requests", "too many callers watch requests already");
+      watchers += 1;
+      try {
+        let seen = made?.newest ?? 0;
+        const first = made === undefined ? [] : read(made, [made.oldest, seen], query);
+        yield { requests: recent === 0 ? [] : first.slice(-recent), missed: 0 };
+        while (!signal.aborted) {
+          await sleep(lookEveryMs, undefined, { signal }).catch(() => {});
+          const newest = made?.newest ?? 0;
+          if (made === undefined || newest === seen) continue;
+          const missed = Math.max(0, made.oldest - 1 - seen);
+          const requests = read(made, [seen + missed + 1, newest], query);
+          seen = newest;
+          if (requests.length > 0 || missed > 0) yield { requests, missed };
+        }
+      } finally {
+        watchers -= 1;
+      }
+    },
+  };
+}
+
+function entryOf(ring: RequestRing, number: number, { environment, filter }: RequestQuery): RingEntry | undefined {
+  if (ring.environmentOf(number) !== environment) return undefined;
+  const entry = ring.read(number);
+  return fits(entry, filter) ? entry : undefined;
+}
+
+function fits({ ref, method, path, status, errorCode, keyId, sinceMs, endMs }: RingEntry, filter: RequestConditions) {
+  return (
+    (filter.integration === "" || ref.integration === filter.integration) &&
+    (filter.connectionId === "" || ref.id === filter.connectionId) &&
+    (filter.method === "" || method === filter.method.toUpperCase()) &&
+    (filter.path === "" || path.includes(filter.path)) &&
+    (filter.status === "" || String(status).startsWith(filter.status)) &&
+    (!filter.byLatchkey || errorCode !== "") &&
+    endMs - sinceMs >= filter.minMs &&
+    (filter.keyId === "" || keyId === filter.keyId)
+  );
+}
+
+/** `offset` converts the monotonic clock to the wall clock. */
+function shown(entry: RingEntry, offset: number): RecentRequest {
+  const { number, sinceMs, endMs, ref, up, down, isTunnel, ...rest } = entry;
+  const { environment, integration, id } = ref;
+  return create(RecentRequestSchema, {
+    ...rest,
+    number: BigInt(number),
+    at: timestampFromMs(Math.round(sinceMs + offset)),
+    connection: { environment, integration, id },
+    totalMs: endMs - sinceMs,
+    bytesUp: BigInt(up),
+    bytesDown: BigInt(down),
+    tunnel: isTunnel,
+  });
+}

@@ -1,0 +1,32 @@
+import type { Fault } from "../../base/fault.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Caller } from "../setup/caller.ts";
+
+/** Sends a request to a provider as if it had come to `/proxy`, and reads the response. */
+export type SendToProvider = (request: ProxyRequest) => Promise<ProxyAnswer>;
+
+export interface ProxyRequest {
+  /** Already authenticated, and allowed to use the connection. */
+  readonly caller: Caller;
+  readonly ref: ConnectionRef;
+  readonly method: string;
+  readonly path: string;
+  /** Name, value, name, value. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array;
+  readonly signal: AbortSignal;
+}
+
+export interface ProxyAnswer {
+  readonly status: number;
+  /** Name, value, name, value. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array;
+  readonly isTruncated: boolean;
+  /** Why Latchkey answered, and not the provider. */
+  readonly fault: Fault | undefined;
+  readonly totalMs: number;
+  /** 0 if nothing was sent. */
+  readonly addedMs: number;
+  readonly attempts: number;
+}

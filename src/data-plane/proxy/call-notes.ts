@@ -1,0 +1,139 @@
+import type { Attachment } from "../../auth/attachment.ts";
+import type { FaultCode } from "../../base/fault.ts";
+import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
+import { outcomes } from "../../broker/traffic/day-series.ts";
+import type { Traffic } from "../../broker/traffic/open.ts";
+import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
+import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
+import type { ConnectionNotes } from "./connection-notes.ts";
+import { secretsOf, withoutSecrets } from "./path-secrets.ts";
+import { proxyPrefix } from "./provider-call.ts";
+import type { CallNaming, NotableCall, RelayedCall } from "./proxy-call.ts";
+
+/** Notes requests that are over: in the series of their integration, and among the last requests. */
+export interface CallNotes {
+  /** Returns what the requests of a connection share. */
+  of(live: LiveConnection, attachment: Attachment): ConnectionNotes;
+  /** `status` is 0 if the caller left first. `endMs` is of the monotonic clock. */
+  note(call: NotableCall, status: number, endMs: number): void;
+}
+
+export function createCallNotes({ counts, recent }: Traffic): CallNotes {
+  const { add } = recent;
+
+  function noteRelayed(call: NotableCall, { relayed, status, endMs }: RelayedEnd): void {
+    const { ready, sends, addedMicros, up, down, traceId, isTunnel } = relayed;
+    const { since, notes, proxied, caller } = ready;
+    const { fault } = call;
+    const addedMs = addedMicros / 1_000;
+    const isError = status >= 500 || status === 429;
+    notes.count.add(endMs, {
+      status,
+      outcome: fault !== undefined ? outcomes.ownError : isError ? outcomes.providerError : outcomes.answered,
+      addedMs: sends === 0 ? undefined : addedMs,
+      wholeMs: call.isEndless ? undefined : endMs - since,
+    });
+    if (add === undefined) return;
+    const { path, key = "" } = proxied;
+    const query = path.indexOf("?");
+    const length = query === -1 ? path.length : query;
+    const mayHoldSecret = length >= notes.shortestSecret || length >= key.length;
+    add({
+      sinceMs: since,
+      endMs,
+      ref: notes.ref,
+      method: proxied.method,
+      path: mayHoldSecret ? withoutSecrets(path, [key, ...secretsOf(ready.attachment)]) : path,
+      status,
+      errorCode: fault === undefined ? "" : fault.code,
+      addedMs,
+      attempts: sends,
+      up,
+      down,
+      keyId: caller.keyId,
+      traceId,
+      isTunnel,
+    });
+  }
+
+  /** Most integrations in refused requests exist, but a caller may write anything. */
+  function countOf({ ref: { environment, integration } }: CallNaming, code: FaultCode | undefined): IntegrationCount {
+    return code !== undefined && isProof(code)
+      ? counts.of(environment, integration)
+      : counts.find(environment, integration);
+  }
+
+  function noteRefused({ context, fault }: NotableCall, { named, status, endMs }: RefusedEnd): void {
+    const { caller, ref, key, since } = named;
+    countOf(named, fault?.code).add(endMs, {
+      status,
+      outcome: fault === undefined ? outcomes.answered : outcomes.ownError,
+      addedMs: undefined,
+      wholeMs: endMs - since,
+    });
+    const { method = "", url = "" } = context.request;
+    const path = url.startsWith(`${proxyPrefix}/`) ? url.slice(proxyPrefix.length) : withoutOrigin(url);
+    add?.({
+      sinceMs: since,
+      endMs,
+      ref: {
+        environment: ref.environment,
+        integration: ref.integration.slice(0, maxNameLength),
+        id: ref.id.slice(0, maxNameLength),
+      },
+      method,
+      path: withoutSecrets(path, [key]),
+      status,
+      errorCode: fault?.code ?? "",
+      addedMs: 0,
+      attempts: 0,
+      up: 0,
+      down: 0,
+      keyId: caller.keyId,
+      traceId: "",
+      isTunnel: false,
+    });
+  }
+
+  return {
+    of({ connection, integration: { environment, key } }, attachment) {
+      const ref = connection.ref ?? { environment, integration: key, id: "" };
+      const lengths = attachedSecrets(attachment).map(({ length }) => length);
+      return { count: counts.of(environment, key), ref, shortestSecret: Math.min(...lengths) };
+    },
+    note(call, status, endMs) {
+      const { relayed, named } = call;
+      if (relayed !== undefined) noteRelayed(call, { relayed, status, endMs });
+      else if (named !== undefined) noteRefused(call, { named, status, endMs });
+    },
+  };
+}
+
+interface RelayedEnd {
+  readonly relayed: RelayedCall;
+  readonly status: number;
+  readonly endMs: number;
+}
+
+interface RefusedEnd {
+  readonly named: CallNaming;
+  readonly status: number;
+  readonly endMs: number;
+}
+
+/** As long as the names that can be stored. */
+const maxNameLength = 255;
+
+/** An absolute address may hold a user name and a password. */
+const withoutOrigin = (url: string): string => url.replace(/^https?:\/\/[^/?#]*/i, "");
+
+/** Errors that only an integration which exists can have. */
+const proofs: ReadonlySet<FaultCode> = new Set([
+  "unknown_connection",
+  "reauthorization_required",
+  "connection_unusable",
+  "integration_misconfigured",
+  "refresh_unavailable",
+  "host_not_allowed",
+]);
+const isProof = (code: FaultCode): boolean => proofs.has(code);

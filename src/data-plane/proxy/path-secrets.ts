@@ -1,0 +1,22 @@
+import type { Attachment } from "../../auth/attachment.ts";
+import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
+
+/** Returns the path without known secrets: callers put keys into paths too. */
+export function withoutSecrets(path: string, secrets: readonly string[]): string {
+  return secrets.reduce(
+    (shown, secret) => (secret === "" || !shown.includes(secret) ? shown : shown.replaceAll(secret, "***")),
+    path,
+  );
+}
+
+/** Cached with an attachment, which lives as long as its connection is in memory. */
+const known = new WeakMap<Attachment, readonly string[]>();
+
+/** Returns the secrets in what is attached to a request. */
+export function secretsOf(attachment: Attachment): readonly string[] {
+  const found = known.get(attachment);
+  if (found !== undefined) return found;
+  const made = attachedSecrets(attachment);
+  known.set(attachment, made);
+  return made;
+}
