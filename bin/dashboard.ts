@@ -95,8 +95,11 @@ export async function refreshDashboard(): Promise<void> {
   const aside = `${builtFolder}-${process.pid}`;
   await buildDashboard(aside);
   writeFileSync(join(aside, stampFile), now);
-  rmSync(builtFolder, { recursive: true, force: true });
+  // Renaming is one step: a folder that is deleted file by file would be in the way of others.
+  const old = `${aside}-old`;
+  await rename(builtFolder, old).catch(() => {});
   await rename(aside, builtFolder).catch(() => rmSync(aside, { recursive: true, force: true }));
+  rmSync(old, { recursive: true, force: true });
 }
 
 function sourcesHash(): string {

@@ -28,8 +28,7 @@ function randomHex(bytes: number): string {
 }
 
 let lastTime = 0;
-/** Time part. */
-const timeDigits = 9;
+/** Time part: nine digits. */
 let lastTimeText = "";
 let sequence = 0;
 /** Counter part: four digits. */
@@ -54,11 +53,5 @@ export function sequentialId(now: number): string {
 
 function setTime(time: number): void {
   lastTime = time;
-  lastTimeText = timeText(time);
+  lastTimeText = time.toString(36).padStart(9, "0");
 }
-
-const timeText = (time: number): string => time.toString(36).padStart(timeDigits, "0");
-
-/** Returns where the IDs of this time begin: IDs created before it sort before this text. */
-export const sequentialIdsFrom = (time: number): string =>
-  timeText(Math.min(Math.max(0, Math.trunc(time)), 36 ** timeDigits - 1));

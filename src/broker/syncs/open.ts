@@ -7,13 +7,11 @@ import type { SharedServices } from "../deliveries/open.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
 import { type Actions, createActions } from "./actions.ts";
-import { createLiveRuns } from "./runs/live-runs.ts";
 import { createRunExecution } from "./runs/run-execution.ts";
 import { createRunNow, type RunNow } from "./runs/run-now.ts";
 import { openRunScheduler, type RunScheduler, usualRunLimits } from "./runs/run-scheduler.ts";
 import type { RunLimits } from "./runs/running-runs.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
-import { createWatchRun, type RunWatch } from "./runs/watch-run.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import type { SyncCollections } from "./sync-collections.ts";
@@ -27,7 +25,6 @@ export interface SyncRoom {
   /** Records that syncs save. */
   readonly records: SyncRecords;
   readonly runs: Runs;
-  readonly watchRun: RunWatch;
   readonly syncs: Syncs;
   readonly variables: ScriptVariables;
   readonly runNow: RunNow;
@@ -96,8 +93,6 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
-  const liveRuns = createLiveRuns();
-  const watchRun = createWatchRun({ store, collections, runs, logs, liveRuns, world });
   const execution = createRunExecution({
     store,
     collections,
@@ -110,7 +105,6 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     payloadOf: bodies.payloadOf,
     events,
     logs,
-    liveRuns,
     limits,
     world,
   });
@@ -125,5 +119,5 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     leaseMs,
     world,
   });
-  return { records, runs, watchRun, syncs, variables, runNow, hooks, actions, scheduler };
+  return { records, runs, syncs, variables, runNow, hooks, actions, scheduler };
 }

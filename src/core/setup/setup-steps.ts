@@ -21,13 +21,13 @@ function stepsOfAuth(provider: Provider, fields: readonly IntegrationField[]): S
       step(`Create an OAuth app at ${name}.`),
       step("Enter this redirect URI in the app.", "callback_url"),
       ...(provider.auth.case === "oauth2" ? [step("Allow the app the scopes that you request.", "scopes")] : []),
-      step("Copy the client ID and the client secret into the form.", "client"),
+      step("Copy the client ID and the client secret to Latchkey.", "client"),
     ];
   }
   if (hasField(fields, "secrets.private_key"))
-    return [step(`Create an app at ${name}, and copy its private key into the form.`)];
+    return [step(`Create an app at ${name}, and copy its private key to Latchkey.`)];
   return fields.some(({ required }) => required)
-    ? [step(`Create an app at ${name}, and copy its client ID and secret into the form.`, "client")]
+    ? [step(`Create an app at ${name}, and copy its client ID and secret to Latchkey.`, "client")]
     : [];
 }
 
@@ -37,6 +37,6 @@ function stepsOfWebhooks({ notification, channel }: Provider, fields: readonly I
   const hasOwnSecret = hasField(fields, "secrets.webhook_secret") && notification.signature?.keyDefault === "";
   return [
     step("To receive webhooks, register this URL.", "webhook_url"),
-    ...(hasOwnSecret ? [step("Copy the secret that signs webhooks into the form.", "webhook_secret")] : []),
+    ...(hasOwnSecret ? [step("Copy the secret that signs webhooks to Latchkey.", "webhook_secret")] : []),
   ];
 }

@@ -13,6 +13,8 @@ interface NavigationEntry {
   readonly path: string;
   readonly name: string;
   readonly icon: IconName;
+  /** Further pages of the same subject. */
+  readonly also?: readonly string[];
 }
 
 const groups: readonly (readonly [title: string, entries: readonly NavigationEntry[]])[] = [
@@ -20,7 +22,12 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
     "",
     [
       { path: "/", name: "Overview", icon: "overview" },
-      { path: "/integrations", name: "Integrations", icon: "integrations" },
+      {
+        path: "/integrations",
+        name: "Integrations",
+        icon: "integrations",
+        also: ["/catalog", "/providers", "/custom-provider"],
+      },
       { path: "/connections", name: "Connections", icon: "connections" },
       { path: "/connect", name: "Connect", icon: "connect" },
     ],
@@ -45,6 +52,7 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
   [
     "Settings",
     [
+      { path: "/branding", name: "Branding", icon: "branding" },
       { path: "/environments", name: "Environments and keys", icon: "environments" },
       { path: "/system", name: "System", icon: "system" },
     ],
@@ -106,7 +114,10 @@ function NavigationGroup({ title, entries, path }: NavigationGroupProps) {
       <ul>
         {built.map((entry) => (
           <li key={entry.path}>
-            <a href={linkTo(entry.path)} aria-current={isWithin(path, entry.path) ? "page" : undefined}>
+            <a
+              href={linkTo(entry.path)}
+              aria-current={[entry.path, ...(entry.also ?? [])].some((one) => isWithin(path, one)) ? "page" : undefined}
+            >
               <Icon name={entry.icon} />
               {entry.name}
             </a>

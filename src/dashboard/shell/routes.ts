@@ -1,4 +1,5 @@
 import { auditRoutes } from "../pages/audit/routes.ts";
+import { brandingRoutes } from "../pages/branding/routes.ts";
 import { channelRoutes } from "../pages/channels/routes.ts";
 import { connectRoutes } from "../pages/connect/routes.ts";
 import { connectionRoutes } from "../pages/connections/routes.ts";
@@ -17,6 +18,7 @@ import type { PageRoute } from "../state/page-route.ts";
 export const routes: readonly PageRoute[] = [
   ...overviewRoutes,
   ...integrationRoutes,
+  ...brandingRoutes,
   ...connectionRoutes,
   ...connectRoutes,
   ...channelRoutes,

@@ -107,6 +107,7 @@ export async function fillWithEverything(
   return {
     "/integrations/:": `/integrations/${calendar}`,
     "/providers/:": `/providers/${calendar}`,
+    "/catalog/:": "/catalog/slack",
     "/connections/:/:": `/connections/${calendar}/${encodeURIComponent(id)}`,
     "/webhooks/:": `/webhooks/${notification}`,
     "/webhooks/deliveries/:": `/webhooks/deliveries/${idOf(forwards)}`,

@@ -1,0 +1,136 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { allowPrivateFor, describeProviders } from "../../../src/dev/sandbox/providers.ts";
+import { type Sandbox, startSandbox } from "../../../src/dev/sandbox/sandbox.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { readProvider } from "../../../src/providers/read.ts";
+import { dashboardOfFile } from "../../support/sidecar/dashboard.ts";
+
+const environment = "dev";
+let sandbox: Sandbox | undefined;
+const origin = () => sandbox?.origin ?? "";
+
+beforeAll(async () => {
+  sandbox = await startSandbox({ behaviour: { consent: "allow" } });
+});
+const dashboard = dashboardOfFile(() => ({ LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(origin()) }));
+beforeAll(async () => {
+  const providers = dashboard.sidecar.client(ProviderService);
+  const known = describeProviders(origin()).filter(({ name }) => name === "sandbox-calendar");
+  for (const one of known) await providers.createProvider({ provider: readProvider(one) });
+});
+afterAll(() => sandbox?.close());
+
+const integrations = () => dashboard.sidecar.client(IntegrationService);
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+
+it("creates an integration from the catalog, and connects an account through the popup", {
+  timeout: 40_000,
+}, async () => {
+  const page = await dashboard.open("/integrations?env=dev");
+  await page.getByRole("link", { name: "Add integration" }).click();
+  await page.getByLabel("Name or category").fill("sandbox");
+  await page.getByRole("link", { name: /Sandbox: calendar/ }).click();
+  await page.getByLabel("Key", { exact: true }).fill("cal");
+  const redirect = page.getByRole("complementary").getByText("/oauth/callback");
+  await redirect.waitFor();
+  const planned = await redirect.innerText();
+
+  await button(page, "Create integration").click();
+  await page.getByText("Enter the client id").waitFor();
+  await page.getByRole("checkbox", { name: /test credentials/ }).check();
+  await page.reload();
+  // What was written is still there; test credentials are chosen again.
+  await expect.poll(() => page.getByLabel("Key", { exact: true }).inputValue()).toBe("cal");
+  await page.getByRole("checkbox", { name: /test credentials/ }).check();
+  await button(page, "Create integration").click();
+  await page.getByRole("heading", { name: /Sandbox: calendar Ready/ }).waitFor();
+  const made = await integrations().getIntegration({ environment, key: "cal" });
+  expect([made.integration?.oauth?.clientId, made.integration?.callbackUrl]).toEqual(["sandbox", planned]);
+  expect(await page.content()).not.toContain("sandbox-secret");
+
+  const opening = page.waitForEvent("popup");
+  await button(page, "Test").click();
+  const popup = await opening;
+  await popup
+    .getByRole("link", { name: /Continue|Connect/ })
+    .or(popup.getByRole("button", { name: /Continue|Connect/ }))
+    .first()
+    .click();
+  const panel = page.getByRole("region", { name: "Test" });
+  await panel.getByText("It works:").waitFor({ timeout: 15_000 });
+  expect(await panel.innerText()).toContain("calendar");
+
+  await page.reload();
+  await button(page, "Delete").click();
+  await page.getByRole("dialog", { name: "cal has 1 connection" }).waitFor();
+});
+
+it("shows what another changed before it saves, replaces secrets and never shows them", {
+  timeout: 30_000,
+}, async () => {
+  const secret = "s3cret-canary";
+  const app = { oauth: { clientId: "abc" }, secrets: { clientSecret: `first-${secret}` } };
+  await integrations().createIntegration({
+    integration: { environment, key: "team", provider: "sandbox-calendar", ...app },
+  });
+  const page = await dashboard.open("/integrations/team?env=dev&tab=settings");
+  await page.getByLabel("Name for people").fill("Our team");
+  await button(page, "Replace Client secret").click();
+  await page.getByLabel("New client secret").fill(`second-${secret}`);
+  const scopes = ["calendar", "email"];
+  await integrations().updateIntegration({
+    integration: { environment, key: "team", oauth: { scopes } },
+    updateMask: { paths: ["oauth.scopes"] },
+  });
+  await button(page, "Save changes").click();
+  const dialog = page.getByRole("dialog", { name: "Changed meanwhile" });
+  const row = dialog.getByRole("row", { name: /Scopes/ });
+  await row.waitFor();
+  expect(await row.innerText()).toContain("calendar email");
+  await button(page, "Save my changes over these").click();
+  await dialog.waitFor({ state: "detached" });
+  const { integration } = await integrations().getIntegration({ environment, key: "team", includeSecrets: true });
+  expect(integration).toMatchObject({ displayName: "Our team", oauth: { clientId: "abc", scopes } });
+  expect(integration?.secrets?.clientSecret).toBe(`second-${secret}`);
+  await page.getByText("Everything is saved").waitFor();
+  expect(await page.content()).not.toContain(secret);
+});
+
+it("describes a custom provider with mistakes at their lines", { timeout: 30_000 }, async () => {
+  const page = await dashboard.open("/custom-provider?env=dev");
+  await page.getByLabel("Begin with").selectOption({ label: "API key" });
+  const area = page.getByLabel("Description of the provider");
+  const text = await area.inputValue();
+  await area.fill(text.replace("header:", "heade:").replace("name: acme", "name: slack"));
+  await page.getByText("2 mistakes").waitFor();
+  const mistake = page.getByRole("button", { name: /Line 5 api_key\.heade unknown key\. Did you mean "header"/ });
+  await mistake.click();
+  const at = await area.evaluate((element: { selectionStart: number }) => element.selectionStart);
+  expect(await area.inputValue().then((value) => value.slice(0, at).split("\n").length)).toBe(5);
+  expect(await button(page, "Create provider").getAttribute("aria-disabled")).toBe("true");
+  await area.fill(text.replace("name: acme", "name: my-acme"));
+  await page.getByText("No mistakes").waitFor();
+  await button(page, "Create provider").click();
+  await page.getByRole("heading", { name: "Add Acme" }).waitFor();
+});
+
+it("shows the branding before it is saved, and end users see it afterwards", { timeout: 30_000 }, async () => {
+  const page = await dashboard.open("/branding?env=dev");
+  await page.getByLabel("Name of your application").fill("Northwind");
+  await page.getByLabel("Color of buttons").fill("#aa3377");
+  await page.getByText("Northwind asks for access").first().waitFor();
+  await button(page, "Save branding").click();
+  await page.getByText("Saved the branding").waitFor();
+  const { environment: stored } = await dashboard.sidecar.client(EnvironmentService).getEnvironment({ name: "dev" });
+  expect(stored?.branding).toMatchObject({ name: "Northwind", accentColor: "#aa3377" });
+  const opening = page.waitForEvent("popup");
+  await button(page, "Open the connect page").click();
+  const hosted = await opening;
+  await hosted
+    .getByText(/Northwind/)
+    .first()
+    .waitFor();
+});
