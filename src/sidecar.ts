@@ -78,7 +78,6 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   cleanup.defer(upstreams.close);
   const scripts = await openScripts(config, world);
   cleanup.defer(scripts.close);
-  const { refreshLeaseMs, deliveryLeaseMs } = options;
   const broker = await openBroker({
     store,
     backend,
@@ -86,12 +85,13 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     webhooks,
     scripts,
     keepsRequests: config.keepsRequests,
-    refreshLeaseMs,
-    deliveryLeaseMs,
+    refreshLeaseMs: options.refreshLeaseMs,
+    deliveryLeaseMs: options.deliveryLeaseMs,
     world,
     catalogue: loadCatalogue(),
     publicUrl: listeners.publicUrl,
     host: hostname(),
+    dashboardOrigin: () => (config.dashboard.door === "ui" ? listeners.addresses.ui : config.dashboard.door && ""),
     send: createSend(upstreams.toProviders),
     sendToApplication: createSend(upstreams.toApplication),
     runs: {
@@ -104,8 +104,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   await declareSetup(config, { config, broker, log });
   await warnOfMissingConnections(config.aliases, { connections: broker.connections, log });
 
-  const { toProviders } = upstreams;
-  const dataDoors = await openDataDoors({ config, broker, toProviders, listeners, warn, world });
+  const dataDoors = await openDataDoors({ config, broker, ...upstreams, listeners, warn, world });
   setFaultDocsBase(faultDocsBase(config, listeners));
   const inForce = createConfigInForce(config, world);
   control.open(broker, { config: inForce, sendToProvider: dataDoors.sendToProvider });

@@ -1,5 +1,6 @@
 import { type FaultCode, faults } from "../../src/base/fault.ts";
-import { faultCatalog, faultSubjects } from "../../src/base/fault-catalog.ts";
+import { faultCatalog } from "../../src/base/fault-catalog.ts";
+import { faultSubjects } from "../../src/base/faults/entry.ts";
 import { generatedNote, page } from "./markdown.ts";
 
 /** docs/errors.md: the same entries as the page that Latchkey serves. */

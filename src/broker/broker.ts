@@ -20,6 +20,7 @@ import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
+import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import { createReplicas, type Replicas } from "./system/replicas.ts";
@@ -33,6 +34,7 @@ import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
 export interface Broker
   extends AuditRoom,
     Omit<SetupRoom, "close">,
+    SignInRoom,
     Pick<DeliveryRoom, "destinations" | "forwards">,
     Pick<ConnectionRoom, "health" | "listing" | "census">,
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "tokens">,
@@ -47,6 +49,8 @@ export interface Broker
   readonly storeStatus: () => StoreStatus;
   /** Returns the base of redirect and webhook URLs. */
   readonly publicUrl: () => string;
+  /** Origin of the dashboard's own listener; empty: the control listener serves it. Undefined: nothing does. */
+  readonly dashboardOrigin: () => string | undefined;
   readonly upkeep: Upkeep;
   readonly replicas: Pick<Replicas, "list">;
   readonly warnings: Warnings;
@@ -74,6 +78,7 @@ interface BrokerOptions {
   readonly publicUrl: () => string;
   /** Name of the host or pod. */
   readonly host?: string | undefined;
+  readonly dashboardOrigin?: (() => string | undefined) | undefined;
   readonly retention: RetentionPeriods;
   /** Sends our own requests to providers. */
   readonly send: SendSmallRequest;
@@ -103,6 +108,7 @@ async function openRooms(options: BrokerOptions) {
   const { audit } = auditing;
   const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
   lookupFields.askOf(setup.providers);
+  const signIn = openSignIn({ store, collections, access: setup.access, lastUsed, audit, world });
   const outgoing = await openDeliveries({ store, collections, audit, world });
   const shared = { store, world, lastUsed, ...auditing, ...setup, ...outgoing };
 
@@ -161,6 +167,7 @@ async function openRooms(options: BrokerOptions) {
     lastUsed,
     auditing,
     setup,
+    signIn,
     outgoing,
     connectionRoom,
     credentials,
@@ -192,6 +199,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     traffic: openTraffic({ world, keepsRequests: options.keepsRequests ?? true }),
     storeStatus: () => store.status(),
     publicUrl: options.publicUrl,
+    dashboardOrigin: options.dashboardOrigin ?? (() => undefined),
     declare: async (declared) => {
       await declare(declared);
       await background.start();
@@ -262,6 +270,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
 async function closeRooms({
   lastUsed,
   setup,
+  signIn,
   outgoing,
   connectionRoom,
   credentials,
@@ -275,6 +284,7 @@ async function closeRooms({
   connectionRoom.close();
   await credentials.close();
   outgoing.destinations.close();
+  signIn.browserSessions.close();
   setup.close();
   await lastUsed.close();
 }
@@ -290,6 +300,7 @@ type Operations = Omit<
   | "warnings"
   | "storeStatus"
   | "publicUrl"
+  | "dashboardOrigin"
   | "declare"
   | "retain"
   | "configureWebhooks"
@@ -303,12 +314,14 @@ type Operations = Omit<
 
 /** What callers may ask of the rooms. */
 function operationsOf(rooms: Rooms): Operations {
-  const { auditing, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
+  const { auditing, setup, signIn, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } =
+    rooms;
   const { close: _, ...settings } = setup;
   const { hooks: __, scheduler: ___, ...scriptOperations } = scripted;
   return {
     ...auditing,
     ...settings,
+    ...signIn,
     destinations: outgoing.destinations,
     forwards: outgoing.forwards,
     health: connectionRoom.health,

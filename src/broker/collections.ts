@@ -6,6 +6,7 @@ import { createConnectionCollections, type LookupFieldNames } from "./connection
 import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
 import { createRecordCollections } from "./records/record-collections.ts";
 import { createSetupCollections } from "./setup/setup-collections.ts";
+import { createSignInCollections } from "./sign-in/sign-in-collections.ts";
 import { createSyncCollections } from "./syncs/sync-collections.ts";
 
 /** Everything that is stored. Each room has its collections and keys in its own file. */
@@ -17,6 +18,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
     ...createWebhookCollections(store),
     ...createChannelCollections(store),
     ...createSyncCollections(store),
+    ...createSignInCollections(store),
     ...createLogCollections(store),
     ...createRecordCollections(store),
   } as const;

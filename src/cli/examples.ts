@@ -143,7 +143,9 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   doctor: ["latchkey doctor", "latchkey doctor --json"],
   whoami: ["latchkey whoami"],
   version: ["latchkey version"],
-  open: ["latchkey open", "latchkey open connect --end-user ada", "latchkey open docs --print"],
+  open: ["latchkey open", "latchkey open connect --end-user ada", "latchkey open --print"],
+  "sessions list": ["latchkey sessions list", "latchkey sessions list --json"],
+  "sessions revoke": ["latchkey sessions revoke 3hQxk0YcS1uWq2mUo7rN9A"],
   completion: ["source <(latchkey completion bash)"],
 };
 

@@ -14,7 +14,14 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { lazyDashboard } from "./dashboard/lazy.ts";
-import { authorize, refuseUntilReady, requireBase64, requireImplemented, requireKey } from "./server/gate.ts";
+import {
+  authorize,
+  type CallerSources,
+  refuseUntilReady,
+  requireBase64,
+  requireCaller,
+  requireImplemented,
+} from "./server/gate.ts";
 import { healthService } from "./server/health.ts";
 import { translateFaults, translateGates } from "./server/interceptors.ts";
 import { type ControlPort, createControlPort } from "./server/port.ts";
@@ -51,16 +58,11 @@ interface ControlPlaneOptions {
   readonly connections?: ConnectionLimit | undefined;
   /** The listener's name in logs and metrics; default: `control`. */
   readonly door?: string;
-  /** Serves the dashboard too. */
-  readonly hasDashboard?: boolean;
+  /** Serves the dashboard too, or the dashboard alone: then a key without a browser session is not accepted. */
+  readonly dashboard?: "also" | "only" | undefined;
 }
 
-export function createControlPlane({
-  readiness,
-  shutdown,
-  hasDashboard,
-  ...options
-}: ControlPlaneOptions): ControlPlane {
+export function createControlPlane({ readiness, shutdown, dashboard, ...options }: ControlPlaneOptions): ControlPlane {
   const { world } = options;
   const requireValid = createValidation();
   const described = [...services, Health, ServerReflection, ServerReflectionAlpha];
@@ -80,7 +82,8 @@ export function createControlPlane({
     openToAll(router);
   }
 
-  const pages = hasDashboard === true ? lazyDashboard({ world }) : undefined;
+  const sessions = dashboard ?? "none";
+  const pages = dashboard === undefined ? undefined : lazyDashboard({ isTls: options.tls !== undefined, world });
   const port = createControlPort({ ...options, pages });
   const translate = translateFaults(world);
   port.serve({
@@ -94,18 +97,20 @@ export function createControlPlane({
     drain: () => port.drain(),
     destroy: () => port.destroy(),
     open(broker, { config, sendToProvider }) {
-      const { access } = broker;
+      const { access, browserSessions } = broker;
+      const sources: CallerSources = { access, browserSessions, sessions };
       const all = implementServices(broker, { config, requireValid, sendToProvider });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
+      pages?.open(broker);
       port.serve({
         routes(router) {
           closed(router);
           for (const { register } of all) register(router);
         },
-        gate: translateGates(world, [requireKey(access), requireImplemented(implemented), requireBase64]),
+        gate: translateGates(world, [requireCaller(sources), requireImplemented(implemented), requireBase64]),
         interceptors: [
           translateFaults(world, broker.hints),
-          endStreams({ shutdown, authorize: (call) => authorize({ access, ...call }) }),
+          endStreams({ shutdown, authorize: (call) => authorize({ sources, isUse: false, ...call }) }),
           validateRequests(requireValid),
         ],
       });

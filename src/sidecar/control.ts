@@ -25,10 +25,11 @@ export async function openControl(
     const listener = doors[door];
     if (listener === undefined) continue;
     const hasDashboard = dashboard.door === door;
+    const served = door === "ui" ? "only" : "also";
     const plane = createControlPlane({
       ...shared,
       door,
-      hasDashboard,
+      dashboard: hasDashboard ? served : undefined,
       tls: listener.tls,
       guard: hasDashboard ? listeners.dashboardGuard(door) : listeners.guard(door),
       connections: listeners.connectionLimit(door),

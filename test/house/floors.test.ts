@@ -73,6 +73,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "audit",
     "setup",
     "traffic",
+    "sign-in",
     "deliveries",
     "connections",
     "credentials",

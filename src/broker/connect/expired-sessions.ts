@@ -3,6 +3,9 @@ import type { World } from "../../base/world.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
+import { browserSessionLifetimeMs } from "../sign-in/known-browsers.ts";
+import type { SignInCollections } from "../sign-in/sign-in-collections.ts";
+import { signInLinkLifetimeMs } from "../sign-in/sign-in-links.ts";
 import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { deviceKeptMs, pendingLifetimeMs } from "./authorize/pending-authorizations.ts";
 import { outcomeLifetimeMs } from "./outcomes.ts";
@@ -10,7 +13,7 @@ import { sessionLifetimeMs } from "./sessions.ts";
 
 interface ConnectSweepOptions {
   readonly store: Store;
-  readonly collections: AuthorizationCollections;
+  readonly collections: AuthorizationCollections & SignInCollections;
   readonly world: World;
 }
 
@@ -18,13 +21,14 @@ interface ConnectSweepOptions {
 const perCommit = 500;
 const commitsPerSweep = 20;
 
-/** Deletes expired connect sessions and abandoned authorizations. They are already invalid before that. */
+/** Deletes expired sessions and abandoned authorizations and sign-ins. They are already invalid before that. */
 export function createConnectSweep({
   store,
   collections,
   world,
 }: ConnectSweepOptions): (signal: AbortSignal) => Promise<void> {
   const { connectSessions, pendingAuthorizations, pendingDevices, connectOutcomes } = collections;
+  const { browserSessions, signInLinks, pendingSignIns } = collections;
 
   async function outdated(): Promise<Change[]> {
     return [
@@ -32,6 +36,9 @@ export function createConnectSweep({
       ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
       ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
+      ...(await olderThan(browserSessionLifetimeMs, browserSessions)),
+      ...(await olderThan(signInLinkLifetimeMs, signInLinks)),
+      ...(await olderThan(pendingLifetimeMs, pendingSignIns)),
     ];
   }
 

@@ -55,6 +55,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 
   return {
     authenticate: keys.authenticate,
+    callerWithDigest: keys.callerWithDigest,
     isCurrent: keys.isCurrent,
     declare: keys.declare,
     close: keys.close,

@@ -19,6 +19,8 @@ export interface Authentication {
    * rejects with, the fault that the listener answers with.
    */
   authenticate(secret: string): Caller | Promise<Caller>;
+  /** Returns the caller whose secret has this hash; undefined if there is none now. */
+  callerWithDigest(digest: string): Caller | undefined;
   /** Returns whether `authenticate` would return this caller again now. */
   isCurrent(caller: Caller): boolean;
   /** Replaces the keys of the configuration file. */
@@ -120,6 +122,10 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       // The key may have been created through another replica a moment ago.
       const behind = known === undefined ? store.caughtUp() : undefined;
       return behind === undefined ? callerOf(known) : behind.then(() => callerOf(keyWith(digest)));
+    },
+    callerWithDigest(digest) {
+      const known = keyWith(digest);
+      return known === undefined || known.expiresAtMs <= world.now() ? undefined : known.caller;
     },
     isCurrent(caller) {
       if (last?.caller !== caller) last = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);

@@ -4,18 +4,42 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 
 /** A caller: its key and what the key may do. */
 export interface Caller {
+  /** For a person who is signed in to the dashboard, their name. */
   readonly keyId: string;
   /** Undefined for a control key, which belongs to no environment. */
   readonly environment: string | undefined;
   readonly scopes: ReadonlySet<Scope>;
+  /** Undefined for a key. */
+  readonly session?: CallerSession | undefined;
+  /** A page of the dashboard sends the key itself, for this one call. */
+  readonly isFromPage?: boolean;
 }
 
-/** Returns whether a caller has a scope. A control key with `admin` may do everything. */
-export const mayDo = ({ environment, scopes }: Caller, scope: Scope): boolean =>
-  (environment === undefined && scopes.has(Scope.ADMIN)) || scopes.has(scope);
+/** The browser session of a caller. */
+export interface CallerSession {
+  readonly id: string;
+  /** Undefined for a session of a key. */
+  readonly person: string | undefined;
+}
+
+/**
+ * Returns whether a caller has a scope. A control key with `admin` may do everything. A browser session never reads
+ * credentials.
+ */
+export const mayDo = ({ environment, scopes, session }: Caller, scope: Scope): boolean =>
+  ((environment === undefined && scopes.has(Scope.ADMIN)) || scopes.has(scope)) &&
+  (session === undefined || scope !== Scope.CREDENTIALS_READ);
 
 /** Throws unless a caller has a scope. `UNSPECIFIED` accepts every caller. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (scope === Scope.UNSPECIFIED || mayDo(caller, scope)) return;
-  throw new Fault("missing_scope", `the key "${caller.keyId}" does not have the scope ${scopeName(scope)}`);
+  if (scope === Scope.CREDENTIALS_READ) requireKeyItself(caller, "credentials and other secrets are not shown");
+  const who = caller.session?.person === undefined ? `the key "${caller.keyId}"` : caller.session.person;
+  throw new Fault("missing_scope", `${who} does not have the scope ${scopeName(scope)}`);
+}
+
+/** Throws for a browser session: a person at an open browser may not have the key. */
+export function requireKeyItself({ session }: Caller, what: string): void {
+  if (session === undefined) return;
+  throw new Fault("key_required", `${what} to a browser session: send the key itself with this call`);
 }

@@ -4,7 +4,7 @@ import { scopeName } from "../../core/scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
-import { type Caller, mayDo } from "./caller.ts";
+import { type Caller, mayDo, requireKeyItself } from "./caller.ts";
 
 interface CredentialChange {
   /** Fields that decide where stored credentials are sent, or who sees them. */
@@ -19,6 +19,7 @@ interface CredentialChange {
  */
 export function requireCredentialScope(caller: Caller, { fields, otherwise }: CredentialChange): void {
   if (fields.length === 0 || mayDo(caller, Scope.CREDENTIALS_READ)) return;
+  requireKeyItself(caller, `a change of ${fields.join(", ")} is not allowed`);
   const decide = fields.length === 1 ? "decides" : "decide";
   throw new Fault(
     "missing_scope",

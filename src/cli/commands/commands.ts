@@ -19,6 +19,7 @@ import { addRequests } from "./requests/requests.ts";
 import { addActions } from "./scripts/action-runs.ts";
 import { addScripts } from "./scripts/scripts.ts";
 import { addSyncs } from "./scripts/syncs.ts";
+import { addSessions } from "./sessions.ts";
 import { addStore } from "./store.ts";
 import { addSystem } from "./system.ts";
 import { addWebhooks } from "./webhooks/webhooks.ts";
@@ -32,6 +33,7 @@ interface CommandParts {
 export function addCommands(program: Command, act: Act, { terminal, keepExitCode }: CommandParts): void {
   addEnvironments(program, act);
   addKeys(program, act);
+  addSessions(program, act);
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);
   addConnections(program, act);

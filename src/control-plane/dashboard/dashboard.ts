@@ -1,15 +1,24 @@
 import { Fault } from "../../base/fault.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import type { World } from "../../base/world.ts";
+import type { Broker } from "../../broker/broker.ts";
+import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { NodeRequest } from "../server/calls.ts";
 import type { NodeResponse } from "../server/slow-readers.ts";
+import { createSignInCookies } from "./cookies.ts";
 import { readPageFile } from "./files.ts";
 import { dashboardFolder } from "./folder.ts";
 import { missingPage } from "./missing-page.ts";
 import { pageHeaders } from "./page-headers.ts";
+import { browserRequestOf, type PageResponse } from "./request.ts";
+import { createSessionRoutes, type SessionRoutes } from "./session-routes.ts";
 
 interface DashboardOptions {
   readonly world: World;
+  /** The listener itself speaks TLS. */
+  readonly isTls?: boolean;
+  /** Undefined while the store is being opened. */
+  readonly broker?: () => Broker | undefined;
   /** Where the built files are. */
   readonly folder?: string | undefined;
 }
@@ -17,20 +26,27 @@ interface DashboardOptions {
 /** Answers requests for `/`, `/ui` and everything below it. */
 export type Dashboard = (request: NodeRequest, response: NodeResponse) => void;
 
-interface DashboardAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly bytes?: Uint8Array | string;
-}
+export function createDashboard(options: DashboardOptions): Dashboard {
+  const { world, isTls = false, broker = () => undefined, folder = dashboardFolder() } = options;
+  const cookies = createSignInCookies(isTls);
+  let sessions: SessionRoutes | undefined;
 
-export function createDashboard({ world, folder = dashboardFolder() }: DashboardOptions): Dashboard {
-  async function answerOf(request: NodeRequest): Promise<DashboardAnswer> {
-    const [path = ""] = (request.url ?? "").split("?");
+  function sessionRoutes(): SessionRoutes {
+    const opened = broker();
+    if (opened === undefined) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
+    sessions ??= createSessionRoutes({ broker: opened, cookies, identityProvider: undefined });
+    return sessions;
+  }
+
+  async function answerOf(request: NodeRequest): Promise<PageResponse> {
+    const route = browserRequestOf(request);
+    const { path } = route;
+    if (path === "/ui/session") return sessionRoutes()(route);
     requireRead(request);
     if (path === "/" || path === "/ui")
       return { status: 307, headers: { location: "/ui/", "cache-control": "no-store" } };
     const name = path.slice("/ui/".length);
-    const accepted = textOf(request.headers["accept-encoding"]);
+    const accepted = route.headers.get("accept-encoding") ?? "";
     const isFile = fileForm.test(name);
     const file = await readPageFile({ folder, name: isFile ? name : "index.html", accepted });
     if (file !== undefined) return { status: 200, ...file };
@@ -42,7 +58,7 @@ export function createDashboard({ world, folder = dashboardFolder() }: Dashboard
     try {
       send(request, response, await answerOf(request));
     } catch (error) {
-      const fault = Fault.from(error);
+      const fault = faultOfStore(error);
       if (fault.code === "internal") {
         world.metrics.unhandled.inc();
         world.log.error("a page could not be served", { err: fault.cause });
@@ -62,18 +78,19 @@ export function createDashboard({ world, folder = dashboardFolder() }: Dashboard
 /** Names of files. Other paths are those of pages, whose last part may hold dots: a connection's ID. */
 const fileForm = /^assets\/|^[^/]+\.[^/]+$/;
 
-const notBuilt: DashboardAnswer = {
+const notBuilt: PageResponse = {
   status: 503,
   headers: { "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
   bytes: missingPage,
 };
 
-const answerOfFault = (fault: Fault): DashboardAnswer => ({
+const answerOfFault = (fault: Fault): PageResponse => ({
   status: fault.status,
   headers: {
     "content-type": "application/json; charset=utf-8",
     "cache-control": "no-store",
     "latchkey-error": fault.code,
+    ...(fault.retryAfterSeconds === undefined ? {} : { "retry-after": String(fault.retryAfterSeconds) }),
     ...(fault.metadata["allow"] === undefined ? {} : { allow: fault.metadata["allow"] }),
   },
   bytes: errorBody(fault),
@@ -84,7 +101,7 @@ function requireRead({ method = "" }: NodeRequest): void {
   throw new Fault("method_not_allowed", "the method must be one of GET, HEAD", { metadata: { allow: "GET, HEAD" } });
 }
 
-function send(request: NodeRequest, response: NodeResponse, { status, headers, bytes = "" }: DashboardAnswer): void {
+function send(request: NodeRequest, response: NodeResponse, { status, headers, bytes = "" }: PageResponse): void {
   // Write errors mean that the browser has left.
   response.on("error", () => {});
   for (const [name, value] of Object.entries({ ...pageHeaders, ...headers })) response.setHeader(name, value);
@@ -95,6 +112,3 @@ function send(request: NodeRequest, response: NodeResponse, { status, headers, b
   if (request.method === "HEAD") response.end();
   else response.end(bytes);
 }
-
-const textOf = (value: string | readonly string[] | undefined): string =>
-  typeof value === "string" ? value : (value ?? []).join(",");

@@ -1,16 +1,29 @@
 import type { World } from "../../base/world.ts";
+import type { Broker } from "../../broker/broker.ts";
 import type { PortPages } from "../server/port-pages.ts";
 import type { Dashboard } from "./dashboard.ts";
 
+interface LazyDashboardOptions {
+  /** The listener itself speaks TLS. */
+  readonly isTls: boolean;
+  readonly world: World;
+}
+
 /** Serves the dashboard. Its code is loaded with the first request for it: most replicas never show it. */
-export function lazyDashboard({ world }: { readonly world: World }): PortPages {
+export function lazyDashboard({ isTls, world }: LazyDashboardOptions): PortPages {
+  let broker: Broker | undefined;
   let loaded: Promise<Dashboard> | undefined;
   async function load(): Promise<Dashboard> {
     const { createDashboard } = await import("./dashboard.ts");
-    return createDashboard({ world });
+    return createDashboard({ isTls, world, broker: () => broker });
   }
   return {
     isPage: ({ url = "" }) => url === "/" || url === "/ui" || url.startsWith("/ui/") || url.startsWith("/ui?"),
+    isOpenToLinks: ({ url = "", method }) =>
+      (method === "GET" || method === "HEAD") && !/^\/ui\/session(?:\?|$)/.test(url),
+    open(opened) {
+      broker = opened;
+    },
     answer(request, response) {
       loaded ??= load();
       loaded.then(

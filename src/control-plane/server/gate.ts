@@ -4,7 +4,9 @@ import { createContextKey, type HandlerContext } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireScope } from "../../broker/setup/caller.ts";
+import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
 import { scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { claimsSession, sessionHeader, sessionProofOf } from "./session-proof.ts";
 
 /** Checks the head of a call before its body is read. Throws the error for the caller. */
 export type Gate = (context: HandlerContext) => void | Promise<void>;
@@ -17,28 +19,55 @@ export const refuseUntilReady: Gate = ({ method }) => {
   if (hasOption(method, scope)) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
 };
 
+/** Tells callers by their key or browser session. */
+export interface CallerSources {
+  readonly access: Access;
+  readonly browserSessions: BrowserSessions;
+  /** The port serves the dashboard, so sessions are accepted. `only`: a key alone is not. */
+  readonly sessions: "none" | "also" | "only";
+}
+
 /** Checks the scope that the proto names for each method. Health and reflection name none, and are open to all. */
-export const requireKey =
-  (access: Access): Gate =>
+export const requireCaller =
+  (sources: CallerSources): Gate =>
   async ({ method, requestHeader, values }) => {
-    values.set(callerKey, await authorize({ access, method, header: requestHeader }));
+    values.set(callerKey, await authorize({ sources, method, header: requestHeader, isUse: true }));
   };
 
 interface Authorization {
-  readonly access: Access;
+  readonly sources: CallerSources;
   readonly method: DescMethod;
   readonly header: Headers;
+  /** False for a repeated check. */
+  readonly isUse: boolean;
 }
 
 /** Returns the caller after checking that it may call the method; undefined if the method is open to all. */
-export async function authorize({ access, method, header }: Authorization): Promise<Caller | undefined> {
+export async function authorize({ sources, method, header, isUse }: Authorization): Promise<Caller | undefined> {
   if (!hasOption(method, scope)) return undefined;
-  const caller = await access.authenticate(bearerOf(header));
+  const caller = await callerIn(sources, { header, isUse });
   requireScope(caller, getOption(method, scope));
   return caller;
 }
 
-function bearerOf(header: Headers): string {
+async function callerIn(
+  { access, browserSessions, sessions }: CallerSources,
+  { header, isUse }: Pick<Authorization, "header" | "isUse">,
+): Promise<Caller> {
+  const hasKey = header.has("authorization");
+  if (sessions === "none" || (sessions === "also" && hasKey && !header.has(sessionHeader))) {
+    return access.authenticate(bearerOf(header));
+  }
+  if (!claimsSession(header)) {
+    if (sessions === "also") return access.authenticate(bearerOf(header));
+    throw new Fault("signed_out", "this listener serves only browsers that are signed in to the dashboard");
+  }
+  const ofSession = await browserSessions.authenticate({ ...sessionProofOf(header), isUse });
+  // A page that sends the key itself, too, does what a session may not, in this one call.
+  return hasKey ? { ...(await access.authenticate(bearerOf(header))), isFromPage: true } : ofSession;
+}
+
+export function bearerOf(header: Headers): string {
   const value = header.get("authorization");
   if (value === null) throw new Fault("missing_auth_header", "send a key: authorization: Bearer <key>");
   const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(value) ?? [];

@@ -49,7 +49,7 @@ const defaultStallMs = 60_000;
 /** With keepalive, the system detects a peer that vanished silently. */
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
 /** Headers that must not be repeated: an intermediary may have read a different one than we do. */
-const singleHeaders = ["authorization", "host", "content-type"];
+const singleHeaders = ["authorization", "host", "content-type", "origin", "latchkey-session"];
 
 export function createControlPort(options: ControlPortOptions): ControlPort {
   const {
@@ -140,7 +140,7 @@ interface HeadRules {
 }
 
 function checkHead(request: NodeRequest, { guard, maxHeadLines, pages }: HeadRules): void {
-  const { rawHeaders, headers, method } = request;
+  const { rawHeaders, headers } = request;
   if (rawHeaders.length / 2 > maxHeadLines) {
     throw new Fault("headers_too_large", `the request must have at most ${maxHeadLines} headers`);
   }
@@ -150,7 +150,7 @@ function checkHead(request: NodeRequest, { guard, maxHeadLines, pages }: HeadRul
   }
   const host = first(headers[":authority"]) ?? headers.host;
   // A link on any site may lead to a page. What a page calls is checked in full.
-  if ((method === "GET" || method === "HEAD") && pages?.isPage(request) === true) {
+  if (pages?.isPage(request) === true && pages.isOpenToLinks(request)) {
     guard.checkHost(host);
     return;
   }

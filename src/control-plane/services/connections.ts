@@ -3,6 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { ConnectionUpdate } from "../../broker/connections/connection-updates.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
+import { noteReveal } from "../../broker/setup/reveals.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -24,7 +25,7 @@ import { importMethods } from "./imports.ts";
 type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
 
 export const connectionService = (broker: Broker, requireValid: RequireValid): ConnectionMethods => {
-  const { connections, listing, live, environments, feeds } = broker;
+  const { connections, listing, live, environments, feeds, audit } = broker;
   const calls = createConnectionCalls(broker, requireValid);
   const { refOf, shown } = calls;
 
@@ -37,6 +38,8 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
       if (!includeCredentials) return { connection: await shown((await connections.get(ref)).value) };
       requireScope(caller, Scope.CREDENTIALS_READ);
       const { connection, credentials } = await live.get(ref);
+      const targets = [`${ref.integration}/${ref.id}`];
+      await noteReveal(audit, caller, { action: "credentials.reveal", environment: ref.environment, targets });
       return {
         connection: await shown(connection),
         credentials: includeRefreshToken ? credentials : withoutRefreshToken(credentials),

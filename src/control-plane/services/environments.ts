@@ -3,8 +3,10 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import { version } from "../../base/version.ts";
 import type { Broker } from "../../broker/broker.ts";
+import { requireKeyItself } from "../../broker/setup/caller.ts";
 import type { EnvironmentSettings } from "../../broker/setup/environment-rules.ts";
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
+import { noteReveal } from "../../broker/setup/reveals.ts";
 import type { BrandingFields } from "../../core/branding.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
@@ -14,6 +16,7 @@ export const environmentService = ({
   access,
   signingSecrets,
   publicUrl,
+  audit,
 }: Broker): ServiceImpl<typeof EnvironmentService> => ({
   async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding }, context) {
     const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding };
@@ -60,11 +63,25 @@ export const environmentService = ({
     return {};
   },
   async getCaller(_request, context) {
-    const { keyId, environment = "", scopes } = callerOf(context);
-    return { keyId, environment, scopes: [...scopes], version, publicUrl: publicUrl(), time: timestampNow() };
+    const { keyId, environment = "", scopes, session } = callerOf(context);
+    return {
+      keyId: session?.person === undefined ? keyId : "",
+      environment,
+      scopes: [...scopes],
+      version,
+      publicUrl: publicUrl(),
+      time: timestampNow(),
+      browserSession: session?.id ?? "",
+      person: session?.person ?? "",
+    };
   },
   async listSigningSecrets({ environment: requested, reveal }, context) {
-    const environment = await environments.of(callerOf(context), requested);
+    const caller = callerOf(context);
+    const environment = await environments.of(caller, requested);
+    if (reveal) {
+      requireKeyItself(caller, "credentials and other secrets are not shown");
+      await noteReveal(audit, caller, { action: "signing_secret.reveal", environment, targets: [environment] });
+    }
     return { secrets: [...(await signingSecrets.list(environment, { reveal }))] };
   },
   async rotateSigningSecret({ environment: requested, overlap }, context) {

@@ -1,6 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
+import { noteReveal } from "../../broker/setup/reveals.ts";
 import { problemsOf } from "../../broker/system/integration-problems.ts";
 import { quickstartApp, withApp } from "../../core/setup/quickstart-app.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -10,7 +11,7 @@ import { markerOf, watcherOf } from "../server/watch.ts";
 import { integrationSetup } from "./integration-setup.ts";
 
 export const integrationService = (broker: Broker): ServiceImpl<typeof IntegrationService> => {
-  const { integrations, providers, environments, webhookUrls, authorizations, sharedCallbacks, feeds } = broker;
+  const { integrations, providers, environments, webhookUrls, authorizations, sharedCallbacks, feeds, audit } = broker;
   const shown = async (integration: Integration): Promise<Integration> => ({
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
@@ -37,6 +38,9 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
       if (includeSecrets) requireScope(caller, Scope.CREDENTIALS_READ);
       const { value } = await integrations.get({ environment, key });
       const secrets = includeSecrets ? await integrations.secretsOf({ environment, key }) : undefined;
+      if (includeSecrets) {
+        await noteReveal(audit, caller, { action: "integration_secrets.reveal", environment, targets: [key] });
+      }
       const integration = await shown(value);
       return { integration: secrets === undefined ? integration : { ...integration, secrets } };
     },

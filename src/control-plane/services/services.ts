@@ -10,6 +10,7 @@ import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
+import { SignInService } from "../../gen/latchkey/v1/sign_in_pb.ts";
 import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
@@ -23,6 +24,7 @@ import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
 import { logService } from "./logs.ts";
 import { providerService } from "./providers.ts";
+import { signInService } from "./sign-in.ts";
 import { storeService } from "./store.ts";
 import { syncService } from "./syncs.ts";
 import { systemService } from "./system.ts";
@@ -38,6 +40,7 @@ export const services: readonly DescService[] = [
   IntegrationService,
   LogService,
   ProviderService,
+  SignInService,
   StoreService,
   SyncService,
   SystemService,
@@ -76,6 +79,7 @@ export const implementServices = (
   serve(SyncService, syncService(broker)),
   serve(ConnectSessionService, connectSessionService(broker)),
   serve(LogService, logService(broker)),
+  serve(SignInService, signInService(broker)),
   serve(StoreService, storeService(broker)),
   serve(SystemService, systemService(broker, config)),
   serve(TrafficService, trafficService(broker, sendToProvider)),

@@ -1,5 +1,6 @@
 import { type FaultCode, faults } from "../../base/fault.ts";
-import { type FaultEntry, faultCatalog, faultSubjects } from "../../base/fault-catalog.ts";
+import { faultCatalog } from "../../base/fault-catalog.ts";
+import { type FaultEntry, faultSubjects } from "../../base/faults/entry.ts";
 import { type Html, html } from "../../base/html.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import { plainPage } from "./plain-page.ts";

@@ -156,7 +156,8 @@ export type AuditEvent = Message<"latchkey.v1.AuditEvent"> & {
   at?: Timestamp | undefined;
 
   /**
-   * ID of the key that called. `config` means the configuration file.
+   * ID of the key that called, or the email address of a person who is signed in to the dashboard. `config` means the
+   * configuration file.
    *
    * @generated from field: string actor = 3;
    */

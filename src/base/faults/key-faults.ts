@@ -1,0 +1,89 @@
+import type { FaultCode } from "../fault.ts";
+import { type FaultEntry, faultSubjects } from "./entry.ts";
+
+const [keys] = faultSubjects;
+
+/** Explains the error codes about keys, sessions and permissions. */
+export const keyFaults = {
+  missing_auth_header: {
+    subject: keys,
+    meaning: "The request has no key, or a page for end users has no connect session token.",
+    action:
+      "Send `Authorization: Bearer <key>`. In a browser, send the token of a connect session that your server created.",
+    example: "send the header Authorization: Bearer <key>",
+  },
+  malformed_auth_header: {
+    subject: keys,
+    meaning: "The `Authorization` header is not in a form that Latchkey accepts.",
+    action: "Send `Bearer`, one space and the key. The proxy also accepts `token <key>` and Basic with the key.",
+    example: "the Authorization header must be: Bearer <key>",
+  },
+  unknown_key: {
+    subject: keys,
+    meaning: "No key has this value, or the key was revoked or has expired.",
+    action:
+      "List keys with `latchkey keys list` and create one with `latchkey keys create -e <environment>`. Generated keys are in the files `secret-key` and `admin-key` in the folder of the store.",
+    example: "the key is not known",
+  },
+  unknown_session: {
+    subject: keys,
+    meaning: "The connect session does not exist, was used, or is older than 30 minutes.",
+    action: "Create another session with `POST /connect/sessions`, and give the user its new link.",
+    example: "the connect session is unknown, used or expired; create another",
+  },
+  signed_out: {
+    subject: keys,
+    meaning:
+      "The browser session of the dashboard has ended: it was revoked, its key was revoked, or it was not used for 8 hours. Or a sign-in link was used before, or is older than a minute.",
+    action: "Sign in again at `/ui/`, or with a new link from `latchkey open`.",
+    example: "the browser session has ended, or is not complete; sign in again",
+  },
+  unproven_webhook: {
+    subject: keys,
+    meaning: "A webhook has no valid proof of its sender: the signature, token or age is wrong.",
+    action:
+      "Set the integration's webhook secret to the provider's current one. Check that no proxy changes the body. Check the clock of Latchkey's machine.",
+    example: "the sender of the webhook could not be verified",
+  },
+  missing_scope: {
+    subject: keys,
+    meaning: "The key is valid, but may not do this. Control keys may not use the proxy and most JSON routes.",
+    action:
+      "Use a key that has the scope in the message, or create one with `latchkey keys create --scope <scope>`. For the proxy, use the key of an environment.",
+    example: 'the key "app" does not have the scope connections:write',
+  },
+  key_required: {
+    subject: keys,
+    meaning:
+      "A browser session of the dashboard asked for credentials or secrets, or for a change of where credentials are sent. A session alone never gets them.",
+    action:
+      "Send this call with the key in `Authorization: Bearer <key>`. The dashboard asks for the key, and uses it for that call only.",
+    example: "credentials and other secrets are not shown to a browser session: send the key itself with this call",
+  },
+  other_browser: {
+    subject: keys,
+    meaning: "The connect session began in another browser, or this browser has lost its cookies.",
+    action: "Continue in the first browser, or create another connect session. Allow cookies for the public URL.",
+    example: "the connect session is in use in another browser, or this browser has lost its cookies",
+  },
+  origin_not_allowed: {
+    subject: keys,
+    meaning: "A web page of another origin called a route that only allowed origins may use.",
+    action:
+      "Add the page's origin to `allowed_origins` of the environment, or to `LATCHKEY_ALLOWED_ORIGINS`. Call other routes from your server.",
+    example: "requests from that web page are not allowed",
+  },
+  host_not_allowed: {
+    subject: keys,
+    meaning: "The connection's credentials may not be sent to the host of this request.",
+    action:
+      "Call a host of the provider. To allow another one, list it in `hosts` of the integration. Private addresses need `LATCHKEY_ALLOW_PRIVATE`.",
+    example: "this connection's credentials may not be sent to that host",
+  },
+  misdirected_request: {
+    subject: keys,
+    meaning: "The `Host` header names a host that this listener does not serve.",
+    action: "Call Latchkey by an allowed name, or add the name to `LATCHKEY_ALLOWED_HOSTS`.",
+    example: "this listener does not serve the host of the Host header; add it to LATCHKEY_ALLOWED_HOSTS",
+  },
+} as const satisfies Partial<Record<FaultCode, FaultEntry>>;
