@@ -28,7 +28,8 @@ function randomHex(bytes: number): string {
 }
 
 let lastTime = 0;
-/** Time part: nine digits. */
+/** Time part. */
+const timeDigits = 9;
 let lastTimeText = "";
 let sequence = 0;
 /** Counter part: four digits. */
@@ -53,5 +54,11 @@ export function sequentialId(now: number): string {
 
 function setTime(time: number): void {
   lastTime = time;
-  lastTimeText = time.toString(36).padStart(9, "0");
+  lastTimeText = timeText(time);
 }
+
+const timeText = (time: number): string => time.toString(36).padStart(timeDigits, "0");
+
+/** Returns where the IDs of this time begin: IDs created before it sort before this text. */
+export const sequentialIdsFrom = (time: number): string =>
+  timeText(Math.min(Math.max(0, Math.trunc(time)), 36 ** timeDigits - 1));

@@ -191,7 +191,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   return {
     ...operations,
     scripts,
-    feeds: createFeeds({ store, collections, forwards: outgoing.forwards, world }),
+    feeds: createFeeds({ store, collections, ...outgoing, world }),
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
     upkeep,
     replicas,

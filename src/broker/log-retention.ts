@@ -1,6 +1,6 @@
 import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
-import { begunAt } from "./audit/logs.ts";
+import { begunAt } from "./audit/log-filter.ts";
 import type { Collections } from "./collections.ts";
 
 /** Limits of the logs of each environment. */

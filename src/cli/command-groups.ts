@@ -5,7 +5,7 @@ const groups: readonly (readonly [title: string, commands: readonly string[]])[]
   ["Start:", ["dev", "tour", "serve", "sandbox", "config"]],
   ["Set up:", ["environments", "keys", "sessions", "providers", "integrations"]],
   ["Connect and call:", ["connect", "connections", "call"]],
-  ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "scripts"]],
+  ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "runs", "scripts"]],
   ["Operate it:", ["status", "doctor", "health", "requests", "logs", "audit", "store", "system"]],
   ["This command:", ["open", "whoami", "version", "completion", "help"]],
 ];

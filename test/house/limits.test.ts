@@ -20,6 +20,7 @@ const everything = [...source, ...tests, ...sourceFiles("bin")];
 /** Files that put others together import more. */
 const compositionRoots = [
   "src/broker/broker.ts",
+  "src/cli/commands/commands.ts",
   "src/control-plane/plane.ts",
   "src/control-plane/services/services.ts",
   "src/sidecar.ts",

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { sequentialId } from "../../base/ids.ts";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { sequentialId, sequentialIdsFrom } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { type AuditEvent, AuditEventSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
@@ -23,6 +23,10 @@ export interface AuditFilter {
   readonly actor: string;
   readonly action: string;
   readonly target: string;
+  /** Text in the actor, the action, a target or a field's name, in any case. */
+  readonly text?: string;
+  readonly sinceMs?: number | undefined;
+  readonly untilMs?: number | undefined;
 }
 
 export interface Audit {
@@ -65,14 +69,18 @@ export function createAudit({ store, collections, world }: AuditOptions): Audit 
       await transact(store, async () => ({ changes: changes(entry), result: undefined }));
     },
     async list(filter, { size, token }) {
+      const { sinceMs = 0, untilMs } = filter;
       const tokens = pageTokens(["audit", filter]);
-      const request = { after: tokens.read(token), limit: linesPerCall, reverse: true };
+      const newest = untilMs === undefined ? undefined : sequentialIdsFrom(untilMs);
+      const isWanted = auditMatcher(filter);
+      const request = { after: tokens.read(token) ?? newest, limit: linesPerCall, reverse: true };
       const found = await (filter.environment === ""
         ? collections.audit.page({ ...request, under: [] })
         : collections.audit.pageBy("environment", { ...request, under: [filter.environment] }));
       const items: AuditEvent[] = [];
       for (const { value, position } of found) {
-        if (!matches(value, filter)) continue;
+        if (happenedAt(value) < sinceMs) return { items, next: "" };
+        if (!isWanted(value)) continue;
         items.push(value);
         if (items.length === size) return { items, next: tokens.write(position) };
       }
@@ -82,7 +90,18 @@ export function createAudit({ store, collections, world }: AuditOptions): Audit 
   };
 }
 
-const matches = ({ actor, action, targets }: AuditEvent, filter: AuditFilter): boolean =>
-  (filter.actor === "" || actor === filter.actor) &&
-  (filter.action === "" || action === filter.action || action.startsWith(`${filter.action}.`)) &&
-  (filter.target === "" || targets.includes(filter.target));
+const happenedAt = ({ at }: AuditEvent): number => (at === undefined ? 0 : timestampMs(at));
+
+/** Returns a test for the events that a filter wants. */
+export function auditMatcher(filter: AuditFilter): (event: AuditEvent) => boolean {
+  const { environment, actor, action, target, text = "", untilMs } = filter;
+  const wanted = text.toLowerCase();
+  const isIn = (one: string) => one.toLowerCase().includes(wanted);
+  return (event) =>
+    (environment === "" || event.environment === environment) &&
+    (actor === "" || event.actor === actor) &&
+    (action === "" || event.action === action || event.action.startsWith(`${action}.`)) &&
+    (target === "" || event.targets.includes(target)) &&
+    (untilMs === undefined || happenedAt(event) < untilMs) &&
+    (wanted === "" || [event.actor, event.action, ...event.targets, ...event.fields].some(isIn));
+}

@@ -4,17 +4,18 @@ import { Fault } from "../../base/fault.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import type { LogFieldValues } from "../../core/logs/log-fields.ts";
-import { createLineCollector, keptLines, type RawLine } from "../../core/logs/log-lines.ts";
+import { createLineCollector, keptLines, type LiveLines, linesFrom, type RawLine } from "../../core/logs/log-lines.ts";
 import type { ScriptFailure } from "../../core/scripts/script.ts";
 import { withoutSecrets } from "../../core/scripts/script-failure.ts";
 import { createRedaction } from "../../core/secrets/redaction.ts";
 import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import { type Log, type LogLine, LogSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import type { PageRequest, PositionedRecord, Records } from "../../store/records.ts";
+import type { Records } from "../../store/records.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
 import type { LogCollections } from "./log-collections.ts";
+import { begunAt, type LogFilter, logMatcher, logSource } from "./log-filter.ts";
 
 /** Subject of a log. */
 export interface LogSubject {
@@ -46,6 +47,13 @@ export interface LogWriter {
   redactedFailure(failure: ScriptFailure): ScriptFailure;
   /** Adds secrets that were not known at the start, such as a newly issued token. */
   hide(...secrets: readonly string[]): void;
+  /**
+   * Returns the lines from a position on, for a live view: without the secrets known so far, and those of `hidden`. Not
+   * all lines are kept: `missed` says how many are gone, between the position and the first returned line.
+   */
+  linesFrom(position: number, hidden: Iterable<string>): LiveLines;
+  /** Calls back after each new line. Returns a function that ends this. */
+  onLine(listener: () => void): () => void;
   /** Adds our own names, ids and hashes, which stay readable although they look like tokens. */
   show(...known: readonly string[]): void;
   /** Returns the log as of now. A retried commit may call `end` again. */
@@ -68,22 +76,18 @@ export interface EndedLog {
   write(): Promise<void>;
 }
 
-export interface LogFilter {
-  readonly environment: string;
-  readonly integration: string;
-  readonly connectionId: string;
-  readonly operation: string;
-  readonly failed: boolean;
-}
-
 export interface Logs {
   begin(subject: LogSubject): LogWriter;
   get(at: { readonly environment: string; readonly id: string }): Promise<Log>;
+  find(at: { readonly environment: string; readonly id: string }): Promise<Log | undefined>;
   list(filter: LogFilter, page: BoundedPage): Promise<PageOf<Log>>;
 }
 
 /** The logs, and the environments that they belong to. */
 export type LogStore = LogCollections & { readonly environments: Records<Environment> };
+
+/** Logs whose texts are searched in one go; other work runs in between. */
+const searchedAtOnce = 25;
 
 interface LogsOptions {
   readonly store: Store;
@@ -94,54 +98,39 @@ interface LogsOptions {
 export function createLogs({ store, collections, world }: LogsOptions): Logs {
   const { logs } = collections;
 
+  async function find({ environment, id }: { readonly environment: string; readonly id: string }) {
+    const beginning = await beginningOf(environment, collections);
+    const found = beginning === undefined || namesNothing(id) ? undefined : await logs.get(environment, id);
+    return found === undefined || begunAt(found.value) < (beginning ?? 0) ? undefined : found.value;
+  }
+
   return {
     begin: (subject) => createWriter(subject, { store, collections, world }),
+    find,
     async get({ environment, id }) {
-      const beginning = await beginningOf(environment, collections);
-      const found = beginning === undefined || namesNothing(id) ? undefined : await logs.get(environment, id);
-      if (found === undefined || begunAt(found.value) < (beginning ?? 0)) {
-        throw new Fault("not_found", `there is no log "${id}"; it may have been deleted`);
-      }
-      return found.value;
+      const found = await find({ environment, id });
+      if (found === undefined) throw new Fault("not_found", `there is no log "${id}"; it may have been deleted`);
+      return found;
     },
     async list(filter, { size, token, maxBytes }) {
-      const { environment, integration, connectionId, operation } = filter;
+      const { environment, integration, connectionId, operation, sinceMs = 0, text = "" } = filter;
       const beginning = await beginningOf(environment, collections);
       const isNone = beginning === undefined || namesNothing(integration, connectionId, operation);
+      const { read, start } = logSource(collections, filter);
+      const firstMs = Math.max(beginning ?? 0, sinceMs);
       return siftedPage({
         question: ["logs", filter],
         page: { size, token },
-        read: isNone ? () => Promise.resolve([]) : sourceOf(collections, filter),
-        isWanted: (log) => matches(log, filter),
-        isPast: (log) => begunAt(log) < (beginning ?? 0),
+        read: isNone ? () => Promise.resolve([]) : read,
+        start,
+        isWanted: logMatcher(filter),
+        isPast: (log) => begunAt(log) < firstMs,
         maxBytes,
+        ...(text !== "" && { chunk: searchedAtOnce }),
       });
     },
   };
 }
-
-/** Picks the narrowest index for the filter, newest first. */
-function sourceOf({ logs }: LogStore, filter: LogFilter) {
-  const { environment, integration, connectionId, operation, failed } = filter;
-  const by =
-    (index: "connection" | "integration" | "operation" | "failed", under: readonly string[]) =>
-    (request: Pick<PageRequest, "after" | "limit">): Promise<readonly PositionedRecord<Log>[]> =>
-      logs.pageBy(index, { under, reverse: true, ...request });
-  if (integration !== "" && connectionId !== "") return by("connection", [environment, integration, connectionId]);
-  if (integration !== "") return by("integration", [environment, integration]);
-  if (failed) return by("failed", [environment]);
-  if (operation !== "") return by("operation", [environment, operation]);
-  return (request: Pick<PageRequest, "after" | "limit">) =>
-    logs.page({ under: [environment], reverse: true, ...request });
-}
-
-const matches = (log: Log, { integration, connectionId, operation, failed }: LogFilter): boolean =>
-  (integration === "" || log.integration === integration) &&
-  (connectionId === "" || log.connectionId === connectionId) &&
-  (operation === "" || log.operation === operation) &&
-  (!failed || log.failed);
-
-export const begunAt = ({ createdAt }: Log): number => (createdAt === undefined ? 0 : timestampMs(createdAt));
 
 function createWriter(subject: LogSubject, { store, collections, world }: LogsOptions): LogWriter {
   const beganMs = world.now();
@@ -150,10 +139,16 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
   const { environment, integration = "", connectionId = "" } = subject;
   const known = new Set([id, environment, integration, connectionId]);
   const collector = createLineCollector();
+  /** Lines that the end appended. */
+  let behind: readonly RawLine[] = [];
+  /** Created with the first listener: most logs never have one. */
+  let listeners: Set<() => void> | undefined;
   const at =
     (level: RawLine["level"]) =>
-    (sentence: string, fields: LogFieldValues = {}) =>
+    (sentence: string, fields: LogFieldValues = {}) => {
       collector.add({ atMs: world.now(), level, sentence, fields });
+      if (listeners !== undefined) for (const listener of listeners) listener();
+    };
 
   return {
     id,
@@ -166,11 +161,21 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     hide(...more) {
       for (const secret of more) secrets.add(secret);
     },
+    linesFrom(position, hidden) {
+      const { head, tail, count } = collector;
+      const all = { head, tail: [...tail, ...behind], count: count + behind.length };
+      return linesFrom(all, position, () => createRedaction(new Set([...secrets, ...hidden]), known));
+    },
+    onLine(listener) {
+      listeners ??= new Set();
+      listeners.add(listener);
+      return () => listeners?.delete(listener);
+    },
     show(...more) {
       for (const one of more) known.add(one);
     },
     end({ failed, last = [] }) {
-      const behind = last.map((line) => ({ ...line, atMs: world.now() }));
+      behind = last.map((line) => ({ ...line, atMs: world.now() }));
       // Redact at the end: a secret that became known late is then redacted in the first line as well.
       const { head, tail, isTruncated } = collector;
       const kept = keptLines({ head, tail: [...tail, ...behind], isTruncated }, createRedaction(secrets, known));

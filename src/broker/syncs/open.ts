@@ -7,11 +7,13 @@ import type { SharedServices } from "../deliveries/open.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
 import { type Actions, createActions } from "./actions.ts";
+import { createLiveRuns } from "./runs/live-runs.ts";
 import { createRunExecution } from "./runs/run-execution.ts";
 import { createRunNow, type RunNow } from "./runs/run-now.ts";
 import { openRunScheduler, type RunScheduler, usualRunLimits } from "./runs/run-scheduler.ts";
 import type { RunLimits } from "./runs/running-runs.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
+import { createWatchRun, type RunWatch } from "./runs/watch-run.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import type { SyncCollections } from "./sync-collections.ts";
@@ -25,6 +27,7 @@ export interface SyncRoom {
   /** Records that syncs save. */
   readonly records: SyncRecords;
   readonly runs: Runs;
+  readonly watchRun: RunWatch;
   readonly syncs: Syncs;
   readonly variables: ScriptVariables;
   readonly runNow: RunNow;
@@ -93,6 +96,8 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
+  const liveRuns = createLiveRuns();
+  const watchRun = createWatchRun({ store, collections, runs, logs, liveRuns, world });
   const execution = createRunExecution({
     store,
     collections,
@@ -105,6 +110,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     payloadOf: bodies.payloadOf,
     events,
     logs,
+    liveRuns,
     limits,
     world,
   });
@@ -119,5 +125,5 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     leaseMs,
     world,
   });
-  return { records, runs, syncs, variables, runNow, hooks, actions, scheduler };
+  return { records, runs, watchRun, syncs, variables, runNow, hooks, actions, scheduler };
 }

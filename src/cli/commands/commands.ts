@@ -17,6 +17,7 @@ import { addOverview } from "./overview/overview.ts";
 import { addProviders } from "./providers.ts";
 import { addRequests } from "./requests/requests.ts";
 import { addActions } from "./scripts/action-runs.ts";
+import { addRunWatch } from "./scripts/run-watching.ts";
 import { addScripts } from "./scripts/scripts.ts";
 import { addSyncs } from "./scripts/syncs.ts";
 import { addSessions } from "./sessions.ts";
@@ -45,6 +46,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addChannels(program, act);
   addSyncs(program, act);
   addActions(program, act);
+  addRunWatch(program, act);
   addScripts(program, act, { terminal, keepExitCode });
   addLogs(program, act);
   addAudit(program, act);

@@ -1,24 +1,30 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Act, CommandSession } from "../session.ts";
 import { escapeControl } from "../terminal/escape-control.ts";
+import { past } from "../terminal/option-values.ts";
 import type { Output } from "../terminal/output.ts";
 import type { Paint, Tone } from "../terminal/paint.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { type ListExtent, printList, withExtent } from "./command-kinds.ts";
 import { type ConnectionName, connectionName } from "./connections/names.ts";
+import { showLive } from "./following.ts";
 import { formatLogLine } from "./log-lines.ts";
+import { bound } from "./webhooks/names.ts";
 
 const defaultLimit = 50;
-const followEveryMs = 1_000;
+const levels = ["debug", "info", "warn", "error"];
 
 interface LogListOptions extends ListExtent {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly operation?: string;
   readonly failed?: boolean;
+  readonly text?: string;
+  readonly level?: string;
+  readonly since?: number;
+  readonly until?: number;
   readonly follow?: boolean;
 }
 
@@ -35,8 +41,14 @@ export function addLogs(program: Command, act: Act): void {
     .argument("[log-id]", "show this log in full: the log_id of a connection's error")
     .option("--integration <key>", "only logs of this integration")
     .option("--connection <integration/connection>", "only logs of this connection", connectionName)
-    .option("--operation <operation>", "only logs of this operation, for example auth.refresh")
+    .option("--operation <operation>", "only logs of this operation or group: auth.refresh, auth")
     .option("--failed", "only logs of failed operations")
+    .option("--text <text>", "only logs with this text in a line, in any case")
+    .addOption(
+      new Option("--level <level>", "only logs with a line of this level, or a more severe one").choices(levels),
+    )
+    .option("--since <time>", "only logs since this time: 2h (ago), or 2030-01-01T00:00:00Z", past)
+    .option("--until <time>", "only logs before this time", past)
     .option("-f, --follow", "print new logs until interrupted")
     .action(
       act(async (session, id: string | undefined, given: LogListOptions) => {
@@ -44,12 +56,14 @@ export function addLogs(program: Command, act: Act): void {
           if (Object.keys(given).length > 0) throw new UsageMistake("a log id cannot be combined with options");
           return readLog(session, id);
         }
-        const { integration, connection, follow, limit, all } = given;
+        const { integration, connection, follow, limit, all, since, until } = given;
         if (connection !== undefined && integration !== undefined && integration !== connection.integration)
           throw new UsageMistake("--integration and --connection name different integrations");
         if (follow !== true) return listLogs(session, given);
         if (limit !== undefined || all === true)
           throw new UsageMistake("--follow cannot be combined with --limit or --all");
+        if (since !== undefined || until !== undefined)
+          throw new UsageMistake("--follow cannot be combined with --since or --until");
         return followLogs(session, given);
       }),
     );
@@ -64,13 +78,15 @@ async function readLog({ client, output, environment }: CommandSession, id: stri
 
 const requestOf = (
   { environment }: CommandSession,
-  { integration, connection, operation = "", failed = false }: LogListOptions,
+  { integration, connection, operation = "", failed = false, text = "", level = "" }: LogListOptions,
 ) => ({
   environment,
   integration: connection?.integration ?? integration ?? "",
   connectionId: connection?.id ?? "",
   operation,
   failed,
+  text,
+  level,
 });
 
 const listLogs = (session: CommandSession, given: LogListOptions): Promise<void> =>
@@ -81,7 +97,9 @@ const listLogs = (session: CommandSession, given: LogListOptions): Promise<void>
       none: "no logs",
       defaultLimit,
       fetch: async (page) => {
-        const response = await session.client(LogService).listLogs({ ...requestOf(session, given), ...page });
+        const times = { since: bound(given.since), until: bound(given.until) };
+        const request = { ...requestOf(session, given), ...times, ...page };
+        const response = await session.client(LogService).listLogs(request);
         return { items: response.logs, nextPageToken: response.nextPageToken };
       },
       columns: [
@@ -96,24 +114,12 @@ const listLogs = (session: CommandSession, given: LogListOptions): Promise<void>
     given,
   );
 
-/** Polls: logs are rare, and a page of new ones costs the sidecar nothing. */
-async function followLogs(session: CommandSession, given: LogListOptions): Promise<void> {
-  const { client, output, terminal } = session;
-  const newest = async () => (await client(LogService).listLogs({ ...requestOf(session, given), pageSize: 100 })).logs;
-  let seen = new Set((await newest()).map(({ id }) => id));
-  await output.note("Following new logs; press Ctrl-C to stop.");
-  try {
-    for (;;) {
-      await sleep(followEveryMs, undefined, { signal: terminal.signal });
-      const logs = await newest();
-      for (const log of logs.filter(({ id }) => !seen.has(id)).reverse()) await show(output, log);
-      seen = new Set(logs.map(({ id }) => id));
-    }
-  } catch (error) {
-    // An interrupt is the normal end.
-    if (!terminal.signal.aborted) throw error;
-  }
-}
+const followLogs = (session: CommandSession, given: LogListOptions): Promise<void> =>
+  showLive(session, {
+    steps: session.client(LogService).watchLogs(requestOf(session, given)),
+    what: "logs",
+    show: (event) => (event.case === "log" ? show(session.output, event.value) : undefined),
+  });
 
 const show = (output: Output, log: Log) =>
   output.json ? output.one(LogSchema, log) : output.line(`${story(log, output.paint)}\n`);

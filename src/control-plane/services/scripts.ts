@@ -1,3 +1,4 @@
+import { StringDecoder } from "node:string_decoder";
 import { create, toJson } from "@bufbuild/protobuf";
 import { timestampDate, ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
@@ -17,10 +18,13 @@ const kinds: Readonly<Record<ScriptKind, Script_Kind>> = {
   action: Script_Kind.ACTION,
   event: Script_Kind.EVENT,
 };
+const maxSourceBytes = 256 * 1024;
 const testDeadlineMs = 120_000;
 
 /** The methods of the sync service for script files: which there are, and dry runs. */
-export const scriptMethods = (broker: Broker): Pick<ServiceImpl<typeof SyncService>, "listScripts" | "testScript"> => {
+export const scriptMethods = (
+  broker: Broker,
+): Pick<ServiceImpl<typeof SyncService>, "listScripts" | "getScript" | "testScript"> => {
   const { scripts, syncs, runNow, connections, live, environments } = broker;
 
   /** Returns the only script of that name, of any kind. */
@@ -63,14 +67,7 @@ export const scriptMethods = (broker: Broker): Pick<ServiceImpl<typeof SyncServi
         ...scripts
           .broken()
           .filter((broken) => !isGood(broken))
-          .map((broken) =>
-            create(ScriptSchema, {
-              integration: broken.integration,
-              name: broken.name,
-              kind: kinds[broken.kind],
-              problem: problem(broken),
-            }),
-          ),
+          .map(brokenScriptOf),
       ];
       const order = (a: { integration: string; kind: number; name: string }) =>
         [a.integration, a.kind, a.name].join("\0");
@@ -78,6 +75,25 @@ export const scriptMethods = (broker: Broker): Pick<ServiceImpl<typeof SyncServi
         scripts: shown
           .filter((one) => integration === "" || one.integration === integration)
           .toSorted((a, b) => (order(a) < order(b) ? -1 : 1)),
+      };
+    },
+    getScript({ integration, name, kind }, context) {
+      callerOf(context);
+      const broken = scripts
+        .broken()
+        .filter((one) => one.integration === integration && one.name === name)
+        .find((one) => kind === Script_Kind.UNSPECIFIED || kinds[one.kind] === kind);
+      // A broken script without a valid version has no source that runs.
+      if (broken !== undefined && scripts.find(broken) === undefined) return { script: brokenScriptOf(broken) };
+      const script = scriptNamed(integration, name, kind);
+      const bytes = Buffer.from(scripts.sourceOf(script) ?? "");
+      const sourceTruncated = bytes.length > maxSourceBytes;
+      // A character that the cut divides is left out.
+      const source = new StringDecoder("utf8").write(bytes.subarray(0, maxSourceBytes));
+      return {
+        script: { ...scriptOf(script), ...problemOf(scripts.broken(), scriptOf(script)) },
+        source,
+        sourceTruncated,
       };
     },
     async testScript({ connection, name, kind, input: given, onWebhook }, context) {
@@ -114,6 +130,14 @@ const reportOf = ({ changes, checkpoint, savedCheckpoint, isCheckpointCleared }:
   ...(savedCheckpoint && { savedCheckpoint }),
   checkpointCleared: isCheckpointCleared,
 });
+
+const brokenScriptOf = (broken: BrokenScript) =>
+  create(ScriptSchema, {
+    integration: broken.integration,
+    name: broken.name,
+    kind: kinds[broken.kind],
+    problem: problem(broken),
+  });
 
 function scriptOf(script: Script) {
   const { integration, name, kind, version, description } = script;

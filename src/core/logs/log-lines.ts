@@ -23,20 +23,27 @@ export interface LineCollector {
   add(line: RawLine): void;
   readonly head: readonly RawLine[];
   readonly tail: readonly RawLine[];
+  /** Number of lines added, with those that are gone. */
+  readonly count: number;
   readonly isTruncated: boolean;
 }
 
 export function createLineCollector(): LineCollector {
   const head: RawLine[] = [];
   const tail: RawLine[] = [];
+  let count = 0;
   let isTruncated = false;
   return {
     head,
     tail,
+    get count() {
+      return count;
+    },
     get isTruncated() {
       return isTruncated;
     },
     add(line) {
+      count += 1;
       if (head.length < maxLinesPerEnd) {
         head.push(line);
         return;
@@ -49,13 +56,43 @@ export function createLineCollector(): LineCollector {
   };
 }
 
+/** Lines of a log that has not ended. */
+export interface LiveLines {
+  readonly lines: LogLine[];
+  /** Number of lines before these that are gone. */
+  readonly missed: number;
+  /** Position after the last line. */
+  readonly next: number;
+}
+
+/**
+ * Returns lines from a position on, redacted: the rest of the beginning, or of the end. The redaction is only created if
+ * there are new lines.
+ */
+export function linesFrom(
+  { head, tail, count }: Pick<LineCollector, "head" | "tail" | "count">,
+  position: number,
+  redaction: () => Redact,
+): LiveLines {
+  if (position >= count) return { lines: [], missed: 0, next: position };
+  const redact = redaction();
+  const shown = (raw: readonly RawLine[]) => raw.map((line) => keptLine(line, redact).line);
+  if (position < head.length) return { lines: shown(head.slice(position)), missed: 0, next: head.length };
+  const tailAt = count - tail.length;
+  const lines = shown(tail.slice(Math.max(0, position - tailAt)));
+  return { lines, missed: Math.max(0, tailAt - position), next: count };
+}
+
 export interface KeptLines {
   readonly lines: LogLine[];
   readonly isTruncated: boolean;
 }
 
 /** Returns the lines as they are stored: redacted and bounded. */
-export function keptLines({ head, tail, isTruncated }: Omit<LineCollector, "add">, redact: Redact): KeptLines {
+export function keptLines(
+  { head, tail, isTruncated }: Omit<LineCollector, "add" | "count">,
+  redact: Redact,
+): KeptLines {
   const beginning = fitting(head, redact);
   const end = fitting(tail.toReversed(), redact);
   const all = [...beginning, ...end.reverse()];

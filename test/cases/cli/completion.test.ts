@@ -60,7 +60,7 @@ it("is a script that bash takes, and that knows where it is", async () => {
     "full-refresh",
     "full-refresh-and-clear-cache",
   ]);
-  expect(offers(script, ["scripts", ""])).toEqual(["list", "check", "run"]);
+  expect(offers(script, ["scripts", ""])).toEqual(["list", "get", "check", "run"]);
   expect(offers(script, ["scripts", "run", "--d"])).toEqual(["--dry-run"]);
   expect(offers(script, ["completion", "z"])).toEqual(["zsh"]);
   expect(offers(script, ["serve", "--on"])).toEqual(["--once"]);

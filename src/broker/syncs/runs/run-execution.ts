@@ -21,12 +21,13 @@ import type { SyncRecords } from "../../records/sync-records.ts";
 import type { Providers } from "../../setup/providers.ts";
 import type { SyncCollections } from "../sync-collections.ts";
 import type { ScriptToolbox } from "../toolbox/script-tools.ts";
+import type { LiveRuns } from "./live-runs.ts";
 import { createRunEnd } from "./run-end.ts";
 import type { RunAt } from "./run-results.ts";
 import { createRunStart, type StartedRun } from "./run-start.ts";
 import type { Runs } from "./runs.ts";
 import { createSyncRuns } from "./sync-run.ts";
-import { rememberCredentials } from "./used-credentials.ts";
+import { rememberCredentials, type UsedCredentials } from "./used-credentials.ts";
 
 /** Executes a queued run: starts the run, runs its script, and stores the result. */
 export interface RunExecution {
@@ -41,6 +42,14 @@ export interface RunExecution {
 export interface RunLease {
   readonly fence: Condition;
   readonly signal: AbortSignal;
+}
+
+/** What a run has done so far. */
+interface RunProgress {
+  readonly signal: AbortSignal;
+  /** Changed records by model. */
+  readonly counts: Map<string, RecordCounts>;
+  readonly used: UsedCredentials;
 }
 
 /** The process is stopping, or another replica has taken over. */
@@ -61,6 +70,8 @@ interface ExecutionOptions {
   readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
   readonly events: Events;
   readonly logs: Logs;
+  /** Shows the runs in progress to those who watch them. */
+  readonly liveRuns: LiveRuns;
   /** Limits of each run. */
   readonly limits: ScriptLimits;
   readonly world: World;
@@ -68,7 +79,7 @@ interface ExecutionOptions {
 
 export function createRunExecution(options: ExecutionOptions): RunExecution {
   const { store, collections, scripts, runs, toolbox, records, live, providers, payloadOf } = options;
-  const { events, logs, limits, world } = options;
+  const { events, logs, liveRuns, limits, world } = options;
   const start = createRunStart({ store, collections, scripts, logs, world });
   const openSyncRun = createSyncRuns({ store, collections, records });
   const end = createRunEnd({ store, collections, runs, providers, events, world });
@@ -81,16 +92,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     return payload === undefined ? undefined : (JSON.parse(payload) as JsonValue);
   }
 
-  async function runScript(
-    started: StartedRun,
-    signal: AbortSignal,
-    counts: Map<string, RecordCounts>,
-  ): Promise<ScriptOutcome> {
+  async function runScript(started: StartedRun, { signal, counts, used }: RunProgress): Promise<ScriptOutcome> {
     const { run, script, ref, log } = started;
     const input = await inputOf(started);
     const syncRun = await openSyncRun(started, counts);
     if (run.value.mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE) await syncRun?.clear();
-    const used = rememberCredentials(() => live.get(ref));
     const { noteSent } = used;
     const tools = toolbox.of({ ref, live: used.live, noteSent, log, signal, sync: syncRun?.tools, isDryRun: false });
     const outcome = await scripts.run(script, {
@@ -112,18 +118,24 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     async execute(at, { fence, signal }) {
       const started = await start(at, fence);
       if (started === undefined) return;
-      const { run, script, log } = started;
+      const { run, script, ref, log } = started;
+      const used = rememberCredentials(() => live.get(ref));
       log.show(at.id, ...scriptNames(script));
       log.info("a script runs", { script: script.name, version: script.version, cause: runOf(run.value).cause });
       const counts = new Map<string, RecordCounts>();
+      const endLive = liveRuns.add(at.id, { log, counts, secrets: used.secrets });
       const since = performance.now();
-      const outcome = await runScript(started, signal, counts).catch((error: unknown): ScriptOutcome => {
-        if (!(error instanceof ToolFailure || error instanceof Fault)) throw error;
-        return { kind: "failed", failure: { code: "script_error", message: error.message, stack: [] } };
-      });
-      world.metrics.runSeconds.observe({ kind: script.kind }, (performance.now() - since) / 1_000);
-      if (signal.reason instanceof Interruption && outcome.kind === "failed") return;
-      await end(started, { outcome, counts });
+      try {
+        const outcome = await runScript(started, { signal, counts, used }).catch((error: unknown): ScriptOutcome => {
+          if (!(error instanceof ToolFailure || error instanceof Fault)) throw error;
+          return { kind: "failed", failure: { code: "script_error", message: error.message, stack: [] } };
+        });
+        world.metrics.runSeconds.observe({ kind: script.kind }, (performance.now() - since) / 1_000);
+        if (signal.reason instanceof Interruption && outcome.kind === "failed") return;
+        await end(started, { outcome, counts });
+      } finally {
+        endLive();
+      }
     },
   };
 }

@@ -88,7 +88,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
         question: ["runs", filter],
         page,
         read: isNone ? () => Promise.resolve([]) : read,
-        isWanted: (stored) => isOfNow(stored) && matches(runOf(stored), filter),
+        isWanted: (stored) => isOfNow(stored) && isWantedRun(runOf(stored), filter),
         isPast: () => false,
       });
       return { items: found.items.map(runOf), next: found.next };
@@ -135,7 +135,8 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
   };
 }
 
-const matches = (run: Run, { integration, connectionId, script, states }: RunFilter): boolean =>
+/** Whether a filter wants the run. */
+export const isWantedRun = (run: Run, { integration, connectionId, script, states }: RunFilter): boolean =>
   (integration === "" || run.connection?.integration === integration) &&
   (connectionId === "" || run.connection?.id === connectionId) &&
   (script === "" || run.script === script) &&

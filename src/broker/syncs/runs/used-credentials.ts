@@ -12,6 +12,7 @@ export interface UsedCredentials {
   /** A request may go with others than `live` gave: with a minted token, or after the provider refused the first ones. */
   readonly noteSent: NoteSent;
   hideIn(log: Pick<LogWriter, "hide">): void;
+  secrets(): string[];
 }
 
 /** Limits the remembered credentials: a run of 15 minutes sees one or two refreshes. */
@@ -20,7 +21,13 @@ const maxRemembered = 8;
 export function rememberCredentials(live: () => Promise<LiveConnection>): UsedCredentials {
   const used = new Set<Credentials>();
   const attached = new Set<Attachment>();
+  const secrets = (): string[] => [
+    ...[...used].flatMap((credentials) => secretValues(CredentialsSchema, credentials)),
+    ...[...attached].flatMap((attachment) => [...attachedSecrets(attachment)]),
+  ];
   return {
+    secrets,
+    hideIn: (log) => log.hide(...secrets()),
     async live() {
       const found = await live();
       if (used.size < maxRemembered) used.add(found.credentials);
@@ -29,10 +36,6 @@ export function rememberCredentials(live: () => Promise<LiveConnection>): UsedCr
     noteSent({ credentials, attachment }) {
       if (used.size < maxRemembered) used.add(credentials);
       if (attached.size < maxRemembered) attached.add(attachment);
-    },
-    hideIn(log) {
-      for (const credentials of used) log.hide(...secretValues(CredentialsSchema, credentials));
-      for (const attachment of attached) log.hide(...attachedSecrets(attachment));
     },
   };
 }

@@ -7,6 +7,7 @@ import { type RecordCounts, type Run, Run_State, Run_StateSchema } from "../../.
 import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
 import { formatCount, formatDuration, formatTime } from "../../terminal/format.ts";
 import type { Paint, Tone } from "../../terminal/paint.ts";
+import type { Column } from "../../terminal/table.ts";
 import { nameOf } from "../connections/names.ts";
 import { formatLogLine } from "../log-lines.ts";
 
@@ -44,6 +45,17 @@ export const countsText = ({ counts }: Run): string =>
   Object.entries(counts)
     .map(([model, { added, updated, deleted }]) => `${model} +${added} ~${updated} -${deleted}`)
     .join(", ");
+
+export const runColumns: readonly Column<Run>[] = [
+  { title: "RUN", text: ({ id }) => id },
+  { title: "WHEN", time: ({ startedAt, dueAt }) => startedAt ?? dueAt },
+  { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
+  { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
+  { title: "BY", text: ({ cause }) => cause },
+  { title: "STATE", text: runStateText, tone: runStateTone },
+  { title: "TOOK", text: ({ duration }) => formatDuration(duration) },
+  { title: "RECORDS", text: countsText },
+];
 
 /** Formats a run: what it was, how it ended, and its log. */
 export function runStory(run: Run, lines: readonly LogLine[], paint: Paint): string {

@@ -1,13 +1,21 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { kindName } from "../../../core/scripts/run-ending.ts";
-import { type Script, ScriptSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
+import {
+  GetScriptResponseSchema,
+  type Script,
+  Script_Kind,
+  ScriptSchema,
+  SyncService,
+} from "../../../gen/latchkey/v1/sync_pb.ts";
 import { addOwnCommand } from "../../process/own-command.ts";
 import type { Act } from "../../session.ts";
-import { escapeControl } from "../../terminal/escape-control.ts";
+import { escapeControl, escapeControlInLines } from "../../terminal/escape-control.ts";
 import type { Tone } from "../../terminal/paint.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { checkCommand } from "./check.ts";
 import { addTrial } from "./dry-run.ts";
+
+const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
 
 interface ScriptCommandContext {
   readonly terminal: Terminal;
@@ -18,6 +26,7 @@ interface ScriptCommandContext {
 export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: ScriptCommandContext): void {
   const group = program.command("scripts").summary("list, check and run your scripts");
   addList(group, act);
+  addSource(group, act);
   addOwnCommand(group, checkCommand(terminal), keepExitCode);
   addTrial(group, act);
 }
@@ -49,6 +58,34 @@ function addList(group: Command, act: Act): void {
         for (const { path, message } of scripts.flatMap(({ problem }) => problem?.violations ?? []))
           await output.line(`${output.paint("bad", escapeControl(path))}: ${escapeControl(message)}`);
       }),
+    );
+}
+
+/** Prints the source alone, so that it can be piped; mistakes of a newer version go to stderr. */
+function addSource(group: Command, act: Act): void {
+  group
+    .command("get")
+    .argument("<integration>", "for example calendar")
+    .argument("<script>", "name of the script")
+    .addOption(new Option("--kind <kind>", "kind of script, if several have this name").choices(Object.keys(kinds)))
+    .summary("print the source of a script")
+    .action(
+      act(
+        async (
+          { client, output },
+          integration: string,
+          name: string,
+          given: { readonly kind?: keyof typeof kinds },
+        ) => {
+          const kind = given.kind === undefined ? Script_Kind.UNSPECIFIED : kinds[given.kind];
+          const answer = await client(SyncService).getScript({ integration, name, kind });
+          if (output.json) return output.one(GetScriptResponseSchema, answer);
+          for (const { path, message } of answer.script?.problem?.violations ?? [])
+            await output.note(`${path}: ${message}`);
+          if (answer.source !== "") await output.line(escapeControlInLines(answer.source.trimEnd()));
+          if (answer.sourceTruncated) await output.note("The source is longer; this is its beginning.");
+        },
+      ),
     );
 }
 

@@ -1,14 +1,15 @@
 import type { Command } from "commander";
-import { kindName, stateName } from "../../../core/scripts/run-ending.ts";
+import { stateName } from "../../../core/scripts/run-ending.ts";
 import { LogLineSchema } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
 import type { Act } from "../../session.ts";
-import { formatDuration } from "../../terminal/format.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
 import { plainJson } from "../../terminal/plain-json.ts";
 import { listCommand } from "../command-kinds.ts";
-import { type ConnectionName, nameOf, placeName } from "../connections/names.ts";
-import { countsText, runStates, runStatesNamed, runStateText, runStateTone, runStory } from "./run-states.ts";
+import { type ConnectionName, placeName } from "../connections/names.ts";
+import { runColumns, runStates, runStatesNamed, runStory } from "./run-states.ts";
 import { linesOf } from "./run-waiting.ts";
+import { followRun } from "./run-watching.ts";
 
 interface RunListOptions {
   readonly script?: string;
@@ -33,33 +34,29 @@ export function addRuns(group: Command, act: Act): void {
       return client(SyncService).listRuns({ environment, ...filter, states: [...state], ...page });
     },
     items: ({ runs }) => runs,
-    columns: [
-      { title: "RUN", text: ({ id }) => id },
-      { title: "WHEN", time: ({ startedAt, dueAt }) => startedAt ?? dueAt },
-      { title: "SCRIPT", text: ({ kind, script: name }) => `${kindName(kind)} ${name}`.trim() },
-      { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
-      { title: "BY", text: ({ cause }) => cause },
-      { title: "STATE", text: runStateText, tone: runStateTone },
-      { title: "TOOK", text: ({ duration }) => formatDuration(duration) },
-      { title: "RECORDS", text: countsText },
-    ],
+    columns: runColumns,
   });
 
   group
     .command("run")
     .argument("<run>", "id of the run")
+    .option("-f, --follow", "print the log lines as they come, until the run ends")
     .summary("show a run with its result, error and log")
     .action(
-      act(async (session, id: string) => {
+      act(async (session, id: string, { follow }: { readonly follow?: true }) => {
+        if (follow === true) return followRun(session, id);
         const { client, output, environment } = session;
         const { run } = await client(SyncService).getRun({ environment, id });
-        if (run === undefined) return;
+        if (run === undefined) return exitCodes.failed;
         const lines = await linesOf(session, run);
-        if (!output.json) return output.line(runStory(run, lines, output.paint));
-        await output.document({
-          run: plainJson(RunSchema, run),
-          lines: lines.map((line) => plainJson(LogLineSchema, line)),
-        });
+        if (!output.json) await output.line(runStory(run, lines, output.paint));
+        else {
+          await output.document({
+            run: plainJson(RunSchema, run),
+            lines: lines.map((line) => plainJson(LogLineSchema, line)),
+          });
+        }
+        return exitCodes.ok;
       }),
     );
 

@@ -8,13 +8,15 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
+import type { WatchGap, WatchMarker } from "./watch_pb.ts";
+import { file_latchkey_v1_watch } from "./watch_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/log.proto.
  */
 export const file_latchkey_v1_log: GenFile = /*@__PURE__*/
-  fileDesc("ChVsYXRjaGtleS92MS9sb2cucHJvdG8SC2xhdGNoa2V5LnYxIt0BCgNMb2cSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIRCglvcGVyYXRpb24YBSABKAkSDgoGZmFpbGVkGAYgASgIEiMKBWxpbmVzGAcgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0cnVuY2F0ZWQYCSABKAgiegoHTG9nTGluZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGV2ZWwYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRInCgZmaWVsZHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IpUBCgpBdWRpdEV2ZW50EgoKAmlkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSEwoLZW52aXJvbm1lbnQYBSABKAkSDwoHdGFyZ2V0cxgGIAMoCRIOCgZmaWVsZHMYByADKAkiQgoNR2V0TG9nUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRMb2dSZXNwb25zZRIdCgNsb2cYASABKAsyEC5sYXRjaGtleS52MS5Mb2cisQEKD0xpc3RMb2dzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhEKCW9wZXJhdGlvbhgEIAEoCRIOCgZmYWlsZWQYBSABKAgSHQoJcGFnZV9zaXplGAYgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YByABKAkiSwoQTGlzdExvZ3NSZXNwb25zZRIeCgRsb2dzGAEgAygLMhAubGF0Y2hrZXkudjEuTG9nEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKYAQoWTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBINCgVhY3RvchgCIAEoCRIOCgZhY3Rpb24YAyABKAkSDgoGdGFyZ2V0GAQgASgJEh0KCXBhZ2Vfc2l6ZRgFIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAYgASgJIlsKF0xpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEicKBmV2ZW50cxgBIAMoCzIXLmxhdGNoa2V5LnYxLkF1ZGl0RXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMpECCgpMb2dTZXJ2aWNlEkoKBkdldExvZxIaLmxhdGNoa2V5LnYxLkdldExvZ1JlcXVlc3QaGy5sYXRjaGtleS52MS5HZXRMb2dSZXNwb25zZSIHkAIByPMYAhJQCghMaXN0TG9ncxIcLmxhdGNoa2V5LnYxLkxpc3RMb2dzUmVxdWVzdBodLmxhdGNoa2V5LnYxLkxpc3RMb2dzUmVzcG9uc2UiB5ACAcjzGAISZQoPTGlzdEF1ZGl0RXZlbnRzEiMubGF0Y2hrZXkudjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBokLmxhdGNoa2V5LnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("ChVsYXRjaGtleS92MS9sb2cucHJvdG8SC2xhdGNoa2V5LnYxIt0BCgNMb2cSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIRCglvcGVyYXRpb24YBSABKAkSDgoGZmFpbGVkGAYgASgIEiMKBWxpbmVzGAcgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0cnVuY2F0ZWQYCSABKAgiegoHTG9nTGluZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGV2ZWwYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRInCgZmaWVsZHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IpUBCgpBdWRpdEV2ZW50EgoKAmlkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSEwoLZW52aXJvbm1lbnQYBSABKAkSDwoHdGFyZ2V0cxgGIAMoCRIOCgZmaWVsZHMYByADKAkiQgoNR2V0TG9nUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRMb2dSZXNwb25zZRIdCgNsb2cYASABKAsyEC5sYXRjaGtleS52MS5Mb2ci6gIKD0xpc3RMb2dzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhEKCW9wZXJhdGlvbhgEIAEoCRIOCgZmYWlsZWQYBSABKAgSHQoJcGFnZV9zaXplGAYgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YByABKAkSFgoEdGV4dBgIIAEoCUIIukgFcgMYgAISMAoFbGV2ZWwYCSABKAlCIbpIHnIcUgBSBWRlYnVnUgRpbmZvUgR3YXJuUgVlcnJvchIpCgVzaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKBmxvZ19pZBgMIAEoCUIHukgEcgIYQCJLChBMaXN0TG9nc1Jlc3BvbnNlEh4KBGxvZ3MYASADKAsyEC5sYXRjaGtleS52MS5Mb2cSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIskBChBXYXRjaExvZ3NSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEQoJb3BlcmF0aW9uGAQgASgJEg4KBmZhaWxlZBgFIAEoCBIWCgR0ZXh0GAYgASgJQgi6SAVyAxiAAhIwCgVsZXZlbBgHIAEoCUIhukgechxSAFIFZGVidWdSBGluZm9SBHdhcm5SBWVycm9yIo8BChFXYXRjaExvZ3NSZXNwb25zZRIfCgNsb2cYASABKAsyEC5sYXRjaGtleS52MS5Mb2dIABIkCgNnYXAYAiABKAsyFS5sYXRjaGtleS52MS5XYXRjaEdhcEgAEioKBm1hcmtlchgDIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySABCBwoFZXZlbnQihgIKFkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASDQoFYWN0b3IYAiABKAkSDgoGYWN0aW9uGAMgASgJEg4KBnRhcmdldBgEIAEoCRIdCglwYWdlX3NpemUYBSABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgGIAEoCRIWCgR0ZXh0GAcgASgJQgi6SAVyAxiAAhIpCgVzaW5jZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlsKF0xpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEicKBmV2ZW50cxgBIAMoCzIXLmxhdGNoa2V5LnYxLkF1ZGl0RXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIn4KF1dhdGNoQXVkaXRFdmVudHNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEg0KBWFjdG9yGAIgASgJEg4KBmFjdGlvbhgDIAEoCRIOCgZ0YXJnZXQYBCABKAkSFgoEdGV4dBgFIAEoCUIIukgFcgMYgAIipQEKGFdhdGNoQXVkaXRFdmVudHNSZXNwb25zZRIuCgthdWRpdF9ldmVudBgBIAEoCzIXLmxhdGNoa2V5LnYxLkF1ZGl0RXZlbnRIABIkCgNnYXAYAiABKAsyFS5sYXRjaGtleS52MS5XYXRjaEdhcEgAEioKBm1hcmtlchgDIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySABCBwoFZXZlbnQy1AMKCkxvZ1NlcnZpY2USSgoGR2V0TG9nEhoubGF0Y2hrZXkudjEuR2V0TG9nUmVxdWVzdBobLmxhdGNoa2V5LnYxLkdldExvZ1Jlc3BvbnNlIgeQAgHI8xgCElAKCExpc3RMb2dzEhwubGF0Y2hrZXkudjEuTGlzdExvZ3NSZXF1ZXN0Gh0ubGF0Y2hrZXkudjEuTGlzdExvZ3NSZXNwb25zZSIHkAIByPMYAhJVCglXYXRjaExvZ3MSHS5sYXRjaGtleS52MS5XYXRjaExvZ3NSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuV2F0Y2hMb2dzUmVzcG9uc2UiB5ACAcjzGAIwARJlCg9MaXN0QXVkaXRFdmVudHMSIy5sYXRjaGtleS52MS5MaXN0QXVkaXRFdmVudHNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2UiB5ACAcjzGAgSagoQV2F0Y2hBdWRpdEV2ZW50cxIkLmxhdGNoa2V5LnYxLldhdGNoQXVkaXRFdmVudHNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuV2F0Y2hBdWRpdEV2ZW50c1Jlc3BvbnNlIgeQAgHI8xgIMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_watch]);
 
 /**
  * Log describes one operation, such as a refresh or a run, in lines. Secrets are masked.
@@ -276,7 +278,7 @@ export type ListLogsRequest = Message<"latchkey.v1.ListLogsRequest"> & {
   connectionId: string;
 
   /**
-   * Only logs of this operation. Empty means all.
+   * Only logs of this operation or group of operations: `auth` includes `auth.refresh`. Empty means all.
    *
    * @generated from field: string operation = 4;
    */
@@ -302,6 +304,41 @@ export type ListLogsRequest = Message<"latchkey.v1.ListLogsRequest"> & {
    * @generated from field: string page_token = 7;
    */
   pageToken: string;
+
+  /**
+   * Only logs with this text in the message of a line, or in a text of its fields, in any case. Empty means all.
+   *
+   * @generated from field: string text = 8;
+   */
+  text: string;
+
+  /**
+   * Only logs with a line of this level or a more severe one: `debug`, `info`, `warn` or `error`. Empty means all.
+   *
+   * @generated from field: string level = 9;
+   */
+  level: string;
+
+  /**
+   * Only logs of operations that began at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 10;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Only logs of operations that began before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 11;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Only the log with this ID: a `log_id`. Empty means all.
+   *
+   * @generated from field: string log_id = 12;
+   */
+  logId: string;
 };
 
 /**
@@ -325,7 +362,7 @@ export type ListLogsResponse = Message<"latchkey.v1.ListLogsResponse"> & {
   logs: Log[];
 
   /**
-   * Token of the next page. Empty on the last page.
+   * Token of the next page. Empty on the last page. A page can be short or empty and still have a next page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -338,6 +375,114 @@ export type ListLogsResponse = Message<"latchkey.v1.ListLogsResponse"> & {
  */
 export const ListLogsResponseSchema: GenMessage<ListLogsResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_log, 6);
+
+/**
+ * WatchLogsRequest asks for new logs, with the filters of ListLogs.
+ *
+ * @generated from message latchkey.v1.WatchLogsRequest
+ */
+export type WatchLogsRequest = Message<"latchkey.v1.WatchLogsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Only logs of this integration. Empty means all.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * Only logs of this connection of the integration. Empty means all.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * Only logs of this operation or group of operations: `auth` includes `auth.refresh`. Empty means all.
+   *
+   * @generated from field: string operation = 4;
+   */
+  operation: string;
+
+  /**
+   * Only logs of failed operations.
+   *
+   * @generated from field: bool failed = 5;
+   */
+  failed: boolean;
+
+  /**
+   * Only logs with this text in the message of a line, or in a text of its fields, in any case. Empty means all.
+   *
+   * @generated from field: string text = 6;
+   */
+  text: string;
+
+  /**
+   * Only logs with a line of this level or a more severe one: `debug`, `info`, `warn` or `error`. Empty means all.
+   *
+   * @generated from field: string level = 7;
+   */
+  level: string;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchLogsRequest.
+ * Use `create(WatchLogsRequestSchema)` to create a new message.
+ */
+export const WatchLogsRequestSchema: GenMessage<WatchLogsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_log, 7);
+
+/**
+ * WatchLogsResponse is one step of the stream.
+ *
+ * @generated from message latchkey.v1.WatchLogsResponse
+ */
+export type WatchLogsResponse = Message<"latchkey.v1.WatchLogsResponse"> & {
+  /**
+   * The step.
+   *
+   * @generated from oneof latchkey.v1.WatchLogsResponse.event
+   */
+  event: {
+    /**
+     * A new log.
+     *
+     * @generated from field: latchkey.v1.Log log = 1;
+     */
+    value: Log;
+    case: "log";
+  } | {
+    /**
+     * Logs were left out.
+     *
+     * @generated from field: latchkey.v1.WatchGap gap = 2;
+     */
+    value: WatchGap;
+    case: "gap";
+  } | {
+    /**
+     * RESUMED at the beginning, PROGRESS when nothing happens.
+     *
+     * @generated from field: latchkey.v1.WatchMarker marker = 3;
+     */
+    value: WatchMarker;
+    case: "marker";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.WatchLogsResponse.
+ * Use `create(WatchLogsResponseSchema)` to create a new message.
+ */
+export const WatchLogsResponseSchema: GenMessage<WatchLogsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_log, 8);
 
 /**
  * ListAuditEventsRequest asks for a page of the audit trail.
@@ -386,6 +531,27 @@ export type ListAuditEventsRequest = Message<"latchkey.v1.ListAuditEventsRequest
    * @generated from field: string page_token = 6;
    */
   pageToken: string;
+
+  /**
+   * Only events with this text in the actor, the action, a target or the name of a field, in any case. Empty means all.
+   *
+   * @generated from field: string text = 7;
+   */
+  text: string;
+
+  /**
+   * Only events at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 8;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Only events before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 9;
+   */
+  until?: Timestamp | undefined;
 };
 
 /**
@@ -393,7 +559,7 @@ export type ListAuditEventsRequest = Message<"latchkey.v1.ListAuditEventsRequest
  * Use `create(ListAuditEventsRequestSchema)` to create a new message.
  */
 export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_log, 7);
+  messageDesc(file_latchkey_v1_log, 9);
 
 /**
  * ListAuditEventsResponse is a page of the audit trail.
@@ -421,7 +587,101 @@ export type ListAuditEventsResponse = Message<"latchkey.v1.ListAuditEventsRespon
  * Use `create(ListAuditEventsResponseSchema)` to create a new message.
  */
 export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_log, 8);
+  messageDesc(file_latchkey_v1_log, 10);
+
+/**
+ * WatchAuditEventsRequest asks for new events of the audit trail, with the filters of ListAuditEvents.
+ *
+ * @generated from message latchkey.v1.WatchAuditEventsRequest
+ */
+export type WatchAuditEventsRequest = Message<"latchkey.v1.WatchAuditEventsRequest"> & {
+  /**
+   * Only events of this environment. Empty means all, including events of keys and environments.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Only events of the key with this ID. Empty means all.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Only events of this action or group: `connection` includes `connection.import`. Empty means all.
+   *
+   * @generated from field: string action = 3;
+   */
+  action: string;
+
+  /**
+   * Only events on this target. Empty means all.
+   *
+   * @generated from field: string target = 4;
+   */
+  target: string;
+
+  /**
+   * Only events with this text in the actor, the action, a target or the name of a field, in any case. Empty means all.
+   *
+   * @generated from field: string text = 5;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchAuditEventsRequest.
+ * Use `create(WatchAuditEventsRequestSchema)` to create a new message.
+ */
+export const WatchAuditEventsRequestSchema: GenMessage<WatchAuditEventsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_log, 11);
+
+/**
+ * WatchAuditEventsResponse is one step of the stream.
+ *
+ * @generated from message latchkey.v1.WatchAuditEventsResponse
+ */
+export type WatchAuditEventsResponse = Message<"latchkey.v1.WatchAuditEventsResponse"> & {
+  /**
+   * The step.
+   *
+   * @generated from oneof latchkey.v1.WatchAuditEventsResponse.event
+   */
+  event: {
+    /**
+     * A new event of the audit trail.
+     *
+     * @generated from field: latchkey.v1.AuditEvent audit_event = 1;
+     */
+    value: AuditEvent;
+    case: "auditEvent";
+  } | {
+    /**
+     * Events were left out.
+     *
+     * @generated from field: latchkey.v1.WatchGap gap = 2;
+     */
+    value: WatchGap;
+    case: "gap";
+  } | {
+    /**
+     * RESUMED at the beginning, PROGRESS when nothing happens.
+     *
+     * @generated from field: latchkey.v1.WatchMarker marker = 3;
+     */
+    value: WatchMarker;
+    case: "marker";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.WatchAuditEventsResponse.
+ * Use `create(WatchAuditEventsResponseSchema)` to create a new message.
+ */
+export const WatchAuditEventsResponseSchema: GenMessage<WatchAuditEventsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_log, 12);
 
 /**
  * LogService reads logs and the audit trail.
@@ -450,6 +710,17 @@ export const LogService: GenService<{
     output: typeof ListLogsResponseSchema;
   },
   /**
+   * WatchLogs streams new logs as their operations end. It begins with a RESUMED marker, and sends PROGRESS when nothing
+   * happens. A client that reads too slowly gets a gap instead of the logs that it missed.
+   *
+   * @generated from rpc latchkey.v1.LogService.WatchLogs
+   */
+  watchLogs: {
+    methodKind: "server_streaming";
+    input: typeof WatchLogsRequestSchema;
+    output: typeof WatchLogsResponseSchema;
+  },
+  /**
    * ListAuditEvents returns a page of the audit trail, newest first.
    *
    * @generated from rpc latchkey.v1.LogService.ListAuditEvents
@@ -458,6 +729,17 @@ export const LogService: GenService<{
     methodKind: "unary";
     input: typeof ListAuditEventsRequestSchema;
     output: typeof ListAuditEventsResponseSchema;
+  },
+  /**
+   * WatchAuditEvents streams new events of the audit trail. It begins with a RESUMED marker, and sends PROGRESS when
+   * nothing happens. A client that reads too slowly gets a gap instead of the events that it missed.
+   *
+   * @generated from rpc latchkey.v1.LogService.WatchAuditEvents
+   */
+  watchAuditEvents: {
+    methodKind: "server_streaming";
+    input: typeof WatchAuditEventsRequestSchema;
+    output: typeof WatchAuditEventsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_latchkey_v1_log, 0);

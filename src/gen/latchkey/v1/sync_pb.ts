@@ -14,13 +14,15 @@ import type { LogLine } from "./log_pb.ts";
 import { file_latchkey_v1_log } from "./log_pb.ts";
 import type { Problem } from "./problem_pb.ts";
 import { file_latchkey_v1_problem } from "./problem_pb.ts";
+import type { WatchGap, WatchMarker } from "./watch_pb.ts";
+import { file_latchkey_v1_watch } from "./watch_pb.ts";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/sync.proto.
  */
 export const file_latchkey_v1_sync: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9zeW5jLnByb3RvEgtsYXRjaGtleS52MSLDAgoGU2NyaXB0EhMKC2ludGVncmF0aW9uGAEgASgJEgwKBG5hbWUYAiABKAkSJgoEa2luZBgDIAEoDjIYLmxhdGNoa2V5LnYxLlNjcmlwdC5LaW5kEg8KB3ZlcnNpb24YBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEQoJZnJlcXVlbmN5GAYgASgJEg4KBm1vZGVscxgHIAMoCRIRCgllbmRwb2ludHMYCCADKAkSHQoVd2ViaG9va19zdWJzY3JpcHRpb25zGAkgAygJEiUKB3Byb2JsZW0YCiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtIkwKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfU1lOQxABEg8KC0tJTkRfQUNUSU9OEAISDgoKS0lORF9FVkVOVBADImkKB1N5bmNSZWYSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkiiAQKBFN5bmMSIQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZhImCgVzdGF0ZRgCIAEoDjIXLmxhdGNoa2V5LnYxLlN5bmMuU3RhdGUSEQoJZnJlcXVlbmN5GAMgASgJEi8KC25leHRfcnVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtsYXN0X3J1bl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoKY2hlY2twb2ludBgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSOgoNcmVjb3JkX2NvdW50cxgHIAMoCzIjLmxhdGNoa2V5LnYxLlN5bmMuUmVjb3JkQ291bnRzRW50cnkSJAoKbGF0ZXN0X3J1bhgIIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIQCghyZXZpc2lvbhgJIAEoBBozChFSZWNvcmRDb3VudHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImoKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEwoPU1RBVEVfU0NIRURVTEVEEAESEQoNU1RBVEVfUlVOTklORxACEhAKDFNUQVRFX1BBVVNFRBADEhAKDFNUQVRFX0ZBSUxFRBAEIuIFCgNSdW4SCgoCaWQYASABKAkSDgoGc2NyaXB0GAIgASgJEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIPCgd2ZXJzaW9uGAQgASgJEi4KCmNvbm5lY3Rpb24YBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBWNhdXNlGAYgASgJEiUKBXN0YXRlGAcgASgOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEiUKB3Byb2JsZW0YCCABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEg4KBmxvZ19pZBgJIAEoCRIsCgZjb3VudHMYCiADKAsyHC5sYXRjaGtleS52MS5SdW4uQ291bnRzRW50cnkSKgoGZHVlX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzdGFydGVkX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgNIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgZvdXRwdXQYDiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJwoFZXJyb3IYDyABKAsyGC5sYXRjaGtleS52MS5TY3JpcHRFcnJvchpICgtDb3VudHNFbnRyeRILCgNrZXkYASABKAkSKAoFdmFsdWUYAiABKAsyGS5sYXRjaGtleS52MS5SZWNvcmRDb3VudHM6AjgBIpYBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhAKDFNUQVRFX1FVRVVFRBABEhEKDVNUQVRFX1JVTk5JTkcQAhITCg9TVEFURV9TVUNDRUVERUQQAxIQCgxTVEFURV9GQUlMRUQQBBITCg9TVEFURV9DQU5DRUxMRUQQBRIVChFTVEFURV9JTlRFUlJVUFRFRBAGIvcCCgtTY3JpcHRFcnJvchIMCgRjb2RlGAEgASgJEicKB3BheWxvYWQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSRAoRdXBzdHJlYW1fcmVzcG9uc2UYAyABKAsyKS5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlEhcKD3BheWxvYWRfb21pdHRlZBgEIAEoCBIOCgZydW5faWQYBSABKAkawQEKEFVwc3RyZWFtUmVzcG9uc2USDgoGc3RhdHVzGAEgASgNEkcKB2hlYWRlcnMYAiADKAsyNi5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlLkhlYWRlcnNFbnRyeRIkCgRib2R5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIj8KDFJlY29yZENvdW50cxINCgVhZGRlZBgBIAEoBBIPCgd1cGRhdGVkGAIgASgEEg8KB2RlbGV0ZWQYAyABKAQiqAIKBlJlY29yZBIKCgJpZBgBIAEoCRIlCgRkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBITCgtsYXN0X2FjdGlvbhgDIAEoCRIxCg1maXJzdF9zZWVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI0ChBsYXN0X21vZGlmaWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpkZWxldGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglwcnVuZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgIIAEoCSIpChJMaXN0U2NyaXB0c1JlcXVlc3QSEwoLaW50ZWdyYXRpb24YASABKAkiOwoTTGlzdFNjcmlwdHNSZXNwb25zZRIkCgdzY3JpcHRzGAEgAygLMhMubGF0Y2hrZXkudjEuU2NyaXB0IqcBChBMaXN0U3luY3NSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDQoFbmFtZXMYBCADKAkSHQoJcGFnZV9zaXplGAUgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBiABKAkiTgoRTGlzdFN5bmNzUmVzcG9uc2USIAoFc3luY3MYASADKAsyES5sYXRjaGtleS52MS5TeW5jEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKnAgoSVHJpZ2dlclN5bmNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSGAoFbmFtZXMYBCADKAlCCbpIBpIBAxDoBxIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUicAoETW9kZRIUChBNT0RFX1VOU1BFQ0lGSUVEEAASFAoQTU9ERV9JTkNSRU1FTlRBTBABEhUKEU1PREVfRlVMTF9SRUZSRVNIEAISJQohTU9ERV9GVUxMX1JFRlJFU0hfQU5EX0NMRUFSX0NBQ0hFEAMiJgoTVHJpZ2dlclN5bmNSZXNwb25zZRIPCgdydW5faWRzGAEgAygJIlgKEFN0YXJ0U3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVN0YXJ0U3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIlgKEFBhdXNlU3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVBhdXNlU3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jInIKF1NldFN5bmNGcmVxdWVuY3lSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIRCglmcmVxdWVuY3kYAiABKAkSGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiOwoYU2V0U3luY0ZyZXF1ZW5jeVJlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIsYBCg9MaXN0UnVuc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIOCgZzY3JpcHQYBCABKAkSJgoGc3RhdGVzGAUgAygOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAcgASgJIksKEExpc3RSdW5zUmVzcG9uc2USHgoEcnVucxgBIAMoCzIQLmxhdGNoa2V5LnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoNR2V0UnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4iRQoQQ2FuY2VsUnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIyChFDYW5jZWxSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ilwEKEFJ1bkFjdGlvblJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiUKBWlucHV0GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEg0KBWFzeW5jGAQgASgIIjIKEVJ1bkFjdGlvblJlc3BvbnNlEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1biLFAQoRVGVzdFNjcmlwdFJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIlCgVpbnB1dBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgpvbl93ZWJob29rGAUgASgIIoIDChJUZXN0U2NyaXB0UmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuEiMKBWxpbmVzGAIgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRJECg5yZWNvcmRfY2hhbmdlcxgDIAMoCzIsLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXNwb25zZS5SZWNvcmRDaGFuZ2USKwoKY2hlY2twb2ludBgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoQc2F2ZWRfY2hlY2twb2ludBgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGgoSY2hlY2twb2ludF9jbGVhcmVkGAYgASgIGmYKDFJlY29yZENoYW5nZRINCgVtb2RlbBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSDQoFY291bnQYAyABKAQSKAoHcmVjb3JkcxgEIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QihQIKEkxpc3RSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSMgoObW9kaWZpZWRfYWZ0ZXIYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FjdGlvbnMYBSADKAkSFgoDaWRzGAYgAygJQgm6SAaSAQMQ6AcSHQoJcGFnZV9zaXplGAcgASgFQgq6SAcaBRiQTigAEhIKCnBhZ2VfdG9rZW4YCCABKAkiVAoTTGlzdFJlY29yZHNSZXNwb25zZRIkCgdyZWNvcmRzGAEgAygLMhMubGF0Y2hrZXkudjEuUmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKtAQoTUHJ1bmVSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSHQoMdW50aWxfY3Vyc29yGAQgASgJQge6SARyAhABEhYKBWxpbWl0GAUgASgFQge6SAQaAigAIjcKFFBydW5lUmVjb3Jkc1Jlc3BvbnNlEg0KBWNvdW50GAEgASgEEhAKCGhhc19tb3JlGAIgASgIMvwICgtTeW5jU2VydmljZRJZCgtMaXN0U2NyaXB0cxIfLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVxdWVzdBogLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVzcG9uc2UiB5ACAcjzGAISUwoJTGlzdFN5bmNzEh0ubGF0Y2hrZXkudjEuTGlzdFN5bmNzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RTeW5jc1Jlc3BvbnNlIgeQAgHI8xgCElYKC1RyaWdnZXJTeW5jEh8ubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0GiAubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXNwb25zZSIEyPMYBxJTCglTdGFydFN5bmMSHS5sYXRjaGtleS52MS5TdGFydFN5bmNSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuU3RhcnRTeW5jUmVzcG9uc2UiB5ACAsjzGAcSUwoJUGF1c2VTeW5jEh0ubGF0Y2hrZXkudjEuUGF1c2VTeW5jUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlBhdXNlU3luY1Jlc3BvbnNlIgeQAgLI8xgHEmgKEFNldFN5bmNGcmVxdWVuY3kSJC5sYXRjaGtleS52MS5TZXRTeW5jRnJlcXVlbmN5UmVxdWVzdBolLmxhdGNoa2V5LnYxLlNldFN5bmNGcmVxdWVuY3lSZXNwb25zZSIHkAICyPMYBxJQCghMaXN0UnVucxIcLmxhdGNoa2V5LnYxLkxpc3RSdW5zUmVxdWVzdBodLmxhdGNoa2V5LnYxLkxpc3RSdW5zUmVzcG9uc2UiB5ACAcjzGAISSgoGR2V0UnVuEhoubGF0Y2hrZXkudjEuR2V0UnVuUmVxdWVzdBobLmxhdGNoa2V5LnYxLkdldFJ1blJlc3BvbnNlIgeQAgHI8xgCElMKCUNhbmNlbFJ1bhIdLmxhdGNoa2V5LnYxLkNhbmNlbFJ1blJlcXVlc3QaHi5sYXRjaGtleS52MS5DYW5jZWxSdW5SZXNwb25zZSIHkAICyPMYBxJQCglSdW5BY3Rpb24SHS5sYXRjaGtleS52MS5SdW5BY3Rpb25SZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUnVuQWN0aW9uUmVzcG9uc2UiBMjzGAcSUwoKVGVzdFNjcmlwdBIeLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXF1ZXN0Gh8ubGF0Y2hrZXkudjEuVGVzdFNjcmlwdFJlc3BvbnNlIgTI8xgHElkKC0xpc3RSZWNvcmRzEh8ubGF0Y2hrZXkudjEuTGlzdFJlY29yZHNSZXF1ZXN0GiAubGF0Y2hrZXkudjEuTGlzdFJlY29yZHNSZXNwb25zZSIHkAIByPMYAhJcCgxQcnVuZVJlY29yZHMSIC5sYXRjaGtleS52MS5QcnVuZVJlY29yZHNSZXF1ZXN0GiEubGF0Y2hrZXkudjEuUHJ1bmVSZWNvcmRzUmVzcG9uc2UiB5ACAsjzGANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_log, file_latchkey_v1_problem]);
+  fileDesc("ChZsYXRjaGtleS92MS9zeW5jLnByb3RvEgtsYXRjaGtleS52MSLDAgoGU2NyaXB0EhMKC2ludGVncmF0aW9uGAEgASgJEgwKBG5hbWUYAiABKAkSJgoEa2luZBgDIAEoDjIYLmxhdGNoa2V5LnYxLlNjcmlwdC5LaW5kEg8KB3ZlcnNpb24YBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEQoJZnJlcXVlbmN5GAYgASgJEg4KBm1vZGVscxgHIAMoCRIRCgllbmRwb2ludHMYCCADKAkSHQoVd2ViaG9va19zdWJzY3JpcHRpb25zGAkgAygJEiUKB3Byb2JsZW0YCiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtIkwKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfU1lOQxABEg8KC0tJTkRfQUNUSU9OEAISDgoKS0lORF9FVkVOVBADImkKB1N5bmNSZWYSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkiiAQKBFN5bmMSIQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZhImCgVzdGF0ZRgCIAEoDjIXLmxhdGNoa2V5LnYxLlN5bmMuU3RhdGUSEQoJZnJlcXVlbmN5GAMgASgJEi8KC25leHRfcnVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtsYXN0X3J1bl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoKY2hlY2twb2ludBgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSOgoNcmVjb3JkX2NvdW50cxgHIAMoCzIjLmxhdGNoa2V5LnYxLlN5bmMuUmVjb3JkQ291bnRzRW50cnkSJAoKbGF0ZXN0X3J1bhgIIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIQCghyZXZpc2lvbhgJIAEoBBozChFSZWNvcmRDb3VudHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImoKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEwoPU1RBVEVfU0NIRURVTEVEEAESEQoNU1RBVEVfUlVOTklORxACEhAKDFNUQVRFX1BBVVNFRBADEhAKDFNUQVRFX0ZBSUxFRBAEIuIFCgNSdW4SCgoCaWQYASABKAkSDgoGc2NyaXB0GAIgASgJEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIPCgd2ZXJzaW9uGAQgASgJEi4KCmNvbm5lY3Rpb24YBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBWNhdXNlGAYgASgJEiUKBXN0YXRlGAcgASgOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEiUKB3Byb2JsZW0YCCABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEg4KBmxvZ19pZBgJIAEoCRIsCgZjb3VudHMYCiADKAsyHC5sYXRjaGtleS52MS5SdW4uQ291bnRzRW50cnkSKgoGZHVlX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzdGFydGVkX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgNIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgZvdXRwdXQYDiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJwoFZXJyb3IYDyABKAsyGC5sYXRjaGtleS52MS5TY3JpcHRFcnJvchpICgtDb3VudHNFbnRyeRILCgNrZXkYASABKAkSKAoFdmFsdWUYAiABKAsyGS5sYXRjaGtleS52MS5SZWNvcmRDb3VudHM6AjgBIpYBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhAKDFNUQVRFX1FVRVVFRBABEhEKDVNUQVRFX1JVTk5JTkcQAhITCg9TVEFURV9TVUNDRUVERUQQAxIQCgxTVEFURV9GQUlMRUQQBBITCg9TVEFURV9DQU5DRUxMRUQQBRIVChFTVEFURV9JTlRFUlJVUFRFRBAGIvcCCgtTY3JpcHRFcnJvchIMCgRjb2RlGAEgASgJEicKB3BheWxvYWQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSRAoRdXBzdHJlYW1fcmVzcG9uc2UYAyABKAsyKS5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlEhcKD3BheWxvYWRfb21pdHRlZBgEIAEoCBIOCgZydW5faWQYBSABKAkawQEKEFVwc3RyZWFtUmVzcG9uc2USDgoGc3RhdHVzGAEgASgNEkcKB2hlYWRlcnMYAiADKAsyNi5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlLkhlYWRlcnNFbnRyeRIkCgRib2R5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIj8KDFJlY29yZENvdW50cxINCgVhZGRlZBgBIAEoBBIPCgd1cGRhdGVkGAIgASgEEg8KB2RlbGV0ZWQYAyABKAQiqAIKBlJlY29yZBIKCgJpZBgBIAEoCRIlCgRkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBITCgtsYXN0X2FjdGlvbhgDIAEoCRIxCg1maXJzdF9zZWVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI0ChBsYXN0X21vZGlmaWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpkZWxldGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglwcnVuZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgIIAEoCSIpChJMaXN0U2NyaXB0c1JlcXVlc3QSEwoLaW50ZWdyYXRpb24YASABKAkiOwoTTGlzdFNjcmlwdHNSZXNwb25zZRIkCgdzY3JpcHRzGAEgAygLMhMubGF0Y2hrZXkudjEuU2NyaXB0Im8KEEdldFNjcmlwdFJlcXVlc3QSHAoLaW50ZWdyYXRpb24YASABKAlCB7pIBHICEAESFQoEbmFtZRgCIAEoCUIHukgEcgIQARImCgRraW5kGAMgASgOMhgubGF0Y2hrZXkudjEuU2NyaXB0LktpbmQiYgoRR2V0U2NyaXB0UmVzcG9uc2USIwoGc2NyaXB0GAEgASgLMhMubGF0Y2hrZXkudjEuU2NyaXB0Eg4KBnNvdXJjZRgCIAEoCRIYChBzb3VyY2VfdHJ1bmNhdGVkGAMgASgIIqcBChBMaXN0U3luY3NSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDQoFbmFtZXMYBCADKAkSHQoJcGFnZV9zaXplGAUgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBiABKAkiTgoRTGlzdFN5bmNzUmVzcG9uc2USIAoFc3luY3MYASADKAsyES5sYXRjaGtleS52MS5TeW5jEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKnAgoSVHJpZ2dlclN5bmNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSGAoFbmFtZXMYBCADKAlCCbpIBpIBAxDoBxIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUicAoETW9kZRIUChBNT0RFX1VOU1BFQ0lGSUVEEAASFAoQTU9ERV9JTkNSRU1FTlRBTBABEhUKEU1PREVfRlVMTF9SRUZSRVNIEAISJQohTU9ERV9GVUxMX1JFRlJFU0hfQU5EX0NMRUFSX0NBQ0hFEAMiJgoTVHJpZ2dlclN5bmNSZXNwb25zZRIPCgdydW5faWRzGAEgAygJIlgKEFN0YXJ0U3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVN0YXJ0U3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIlgKEFBhdXNlU3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVBhdXNlU3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jInIKF1NldFN5bmNGcmVxdWVuY3lSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIRCglmcmVxdWVuY3kYAiABKAkSGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiOwoYU2V0U3luY0ZyZXF1ZW5jeVJlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIsYBCg9MaXN0UnVuc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIOCgZzY3JpcHQYBCABKAkSJgoGc3RhdGVzGAUgAygOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAcgASgJIksKEExpc3RSdW5zUmVzcG9uc2USHgoEcnVucxgBIAMoCzIQLmxhdGNoa2V5LnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoNR2V0UnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ilAEKEFdhdGNoUnVuc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIOCgZzY3JpcHQYBCABKAkSJgoGc3RhdGVzGAUgAygOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlIo8BChFXYXRjaFJ1bnNSZXNwb25zZRIfCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW5IABIkCgNnYXAYAiABKAsyFS5sYXRjaGtleS52MS5XYXRjaEdhcEgAEioKBm1hcmtlchgDIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySABCBwoFZXZlbnQiRAoPV2F0Y2hSdW5SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKAmlkGAIgASgJQge6SARyAhABIr0CChBXYXRjaFJ1blJlc3BvbnNlEh8KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bkgAEjQKBWxpbmVzGAIgASgLMiMubGF0Y2hrZXkudjEuV2F0Y2hSdW5SZXNwb25zZS5MaW5lc0gAEiQKA2dhcBgDIAEoCzIVLmxhdGNoa2V5LnYxLldhdGNoR2FwSAASPAoJZWxzZXdoZXJlGAQgASgLMicubGF0Y2hrZXkudjEuV2F0Y2hSdW5SZXNwb25zZS5FbHNld2hlcmVIABIqCgZtYXJrZXIYBSABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAGiwKBUxpbmVzEiMKBWxpbmVzGAEgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRoLCglFbHNld2hlcmVCBwoFZXZlbnQiRQoQQ2FuY2VsUnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIyChFDYW5jZWxSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ilwEKEFJ1bkFjdGlvblJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiUKBWlucHV0GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEg0KBWFzeW5jGAQgASgIIjIKEVJ1bkFjdGlvblJlc3BvbnNlEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1biLFAQoRVGVzdFNjcmlwdFJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIlCgVpbnB1dBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgpvbl93ZWJob29rGAUgASgIIoIDChJUZXN0U2NyaXB0UmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuEiMKBWxpbmVzGAIgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZRJECg5yZWNvcmRfY2hhbmdlcxgDIAMoCzIsLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXNwb25zZS5SZWNvcmRDaGFuZ2USKwoKY2hlY2twb2ludBgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoQc2F2ZWRfY2hlY2twb2ludBgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGgoSY2hlY2twb2ludF9jbGVhcmVkGAYgASgIGmYKDFJlY29yZENoYW5nZRINCgVtb2RlbBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSDQoFY291bnQYAyABKAQSKAoHcmVjb3JkcxgEIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QihQIKEkxpc3RSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSMgoObW9kaWZpZWRfYWZ0ZXIYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FjdGlvbnMYBSADKAkSFgoDaWRzGAYgAygJQgm6SAaSAQMQ6AcSHQoJcGFnZV9zaXplGAcgASgFQgq6SAcaBRiQTigAEhIKCnBhZ2VfdG9rZW4YCCABKAkiVAoTTGlzdFJlY29yZHNSZXNwb25zZRIkCgdyZWNvcmRzGAEgAygLMhMubGF0Y2hrZXkudjEuUmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKtAQoTUHJ1bmVSZWNvcmRzUmVxdWVzdBI2Cgpjb25uZWN0aW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBW1vZGVsGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkSHQoMdW50aWxfY3Vyc29yGAQgASgJQge6SARyAhABEhYKBWxpbWl0GAUgASgFQge6SAQaAigAIjcKFFBydW5lUmVjb3Jkc1Jlc3BvbnNlEg0KBWNvdW50GAEgASgEEhAKCGhhc19tb3JlGAIgASgIMvwKCgtTeW5jU2VydmljZRJZCgtMaXN0U2NyaXB0cxIfLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVxdWVzdBogLmxhdGNoa2V5LnYxLkxpc3RTY3JpcHRzUmVzcG9uc2UiB5ACAcjzGAISUwoJR2V0U2NyaXB0Eh0ubGF0Y2hrZXkudjEuR2V0U2NyaXB0UmVxdWVzdBoeLmxhdGNoa2V5LnYxLkdldFNjcmlwdFJlc3BvbnNlIgeQAgHI8xgCElMKCUxpc3RTeW5jcxIdLmxhdGNoa2V5LnYxLkxpc3RTeW5jc1JlcXVlc3QaHi5sYXRjaGtleS52MS5MaXN0U3luY3NSZXNwb25zZSIHkAIByPMYAhJWCgtUcmlnZ2VyU3luYxIfLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVxdWVzdBogLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVzcG9uc2UiBMjzGAcSUwoJU3RhcnRTeW5jEh0ubGF0Y2hrZXkudjEuU3RhcnRTeW5jUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlN0YXJ0U3luY1Jlc3BvbnNlIgeQAgLI8xgHElMKCVBhdXNlU3luYxIdLmxhdGNoa2V5LnYxLlBhdXNlU3luY1JlcXVlc3QaHi5sYXRjaGtleS52MS5QYXVzZVN5bmNSZXNwb25zZSIHkAICyPMYBxJoChBTZXRTeW5jRnJlcXVlbmN5EiQubGF0Y2hrZXkudjEuU2V0U3luY0ZyZXF1ZW5jeVJlcXVlc3QaJS5sYXRjaGtleS52MS5TZXRTeW5jRnJlcXVlbmN5UmVzcG9uc2UiB5ACAsjzGAcSUAoITGlzdFJ1bnMSHC5sYXRjaGtleS52MS5MaXN0UnVuc1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0UnVuc1Jlc3BvbnNlIgeQAgHI8xgCEkoKBkdldFJ1bhIaLmxhdGNoa2V5LnYxLkdldFJ1blJlcXVlc3QaGy5sYXRjaGtleS52MS5HZXRSdW5SZXNwb25zZSIHkAIByPMYAhJVCglXYXRjaFJ1bnMSHS5sYXRjaGtleS52MS5XYXRjaFJ1bnNSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuV2F0Y2hSdW5zUmVzcG9uc2UiB5ACAcjzGAIwARJSCghXYXRjaFJ1bhIcLmxhdGNoa2V5LnYxLldhdGNoUnVuUmVxdWVzdBodLmxhdGNoa2V5LnYxLldhdGNoUnVuUmVzcG9uc2UiB5ACAcjzGAIwARJTCglDYW5jZWxSdW4SHS5sYXRjaGtleS52MS5DYW5jZWxSdW5SZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ2FuY2VsUnVuUmVzcG9uc2UiB5ACAsjzGAcSUAoJUnVuQWN0aW9uEh0ubGF0Y2hrZXkudjEuUnVuQWN0aW9uUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlJ1bkFjdGlvblJlc3BvbnNlIgTI8xgHElMKClRlc3RTY3JpcHQSHi5sYXRjaGtleS52MS5UZXN0U2NyaXB0UmVxdWVzdBofLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXNwb25zZSIEyPMYBxJZCgtMaXN0UmVjb3JkcxIfLmxhdGNoa2V5LnYxLkxpc3RSZWNvcmRzUmVxdWVzdBogLmxhdGNoa2V5LnYxLkxpc3RSZWNvcmRzUmVzcG9uc2UiB5ACAcjzGAISXAoMUHJ1bmVSZWNvcmRzEiAubGF0Y2hrZXkudjEuUHJ1bmVSZWNvcmRzUmVxdWVzdBohLmxhdGNoa2V5LnYxLlBydW5lUmVjb3Jkc1Jlc3BvbnNlIgeQAgLI8xgDYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_log, file_latchkey_v1_problem, file_latchkey_v1_watch]);
 
 /**
  * Script is a script file of yours.
@@ -744,6 +746,76 @@ export const ListScriptsResponseSchema: GenMessage<ListScriptsResponse> = /*@__P
   messageDesc(file_latchkey_v1_sync, 8);
 
 /**
+ * GetScriptRequest names a script.
+ *
+ * @generated from message latchkey.v1.GetScriptRequest
+ */
+export type GetScriptRequest = Message<"latchkey.v1.GetScriptRequest"> & {
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * Name of the script.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Kind of the script. Required if several scripts have this name.
+   *
+   * @generated from field: latchkey.v1.Script.Kind kind = 3;
+   */
+  kind: Script_Kind;
+};
+
+/**
+ * Describes the message latchkey.v1.GetScriptRequest.
+ * Use `create(GetScriptRequestSchema)` to create a new message.
+ */
+export const GetScriptRequestSchema: GenMessage<GetScriptRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 9);
+
+/**
+ * GetScriptResponse holds the script.
+ *
+ * @generated from message latchkey.v1.GetScriptResponse
+ */
+export type GetScriptResponse = Message<"latchkey.v1.GetScriptResponse"> & {
+  /**
+   * The script.
+   *
+   * @generated from field: latchkey.v1.Script script = 1;
+   */
+  script?: Script | undefined;
+
+  /**
+   * Source of the running version, at most 256 KiB. Empty if no version of the script is valid.
+   *
+   * @generated from field: string source = 2;
+   */
+  source: string;
+
+  /**
+   * True if the source is longer than that.
+   *
+   * @generated from field: bool source_truncated = 3;
+   */
+  sourceTruncated: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.GetScriptResponse.
+ * Use `create(GetScriptResponseSchema)` to create a new message.
+ */
+export const GetScriptResponseSchema: GenMessage<GetScriptResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 10);
+
+/**
  * ListSyncsRequest asks for the syncs of a connection or an integration.
  *
  * @generated from message latchkey.v1.ListSyncsRequest
@@ -797,7 +869,7 @@ export type ListSyncsRequest = Message<"latchkey.v1.ListSyncsRequest"> & {
  * Use `create(ListSyncsRequestSchema)` to create a new message.
  */
 export const ListSyncsRequestSchema: GenMessage<ListSyncsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 9);
+  messageDesc(file_latchkey_v1_sync, 11);
 
 /**
  * ListSyncsResponse is a page of syncs.
@@ -825,7 +897,7 @@ export type ListSyncsResponse = Message<"latchkey.v1.ListSyncsResponse"> & {
  * Use `create(ListSyncsResponseSchema)` to create a new message.
  */
 export const ListSyncsResponseSchema: GenMessage<ListSyncsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 10);
+  messageDesc(file_latchkey_v1_sync, 12);
 
 /**
  * TriggerSyncRequest names the syncs to run.
@@ -874,7 +946,7 @@ export type TriggerSyncRequest = Message<"latchkey.v1.TriggerSyncRequest"> & {
  * Use `create(TriggerSyncRequestSchema)` to create a new message.
  */
 export const TriggerSyncRequestSchema: GenMessage<TriggerSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 11);
+  messageDesc(file_latchkey_v1_sync, 13);
 
 /**
  * Mode of a triggered run.
@@ -922,7 +994,7 @@ export type TriggerSyncRequest_Mode = (typeof TriggerSyncRequest_Mode)[keyof typ
  * Describes the enum latchkey.v1.TriggerSyncRequest.Mode.
  */
 export const TriggerSyncRequest_ModeSchema: GenEnum<TriggerSyncRequest_Mode> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_sync, 11, 0);
+  enumDesc(file_latchkey_v1_sync, 13, 0);
 
 /**
  * TriggerSyncResponse holds the IDs of the runs.
@@ -943,7 +1015,7 @@ export type TriggerSyncResponse = Message<"latchkey.v1.TriggerSyncResponse"> & {
  * Use `create(TriggerSyncResponseSchema)` to create a new message.
  */
 export const TriggerSyncResponseSchema: GenMessage<TriggerSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 12);
+  messageDesc(file_latchkey_v1_sync, 14);
 
 /**
  * StartSyncRequest names the sync to start.
@@ -971,7 +1043,7 @@ export type StartSyncRequest = Message<"latchkey.v1.StartSyncRequest"> & {
  * Use `create(StartSyncRequestSchema)` to create a new message.
  */
 export const StartSyncRequestSchema: GenMessage<StartSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 13);
+  messageDesc(file_latchkey_v1_sync, 15);
 
 /**
  * StartSyncResponse holds the sync.
@@ -992,7 +1064,7 @@ export type StartSyncResponse = Message<"latchkey.v1.StartSyncResponse"> & {
  * Use `create(StartSyncResponseSchema)` to create a new message.
  */
 export const StartSyncResponseSchema: GenMessage<StartSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 14);
+  messageDesc(file_latchkey_v1_sync, 16);
 
 /**
  * PauseSyncRequest names the sync to pause.
@@ -1020,7 +1092,7 @@ export type PauseSyncRequest = Message<"latchkey.v1.PauseSyncRequest"> & {
  * Use `create(PauseSyncRequestSchema)` to create a new message.
  */
 export const PauseSyncRequestSchema: GenMessage<PauseSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 15);
+  messageDesc(file_latchkey_v1_sync, 17);
 
 /**
  * PauseSyncResponse holds the sync.
@@ -1041,7 +1113,7 @@ export type PauseSyncResponse = Message<"latchkey.v1.PauseSyncResponse"> & {
  * Use `create(PauseSyncResponseSchema)` to create a new message.
  */
 export const PauseSyncResponseSchema: GenMessage<PauseSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 16);
+  messageDesc(file_latchkey_v1_sync, 18);
 
 /**
  * SetSyncFrequencyRequest sets the frequency of a sync.
@@ -1076,7 +1148,7 @@ export type SetSyncFrequencyRequest = Message<"latchkey.v1.SetSyncFrequencyReque
  * Use `create(SetSyncFrequencyRequestSchema)` to create a new message.
  */
 export const SetSyncFrequencyRequestSchema: GenMessage<SetSyncFrequencyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 17);
+  messageDesc(file_latchkey_v1_sync, 19);
 
 /**
  * SetSyncFrequencyResponse holds the sync.
@@ -1097,7 +1169,7 @@ export type SetSyncFrequencyResponse = Message<"latchkey.v1.SetSyncFrequencyResp
  * Use `create(SetSyncFrequencyResponseSchema)` to create a new message.
  */
 export const SetSyncFrequencyResponseSchema: GenMessage<SetSyncFrequencyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 18);
+  messageDesc(file_latchkey_v1_sync, 20);
 
 /**
  * ListRunsRequest asks for a page of runs.
@@ -1160,7 +1232,7 @@ export type ListRunsRequest = Message<"latchkey.v1.ListRunsRequest"> & {
  * Use `create(ListRunsRequestSchema)` to create a new message.
  */
 export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 19);
+  messageDesc(file_latchkey_v1_sync, 21);
 
 /**
  * ListRunsResponse is a page of runs.
@@ -1188,7 +1260,7 @@ export type ListRunsResponse = Message<"latchkey.v1.ListRunsResponse"> & {
  * Use `create(ListRunsResponseSchema)` to create a new message.
  */
 export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 20);
+  messageDesc(file_latchkey_v1_sync, 22);
 
 /**
  * GetRunRequest names a run.
@@ -1216,7 +1288,7 @@ export type GetRunRequest = Message<"latchkey.v1.GetRunRequest"> & {
  * Use `create(GetRunRequestSchema)` to create a new message.
  */
 export const GetRunRequestSchema: GenMessage<GetRunRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 21);
+  messageDesc(file_latchkey_v1_sync, 23);
 
 /**
  * GetRunResponse holds the run.
@@ -1237,7 +1309,226 @@ export type GetRunResponse = Message<"latchkey.v1.GetRunResponse"> & {
  * Use `create(GetRunResponseSchema)` to create a new message.
  */
 export const GetRunResponseSchema: GenMessage<GetRunResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 22);
+  messageDesc(file_latchkey_v1_sync, 24);
+
+/**
+ * WatchRunsRequest asks for the changes of runs.
+ *
+ * @generated from message latchkey.v1.WatchRunsRequest
+ */
+export type WatchRunsRequest = Message<"latchkey.v1.WatchRunsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Only runs of this integration. Empty means all.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * Only runs of this connection of the integration. Empty means all.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * Only runs of this script. Empty means all.
+   *
+   * @generated from field: string script = 4;
+   */
+  script: string;
+
+  /**
+   * Only runs that change to one of these states. Empty means all.
+   *
+   * @generated from field: repeated latchkey.v1.Run.State states = 5;
+   */
+  states: Run_State[];
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunsRequest.
+ * Use `create(WatchRunsRequestSchema)` to create a new message.
+ */
+export const WatchRunsRequestSchema: GenMessage<WatchRunsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 25);
+
+/**
+ * WatchRunsResponse is one step of the stream.
+ *
+ * @generated from message latchkey.v1.WatchRunsResponse
+ */
+export type WatchRunsResponse = Message<"latchkey.v1.WatchRunsResponse"> & {
+  /**
+   * The step.
+   *
+   * @generated from oneof latchkey.v1.WatchRunsResponse.event
+   */
+  event: {
+    /**
+     * A run after a change.
+     *
+     * @generated from field: latchkey.v1.Run run = 1;
+     */
+    value: Run;
+    case: "run";
+  } | {
+    /**
+     * Changes were left out: list the runs again.
+     *
+     * @generated from field: latchkey.v1.WatchGap gap = 2;
+     */
+    value: WatchGap;
+    case: "gap";
+  } | {
+    /**
+     * RESUMED at the beginning, PROGRESS when nothing happens.
+     *
+     * @generated from field: latchkey.v1.WatchMarker marker = 3;
+     */
+    value: WatchMarker;
+    case: "marker";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunsResponse.
+ * Use `create(WatchRunsResponseSchema)` to create a new message.
+ */
+export const WatchRunsResponseSchema: GenMessage<WatchRunsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 26);
+
+/**
+ * WatchRunRequest names the run to watch.
+ *
+ * @generated from message latchkey.v1.WatchRunRequest
+ */
+export type WatchRunRequest = Message<"latchkey.v1.WatchRunRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * ID of the run.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunRequest.
+ * Use `create(WatchRunRequestSchema)` to create a new message.
+ */
+export const WatchRunRequestSchema: GenMessage<WatchRunRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 27);
+
+/**
+ * WatchRunResponse is one step of the stream.
+ *
+ * @generated from message latchkey.v1.WatchRunResponse
+ */
+export type WatchRunResponse = Message<"latchkey.v1.WatchRunResponse"> & {
+  /**
+   * The step.
+   *
+   * @generated from oneof latchkey.v1.WatchRunResponse.event
+   */
+  event: {
+    /**
+     * The run: first, and after each change. While the run is in progress, its record counts are those so far.
+     *
+     * @generated from field: latchkey.v1.Run run = 1;
+     */
+    value: Run;
+    case: "run";
+  } | {
+    /**
+     * Next lines of the log.
+     *
+     * @generated from field: latchkey.v1.WatchRunResponse.Lines lines = 2;
+     */
+    value: WatchRunResponse_Lines;
+    case: "lines";
+  } | {
+    /**
+     * Lines were left out: the script wrote more than is kept, or than was read in time.
+     *
+     * @generated from field: latchkey.v1.WatchGap gap = 3;
+     */
+    value: WatchGap;
+    case: "gap";
+  } | {
+    /**
+     * Another replica executes the run: its lines follow when it ends.
+     *
+     * @generated from field: latchkey.v1.WatchRunResponse.Elsewhere elsewhere = 4;
+     */
+    value: WatchRunResponse_Elsewhere;
+    case: "elsewhere";
+  } | {
+    /**
+     * PROGRESS when nothing happens.
+     *
+     * @generated from field: latchkey.v1.WatchMarker marker = 5;
+     */
+    value: WatchMarker;
+    case: "marker";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunResponse.
+ * Use `create(WatchRunResponseSchema)` to create a new message.
+ */
+export const WatchRunResponseSchema: GenMessage<WatchRunResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 28);
+
+/**
+ * Lines are log lines in order of time. Secrets are masked.
+ *
+ * @generated from message latchkey.v1.WatchRunResponse.Lines
+ */
+export type WatchRunResponse_Lines = Message<"latchkey.v1.WatchRunResponse.Lines"> & {
+  /**
+   * The lines.
+   *
+   * @generated from field: repeated latchkey.v1.LogLine lines = 1;
+   */
+  lines: LogLine[];
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunResponse.Lines.
+ * Use `create(WatchRunResponse_LinesSchema)` to create a new message.
+ */
+export const WatchRunResponse_LinesSchema: GenMessage<WatchRunResponse_Lines> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 28, 0);
+
+/**
+ * Elsewhere says that this replica does not execute the run.
+ *
+ * @generated from message latchkey.v1.WatchRunResponse.Elsewhere
+ */
+export type WatchRunResponse_Elsewhere = Message<"latchkey.v1.WatchRunResponse.Elsewhere"> & {
+};
+
+/**
+ * Describes the message latchkey.v1.WatchRunResponse.Elsewhere.
+ * Use `create(WatchRunResponse_ElsewhereSchema)` to create a new message.
+ */
+export const WatchRunResponse_ElsewhereSchema: GenMessage<WatchRunResponse_Elsewhere> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 28, 1);
 
 /**
  * CancelRunRequest names the run to cancel.
@@ -1265,7 +1556,7 @@ export type CancelRunRequest = Message<"latchkey.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 23);
+  messageDesc(file_latchkey_v1_sync, 29);
 
 /**
  * CancelRunResponse holds the run.
@@ -1286,7 +1577,7 @@ export type CancelRunResponse = Message<"latchkey.v1.CancelRunResponse"> & {
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 24);
+  messageDesc(file_latchkey_v1_sync, 30);
 
 /**
  * RunActionRequest names the action to run.
@@ -1328,7 +1619,7 @@ export type RunActionRequest = Message<"latchkey.v1.RunActionRequest"> & {
  * Use `create(RunActionRequestSchema)` to create a new message.
  */
 export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 25);
+  messageDesc(file_latchkey_v1_sync, 31);
 
 /**
  * RunActionResponse holds the run.
@@ -1349,7 +1640,7 @@ export type RunActionResponse = Message<"latchkey.v1.RunActionResponse"> & {
  * Use `create(RunActionResponseSchema)` to create a new message.
  */
 export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 26);
+  messageDesc(file_latchkey_v1_sync, 32);
 
 /**
  * TestScriptRequest names the script to run.
@@ -1398,7 +1689,7 @@ export type TestScriptRequest = Message<"latchkey.v1.TestScriptRequest"> & {
  * Use `create(TestScriptRequestSchema)` to create a new message.
  */
 export const TestScriptRequestSchema: GenMessage<TestScriptRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 27);
+  messageDesc(file_latchkey_v1_sync, 33);
 
 /**
  * TestScriptResponse is the result of a test.
@@ -1454,7 +1745,7 @@ export type TestScriptResponse = Message<"latchkey.v1.TestScriptResponse"> & {
  * Use `create(TestScriptResponseSchema)` to create a new message.
  */
 export const TestScriptResponseSchema: GenMessage<TestScriptResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 28);
+  messageDesc(file_latchkey_v1_sync, 34);
 
 /**
  * RecordChange is what would have been done to records of one model.
@@ -1496,7 +1787,7 @@ export type TestScriptResponse_RecordChange = Message<"latchkey.v1.TestScriptRes
  * Use `create(TestScriptResponse_RecordChangeSchema)` to create a new message.
  */
 export const TestScriptResponse_RecordChangeSchema: GenMessage<TestScriptResponse_RecordChange> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 28, 0);
+  messageDesc(file_latchkey_v1_sync, 34, 0);
 
 /**
  * ListRecordsRequest asks for a page of records.
@@ -1566,7 +1857,7 @@ export type ListRecordsRequest = Message<"latchkey.v1.ListRecordsRequest"> & {
  * Use `create(ListRecordsRequestSchema)` to create a new message.
  */
 export const ListRecordsRequestSchema: GenMessage<ListRecordsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 29);
+  messageDesc(file_latchkey_v1_sync, 35);
 
 /**
  * ListRecordsResponse is a page of records.
@@ -1594,7 +1885,7 @@ export type ListRecordsResponse = Message<"latchkey.v1.ListRecordsResponse"> & {
  * Use `create(ListRecordsResponseSchema)` to create a new message.
  */
 export const ListRecordsResponseSchema: GenMessage<ListRecordsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 30);
+  messageDesc(file_latchkey_v1_sync, 36);
 
 /**
  * PruneRecordsRequest names the records to prune.
@@ -1643,7 +1934,7 @@ export type PruneRecordsRequest = Message<"latchkey.v1.PruneRecordsRequest"> & {
  * Use `create(PruneRecordsRequestSchema)` to create a new message.
  */
 export const PruneRecordsRequestSchema: GenMessage<PruneRecordsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 31);
+  messageDesc(file_latchkey_v1_sync, 37);
 
 /**
  * PruneRecordsResponse is the result of a pruning.
@@ -1671,7 +1962,7 @@ export type PruneRecordsResponse = Message<"latchkey.v1.PruneRecordsResponse"> &
  * Use `create(PruneRecordsResponseSchema)` to create a new message.
  */
 export const PruneRecordsResponseSchema: GenMessage<PruneRecordsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 32);
+  messageDesc(file_latchkey_v1_sync, 38);
 
 /**
  * SyncService runs your scripts on connections and shows their results.
@@ -1688,6 +1979,16 @@ export const SyncService: GenService<{
     methodKind: "unary";
     input: typeof ListScriptsRequestSchema;
     output: typeof ListScriptsResponseSchema;
+  },
+  /**
+   * GetScript returns a script with its source.
+   *
+   * @generated from rpc latchkey.v1.SyncService.GetScript
+   */
+  getScript: {
+    methodKind: "unary";
+    input: typeof GetScriptRequestSchema;
+    output: typeof GetScriptResponseSchema;
   },
   /**
    * ListSyncs returns the syncs of a connection or integration, with their state.
@@ -1758,6 +2059,29 @@ export const SyncService: GenService<{
     methodKind: "unary";
     input: typeof GetRunRequestSchema;
     output: typeof GetRunResponseSchema;
+  },
+  /**
+   * WatchRuns streams runs as they are queued, start and end, without their outputs. It begins with a RESUMED marker, and
+   * sends PROGRESS when nothing happens. A client that reads too slowly gets a gap instead of the changes that it missed.
+   *
+   * @generated from rpc latchkey.v1.SyncService.WatchRuns
+   */
+  watchRuns: {
+    methodKind: "server_streaming";
+    input: typeof WatchRunsRequestSchema;
+    output: typeof WatchRunsResponseSchema;
+  },
+  /**
+   * WatchRun streams a run: the run itself after each change, and its log lines as they come. The stream ends with the
+   * run, after its last change. Only the replica that executes a run has its lines before it ends: another replica
+   * sends a notice, and all lines at the end.
+   *
+   * @generated from rpc latchkey.v1.SyncService.WatchRun
+   */
+  watchRun: {
+    methodKind: "server_streaming";
+    input: typeof WatchRunRequestSchema;
+    output: typeof WatchRunResponseSchema;
   },
   /**
    * CancelRun cancels a queued or running run.

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/watch.proto.
  */
 export const file_latchkey_v1_watch: GenFile = /*@__PURE__*/
-  fileDesc("ChdsYXRjaGtleS92MS93YXRjaC5wcm90bxILbGF0Y2hrZXkudjEivwEKC1dhdGNoTWFya2VyEisKBGtpbmQYASABKA4yHS5sYXRjaGtleS52MS5XYXRjaE1hcmtlci5LaW5kEhAKCHJldmlzaW9uGAIgASgEInEKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhcKE0tJTkRfU05BUFNIT1RfQkVHSU4QARIVChFLSU5EX1NOQVBTSE9UX0VORBACEhAKDEtJTkRfUkVTVU1FRBADEhEKDUtJTkRfUFJPR1JFU1MQBGIGcHJvdG8z");
+  fileDesc("ChdsYXRjaGtleS92MS93YXRjaC5wcm90bxILbGF0Y2hrZXkudjEivwEKC1dhdGNoTWFya2VyEisKBGtpbmQYASABKA4yHS5sYXRjaGtleS52MS5XYXRjaE1hcmtlci5LaW5kEhAKCHJldmlzaW9uGAIgASgEInEKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhcKE0tJTkRfU05BUFNIT1RfQkVHSU4QARIVChFLSU5EX1NOQVBTSE9UX0VORBACEhAKDEtJTkRfUkVTVU1FRBADEhEKDUtJTkRfUFJPR1JFU1MQBCIaCghXYXRjaEdhcBIOCgZtaXNzZWQYASABKARiBnByb3RvMw");
 
 /**
  * WatchMarker marks a position in a watch stream. Every stream begins with a marker.
@@ -100,4 +100,26 @@ export type WatchMarker_Kind = (typeof WatchMarker_Kind)[keyof typeof WatchMarke
  */
 export const WatchMarker_KindSchema: GenEnum<WatchMarker_Kind> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_watch, 0, 0);
+
+/**
+ * WatchGap marks a place in a stream where events were left out, because the client read too slowly or the history is
+ * gone. The stream goes on with the next event.
+ *
+ * @generated from message latchkey.v1.WatchGap
+ */
+export type WatchGap = Message<"latchkey.v1.WatchGap"> & {
+  /**
+   * Highest number of events that were left out. 0 means that the number is unknown.
+   *
+   * @generated from field: uint64 missed = 1;
+   */
+  missed: bigint;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchGap.
+ * Use `create(WatchGapSchema)` to create a new message.
+ */
+export const WatchGapSchema: GenMessage<WatchGap> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_watch, 1);
 
