@@ -5,6 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { dashboard } from "./dashboard.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { list } from "./list.ts";
@@ -25,6 +26,7 @@ const { positionals, values } = parseArgs({
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
+  dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   list,

@@ -1,10 +1,9 @@
-import { existsSync } from "node:fs";
 import { createServer } from "node:http";
-import { delimiter, join } from "node:path";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { describeListener, listen } from "../../../src/base/http/listener.ts";
+import { pathOfChromium } from "./browsers.ts";
 
 /** One browser for all tests of a file, with a clean profile for each page. */
 export function browserOfFile(): () => Promise<Page> {
@@ -58,11 +57,4 @@ export async function startApplication({ isSameSite = false } = {}): Promise<str
   const origin = describeListener(server, false);
   // A different site than the sidecar's, as for most applications. A port alone does not make another site.
   return isSameSite ? origin : origin.replace("127.0.0.1", "localhost");
-}
-
-function pathOfChromium(): string {
-  const folders = (process.env["PATH"] ?? "").split(delimiter);
-  const found = folders.map((folder) => join(folder, "chromium")).find(existsSync);
-  if (found === undefined) throw new Error("there is no chromium on the PATH");
-  return found;
 }
