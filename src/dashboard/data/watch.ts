@@ -6,6 +6,8 @@ export type WatchState = "connecting" | "live" | "broken";
 
 const firstPauseMs = 500;
 const longestPauseMs = 15_000;
+/** A stream without events sends nothing at first: one that has not failed within this time is open. */
+const openWithinMs = 1_000;
 /** Ends that another try cannot help. */
 const finalCodes: readonly Code[] = [
   Code.Unauthenticated,
@@ -52,6 +54,9 @@ async function follow<T>(
   let pauseMs = firstPauseMs;
   while (!over.aborted) {
     tell("connecting");
+    const opened = setTimeout(() => {
+      if (!over.aborted) tell("live");
+    }, openWithinMs);
     try {
       for await (const event of open()) {
         if (over.aborted) return;
@@ -62,6 +67,8 @@ async function follow<T>(
     } catch (error) {
       if (over.aborted) return;
       if (finalCodes.includes(ConnectError.from(error).code)) return tell("broken");
+    } finally {
+      clearTimeout(opened);
     }
     if (over.aborted) return;
     tell("broken");

@@ -1,3 +1,5 @@
 import type { PageRoute } from "../../state/page-route.ts";
 
-export const channelRoutes: readonly PageRoute[] = [];
+export const channelRoutes: readonly PageRoute[] = [
+  { path: "/channels", title: "Channels", load: async () => (await import("./channels-page.tsx")).ChannelsPage },
+];
