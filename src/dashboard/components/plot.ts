@@ -23,16 +23,16 @@ export function drawPlot({ element, times, lines, format, height }: PlotOptions)
       legend: { show: true, live: true },
       scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
-        { ...axis, grid: { show: false } },
+        { ...axis, grid: { show: false }, space: 64, values: (_plot, splits) => splits.map(clockOf) },
         { ...axis, size: 56, values: (_plot, splits) => splits.map((value) => format(value)) },
       ],
       series: [
-        {},
+        { label: "Time", value: (_plot: uPlot, seconds: number | null) => (seconds === null ? "–" : clockOf(seconds)) },
         ...lines.map(({ name, color: property, isFilled }) => ({
           label: name,
           stroke: color(property),
           width: 1.5,
-          points: { show: false },
+          points: { show: true, size: 4, fill: color(property), filter: alone },
           value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
           ...(isFilled && { fill: `color-mix(in srgb, ${color(property)} 14%, transparent)` }),
         })),
@@ -42,3 +42,12 @@ export function drawPlot({ element, times, lines, format, height }: PlotOptions)
     element,
   );
 }
+
+const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const clockOf = (seconds: number): string => clockFormat.format(seconds * 1_000);
+
+/** Values without neighbors, which no line would show. */
+const alone: uPlot.Series.Points.Filter = (plot, series) => {
+  const values = plot.data[series] ?? [];
+  return [...values.keys()].filter((i) => values[i] != null && values[i - 1] == null && values[i + 1] == null);
+};

@@ -10,6 +10,8 @@ import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
+import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
+import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { authorizeCall, forgetSession } from "./session.ts";
 
@@ -42,4 +44,6 @@ export const logs = clientOf(LogService);
 export const providers = clientOf(ProviderService);
 export const store = clientOf(StoreService);
 export const syncs = clientOf(SyncService);
+export const system = clientOf(SystemService);
+export const traffic = clientOf(TrafficService);
 export const webhooks = clientOf(WebhookService);

@@ -1,3 +1,5 @@
 import type { PageRoute } from "../../state/page-route.ts";
 
-export const overviewRoutes: readonly PageRoute[] = [];
+export const overviewRoutes: readonly PageRoute[] = [
+  { path: "/", title: "Overview", load: async () => (await import("./overview-page.tsx")).OverviewPage },
+];
