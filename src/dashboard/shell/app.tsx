@@ -7,10 +7,11 @@ import { environments } from "../state/clients.ts";
 import { loadEnvironments } from "../state/environment.ts";
 import { type CallFault, faultOf } from "../state/fault.ts";
 import { matchPath, type PageProps, type PageRoute, type PathValues } from "../state/page-route.ts";
-import { address } from "../state/router.ts";
-import { caller, forgetSession, hasSession, mayReadEnvironments } from "../state/session.ts";
+import { address, linkTo, navigate } from "../state/router.ts";
+import { caller, hasSession, mayReadEnvironments, signInLink } from "../state/session.ts";
 import { isHelpOpen } from "../state/shortcuts.ts";
 import { Help } from "./help.tsx";
+import { KeyDialog } from "./key-dialog.tsx";
 import { Messages } from "./messages.tsx";
 import { Navigation } from "./navigation.tsx";
 import { routes } from "./routes.ts";
@@ -20,9 +21,10 @@ export function App() {
   const fault = useSignal<CallFault | undefined>(undefined);
   const isSignedIn = hasSession.value;
   useEffect(() => {
-    if (isSignedIn) void begin().then((found) => (fault.value = found));
+    fault.value = undefined;
+    if (isSignedIn) void begin().then((found) => (fault.value = hasSession.peek() ? found : undefined));
   }, [isSignedIn]);
-  if (!isSignedIn || caller.value === null) return <SignInPage />;
+  if (!isSignedIn || caller.value === null || signInLink.value !== undefined) return <SignInPage />;
   if (fault.value !== undefined) {
     return (
       <main class="alone">
@@ -42,6 +44,7 @@ export function App() {
       </main>
       <Messages />
       {isHelpOpen.value && <Help />}
+      <KeyDialog />
     </div>
   );
 }
@@ -52,10 +55,10 @@ async function begin(): Promise<CallFault | undefined> {
     const found = await environments.getCaller({});
     caller.value = found;
     if (mayReadEnvironments()) await loadEnvironments();
+    if (address.value.path === "/sign-in") navigate(linkTo("/"));
     return undefined;
   } catch (error) {
     const fault = faultOf(error);
-    if (fault.code === "unknown_key") forgetSession();
     return fault;
   }
 }

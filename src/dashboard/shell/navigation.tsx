@@ -152,7 +152,7 @@ const nextTheme: Readonly<Record<ColorTheme, ColorTheme>> = { system: "light", l
 const SideFoot = () => (
   <div class="side-foot">
     <p class="who" title={`Latchkey ${caller.value?.version ?? ""}`}>
-      {caller.value?.keyId}
+      {caller.value?.person || caller.value?.keyId}
     </p>
     <div class="side-tools">
       <button

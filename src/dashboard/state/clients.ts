@@ -13,18 +13,44 @@ import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { faultOf } from "./fault.ts";
+import { askForKey } from "./key-question.ts";
 import { authorizeCall, forgetSession } from "./session.ts";
 
 const authorize: Interceptor = (next) => async (request) => {
-  // A call that brings its own key is made with that key and not with the session.
-  if (!request.header.has("authorization")) authorizeCall(request.header);
+  authorizeCall(request.header);
   try {
     return await next(request);
   } catch (error) {
-    if (ConnectError.from(error).code === Code.Unauthenticated) forgetSession();
+    const fault = faultOf(error);
+    // Some calls need the key itself. The person enters it, and the call is made once more with it.
+    if (fault.code === "key_required" && !request.stream) {
+      const answer = await withKey(fault.message, (key) => {
+        request.header.set("authorization", `Bearer ${key}`);
+        return next(request);
+      });
+      if (answer !== undefined) return answer;
+    } else if (ConnectError.from(error).code === Code.Unauthenticated) {
+      forgetSession("Your session has ended. Sign in again.");
+    }
     throw error;
   }
 };
+
+/** Asks for the key until a call with it is not refused. Returns undefined if the person gives up. */
+async function withKey<T>(message: string, call: (key: string) => Promise<T>): Promise<T | undefined> {
+  for (let isWrong = false; ; isWrong = true) {
+    const key = await askForKey(message, { isWrong });
+    if (key === undefined) return undefined;
+    try {
+      return await call(key);
+    } catch (error) {
+      const { code } = faultOf(error);
+      if (code === "signed_out") forgetSession("Your session has ended. Sign in again.");
+      if (!["unknown_key", "malformed_auth_header", "missing_scope"].includes(code)) throw error;
+    }
+  }
+}
 
 const transport = createConnectTransport({
   baseUrl: window.location.origin,
