@@ -1,5 +1,5 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 /** A form's values that survive a reload of the page. Never pass secrets: the values are kept in the tab's storage. */
 export interface Draft<T> {
@@ -12,21 +12,34 @@ export interface Draft<T> {
 
 const prefix = "latchkey-draft:";
 
-export function useDraft<T>(name: string, initial: T): Draft<T> {
+/** `isUntouched` says that there is nothing to keep. */
+export function useDraft<T>(
+  name: string,
+  initial: T,
+  isUntouched: (value: T) => boolean = isSameAs(initial),
+): Draft<T> {
   const key = `${prefix}${name}`;
   const stored = useSignal<T | undefined>(undefined);
   const isRead = useSignal(false);
   if (!isRead.peek()) {
     isRead.value = true;
-    stored.value = read<T>(key);
+    const found = read<T>(key);
+    stored.value = found === undefined || isUntouched(found) ? undefined : found;
   }
   const value = useSignal<T>(stored.peek() ?? initial);
   const isForgotten = useSignal(false);
-  useEffect(() => {
-    if (isForgotten.peek()) return;
-    if (JSON.stringify(value.value) === JSON.stringify(initial)) window.sessionStorage.removeItem(key);
-    else window.sessionStorage.setItem(key, JSON.stringify(value.value));
-  }, [value.value]);
+  const check = useRef(isUntouched);
+  check.current = isUntouched;
+  // Kept at each change, not after the next painting: the page may be left before.
+  useEffect(
+    () =>
+      value.subscribe((now) => {
+        if (isForgotten.peek()) return;
+        if (check.current(now)) window.sessionStorage.removeItem(key);
+        else window.sessionStorage.setItem(key, JSON.stringify(now));
+      }),
+    [key],
+  );
   return {
     value,
     isRestored: stored.value !== undefined,
@@ -36,6 +49,11 @@ export function useDraft<T>(name: string, initial: T): Draft<T> {
     },
   };
 }
+
+const isSameAs =
+  (initial: unknown) =>
+  (value: unknown): boolean =>
+    JSON.stringify(value) === JSON.stringify(initial);
 
 function read<T>(key: string): T | undefined {
   try {

@@ -1,4 +1,20 @@
+import { readyApiKey, readyUser } from "./auth/access.ts";
 import { readyClient } from "./auth/clients.ts";
+
+const { id, secret = "" } = readyClient;
+const clientSteps = {
+  setup_steps: [
+    { text: "Create no app. The sandbox takes any redirect URI.", value: "callback_url" },
+    { text: `Enter the client ID \`${id}\` and the client secret \`${secret}\`.`, value: "client" },
+  ],
+};
+const quickstart = { ...clientSteps, quickstart_client: { client_id: id, client_secret: secret } };
+const keySteps = { setup_steps: [{ text: `Connect with the API key \`${readyApiKey}\`.` }] };
+const userSteps = {
+  setup_steps: [
+    { text: `Connect with the user name \`${readyUser.name}\` and the password \`${readyUser.password}\`.` },
+  ],
+};
 
 /**
  * Describes the sandbox to latchkey: providers in the fields of the catalogue, ready for the configuration file and the
@@ -27,7 +43,6 @@ export function describeProviders(origin: string): readonly ProviderDescription[
   // The sandbox answers 401 to any other key or password.
   const verification = { request: { method: "GET", path: "/api/me" } };
   const identityScopes = ["openid", "email", "profile"];
-  const quickstart = { quickstart_client: { client_id: readyClient.id, client_secret: readyClient.secret ?? "" } };
   return [
     {
       name: "sandbox-files",
@@ -65,6 +80,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-client-credentials",
+      ...clientSteps,
       display_name: "Sandbox: OAuth 2 client credentials",
       categories: ["example"],
       oauth2_client: { ...endpoints, default_scopes: ["drive"] },
@@ -72,6 +88,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-oauth1",
+      ...clientSteps,
       display_name: "Sandbox: OAuth 1",
       categories: ["example"],
       oauth1: {
@@ -83,6 +100,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-api-key",
+      ...keySteps,
       display_name: "Sandbox: API key",
       categories: ["example"],
       api_key: { header: "x-api-key" },
@@ -91,6 +109,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-basic",
+      ...userSteps,
       display_name: "Sandbox: user name and password",
       categories: ["example"],
       basic: {},

@@ -1,4 +1,3 @@
-import { useSignal } from "@preact/signals";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Environment } from "../../../gen/latchkey/v1/environment_pb.ts";
 import { Button } from "../../components/button.tsx";
@@ -6,6 +5,7 @@ import { Field } from "../../components/field.tsx";
 import { PageFrame } from "../../components/page.tsx";
 import { FaultNotice, Notice, Skeleton } from "../../components/states.tsx";
 import { useAct } from "../../data/act.ts";
+import { useDraft } from "../../data/draft.ts";
 import { useLoad } from "../../data/load.ts";
 import { connectSessions, environments } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
@@ -34,7 +34,9 @@ export function BrandingPage() {
     >
       {loaded.fault !== undefined && <FaultNotice fault={loaded.fault} retry={loaded.reload} />}
       {loaded.value === undefined && loaded.fault === undefined && <Skeleton />}
-      {loaded.value !== undefined && <BrandingForm key={name} environment={loaded.value} onSaved={loaded.reload} />}
+      {loaded.value !== undefined && (
+        <BrandingForm key={`${name}/${loaded.value.revision}`} environment={loaded.value} onSaved={loaded.reload} />
+      )}
     </PageFrame>
   );
 }
@@ -59,7 +61,8 @@ interface BrandingFormProps {
 
 function BrandingForm({ environment, onSaved }: BrandingFormProps) {
   const stored = brandOf(environment);
-  const brand = useSignal<Brand>(stored);
+  const draft = useDraft<Brand>(`branding:${environment.name}:${environment.revision}`, stored);
+  const brand = draft.value;
   const acting = useAct({ isQuiet: true });
   const fields = changedFields(stored, brand.value);
   const isDeclared = environment.declaredFields.includes("branding");
@@ -74,6 +77,7 @@ function BrandingForm({ environment, onSaved }: BrandingFormProps) {
       updateMask: { paths: fields.map((field) => `branding.${field}`) },
       expectedRevision: environment.revision,
     });
+    draft.forget();
     onSaved();
   }
   const isConflict = acting.fault?.code === "conflict";

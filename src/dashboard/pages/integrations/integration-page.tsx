@@ -110,6 +110,12 @@ function Known({ environment, whole, reload }: KnownProps) {
       }
     >
       {declared && <Notice>This integration comes from the configuration file. Change it there.</Notice>}
+      {!isConnectable(provider) && (
+        <Notice>
+          Users cannot enter credentials of this kind themselves. Import them, for example with{" "}
+          <code>latchkey connections import</code>.
+        </Notice>
+      )}
       <TestPanel test={test} />
       <Warnings integration={integration} />
       <TabFilter name="tab" label="Parts of the integration" options={tabs} />
@@ -171,7 +177,7 @@ function Scopes({ setup, integration }: { readonly setup: IntegrationSetup; read
 }
 
 /** What the provider's data, the scopes or missing settings predict, with the way to mend it. */
-function Warnings({ integration: { warnings } }: { readonly integration: Integration }) {
+function Warnings({ integration: { key, warnings } }: { readonly integration: Integration }) {
   if (warnings.length === 0) return null;
   return (
     <Section title="What to mend">
@@ -184,9 +190,7 @@ function Warnings({ integration: { warnings } }: { readonly integration: Integra
               <p>{sentence(one.message)}</p>
               {field !== undefined && (
                 <p class="notice-foot">
-                  <a href={linkTo(window.location.pathname.slice("/ui".length), { tab: "settings" })}>
-                    Open the settings
-                  </a>
+                  <a href={linkTo(pathOf("integrations", key), { tab: "settings", field })}>Open the settings</a>
                 </p>
               )}
             </li>

@@ -6,8 +6,11 @@ import { Button } from "../../components/button.tsx";
 import { Field } from "../../components/field.tsx";
 import { FaultNotice } from "../../components/states.tsx";
 import { useAct } from "../../data/act.ts";
+import { useDraft } from "../../data/draft.ts";
 import { counted } from "../../data/format.ts";
 import { integrations } from "../../state/clients.ts";
+import { say } from "../../state/messages.ts";
+import { queryValue } from "../../state/router.ts";
 import { may } from "../../state/session.ts";
 import { ConflictDialog, type FieldConflict } from "./conflict-dialog.tsx";
 import { FurtherSettings, type FurtherSettingsProps, furtherTitles } from "./further-settings.tsx";
@@ -21,52 +24,64 @@ interface IntegrationSettingsProps {
   readonly onSaved: () => void;
 }
 
+/** What a person has changed, and what it was changed from. Secrets are not among the values. */
+interface SettingsDraft {
+  readonly revision: string;
+  readonly base: SetupValues;
+  readonly values: SetupValues;
+}
+
+const draftOf = (integration: Integration): SettingsDraft => {
+  const values = valuesOf(integration);
+  return { revision: String(integration.revision), base: values, values };
+};
+const isUntouched = ({ base, values }: SettingsDraft): boolean => changedPaths(base, values).length === 0;
+
 /** The settings of an integration. Only what the person changed is sent; a change by another is shown first. */
 export function IntegrationSettings({ environment, integration, setup, onSaved }: IntegrationSettingsProps) {
-  const base = useSignal<Integration>(integration);
-  const values = useSignal<SetupValues>(valuesOf(integration));
+  const { key, provider, declared } = integration;
+  const draft = useDraft(`settings:${environment}:${key}`, draftOf(integration), isUntouched).value;
   const secrets = useSignal<SetupValues>({});
   const theirs = useSignal<Integration | undefined>(undefined);
   const round = useSignal(0);
   const acting = useAct({ isQuiet: true });
-  const stored = valuesOf(base.value);
-  const changed = [
-    ...changedPaths(stored, values.value),
-    ...Object.keys(secrets.value).filter((path) => secrets.value[path] !== ""),
-  ];
-  const isDirty = changed.length > 0;
-  useWarnOnLeave(isDirty);
-  const isReadOnly = integration.declared || !may(Scope.INTEGRATIONS_WRITE);
+  const { base, values, revision } = draft.value;
+  const written = Object.entries(secrets.value).filter(([, secret]) => secret !== "");
+  const changed = changedPaths(base, values);
+  const changes = changed.length + written.length;
+  useWarnOnLeave(written.length > 0);
+  useFieldOfAddress();
+  const isReadOnly = declared || !may(Scope.INTEGRATIONS_WRITE);
+  const all = { ...values, ...secrets.value };
+  const isWrong = setup.fields.some((field) => problemOf(field, all[field.path] ?? "") !== undefined);
   const set = (path: string, value: string) => {
     if (path.startsWith("secrets.")) secrets.value = { ...secrets.value, [path]: value };
-    else values.value = { ...values.value, [path]: value };
+    else draft.value = { ...draft.value, values: { ...values, [path]: value } };
   };
-  const { key, provider } = integration;
-  const isWrong = setup.fields.some(
-    (field) => problemOf(field, { ...values.value, ...secrets.value }[field.path] ?? "") !== undefined,
-  );
 
-  async function save(expectedRevision: bigint): Promise<void> {
-    const wanted = { ...integrationOf({ ...values.value, ...secrets.value }), environment, key, provider };
-    const paths = [...new Set(changed.map(maskPathOf))];
+  /** Writes the person's changes, and no other field, over what is stored at a revision. */
+  async function save(before: SetupValues, expectedRevision: bigint): Promise<void> {
+    const mine = Object.fromEntries(changed.map((path) => [path, values[path] ?? ""]));
+    const wanted = integrationOf({ ...before, ...mine, ...Object.fromEntries(written) });
+    const paths = [...new Set([...changed.map(maskPathOf), ...written.map(([path]) => path)])];
     try {
       const answer = await integrations.updateIntegration({
-        integration: wanted,
+        integration: { ...wanted, environment, key, provider },
         updateMask: { paths },
         expectedRevision,
       });
       if (answer.integration !== undefined) take(answer.integration);
+      say(`Saved ${key}`);
       onSaved();
     } catch (error) {
       const { integration: current } = await integrations.getIntegration({ environment, key });
-      if (current === undefined || current.revision === base.value.revision) throw error;
+      if (current === undefined || current.revision === expectedRevision) throw error;
       theirs.value = current;
     }
   }
 
   function take(current: Integration): void {
-    base.value = current;
-    values.value = valuesOf(current);
+    draft.value = draftOf(current);
     secrets.value = {};
     theirs.value = undefined;
     round.value += 1;
@@ -78,36 +93,32 @@ export function IntegrationSettings({ environment, integration, setup, onSaved }
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        if (isDirty && !isWrong) void acting.run(() => save(base.value.revision));
+        if (changes > 0 && !isWrong) void acting.run(() => save(base, BigInt(revision)));
       }}
     >
       <AppFields
         key={round.value}
         setup={setup}
-        values={{ ...values.value, ...secrets.value }}
+        values={all}
         onChange={set}
         isDisabled={isReadOnly}
         fault={acting.fault}
       />
-      <FurtherSettings
-        setup={setup}
-        values={values.value}
-        onChange={set}
-        isDisabled={isReadOnly}
-        fault={acting.fault}
-      />
+      <FurtherSettings setup={setup} values={values} onChange={set} isDisabled={isReadOnly} fault={acting.fault} />
       {acting.fault !== undefined && <FaultNotice fault={acting.fault} />}
       {!isReadOnly && (
-        <SaveBar changes={changed.length} isWrong={isWrong} isBusy={acting.isBusy} onUndo={() => take(base.value)} />
+        <SaveBar changes={changes} isWrong={isWrong} isBusy={acting.isBusy} onUndo={() => take(integration)} />
       )}
       {theirs.value !== undefined && (
         <ConflictDialog
-          conflicts={conflictsOf(stored, valuesOf(theirs.value), values.value, setup)}
+          conflicts={conflictsOf(base, valuesOf(theirs.value), values, setup)}
           changedAt={theirs.value.updatedAt}
           onTakeTheirs={() => {
             if (theirs.value !== undefined) take(theirs.value);
           }}
-          onKeepMine={() => save(theirs.value?.revision ?? 0n)}
+          onKeepMine={async () => {
+            if (theirs.value !== undefined) await save(valuesOf(theirs.value), theirs.value.revision);
+          }}
           onClose={() => (theirs.value = undefined)}
         />
       )}
@@ -127,14 +138,15 @@ const AppFields = ({ setup, values, onChange, isDisabled, fault }: FurtherSettin
       isDisabled={isDisabled}
     />
     {setup.fields.map((field) => (
-      <SetupField
-        key={field.path}
-        field={field}
-        value={values[field.path] ?? ""}
-        onInput={(value) => onChange(field.path, value)}
-        problem={fault?.fields[`integration.${field.path}`]}
-        isDisabled={isDisabled}
-      />
+      <div key={field.path} data-field={field.path}>
+        <SetupField
+          field={field}
+          value={values[field.path] ?? ""}
+          onInput={(value) => onChange(field.path, value)}
+          problem={fault?.fields[`integration.${field.path}`]}
+          isDisabled={isDisabled}
+        />
+      </div>
     ))}
   </fieldset>
 );
@@ -179,7 +191,18 @@ function conflictsOf(
   }));
 }
 
-/** The browser asks before it leaves the page with unsaved changes. */
+/** Leads to the field that the address names, such as from a warning. */
+function useFieldOfAddress(): void {
+  const name = queryValue("field");
+  useEffect(() => {
+    const box = name === "" ? null : document.querySelector(`[data-field="${CSS.escape(name)}"]`);
+    const input = box?.querySelector<HTMLElement>("input, select, textarea, button");
+    input?.focus({ preventScroll: true });
+    box?.scrollIntoView({ block: "center" });
+  }, [name]);
+}
+
+/** The browser asks before it leaves the page with a secret that is not saved. */
 function useWarnOnLeave(isDirty: boolean): void {
   useEffect(() => {
     if (!isDirty) return;

@@ -1,5 +1,4 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { Badge } from "../../components/badge.tsx";
@@ -9,6 +8,7 @@ import { Confirm } from "../../components/confirm.tsx";
 import { PageFrame } from "../../components/page.tsx";
 import { ProviderMark } from "../../components/provider-mark.tsx";
 import { FaultNotice, Notice, Skeleton } from "../../components/states.tsx";
+import { useDraft } from "../../data/draft.ts";
 import { authTitle, categoryTitle, loadProviders, providerTitle } from "../../data/known-providers.ts";
 import { useLoad } from "../../data/load.ts";
 import { providers } from "../../state/clients.ts";
@@ -65,7 +65,7 @@ export function ProviderPage({ values: { name = "" } }: PageProps) {
       {provider !== undefined &&
         value !== undefined &&
         (isOwn ? (
-          <CustomProvider provider={provider} text={value.text} reload={reload} />
+          <CustomProvider key={String(provider.revision)} provider={provider} text={value.text} reload={reload} />
         ) : (
           <>
             <Notice>
@@ -104,10 +104,9 @@ interface CustomProviderProps {
 }
 
 function CustomProvider({ provider, text, reload }: CustomProviderProps) {
-  const written = useSignal(text);
-  useEffect(() => {
-    written.value = text;
-  }, [text]);
+  // A draft belongs to the revision that it was begun with.
+  const draft = useDraft(`provider:${provider.name}:${provider.revision}`, text);
+  const written = draft.value;
   return (
     <ProviderEditor
       text={written.value}
@@ -118,6 +117,7 @@ function CustomProvider({ provider, text, reload }: CustomProviderProps) {
       isSame={written.value === text}
       save={async (changed) => {
         await providers.updateProvider({ provider: changed, expectedRevision: provider.revision });
+        draft.forget();
         await loadProviders();
         reload();
       }}
