@@ -10,7 +10,7 @@ export const Badge = ({
 }: {
   readonly tone: BadgeTone;
   readonly children: ComponentChildren;
-  readonly title?: string;
+  readonly title?: string | undefined;
 }) => (
   <span class={`badge ${tone}`} title={title}>
     {children}

@@ -21,7 +21,7 @@ export interface Pager<T> {
   edit(change: (items: readonly T[]) => readonly T[]): void;
 }
 
-type ReadPage<T> = (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>;
+export type ReadPage<T> = (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>;
 
 /** Reads the first page at the first showing and whenever a dependency changes; the next ones when asked. */
 export function usePager<T>(read: ReadPage<T>, dependencies: readonly unknown[]): Pager<T> {

@@ -79,27 +79,27 @@ function placeOf(chunk: CensusChunk, number: number): number {
   return low;
 }
 
+/** Returns the last chunk that begins at or before the number; the first chunk if none does. */
+function chunkOf(chunks: readonly CensusChunk[], number: number): number {
+  let [low, high] = [0, chunks.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const chunk = chunks[middle];
+    if (chunk !== undefined && numberAt(chunk, 0) <= number) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(0, low - 1);
+}
+
 export function createCensusRows(): CensusRows {
   const chunks: CensusChunk[] = [];
   const ids = createIdArena();
   let count = 0;
 
-  /** Returns the last chunk that begins at or before the number; the first chunk if none does. */
-  function chunkOf(number: number): number {
-    let [low, high] = [0, chunks.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const chunk = chunks[middle];
-      if (chunk !== undefined && numberAt(chunk, 0) <= number) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(0, low - 1);
-  }
-
   function find(
     number: number,
   ): { readonly chunk: CensusChunk; readonly index: number; readonly at: number } | undefined {
-    const index = chunkOf(number);
+    const index = chunkOf(chunks, number);
     const chunk = chunks[index];
     if (chunk === undefined) return undefined;
     const at = placeOf(chunk, number);
@@ -118,7 +118,7 @@ export function createCensusRows(): CensusRows {
 
   /** Finds the chunk and the place for a new row, and makes room there. */
   function placeForNew(number: number): RowPlace {
-    let index = chunkOf(number);
+    let index = chunkOf(chunks, number);
     let chunk = chunks[index];
     if (chunk === undefined) throw new Error("the census has no chunk");
     let at = placeOf(chunk, number);
@@ -162,7 +162,7 @@ export function createCensusRows(): CensusRows {
     newest({ before, isWanted, limit }) {
       const found: CensusRow[] = [];
       if (chunks.length === 0) return found;
-      for (let index = Number.isFinite(before) ? chunkOf(before) : chunks.length - 1; index >= 0; index -= 1) {
+      for (let index = Number.isFinite(before) ? chunkOf(chunks, before) : chunks.length - 1; index >= 0; index -= 1) {
         const chunk = chunks[index];
         if (chunk === undefined) break;
         const end = Number.isFinite(before) ? placeOf(chunk, before) : chunk.count;

@@ -1,0 +1,92 @@
+import { useSignal } from "@preact/signals";
+import { Scope } from "../../../../gen/latchkey/v1/access_pb.ts";
+import type { Connection } from "../../../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../../../gen/latchkey/v1/credentials_pb.ts";
+import { Button } from "../../../components/button.tsx";
+import { Confirm } from "../../../components/confirm.tsx";
+import { useAct } from "../../../data/act.ts";
+import { connections } from "../../../state/clients.ts";
+import { linkTo, navigate } from "../../../state/router.ts";
+import { needsReconnect } from "../state-words.tsx";
+import { ReconnectLinkDialog } from "./reconnect-link.tsx";
+import { RevealDialog } from "./reveal-dialog.tsx";
+
+interface ConnectionActionsProps {
+  readonly connection: Connection;
+  readonly onChange: () => void;
+}
+
+/** What can be done with a connection. */
+export function ConnectionActions({ connection, onChange }: ConnectionActionsProps) {
+  const dialog = useSignal<"reconnect" | "delete" | undefined>(undefined);
+  const refreshing = useAct();
+  const revealing = useAct();
+  const revealed = useSignal<Credentials | undefined>(undefined);
+  const { ref } = connection;
+  const close = () => {
+    dialog.value = undefined;
+  };
+  if (ref === undefined) return null;
+  const isRefreshable = connection.credentialsKind !== "api_key" && connection.credentialsKind !== "basic";
+  /** The session alone may not: the person is asked for the key. */
+  async function reveal() {
+    if (ref === undefined) return;
+    const { credentials } = await connections.getConnection({ ref, includeCredentials: true });
+    revealed.value = credentials;
+  }
+  async function remove() {
+    if (ref === undefined) return;
+    await connections.deleteConnection({ ref });
+    navigate(linkTo("/connections"));
+  }
+  return (
+    <>
+      <Button needs={Scope.CONNECTIONS_WRITE} kind="danger" onClick={() => (dialog.value = "delete")}>
+        Delete
+      </Button>
+      <Button isBusy={revealing.isBusy} onClick={() => void revealing.run(reveal)}>
+        Reveal credentials
+      </Button>
+      {isRefreshable && (
+        <Button
+          needs={Scope.CONNECTIONS_WRITE}
+          isBusy={refreshing.isBusy}
+          onClick={() =>
+            void refreshing
+              .run(() => connections.refreshConnection({ ref }), "Refreshed the credentials")
+              .then(onChange)
+          }
+        >
+          Refresh now
+        </Button>
+      )}
+      <Button
+        kind={needsReconnect(connection) ? "primary" : "plain"}
+        needs={Scope.CONNECTIONS_WRITE}
+        onClick={() => (dialog.value = "reconnect")}
+      >
+        Reconnect
+      </Button>
+      {dialog.value === "reconnect" && <ReconnectLinkDialog connection={connection} onClose={close} />}
+      {revealed.value !== undefined && (
+        <RevealDialog credentials={revealed.value} onClose={() => (revealed.value = undefined)} />
+      )}
+      {dialog.value === "delete" && (
+        <Confirm
+          title={`Delete ${ref.id}`}
+          verb="Delete the connection"
+          isDanger
+          typed={ref.id}
+          act={remove}
+          done={`Deleted ${ref.integration}/${ref.id}`}
+          onClose={close}
+        >
+          <p>
+            Latchkey deletes its credentials, records and channels, and requests through it fail at once. This cannot be
+            undone.
+          </p>
+        </Confirm>
+      )}
+    </>
+  );
+}
