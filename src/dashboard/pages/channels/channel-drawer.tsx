@@ -121,8 +121,10 @@ function ChannelFacts({ channel }: { readonly channel: Channel }) {
     <>
       {channel.silent && (
         <Notice tone="warn">
-          No message for much longer than usual. Latchkey renewed it and started the syncs that catch up. Check that the
-          provider can reach the webhook URL.
+          {channel.lastNotifiedAt === undefined
+            ? "No message ever came, although the provider announces each channel. "
+            : "No message came for much longer than usual. Latchkey renews it and starts the syncs that catch up. "}
+          Check that the provider can reach the webhook URL.
         </Notice>
       )}
       {!channel.managed && (

@@ -52,6 +52,10 @@ function endMs(channel: Channel): number | undefined {
   return msOf(expiresAt) ?? (isOver(channel) ? msOf(updatedAt) : undefined);
 }
 
+/** Whether the provider confirmed the channel. Its renewal is planned from then on; a script's channel has none. */
+const wasMade = ({ managed, renewAt, state }: Channel): boolean =>
+  state !== ChannelState.FAILED && (!managed || renewAt !== undefined);
+
 /** Changes of less than this between two channels are not shown as a gap. */
 const shortestGapMs = 60_000;
 
@@ -63,11 +67,12 @@ export function spansOf({ lives, latest }: ChannelHistory, nowMs: number): reado
   for (const one of lives) {
     const { id, state, stateReason } = one;
     const fromMs = startMs(one);
-    if (state === ChannelState.FAILED) {
-      spans.push({ kind: "failed", fromMs, toMs: fromMs, id, title: `Refused: ${words(stateReason)}` });
+    if (state === ChannelState.CREATING) continue;
+    if (!wasMade(one)) {
+      const title = state === ChannelState.FAILED ? "Refused" : "No answer to the request";
+      spans.push({ kind: "failed", fromMs, toMs: fromMs, id, title: `${title}: ${words(stateReason)}` });
       continue;
     }
-    if (state === ChannelState.CREATING) continue;
     const untilMs = endMs(one) ?? (isOver(one) ? fromMs : Number.POSITIVE_INFINITY);
     if (coveredMs !== undefined && fromMs - coveredMs > shortestGapMs)
       spans.push({ kind: "gap", fromMs: coveredMs, toMs: fromMs, id, title: "No channel: messages may be missing" });

@@ -131,6 +131,7 @@ function endText(channel: Channel): string {
 
 const Legend = () => (
   <ul class="life-legend" aria-label="Legend">
+    <li class="life-note">Ended channels are kept for 7 days</li>
     {(
       [
         ["life", "active"],

@@ -14,12 +14,12 @@ const dayMs = 24 * hourMs;
 export const windowChoices: readonly (readonly [value: string, name: string])[] = [
   ["1d", "1 day"],
   ["7d", "7 days"],
-  ["30d", "30 days"],
+  ["14d", "14 days"],
 ];
 
 /** The past of the chosen length, and a third of it to come. */
 export function windowOf(choice: string, nowMs: number): LifeWindow {
-  const pastMs = choice === "1d" ? dayMs : choice === "30d" ? 30 * dayMs : 7 * dayMs;
+  const pastMs = choice === "1d" ? dayMs : choice === "14d" ? 14 * dayMs : 7 * dayMs;
   return { fromMs: nowMs - pastMs, nowMs, toMs: nowMs + pastMs / 3 };
 }
 

@@ -192,7 +192,7 @@ function FailureText({ destination: { failures, lastFailure, lastFailedAt } }: {
   if (failures === 0) return <>None since the last delivery</>;
   return (
     <span class="bad-text">
-      {countText(failures)} in a row, last: {reasonText(lastFailure).toLowerCase()} <Time at={lastFailedAt} />
+      {countText(failures)} in a row, last: {reasonText(lastFailure).toLowerCase()}, <Time at={lastFailedAt} />
     </span>
   );
 }

@@ -26,7 +26,11 @@ import { WebhookTabs } from "./webhook-tabs.tsx";
 const columns: readonly TableColumn<Forward>[] = [
   { name: "Delivery", show: (one) => subjectOf(one) },
   { name: "State", show: (one) => <DeliveryBadge delivery={one} /> },
-  { name: "Why", show: ({ stateReason }) => (stateReason === "" ? "" : reasonText(stateReason)), isMinor: true },
+  {
+    name: "Why",
+    show: ({ stateReason }) => <span class="reason">{stateReason === "" ? "" : reasonText(stateReason)}</span>,
+    isMinor: true,
+  },
   { name: "Attempts", show: ({ attemptCount }) => attemptCount, isNumber: true, isMinor: true },
   { name: "Next try", show: ({ nextAttemptAt }) => <NextTry at={nextAttemptAt} />, isMinor: true },
   { name: "Destination", show: ({ destination }) => destinationText(destination), isMinor: true },

@@ -73,7 +73,7 @@ export function ReceivedPage() {
 
 const columnsOf = (deliveries: ReadonlyMap<string, readonly Forward[]>): readonly TableColumn<Notification>[] => [
   { name: "Webhook", show: (one) => <WebhookName notification={one} /> },
-  { name: "Integration", show: ({ integration }) => integration },
+  { name: "Integration", show: ({ integration }) => integration, isMinor: true },
   { name: "Connection", show: (one) => <MatchCell notification={one} /> },
   { name: "Sender", show: (one) => <ProofBadge notification={one} />, isMinor: true },
   { name: "Delivery", show: ({ id }) => <DeliveryCell deliveries={deliveries.get(id) ?? []} /> },
