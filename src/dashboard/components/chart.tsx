@@ -1,6 +1,14 @@
+import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { theme } from "../state/theme.ts";
+
+/** Follows the system while the theme does. */
+const darkSystem = window.matchMedia("(prefers-color-scheme: dark)");
+const isSystemDark = signal(darkSystem.matches);
+darkSystem.addEventListener("change", ({ matches }) => {
+  isSystemDark.value = matches;
+});
 
 export interface ChartLine {
   readonly name: string;
@@ -39,6 +47,6 @@ export function Chart({ label, times, lines, format, height = 160 }: ChartProps)
       resize.disconnect();
       plot?.destroy();
     };
-  }, [times, lines, height, theme.value]);
+  }, [times, lines, height, theme.value, isSystemDark.value]);
   return <div ref={box} class="chart" role="img" aria-label={label} />;
 }

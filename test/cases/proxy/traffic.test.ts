@@ -1,11 +1,19 @@
+import { request as httpRequest } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { WebSocket } from "ws";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { type RecentRequest, SeriesStep, TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
-import { type Answering, apiKey, ok, startProvider, startProxied } from "../../support/peers/provider.ts";
+import {
+  type Answering,
+  apiKey,
+  ok,
+  type ProxiedSidecar,
+  startProvider,
+  startProxied,
+} from "../../support/peers/provider.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
 
@@ -15,6 +23,7 @@ const answering: Answering = (request, socket, n) => {
   const [, path = ""] = request.line.split(" ");
   if (path.startsWith("/fails")) socket.write("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno");
   else if (path.startsWith("/refuses")) socket.write("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno");
+  else if (path.startsWith("/hangs")) return;
   else if (path.startsWith("/closes")) socket.destroy();
   else ok(request, socket, n);
 };
@@ -28,6 +37,26 @@ const facts = ({ method, path, hasQuery, status, errorCode, attempts, keyId, con
   id: connection?.id,
 });
 
+/** Each call has a connection of its own: one that was handed over stays on the general lane. */
+function send(
+  { data, proxyHeaders }: Pick<ProxiedSidecar, "data" | "proxyHeaders">,
+  path: string,
+  { headers = {}, body }: { readonly headers?: Readonly<Record<string, string>>; readonly body?: string } = {},
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const length = body === undefined ? {} : { "content-length": String(body.length) };
+    const options = {
+      method: body === undefined ? "GET" : "POST",
+      headers: { ...proxyHeaders, ...length, ...headers },
+    };
+    const request = httpRequest(`${data}/proxy${path}`, { ...options, agent: false }, (response) => {
+      response.resume().on("end", () => resolve(response.statusCode ?? 0));
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
 async function start(env: Readonly<Record<string, string>> = {}) {
   const provider = await startProvider(answering);
   const running = await startProxied(provider.port, { env });
@@ -36,16 +65,15 @@ async function start(env: Readonly<Record<string, string>> = {}) {
 
 it("counts and keeps every request, whoever answered, without secrets", async () => {
   const { running, traffic } = await start();
-  const { rest, proxyHeaders: headers } = running;
-  await rest("GET", "/proxy/a?token=hidden", { headers });
-  await rest("POST", `/proxy/b/${apiKey}/${secretKey}`, { headers, body: { text: "hello" } });
-  await fetch(`${running.data}/proxy/fails`, { headers }).then((response) => response.text());
-  await fetch(`${running.data}/proxy/refuses`, { headers }).then((response) => response.text());
-  await rest("GET", "/proxy/closes", { headers: { ...headers, retries: "1" } });
-  await rest("GET", "/proxy/c", { headers: { ...headers, "connection-id": "nobody" } });
-  await rest("GET", "/proxy/d", { headers: { ...headers, authorization: "Bearer lk_unknown" } });
+  await send(running, "/a?token=hidden");
+  await send(running, `/b/${apiKey}/${secretKey}`, { body: '{"text":"hello"}' });
+  await send(running, "/fails");
+  await send(running, "/refuses");
+  await send(running, "/closes", { headers: { retries: "1" } });
+  await send(running, "/c", { headers: { "connection-id": "nobody" } });
+  await send(running, "/d", { headers: { authorization: "Bearer lk_unknown" } });
   const session = await openSession(running.data);
-  await streamed(session, "/proxy/e", { headers });
+  await streamed(session, "/proxy/e", { headers: running.proxyHeaders });
   await sleep(20);
 
   const { requests, kept, replica } = await traffic.listRequests({ environment: "dev" });
@@ -91,16 +119,22 @@ it("counts and keeps every request, whoever answered, without secrets", async ()
 });
 
 it("notes WebSockets, callers that leave, and names that do not exist", async () => {
-  const { running, traffic } = await start();
-  const { rest, proxyHeaders: headers } = running;
+  const { provider, running, traffic } = await start();
+  const { proxyHeaders: headers } = running;
   const socket = new WebSocket(`${running.data.replace("http:", "ws:")}/proxy/ws`, { headers });
   await new Promise((resolve) => socket.once("error", resolve));
-  await rest("GET", "/proxy/x", { headers: { ...headers, "provider-config-key": "nothing" } });
+  const left = httpRequest(`${running.data}/proxy/hangs`, { headers, agent: false });
+  left.on("error", () => {}).end();
+  await vi.waitFor(() => expect(provider.received()).toContain("/hangs"));
+  left.destroy();
+  await sleep(50);
+  await send(running, "/x", { headers: { "provider-config-key": "nothing" } });
   await sleep(20);
   const { requests } = await traffic.listRequests({ environment: "dev" });
-  expect(requests.map(({ path, errorCode, tunnel }) => [path, errorCode, tunnel])).toEqual([
-    ["/x", "unknown_provider_config", false],
-    ["/ws", "", true],
+  expect(requests.map(({ path, status, errorCode, tunnel }) => [path, status, errorCode, tunnel])).toEqual([
+    ["/x", 404, "unknown_provider_config", false],
+    ["/hangs", 0, "", false],
+    ["/ws", 200, "", true],
   ]);
   const { series } = await traffic.getSeries({ environment: "dev" });
   expect(series.map(({ integration, other }) => [integration, other])).toEqual([
@@ -111,11 +145,8 @@ it("notes WebSockets, callers that leave, and names that do not exist", async ()
 
 it("filters, turns pages, and shows no request of another environment", async () => {
   const { running, traffic } = await start();
-  const { rest, proxyHeaders: headers } = running;
-  for (const path of ["a", "b", "fails", "c"]) {
-    await fetch(`${running.data}/proxy/${path}`, { headers }).then((response) => response.text());
-  }
-  await rest("GET", "/proxy/d", { headers: { ...headers, "connection-id": "nobody" } });
+  for (const path of ["/a", "/b", "/fails", "/c"]) await send(running, path);
+  await send(running, "/d", { headers: { "connection-id": "nobody" } });
   await sleep(20);
   const paths = async (filter: Parameters<typeof traffic.listRequests>[0]["filter"]) =>
     (await traffic.listRequests({ environment: "dev", filter })).requests.map(({ path }) => path);
@@ -144,9 +175,7 @@ it("filters, turns pages, and shows no request of another environment", async ()
 
 it("sends each request to its watchers once it is over, and keeps none when told so", async () => {
   const { running, traffic } = await start();
-  const { proxyHeaders: headers } = running;
-  const get = (path: string) => fetch(`${running.data}/proxy/${path}`, { headers }).then((response) => response.text());
-  await get("before");
+  await send(running, "/before");
   await sleep(20);
   const over = new AbortController();
   onTestFinished(() => over.abort());
@@ -159,13 +188,13 @@ it("sends each request to its watchers once it is over, and keeps none when told
   };
   await next();
   expect(seen).toEqual(["/before"]);
-  await get("first");
-  await get("fails");
+  await send(running, "/first");
+  await send(running, "/fails");
   while (seen.length < 3) await next();
   expect(seen).toEqual(["/before", "/first", "/fails"]);
 
   const { running: quiet, traffic: none } = await start({ LATCHKEY_RECENT_REQUESTS: "off" });
-  await fetch(`${quiet.data}/proxy/x`, { headers: quiet.proxyHeaders }).then((response) => response.text());
+  await send(quiet, "/x");
   await sleep(20);
   expect(await none.listRequests({ environment: "dev" })).toMatchObject({ requests: [], kept: 0 });
   expect((await none.getSeries({ environment: "dev" })).series).toHaveLength(1);

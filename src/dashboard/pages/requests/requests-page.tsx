@@ -19,7 +19,7 @@ import { ConnectionLink, RequestLine, RequestStatus, RequestTime } from "./reque
 const columns: readonly TableColumn<RecentRequest>[] = [
   { name: "Request", show: (request) => <RequestLine request={request} /> },
   { name: "Status", show: (request) => <RequestStatus request={request} /> },
-  { name: "Connection", show: ({ connection }) => <ConnectionLink connection={connection} /> },
+  { name: "Connection", show: ({ connection }) => <ConnectionLink connection={connection} />, isMinor: true },
   { name: "Took", show: ({ totalMs }) => durationText(totalMs), isNumber: true },
   { name: "Latchkey", show: ({ addedMs }) => durationText(addedMs), isNumber: true, isMinor: true },
   { name: "Key", show: ({ keyId }) => keyId, isMinor: true },
