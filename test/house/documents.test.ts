@@ -32,7 +32,7 @@ it("names every room of the house", () => {
 
 it("names every sub-room of the broker, in the order of its floors", () => {
   const [, table = ""] = /\n## Rooms, bottom up\n([\s\S]*?)\n## /.exec(read("src/broker/README.md")) ?? [];
-  const listed = [...table.matchAll(/^\| `([a-z]+)\/` \|/gm)].map(([, name = ""]) => name);
+  const listed = [...table.matchAll(/^\| `([a-z-]+)\/` \|/gm)].map(([, name = ""]) => name);
   const [, floors = ""] = /\n {2}broker: \[([\s\S]*?)\]/.exec(read("test/house/floors.test.ts")) ?? [];
   expect(listed).toEqual([...floors.matchAll(/"(.+?)"/g)].map(([, name]) => name));
 });

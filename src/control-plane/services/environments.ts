@@ -8,6 +8,7 @@ import type { EnvironmentSettings } from "../../broker/setup/environment-rules.t
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
 import { noteReveal } from "../../broker/setup/reveals.ts";
 import type { BrandingFields } from "../../core/branding.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 
@@ -43,8 +44,12 @@ export const environmentService = ({
     return {};
   },
   async createKey({ id, environment, scopes, expiresAt }, context) {
+    const caller = callerOf(context);
+    if (scopes.length === 0 || scopes.some((one) => one === Scope.CREDENTIALS_READ || one === Scope.ADMIN)) {
+      requireKeyItself(caller, "a key that may read credentials is not given");
+    }
     const expiresAtMs = expiresAt === undefined ? undefined : timestampMs(expiresAt);
-    return access.create({ id, environment, scopes, expiresAtMs }, callerOf(context).keyId);
+    return access.create({ id, environment, scopes, expiresAtMs }, caller.keyId);
   },
   async listKeys({ environment, ...request }) {
     if (environment !== "") await environments.get(environment);
@@ -52,10 +57,12 @@ export const environmentService = ({
     return { keys: [...items], nextPageToken: next };
   },
   async rotateKey({ id, newId, overlap, expiresAt, expectedRevision }, context) {
+    const caller = callerOf(context);
+    requireKeyItself(caller, "a successor of a key is not given");
     const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
     const expiresAtMs = expiresAt === undefined ? undefined : timestampMs(expiresAt);
     const request = { id, newId, overlapMs, expiresAtMs, expectedRevision };
-    const { previous, ...made } = await access.rotate(request, callerOf(context).keyId);
+    const { previous, ...made } = await access.rotate(request, caller.keyId);
     return { ...made, ...(previous && { previous }) };
   },
   async revokeKey({ id, expectedRevision }, context) {
@@ -86,6 +93,7 @@ export const environmentService = ({
   },
   async rotateSigningSecret({ environment: requested, overlap }, context) {
     const caller = callerOf(context);
+    requireKeyItself(caller, "a signing secret is not given");
     const environment = await environments.of(caller, requested);
     const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
     return { secret: await signingSecrets.rotate({ environment, overlapMs }, caller.keyId) };

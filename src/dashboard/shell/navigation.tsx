@@ -53,7 +53,7 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
     "Settings",
     [
       { path: "/branding", name: "Branding", icon: "branding" },
-      { path: "/environments", name: "Environments and keys", icon: "environments" },
+      { path: "/environments", name: "Environments & keys", icon: "environments" },
       { path: "/system", name: "System", icon: "system" },
     ],
   ],

@@ -108,6 +108,7 @@ export async function fillWithEverything(
     "/integrations/:": `/integrations/${calendar}`,
     "/providers/:": `/providers/${calendar}`,
     "/catalog/:": "/catalog/slack",
+    "/environments/:": `/environments/${environment}`,
     "/connections/:/:": `/connections/${calendar}/${encodeURIComponent(id)}`,
     "/webhooks/:": `/webhooks/${notification}`,
     "/webhooks/deliveries/:": `/webhooks/deliveries/${idOf(forwards)}`,

@@ -1,3 +1,5 @@
 import type { PageRoute } from "../../state/page-route.ts";
 
-export const systemRoutes: readonly PageRoute[] = [];
+export const systemRoutes: readonly PageRoute[] = [
+  { path: "/system", title: "System", load: async () => (await import("./system-page.tsx")).SystemPage },
+];
