@@ -196,6 +196,12 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await page.getByText(/Rule \d matches/).waitFor();
     await page.getByRole("button", { name: "Send test webhook" }).click();
     await page.getByText("A test webhook, sent by hand.").waitFor();
+    // What differs from the one before is shown line by line.
+    await page.getByRole("button", { name: "Compare…" }).click();
+    await dialogOf(page).getByRole("link").first().click();
+    const headers = page.getByRole("region", { name: "Differences of the headers" });
+    await headers.getByText("x-cal-channel-id: elsewhere").waitFor();
+    expect(await headers.getByTitle("Added").count()).toBeGreaterThan(0);
   }, 20_000);
 
   it("shows channels as bars, renews and stops them", async () => {

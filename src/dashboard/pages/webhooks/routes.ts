@@ -13,5 +13,10 @@ export const webhookRoutes: readonly PageRoute[] = [
     load: async () => (await import("./delivery-page.tsx")).DeliveryPage,
   },
   { path: "/webhooks/send", title: "Test webhook", load: async () => (await import("./send-page.tsx")).SendPage },
+  {
+    path: "/webhooks/compare",
+    title: "Compare webhooks",
+    load: async () => (await import("./compare-page.tsx")).ComparePage,
+  },
   { path: "/webhooks/:id", title: "Webhook", load: async () => (await import("./webhook-page.tsx")).WebhookPage },
 ];

@@ -15,6 +15,7 @@ import { environmentName } from "../../state/environment.ts";
 import type { PageProps } from "../../state/page-route.ts";
 import { linkTo } from "../../state/router.ts";
 import { AssignDialog } from "./assign-dialog.tsx";
+import { CompareDialog } from "./compare-dialog.tsx";
 import { webhookTitle } from "./delivery-words.ts";
 import { Payload } from "./payload.tsx";
 import { WebhookFlow } from "./webhook-flow.tsx";
@@ -27,6 +28,7 @@ export function WebhookPage({ values: { id = "" } }: PageProps) {
   const environment = environmentName.value;
   const { value: story, fault, reload } = useLoad((signal) => readStory(environment, id, signal), [environment, id]);
   const isAssigning = useSignal(false);
+  const isComparing = useSignal(false);
   const acting = useAct();
   useFollowed(story, reload);
   if (story === undefined) return fault === undefined ? <Skeleton /> : <FaultNotice fault={fault} retry={reload} />;
@@ -50,6 +52,7 @@ export function WebhookPage({ values: { id = "" } }: PageProps) {
       }
       actions={
         <>
+          <Button onClick={() => (isComparing.value = true)}>Compare…</Button>
           <a class="button" href={linkTo("/webhooks/send", { integration: notification.integration, from: id })}>
             Explain or edit
           </a>
@@ -68,6 +71,7 @@ export function WebhookPage({ values: { id = "" } }: PageProps) {
     >
       <WebhookFlow story={story} onAssign={() => (isAssigning.value = true)} />
       <Payload title="Payload" body={notification.body} headers={notification.headers} />
+      {isComparing.value && <CompareDialog notification={notification} onClose={() => (isComparing.value = false)} />}
       {isAssigning.value && (
         <AssignDialog notification={notification} onClose={() => (isAssigning.value = false)} onDone={reload} />
       )}
