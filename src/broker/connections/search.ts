@@ -38,7 +38,7 @@ export const lookedAtPerCall = 2_000;
 const maxOffset = 100_000;
 const maxChunk = 500;
 /** A list that begins has another order if the census is not complete by then. */
-const firstPageWaitMs = 150;
+const firstPageWaitMs = 250;
 /** A list that continues cannot change its order. */
 const nextPageWaitMs = 20_000;
 

@@ -151,7 +151,7 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     const page = await open(`/connections/${files}/broken`);
     await page.getByText("The provider no longer accepts the refresh token.").waitFor();
     await page.getByText("Not excluded: the end user, or an administrator, revoked the access").first().waitFor();
-    await button(page, "Problems").click();
+    await page.getByLabel("Show", { exact: true }).selectOption("problems");
     await page.getByRole("link", { name: "A refresh failed" }).waitFor();
 
     await button(page, "Edit metadata").click();

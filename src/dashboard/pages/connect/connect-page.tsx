@@ -6,6 +6,7 @@ import { Checkbox, Field } from "../../components/field.tsx";
 import { PageFrame, Section } from "../../components/page.tsx";
 import { Empty, FaultNotice } from "../../components/states.tsx";
 import { useAct } from "../../data/act.ts";
+import { useDraft } from "../../data/draft.ts";
 import { useIntegrationNames } from "../../data/integration-names.ts";
 import { connectSessions } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
@@ -50,27 +51,39 @@ export function ConnectPage() {
   );
 }
 
+interface LinkDraft {
+  readonly allowed: readonly string[];
+  readonly id: string;
+  readonly email: string;
+  readonly displayName: string;
+  readonly tags: string;
+}
+
+const emptyDraft: LinkDraft = { allowed: [], id: "", email: "", displayName: "", tags: "" };
+
 function NewLinkForm({ onMade }: { readonly onMade: (created: CreateConnectSessionResponse) => void }) {
   const integrations = useIntegrationNames();
   const wished = queryValue("integration");
-  const allowed = useSignal<ReadonlySet<string>>(new Set(wished === "" ? [] : [wished]));
-  const user = useSignal({ id: "", email: "", displayName: "" });
-  const tagText = useSignal("");
+  const { value: draft } = useDraft<LinkDraft>(`link ${environmentName.value} ${wished}`, {
+    ...emptyDraft,
+    allowed: wished === "" ? [] : [wished],
+  });
   const act = useAct({ isQuiet: true });
-  const tagLines = tagText.value.split("\n").filter((line) => line.trim() !== "");
+  const tagLines = draft.value.tags.split("\n").filter((line) => line.trim() !== "");
   const wrong = tagLines.find((line) => tagOf(line.trim()).length === 0);
-  const isReady = wrong === undefined && (user.value.id.trim() !== "" || tagLines.length > 0);
+  const isReady = wrong === undefined && (draft.value.id.trim() !== "" || tagLines.length > 0);
 
   async function make() {
-    const { id, email, displayName } = user.value;
+    const { id, email, displayName } = draft.value;
     const endUser = { id: id.trim(), email: email.trim(), displayName: displayName.trim() };
     const created = await connectSessions.createConnectSession({
       environment: environmentName.value,
-      allowedIntegrations: [...allowed.value],
+      allowedIntegrations: [...draft.value.allowed],
       tags: Object.fromEntries(tagLines.flatMap((line) => tagOf(line.trim()))),
       ...(endUser.id !== "" && { endUser }),
     });
     onMade(created);
+    draft.value = { ...emptyDraft, allowed: draft.value.allowed };
   }
   if (integrations.length === 0) {
     return (
@@ -90,32 +103,32 @@ function NewLinkForm({ onMade }: { readonly onMade: (created: CreateConnectSessi
     >
       <IntegrationChoice
         integrations={integrations}
-        allowed={allowed.value}
-        onChange={(next) => (allowed.value = next)}
+        allowed={draft.value.allowed}
+        onChange={(allowed) => (draft.value = { ...draft.value, allowed })}
       />
       <Field
         label="End user ID"
-        value={user.value.id}
-        onInput={(id) => (user.value = { ...user.value, id })}
+        value={draft.value.id}
+        onInput={(id) => (draft.value = { ...draft.value, id })}
         help="As in your application. This, or a tag, is required."
         problem={act.fault?.fields["end_user.id"]}
       />
       <Field
         label="Email"
         type="email"
-        value={user.value.email}
-        onInput={(email) => (user.value = { ...user.value, email })}
+        value={draft.value.email}
+        onInput={(email) => (draft.value = { ...draft.value, email })}
         problem={act.fault?.fields["end_user.email"]}
       />
       <Field
         label="Name"
-        value={user.value.displayName}
-        onInput={(displayName) => (user.value = { ...user.value, displayName })}
+        value={draft.value.displayName}
+        onInput={(displayName) => (draft.value = { ...draft.value, displayName })}
       />
       <Field
         label="Tags"
-        value={tagText.value}
-        onInput={(value) => (tagText.value = value)}
+        value={draft.value.tags}
+        onInput={(tags) => (draft.value = { ...draft.value, tags })}
         rows={2}
         isCode
         placeholder="team=sales"
@@ -142,8 +155,8 @@ function NewLinkForm({ onMade }: { readonly onMade: (created: CreateConnectSessi
 interface IntegrationChoiceProps {
   readonly integrations: readonly string[];
   /** Empty: all. */
-  readonly allowed: ReadonlySet<string>;
-  readonly onChange: (allowed: ReadonlySet<string>) => void;
+  readonly allowed: readonly string[];
+  readonly onChange: (allowed: readonly string[]) => void;
 }
 
 const IntegrationChoice = ({ integrations, allowed, onChange }: IntegrationChoiceProps) => (
@@ -154,13 +167,13 @@ const IntegrationChoice = ({ integrations, allowed, onChange }: IntegrationChoic
         <Checkbox
           key={key}
           label={key}
-          isChecked={allowed.has(key)}
-          onChange={(isOn) => onChange(new Set(isOn ? [...allowed, key] : [...allowed].filter((one) => one !== key)))}
+          isChecked={allowed.includes(key)}
+          onChange={(isOn) => onChange(isOn ? [...allowed, key] : allowed.filter((one) => one !== key))}
         />
       ))}
     </div>
     <p class="field-help">
-      {allowed.size === 0 ? "The end user chooses among all." : "The end user chooses among these."}
+      {allowed.length === 0 ? "The end user chooses among all." : "The end user chooses among these."}
     </p>
   </fieldset>
 );

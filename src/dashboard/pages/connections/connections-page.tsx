@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { Button } from "../../components/button.tsx";
@@ -9,11 +10,11 @@ import { Empty, FaultNotice, Notice, Skeleton } from "../../components/states.ts
 import { counted, countText } from "../../data/format.ts";
 import { useIntegrationNames } from "../../data/integration-names.ts";
 import { environmentName } from "../../state/environment.ts";
-import { linkTo, navigate, pathOf } from "../../state/router.ts";
+import { linkTo, navigate, pathOf, queryValue } from "../../state/router.ts";
 import { BulkBar } from "./bulk/bulk-bar.tsx";
 import { ExportButton } from "./bulk/export-button.tsx";
 import { connectionColumns } from "./connection-columns.tsx";
-import { useConnectionCounts } from "./connection-counts.ts";
+import { type ConnectionCounts, useConnectionCounts } from "./connection-counts.ts";
 import { ConnectionFilters, clearFilters, isFiltered } from "./connection-filters.tsx";
 import { type ConnectionRows, type ListedConnection, useConnectionRows } from "./connection-list.ts";
 import { nameOf, useLiveConnections } from "./live-connections.ts";
@@ -30,6 +31,7 @@ export function ConnectionsPage() {
   const isLive = useSignal(true);
   const live = useLiveConnections(environment, rows, counts, isLive.value);
   const chosen = useSignal<ReadonlyMap<string, Connection>>(new Map());
+  useNewestOnceCounted(rows, counts, chosen.value.size > 0);
   function reload() {
     live.forgetNew();
     rows.reload();
@@ -68,6 +70,22 @@ export function ConnectionsPage() {
       />
     </PageFrame>
   );
+}
+
+/** Rows further down than this are being read: the list is not sorted anew under the person. */
+const topPx = 200;
+
+/** A list that was read before all connections were counted is sorted by name. It is read again, once. */
+function useNewestOnceCounted(rows: ConnectionRows, counts: ConnectionCounts, isInUse: boolean): void {
+  const isRead = useRef(false);
+  const isCounted = counts.isKnown && counts.readSoFar === undefined;
+  const canBeNewest = queryValue("tag") === "" && queryValue("match") === "";
+  const isOld = rows.count !== undefined && !rows.isLoading && !rows.isNewestFirst;
+  useEffect(() => {
+    if (!isCounted || !isOld || !canBeNewest || isInUse || isRead.current || window.scrollY > topPx) return;
+    isRead.current = true;
+    rows.reload();
+  }, [isCounted, isOld, canBeNewest]);
 }
 
 interface ConnectionTableProps {

@@ -3,8 +3,8 @@ import type { JsonConflict } from "./json-merge.ts";
 
 interface ConflictTableProps {
   readonly conflicts: readonly JsonConflict[];
-  readonly takesTheirs: ReadonlySet<string>;
-  readonly onChange: (takesTheirs: ReadonlySet<string>) => void;
+  readonly takesTheirs: readonly string[];
+  readonly onChange: (takesTheirs: readonly string[]) => void;
 }
 
 const shown = (value: JsonValue | undefined): string =>
@@ -13,12 +13,8 @@ const shown = (value: JsonValue | undefined): string =>
 /** The keys that two people changed, with both values and a choice. */
 export function ConflictTable({ conflicts, takesTheirs, onChange }: ConflictTableProps) {
   if (conflicts.length === 0) return null;
-  function choose(key: string, isTheirs: boolean) {
-    const next = new Set(takesTheirs);
-    if (isTheirs) next.add(key);
-    else next.delete(key);
-    onChange(next);
-  }
+  const choose = (key: string, isTheirs: boolean) =>
+    onChange(isTheirs ? [...takesTheirs, key] : takesTheirs.filter((one) => one !== key));
   return (
     <div class="notice warn" role="alert">
       <p>Someone else changed the same keys meanwhile. Choose which values to keep.</p>
@@ -33,7 +29,7 @@ export function ConflictTable({ conflicts, takesTheirs, onChange }: ConflictTabl
                 <input
                   type="radio"
                   name={`conflict-${key}`}
-                  checked={takesTheirs.has(key) === isTheirs}
+                  checked={takesTheirs.includes(key) === isTheirs}
                   onChange={() => choose(key, isTheirs)}
                 />{" "}
                 {isTheirs ? "Theirs" : "Mine"}

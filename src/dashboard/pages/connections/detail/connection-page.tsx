@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { Connection, ConnectionRef } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import { CopyField } from "../../../components/copy.tsx";
+import { TabFilter } from "../../../components/filters.tsx";
 import { Facts, PageFrame, Section } from "../../../components/page.tsx";
 import { Empty, FaultNotice, Skeleton } from "../../../components/states.tsx";
 import { Time } from "../../../components/time.tsx";
@@ -9,7 +10,8 @@ import { useWatch } from "../../../data/watch.ts";
 import { connections } from "../../../state/clients.ts";
 import { environmentName } from "../../../state/environment.ts";
 import type { PageProps } from "../../../state/page-route.ts";
-import { linkTo, pathOf } from "../../../state/router.ts";
+import { linkTo, pathOf, queryValue } from "../../../state/router.ts";
+import { TryRequest } from "../../requests/try-request.tsx";
 import { ownerOf } from "../connection-columns.tsx";
 import { StateBadge } from "../state-words.tsx";
 import { ConnectionActions } from "./connection-actions.tsx";
@@ -77,6 +79,11 @@ interface ConnectionDetailsProps {
   readonly onChange: () => void;
 }
 
+const tabs = [
+  ["", "Time line"],
+  ["try", "Try a request"],
+] as const;
+
 function ConnectionDetails({ connection, onChange }: ConnectionDetailsProps) {
   const { integration = "", id = "" } = connection.ref ?? {};
   return (
@@ -95,7 +102,12 @@ function ConnectionDetails({ connection, onChange }: ConnectionDetailsProps) {
       <HealthNotice connection={connection} />
       <div class="connection-columns">
         <div>
-          <TimeLine connection={connection} />
+          <TabFilter name="tab" label="What to show" options={tabs} />
+          {queryValue("tab") === "try" && connection.ref !== undefined ? (
+            <TryRequest connection={connection.ref} />
+          ) : (
+            <TimeLine connection={connection} />
+          )}
         </div>
         <aside aria-label="About this connection">
           <CredentialsSection connection={connection} />

@@ -1,5 +1,4 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { useSignal } from "@preact/signals";
 import { Scope } from "../../../../gen/latchkey/v1/access_pb.ts";
 import type { Connection, ConnectionRef } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import { Button } from "../../../components/button.tsx";
@@ -8,6 +7,7 @@ import { Field } from "../../../components/field.tsx";
 import { Section } from "../../../components/page.tsx";
 import { FaultNotice } from "../../../components/states.tsx";
 import { useAct } from "../../../data/act.ts";
+import { useDraft } from "../../../data/draft.ts";
 import { connections } from "../../../state/clients.ts";
 import { faultOf } from "../../../state/fault.ts";
 import { ConflictTable } from "./conflict-table.tsx";
@@ -58,17 +58,19 @@ interface JsonDraft {
   readonly text: string;
   /** The value and the revision that the edit began from. */
   readonly base: JsonObject;
-  readonly revision: bigint;
+  /** A number of 64 bits. */
+  readonly revision: string;
   /** The value that someone else has stored meanwhile. */
   readonly theirs?: JsonObject;
-  readonly takesTheirs: ReadonlySet<string>;
+  readonly takesTheirs: readonly string[];
 }
 
 const pretty = (value: JsonValue) => JSON.stringify(value, undefined, 2);
 
 /** A JSON object of the connection. A change by someone else meanwhile is merged, or shown where it disagrees. */
 function JsonEditor({ connection, onChange, title, none, partOf, save }: JsonEditorProps) {
-  const draft = useSignal<JsonDraft | undefined>(undefined);
+  const { environment = "", integration = "", id = "" } = connection.ref ?? {};
+  const { value: draft } = useDraft<JsonDraft | null>(`${title} ${environment}/${integration}/${id}`, null);
   const act = useAct({ isQuiet: true });
   const stored = partOf(connection);
 
@@ -76,24 +78,24 @@ function JsonEditor({ connection, onChange, title, none, partOf, save }: JsonEdi
     const mine = parseObject(text);
     const { merged } = mergeJson({ base, mine, theirs: theirs ?? base, takesTheirs });
     try {
-      await save(ref, merged, revision);
+      await save(ref, merged, BigInt(revision));
     } catch (error) {
       if (faultOf(error).code !== "conflict") throw error;
       const { connection: latest } = await connections.getConnection({ ref });
       if (latest === undefined) throw error;
-      const next = { text, base, revision: latest.revision, theirs: partOf(latest), takesTheirs: new Set<string>() };
+      const next = { text, base, revision: String(latest.revision), theirs: partOf(latest), takesTheirs: [] };
       const { conflicts } = mergeJson({ ...next, mine });
       draft.value = next;
       // Where the two changes do not meet, both are kept without a question.
       if (conflicts.length > 0) return;
       return store(ref, next);
     }
-    draft.value = undefined;
+    draft.value = null;
     onChange();
   }
 
   const { value } = draft;
-  if (value === undefined) {
+  if (value === null) {
     return (
       <Section
         title={title}
@@ -107,8 +109,8 @@ function JsonEditor({ connection, onChange, title, none, partOf, save }: JsonEdi
               draft.value = {
                 text: pretty(stored),
                 base: stored,
-                revision: connection.revision,
-                takesTheirs: new Set(),
+                revision: String(connection.revision),
+                takesTheirs: [],
               };
             }}
           >
@@ -159,7 +161,7 @@ function JsonEditor({ connection, onChange, title, none, partOf, save }: JsonEdi
         >
           {conflicts.length > 0 ? "Save merged" : `Save ${title.toLowerCase()}`}
         </Button>
-        <Button isSmall onClick={() => (draft.value = undefined)}>
+        <Button isSmall onClick={() => (draft.value = null)}>
           Cancel
         </Button>
       </div>

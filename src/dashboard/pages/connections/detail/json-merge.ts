@@ -20,7 +20,7 @@ interface JsonVersions {
   readonly mine: JsonObject;
   readonly theirs: JsonObject;
   /** Keys for which their value is taken. */
-  readonly takesTheirs: ReadonlySet<string>;
+  readonly takesTheirs: readonly string[];
 }
 
 const isSame = (one: JsonValue | undefined, other: JsonValue | undefined): boolean => textOf(one) === textOf(other);
@@ -43,7 +43,7 @@ export function mergeJson({ base, mine, theirs, takesTheirs }: JsonVersions): Js
     const [before, own, other] = [base, mine, theirs].map((one) => (Object.hasOwn(one, key) ? one[key] : undefined));
     const isConflict = !isSame(own, other) && !isSame(own, before) && !isSame(other, before);
     if (isConflict) conflicts.push({ key, mine: own, theirs: other });
-    const isMine = isConflict ? !takesTheirs.has(key) : !isSame(own, before);
+    const isMine = isConflict ? !takesTheirs.includes(key) : !isSame(own, before);
     const value = isMine ? own : other;
     if (value !== undefined) merged.push([key, value]);
   }

@@ -90,7 +90,8 @@ export function eventOfRun({ id, script, state, startedAt, dueAt, problem, cause
 export function eventsOfChannel(channel: Channel): readonly TimeLineEvent[] {
   const { id, state, stateReason, resource, resourceKind, createdAt, updatedAt, expiresAt, previousId } = channel;
   const what = resource || resourceKind || "notifications";
-  const link = linkTo("/channels", { connection: channel.connection?.id });
+  const { integration, id: connection } = channel.connection ?? {};
+  const link = linkTo("/channels", { integration, connection });
   const kind = "channels";
   const begin: TimeLineEvent = {
     id: `channel ${id}`,

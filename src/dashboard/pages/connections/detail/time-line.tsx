@@ -3,8 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Scope } from "../../../../gen/latchkey/v1/access_pb.ts";
 import type { Connection } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import { Button } from "../../../components/button.tsx";
-import { TabFilter } from "../../../components/filters.tsx";
-import { Section } from "../../../components/page.tsx";
+import { SelectFilter } from "../../../components/filters.tsx";
 import { FaultNotice, Skeleton } from "../../../components/states.tsx";
 import { Time } from "../../../components/time.tsx";
 import { type CallFault, faultOf } from "../../../state/fault.ts";
@@ -15,7 +14,6 @@ import type { TimeLineEvent } from "./time-line-events.ts";
 import { type EventSource, sourcesOf } from "./time-line-sources.ts";
 
 const kinds = [
-  ["", "Everything"],
   ["problems", "Problems"],
   ["credentials", "Credentials"],
   ["webhooks", "Webhooks"],
@@ -31,8 +29,10 @@ export function TimeLine({ connection }: { readonly connection: Connection }) {
   if (events === undefined) return <Skeleton />;
   const wanted = events.filter(({ kind, isBad }) => shown === "" || kind === shown || (shown === "problems" && isBad));
   return (
-    <Section title="Time line">
-      <TabFilter name="show" label="Show" options={kinds} />
+    <section aria-label="Time line">
+      <div class="time-line-filter">
+        <SelectFilter name="show" label="Show" options={kinds} />
+      </div>
       {faults.map((fault) => (
         <FaultNotice key={fault.message} fault={fault} />
       ))}
@@ -52,7 +52,7 @@ export function TimeLine({ connection }: { readonly connection: Connection }) {
         </p>
       )}
       {!may(Scope.ADMIN) && <p class="quiet">Changes by keys are shown to keys with the scope admin.</p>}
-    </Section>
+    </section>
   );
 }
 
