@@ -5,10 +5,10 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
-import { list } from "./list.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";

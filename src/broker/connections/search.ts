@@ -52,8 +52,8 @@ export function createConnectionListing(
     const { id, idPrefix = "", tags } = query;
     if (id !== "" || idPrefix !== "" || Object.keys(tags).length > 0) return false;
     if (position !== undefined && !position.startsWith(newestMark)) return false;
-    if (await census.ready(position === undefined ? firstPageWaitMs : nextPageWaitMs)) return true;
-    if (position === undefined) return false;
+    if (position === undefined) return census.soonReady(firstPageWaitMs);
+    if (await census.ready(nextPageWaitMs)) return true;
     throw new Fault("overloaded", "the connections are still being read from the store; try again in a moment");
   }
 

@@ -15,7 +15,7 @@ export async function countedConnections(
   census: ConnectionCensus,
   query: GroupQuery,
 ): Promise<CountConnectionsResponse> {
-  const isComplete = await census.ready(waitMs);
+  const isComplete = await census.soonReady(waitMs);
   const counts = census
     .groups(query)
     .map(({ integration, state, reason, count }) =>

@@ -71,5 +71,8 @@ export function words(code: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** A message of a log as a sentence begins. */
+export const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** A link that comes from data, if it leads to a web page; anything else is shown as text. */
 export const safeLink = (url: string): string | undefined => (/^https?:\/\//i.test(url) ? url : undefined);

@@ -150,9 +150,10 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
   it("tells why a connection is dead with every cause, and merges metadata that someone else changed", async () => {
     const page = await open(`/connections/${files}/broken`);
     await page.getByText("The provider no longer accepts the refresh token.").waitFor();
-    await page.getByText("Not excluded: the end user, or an administrator, revoked the access").first().waitFor();
+    await page.getByText("The end user, or an administrator, revoked the access").first().waitFor();
     await page.getByLabel("Show", { exact: true }).selectOption("problems");
     await page.getByRole("link", { name: "A refresh failed" }).waitFor();
+    await page.getByText(/^\d possible causes$/).click();
 
     await button(page, "Edit metadata").click();
     const editor = page.getByLabel("Metadata as a JSON object");

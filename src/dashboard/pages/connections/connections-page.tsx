@@ -72,7 +72,7 @@ export function ConnectionsPage() {
   );
 }
 
-/** Rows further down than this are being read: the list is not sorted anew under the person. */
+/** Below this, a person reads rows, and the list is not sorted again. */
 const topPx = 200;
 
 /** A list that was read before all connections were counted is sorted by name. It is read again, once. */

@@ -1,6 +1,7 @@
 import { type Connection, Connection_State as State } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import type { Log } from "../../../../gen/latchkey/v1/log_pb.ts";
 import { Notice } from "../../../components/states.tsx";
+import { capitalized } from "../../../data/format.ts";
 import { useLoad } from "../../../data/load.ts";
 import { logs } from "../../../state/clients.ts";
 import { linkTo, pathOf } from "../../../state/router.ts";
@@ -51,13 +52,14 @@ export function HealthNotice({ connection }: { readonly connection: Connection }
   );
 }
 
+/** Every cause that is not excluded. */
 export const CauseList = ({ causes }: { readonly causes: readonly LoggedCause[] }) => (
-  <ul class="cause-list">
-    {causes.map(({ text, isLikely }) => (
-      <li key={text}>
-        {isLikely ? <strong>Likely: </strong> : "Not excluded: "}
-        {text}
-      </li>
-    ))}
-  </ul>
+  <>
+    <p>{causes.some(({ isLikely }) => isLikely) ? "Likely and possible causes:" : "Causes that are not excluded:"}</p>
+    <ul class="cause-list">
+      {causes.map(({ text, isLikely }) => (
+        <li key={text}>{isLikely ? <strong>{capitalized(text)} (likely)</strong> : capitalized(text)}</li>
+      ))}
+    </ul>
+  </>
 );

@@ -6,6 +6,7 @@ import { Button } from "../../../components/button.tsx";
 import { SelectFilter } from "../../../components/filters.tsx";
 import { FaultNotice, Skeleton } from "../../../components/states.tsx";
 import { Time } from "../../../components/time.tsx";
+import { capitalized, counted } from "../../../data/format.ts";
 import { type CallFault, faultOf } from "../../../state/fault.ts";
 import { queryValue } from "../../../state/router.ts";
 import { may } from "../../../state/session.ts";
@@ -72,8 +73,13 @@ const TimeLineEntry = ({
       )}
       <Time at={at} />
     </div>
-    {detail !== undefined && <p>{detail}</p>}
-    {causes !== undefined && <CauseList causes={causes} />}
+    {detail !== undefined && <p>{capitalized(detail)}</p>}
+    {causes !== undefined && (
+      <details>
+        <summary>{counted(causes.length, "possible cause")}</summary>
+        <CauseList causes={causes} />
+      </details>
+    )}
   </li>
 );
 

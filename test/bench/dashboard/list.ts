@@ -6,10 +6,10 @@ import {
   Connection_State,
   ConnectionService,
   ListConnectionsRequest_Order,
-} from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
-import { importAll, integration } from "./connections.ts";
-import { type BenchSidecar, ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+} from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { importAll, integration } from "../connections.ts";
+import { type BenchSidecar, ms, quantile, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 type Connections = Client<typeof ConnectionService>;
 type ListRequest = Parameters<Connections["listConnections"]>[0];
