@@ -106,7 +106,7 @@ it("takes a tour whose steps all work, and prints the same commands to paste", a
   expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +active/);
   // The webhook matches her connection, and no destination is configured.
-  expect(said).toMatch(/\{"status":"success"\}\nNOTIFICATION[^\n]*\n\S+ +\S+ +calendar +hers \d+ +1 +ada\n/);
+  expect(said).toMatch(/\{"status":"success"\}\nNOTIFICATION[^\n]*\n\S+ +\S+ +calendar +- +hers \d+ +1 +ada\n/);
   expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination +0/);
   // The forced refresh and the automatic one.
   expect(said).toContain('"refreshes":2,');

@@ -331,3 +331,44 @@ it("reports missing permissions and unknown ids", async () => {
   expect(await runCli(["webhooks", "tail", "--key", adminKey, "--address", sidecar.control], alone)).toBe(1);
   expect(alone.err()).toContain("is Latchkey running at");
 });
+
+it("webhooks pause, test, cancel, replay and assign show what they do, or would do", async () => {
+  const all = await typing();
+  const { application, connect, notifyOf, run } = all;
+  const { url } = application;
+  await connect("ada");
+  const paused = await run(["pause", url, "--reason", "upgrade \x1b[2J"]);
+  expect([paused.code, paused.out]).toEqual([0, `paused ${url}; deliveries wait until it is resumed\n`]);
+  expect((await run(["destinations"])).out).toContain("paused: upgrade \\u001b[2J");
+  const tested = await run(["test", url]);
+  expect([tested.code, steady(tested.out)]).toEqual([0, "200 after 0 ms: The application accepted the message.\n"]);
+  expect(tested.err).toMatch(/^Sent test_\w+ with content-type, webhook-id,/);
+  application.answer = (_, response) => void response.writeHead(404).end();
+  expect(await run(["test", url])).toMatchObject({
+    code: 1,
+    out: expect.stringContaining("check the path of the URL"),
+  });
+  application.answer = (_, response) => void response.end();
+
+  await notifyOf(adas, 1);
+  await notifyOf(adas, 2);
+  const cancel = ["cancel", "--integration", "calendar"];
+  const would = await run([...cancel, "--dry-run"]);
+  expect([would.code, lines(would.out)[0], lines(would.out).length]).toEqual([0, "would cancel 2 deliveries", 4]);
+  expect(await run(cancel)).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });
+  const no = await run(cancel, { isTerminal: true, stdin: "n\n" });
+  expect([no.code, no.err]).toEqual([1, "Cancel 2 deliveries? [y/N] Nothing was cancelled.\n"]);
+  expect((await run([...cancel, "--yes"])).out).toBe("cancelled 2 deliveries\n");
+  expect(await run(["cancel"])).toMatchObject({ code: 2, err: expect.stringContaining("either ids or a filter") });
+  await run(["resume", url]);
+  const replay = await run(["replay", "--state", "cancelled", "--dry-run"]);
+  expect([replay.code, lines(replay.out)[0]]).toEqual([0, "would send 2 deliveries again"]);
+  expect(application.seen).toHaveLength(2);
+
+  const [id = ""] = await idsOf(all, "list");
+  const assigned = await run(["assign", id, "ada"]);
+  expect([assigned.code, assigned.out]).toEqual([0, `assigned the webhook ${id} to ada; 1 delivery created\n`]);
+  await application.got(3);
+  expect((await run(["get", id])).out).toContain("assigned to ada by admin-key");
+  expect((await run(["list", "--text", "ada%40example", "--kind", ""])).out).toContain(id);
+});

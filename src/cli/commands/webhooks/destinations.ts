@@ -9,7 +9,6 @@ import {
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Act } from "../../session.ts";
-import { escapeControl } from "../../terminal/escape-control.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { formatCount, formatDuration, formatMs, formatNumber } from "../../terminal/format.ts";
 
@@ -80,11 +79,8 @@ function addTest(group: Command, act: Act): void {
         const { attempt, accepted, explanation, id, headerNames } = answer;
         const took = formatDuration(attempt?.duration);
         const status = attempt?.status === 0 || attempt === undefined ? attempt?.error : String(attempt.status);
-        const sentence = [
-          output.paint(accepted ? "good" : "bad", `${status} after ${took}: ${escapeControl(explanation)}`),
-          output.paint("dim", `sent ${escapeControl(id)} with ${headerNames.join(", ")}`),
-        ].join("\n");
-        await output.done(TestDestinationResponseSchema, answer, sentence);
+        await output.done(TestDestinationResponseSchema, answer, `${status} after ${took}: ${explanation}`);
+        if (!output.json) await output.note(`Sent ${id} with ${headerNames.join(", ")}.`);
         return accepted ? exitCodes.ok : exitCodes.failed;
       }),
     );

@@ -148,6 +148,12 @@ const Legend = () => (
         {name}
       </li>
     ))}
+    <li>
+      <svg width="10" height="10" aria-hidden="true">
+        <circle class="life failed" cx="5" cy="5" r="4" />
+      </svg>
+      failed request
+    </li>
   </ul>
 );
 
