@@ -80,7 +80,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     "latchkey webhooks list --unmatched --since 2h",
     "latchkey webhooks list --kind push --text ada@example.com",
   ],
-  "requests list": ["latchkey requests --of github --status 5", "latchkey requests list --slower 1s"],
+  "requests list": ["latchkey requests list --of github --status 5", "latchkey requests list --slower 1s"],
   "requests watch": ["latchkey requests watch --of github/ada"],
   "requests stats": ["latchkey requests stats --since 24h", "latchkey requests stats github --step 1h"],
   "requests send": ["latchkey requests send github/ada GET /user -i -e prod"],

@@ -23,7 +23,7 @@ export function drawPlot({ element, times, lines, format, height }: PlotOptions)
       legend: { show: true, live: true },
       scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 64, values: (_plot, splits) => splits.map(clockOf) },
+        { ...axis, grid: { show: false }, size: 28, space: 64, values: (_plot, splits) => splits.map(clockOf) },
         { ...axis, size: 56, values: (_plot, splits) => splits.map((value) => format(value)) },
       ],
       series: [

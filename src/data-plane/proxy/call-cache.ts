@@ -4,12 +4,13 @@ import { createNote } from "../../base/memo.ts";
 import type { World } from "../../base/world.ts";
 import type { AttachedCredentials, Attachments } from "../../broker/credentials/attachments.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
+import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import { endingOf } from "../../core/outgoing/outgoing.ts";
 import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import type { CallNotes } from "./call-notes.ts";
-import type { ConnectionNotes } from "./connection-notes.ts";
+import { shortestSecretIn } from "./path-secrets.ts";
 import type { ProxyCount, ResponseCounter } from "./proxy-count.ts";
 
 /** Values that all calls of a live connection share: its credentials, and its last target. */
@@ -18,7 +19,10 @@ export interface CachedCall {
   readonly binding: Binding;
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
-  readonly notes: ConnectionNotes;
+  /** Counts the requests of the integration. */
+  readonly integrationCount: IntegrationCount;
+  /** A path that is shorter holds no credentials. */
+  readonly shortestSecret: number;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
   readonly ending: string | undefined;
   /** The address of all requests, unless they name another one. */
@@ -43,7 +47,7 @@ interface CallCacheOptions {
   readonly attachments: Attachments;
   readonly upstream: Pick<Upstream, "admit">;
   readonly count: Pick<ProxyCount, "responsesOf">;
-  readonly notes: Pick<CallNotes, "of">;
+  readonly notes: Pick<CallNotes, "countOf">;
   readonly world: Pick<World, "now">;
 }
 
@@ -74,7 +78,8 @@ export function createCallCache({ attachments, upstream, count, notes, world }: 
       const made: CachedCall = {
         ending: endingOf(attachment),
         responses: count.responsesOf(live.credentials.kind.case ?? "none"),
-        notes: notes.of(live, attachment),
+        integrationCount: notes.countOf(live),
+        shortestSecret: shortestSecretIn(attachment),
         only: binding.only,
         untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
         own,

@@ -1,19 +1,17 @@
-import type { Attachment } from "../../auth/attachment.ts";
 import type { FaultCode } from "../../base/fault.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import { outcomes } from "../../broker/traffic/day-series.ts";
 import type { Traffic } from "../../broker/traffic/open.ts";
+import type { RequestSubject } from "../../broker/traffic/request-ring.ts";
 import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
-import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
-import type { ConnectionNotes } from "./connection-notes.ts";
 import { secretsOf, withoutSecrets } from "./path-secrets.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { CallNaming, NotableCall, RelayedCall } from "./proxy-call.ts";
 
 /** Notes requests that are over: in the series of their integration, and among the last requests. */
 export interface CallNotes {
-  /** Returns what the requests of a connection share. */
-  of(live: LiveConnection, attachment: Attachment): ConnectionNotes;
+  /** Returns the counter of a connection's integration. */
+  countOf(live: LiveConnection): IntegrationCount;
   /** `status` is 0 if the caller left first. `endMs` is of the monotonic clock. */
   note(call: NotableCall, status: number, endMs: number): void;
 }
@@ -23,11 +21,11 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
 
   function noteRelayed(call: NotableCall, { relayed, status, endMs }: RelayedEnd): void {
     const { ready, sends, addedMicros, up, down, traceId, isTunnel } = relayed;
-    const { since, notes, proxied, caller } = ready;
+    const { since, live, integrationCount, shortestSecret, proxied, caller } = ready;
     const { fault } = call;
     const addedMs = addedMicros / 1_000;
     const isError = status >= 500 || status === 429;
-    notes.count.add(endMs, {
+    integrationCount.add(endMs, {
       status,
       outcome: fault !== undefined ? outcomes.ownError : isError ? outcomes.providerError : outcomes.answered,
       addedMs: sends === 0 ? undefined : addedMs,
@@ -37,11 +35,11 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
     const { path, key = "" } = proxied;
     const query = path.indexOf("?");
     const length = query === -1 ? path.length : query;
-    const mayHoldSecret = length >= notes.shortestSecret || length >= key.length;
+    const mayHoldSecret = length >= shortestSecret || length >= key.length;
     add({
       sinceMs: since,
       endMs,
-      ref: notes.ref,
+      ref: live.connection.ref ?? nowhere,
       method: proxied.method,
       path: mayHoldSecret ? withoutSecrets(path, [key, ...secretsOf(ready.attachment)]) : path,
       status,
@@ -57,7 +55,10 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
   }
 
   /** Most integrations in refused requests exist, but a caller may write anything. */
-  function countOf({ ref: { environment, integration } }: CallNaming, code: FaultCode | undefined): IntegrationCount {
+  function countOfRefused(
+    { ref: { environment, integration } }: CallNaming,
+    code: FaultCode | undefined,
+  ): IntegrationCount {
     return code !== undefined && isProof(code)
       ? counts.of(environment, integration)
       : counts.find(environment, integration);
@@ -65,7 +66,7 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
 
   function noteRefused({ context, fault }: NotableCall, { named, status, endMs }: RefusedEnd): void {
     const { caller, ref, key, since } = named;
-    countOf(named, fault?.code).add(endMs, {
+    countOfRefused(named, fault?.code).add(endMs, {
       status,
       outcome: fault === undefined ? outcomes.answered : outcomes.ownError,
       addedMs: undefined,
@@ -96,11 +97,7 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
   }
 
   return {
-    of({ connection, integration: { environment, key } }, attachment) {
-      const ref = connection.ref ?? { environment, integration: key, id: "" };
-      const lengths = attachedSecrets(attachment).map(({ length }) => length);
-      return { count: counts.of(environment, key), ref, shortestSecret: Math.min(...lengths) };
-    },
+    countOf: ({ integration: { environment, key } }) => counts.of(environment, key),
     note(call, status, endMs) {
       const { relayed, named } = call;
       if (relayed !== undefined) noteRelayed(call, { relayed, status, endMs });
@@ -108,6 +105,8 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
     },
   };
 }
+
+const nowhere: RequestSubject = { environment: "", integration: "", id: "" };
 
 interface RelayedEnd {
   readonly relayed: RelayedCall;

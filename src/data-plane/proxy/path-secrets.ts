@@ -20,3 +20,9 @@ export function secretsOf(attachment: Attachment): readonly string[] {
   known.set(attachment, made);
   return made;
 }
+
+const noSecret = 1_000_000;
+
+/** Returns the length below which a path holds none of them. Keeps no text of them. */
+export const shortestSecretIn = (attachment: Attachment): number =>
+  attachedSecrets(attachment).reduce((shortest, { length }) => Math.min(shortest, length), noSecret);

@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type { Attachment } from "../../auth/attachment.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
+import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
@@ -9,7 +10,6 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { FrontHead, FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import type { AdmittedOrigin } from "../../relay/origin.ts";
-import type { ConnectionNotes } from "./connection-notes.ts";
 import type { ResponseCounter } from "./proxy-count.ts";
 import type { UseRecorder } from "./use-records.ts";
 
@@ -42,7 +42,10 @@ export interface ProviderCall {
   readonly attachment: Attachment;
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
-  readonly notes: ConnectionNotes;
+  /** Counts the requests of the integration. */
+  readonly integrationCount: IntegrationCount;
+  /** A path that is shorter holds no credentials. */
+  readonly shortestSecret: number;
   /** Identity of the attachment, for caching. */
   readonly stamp: object | undefined;
   /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */

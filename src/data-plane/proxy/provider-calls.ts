@@ -176,7 +176,7 @@ function prepareCall(
   { since, caller, live: found, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(found);
-  const { attachment, binding, responses, notes, stamp, ending, only } = cached;
+  const { attachment, binding, responses, integrationCount, shortestSecret, stamp, ending, only } = cached;
   const url = request.url ?? "";
   const { address, path } = addressOf({ url, isAlias: alias !== undefined, binding, only, options });
   const mistake = mistakeInPath(path);
@@ -202,7 +202,8 @@ function prepareCall(
     live: found,
     attachment,
     responses,
-    notes,
+    integrationCount,
+    shortestSecret,
     stamp,
     ending,
     binding,

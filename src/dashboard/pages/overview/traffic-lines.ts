@@ -17,8 +17,6 @@ export interface TrafficLines {
 /** More lines than colors would tell nothing. */
 const colors = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5"] as const;
 const minuteMs = 60_000;
-/** A rate of a shorter time would jump. */
-const shortestMs = 10_000;
 
 export const nameOf = ({ integration, other }: TrafficSeries): string => (other ? "Others" : integration);
 
@@ -27,9 +25,9 @@ export function chartsOf({ start, step, total, series }: GetSeriesResponse, nowM
   const stepMs = step === undefined ? minuteMs : durationMs(step);
   const count = total?.requests.length ?? 0;
   const times = Array.from({ length: count }, (_, i) => (startMs + i * stepMs) / 1_000);
-  const minutesOf = (i: number) => Math.min(stepMs, nowMs - (startMs + i * stepMs)) / minuteMs;
-  /** The last point is not over yet. */
-  const rate = (requests: number, i: number) => (minutesOf(i) * minuteMs < shortestMs ? null : requests / minutesOf(i));
+  /** The last point is not over. Its first moments would make a peak of a single request. */
+  const minutesOf = (i: number) => Math.max(stepMs / 2, Math.min(stepMs, nowMs - (startMs + i * stepMs))) / minuteMs;
+  const rate = (requests: number, i: number) => requests / minutesOf(i);
   const shown = series.slice(0, colors.length);
   const lineOf = (one: TrafficSeries, at: number, values: ChartLine["values"]): ChartLine => ({
     name: nameOf(one),

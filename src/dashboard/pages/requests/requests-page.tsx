@@ -23,7 +23,7 @@ const columns: readonly TableColumn<RecentRequest>[] = [
   { name: "Took", show: ({ totalMs }) => durationText(totalMs), isNumber: true },
   { name: "Latchkey", show: ({ addedMs }) => durationText(addedMs), isNumber: true, isMinor: true },
   { name: "Key", show: ({ keyId }) => keyId, isMinor: true },
-  { name: "Time", show: (request) => <RequestTime request={request} />, isNumber: true },
+  { name: "Time", show: (request) => <RequestTime request={request} />, isNumber: true, isMinor: true },
 ];
 
 const names = ["q", "status", "by", "integration", "connection", "method", "slower", "key"] as const;
