@@ -40,6 +40,7 @@ it("is a script that bash takes, and that knows where it is", async () => {
   const script = await scriptFor("bash");
   expect(offers(script, ["connections", ""])).toEqual([
     "list",
+    "count",
     "get",
     "import",
     "update",

@@ -16,7 +16,7 @@ it("names a scope for every method", () => {
   expect(methods.length).toBeGreaterThan(60);
 });
 
-const readsOnly = ({ name }: DescMethod) => /^(Get|List|Watch|Explain|Check|BatchGet)[A-Z]/.test(name);
+const readsOnly = ({ name }: DescMethod) => /^(Get|List|Count|Watch|Explain|Check|BatchGet)[A-Z]/.test(name);
 
 it("declares exactly the reading methods as free of side effects", () => {
   const wrong = methods.filter((method) => readsOnly(method) !== (method.idempotency === Idempotency.NO_SIDE_EFFECTS));

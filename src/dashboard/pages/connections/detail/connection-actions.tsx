@@ -4,6 +4,7 @@ import type { Connection } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../../../gen/latchkey/v1/credentials_pb.ts";
 import { Button } from "../../../components/button.tsx";
 import { Confirm } from "../../../components/confirm.tsx";
+import { Section } from "../../../components/page.tsx";
 import { useAct } from "../../../data/act.ts";
 import { connections } from "../../../state/clients.ts";
 import { linkTo, navigate } from "../../../state/router.ts";
@@ -18,14 +19,11 @@ interface ConnectionActionsProps {
 
 /** What can be done with a connection. */
 export function ConnectionActions({ connection, onChange }: ConnectionActionsProps) {
-  const dialog = useSignal<"reconnect" | "delete" | undefined>(undefined);
+  const isReconnecting = useSignal(false);
   const refreshing = useAct();
   const revealing = useAct();
   const revealed = useSignal<Credentials | undefined>(undefined);
   const { ref } = connection;
-  const close = () => {
-    dialog.value = undefined;
-  };
   if (ref === undefined) return null;
   const isRefreshable = connection.credentialsKind !== "api_key" && connection.credentialsKind !== "basic";
   /** The session alone may not: the person is asked for the key. */
@@ -34,16 +32,8 @@ export function ConnectionActions({ connection, onChange }: ConnectionActionsPro
     const { credentials } = await connections.getConnection({ ref, includeCredentials: true });
     revealed.value = credentials;
   }
-  async function remove() {
-    if (ref === undefined) return;
-    await connections.deleteConnection({ ref });
-    navigate(linkTo("/connections"));
-  }
   return (
     <>
-      <Button needs={Scope.CONNECTIONS_WRITE} kind="danger" onClick={() => (dialog.value = "delete")}>
-        Delete
-      </Button>
       <Button isBusy={revealing.isBusy} onClick={() => void revealing.run(reveal)}>
         Reveal credentials
       </Button>
@@ -63,15 +53,36 @@ export function ConnectionActions({ connection, onChange }: ConnectionActionsPro
       <Button
         kind={needsReconnect(connection) ? "primary" : "plain"}
         needs={Scope.CONNECTIONS_WRITE}
-        onClick={() => (dialog.value = "reconnect")}
+        onClick={() => (isReconnecting.value = true)}
       >
         Reconnect
       </Button>
-      {dialog.value === "reconnect" && <ReconnectLinkDialog connection={connection} onClose={close} />}
+      {isReconnecting.value && (
+        <ReconnectLinkDialog connection={connection} onClose={() => (isReconnecting.value = false)} />
+      )}
       {revealed.value !== undefined && (
         <RevealDialog credentials={revealed.value} onClose={() => (revealed.value = undefined)} />
       )}
-      {dialog.value === "delete" && (
+    </>
+  );
+}
+
+/** Deletes the connection once its ID is typed. */
+export function DeleteSection({ connection: { ref } }: Pick<ConnectionActionsProps, "connection">) {
+  const isAsked = useSignal(false);
+  if (ref === undefined) return null;
+  async function remove() {
+    if (ref === undefined) return;
+    await connections.deleteConnection({ ref });
+    navigate(linkTo("/connections"));
+  }
+  return (
+    <Section title="Delete">
+      <p class="quiet">Requests through the connection then fail. Access at the provider is not taken back.</p>
+      <Button isSmall kind="danger" needs={Scope.CONNECTIONS_WRITE} onClick={() => (isAsked.value = true)}>
+        Delete the connection
+      </Button>
+      {isAsked.value && (
         <Confirm
           title={`Delete ${ref.id}`}
           verb="Delete the connection"
@@ -79,7 +90,7 @@ export function ConnectionActions({ connection, onChange }: ConnectionActionsPro
           typed={ref.id}
           act={remove}
           done={`Deleted ${ref.integration}/${ref.id}`}
-          onClose={close}
+          onClose={() => (isAsked.value = false)}
         >
           <p>
             Latchkey deletes its credentials, records and channels, and requests through it fail at once. This cannot be
@@ -87,6 +98,6 @@ export function ConnectionActions({ connection, onChange }: ConnectionActionsPro
           </p>
         </Confirm>
       )}
-    </>
+    </Section>
   );
 }

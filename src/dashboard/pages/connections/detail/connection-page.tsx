@@ -14,7 +14,7 @@ import { linkTo, pathOf, queryValue } from "../../../state/router.ts";
 import { TryRequest } from "../../requests/try-request.tsx";
 import { ownerOf } from "../connection-columns.tsx";
 import { StateBadge } from "../state-words.tsx";
-import { ConnectionActions } from "./connection-actions.tsx";
+import { ConnectionActions, DeleteSection } from "./connection-actions.tsx";
 import { CredentialsSection } from "./credentials-section.tsx";
 import { HealthNotice } from "./health-notice.tsx";
 import { ConfigEditor, MetadataEditor } from "./json-editors.tsx";
@@ -80,7 +80,7 @@ interface ConnectionDetailsProps {
 }
 
 const tabs = [
-  ["", "Time line"],
+  ["", "Timeline"],
   ["try", "Try a request"],
 ] as const;
 
@@ -115,6 +115,7 @@ function ConnectionDetails({ connection, onChange }: ConnectionDetailsProps) {
           <TagsEditor connection={connection} onChange={onChange} />
           <MetadataEditor connection={connection} onChange={onChange} />
           <ConfigEditor connection={connection} onChange={onChange} />
+          <DeleteSection connection={connection} />
         </aside>
       </div>
     </PageFrame>

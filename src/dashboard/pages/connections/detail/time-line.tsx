@@ -30,7 +30,7 @@ export function TimeLine({ connection }: { readonly connection: Connection }) {
   if (events === undefined) return <Skeleton />;
   const wanted = events.filter(({ kind, isBad }) => shown === "" || kind === shown || (shown === "problems" && isBad));
   return (
-    <section aria-label="Time line">
+    <section aria-label="Timeline">
       <div class="time-line-filter">
         <SelectFilter name="show" label="Show" options={kinds} />
       </div>
