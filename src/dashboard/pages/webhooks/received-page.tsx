@@ -83,7 +83,7 @@ const columnsOf = (deliveries: ReadonlyMap<string, readonly Forward[]>): readonl
 const WebhookName = ({ notification }: { readonly notification: Notification }) => (
   <span class="webhook-name">
     {visibleText(webhookTitle(notification))}
-    {notification.messageId !== "" && <span class="quiet code"> {visibleText(messageText(notification))}</span>}
+    {notification.messageId !== "" && <span class="quiet code minor"> {visibleText(messageText(notification))}</span>}
   </span>
 );
 
