@@ -16,7 +16,7 @@ import { useLoad } from "../../data/load.ts";
 import { useWatch } from "../../data/watch.ts";
 import { webhooks } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
-import { linkTo } from "../../state/router.ts";
+import { linkTo, pathOf } from "../../state/router.ts";
 import { PauseDialog } from "./pause-dialog.tsx";
 import { TestDialog } from "./test-dialog.tsx";
 
@@ -44,7 +44,7 @@ export function DestinationsPage() {
       title="Destinations"
       lead="Where webhooks and events go. Deliveries to a paused destination wait."
       actions={
-        <a class="button" href={linkTo("/environments")}>
+        <a class="button" href={linkTo(pathOf("environments", environment))}>
           URLs and signing secrets
         </a>
       }
@@ -54,7 +54,7 @@ export function DestinationsPage() {
       {value?.length === 0 && (
         <Empty title="No destination yet">
           <p>Set the forward URL of the environment: your application then gets webhooks and events there.</p>
-          <a class="button primary" href={linkTo("/environments")}>
+          <a class="button primary" href={linkTo(pathOf("environments", environment))}>
             Set the forward URL
           </a>
         </Empty>

@@ -94,7 +94,7 @@ const DeliveryFacts = ({ delivery }: { readonly delivery: Forward }) => (
           "Destination",
           delivery.destination === "" ? (
             <span key="none">
-              None: <a href={linkTo("/environments")}>set a forward URL</a>
+              None: <a href={linkTo(pathOf("environments", delivery.environment))}>set a forward URL</a>
             </span>
           ) : (
             <a key="url" href={linkTo("/destinations")}>

@@ -73,7 +73,7 @@ export const isAccepted = ({ status }: Pick<Attempt, "status">): boolean => stat
 /** States by their name in the address. */
 export const stateFilters: readonly (readonly [value: string, name: string, states: readonly DeliveryState[]])[] = [
   ["waiting", "waiting", [DeliveryState.PENDING, DeliveryState.PAUSED]],
-  ["failed", "failed", [DeliveryState.DEAD]],
+  ["dead", "failed", [DeliveryState.DEAD]],
   ["paused", "paused", [DeliveryState.PAUSED]],
   ["no_destination", "no destination", [DeliveryState.NO_DESTINATION]],
   ["cancelled", "cancelled", [DeliveryState.CANCELLED]],
