@@ -76,6 +76,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   cleanup.defer(backend.close);
   const upstreams = createUpstreams(config, { metrics, resolve: options.resolve });
   cleanup.defer(upstreams.close);
+  const send = createSend(upstreams.toProviders);
   const scripts = await openScripts(config, world);
   cleanup.defer(scripts.close);
   const broker = await openBroker({
@@ -92,7 +93,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     publicUrl: listeners.publicUrl,
     host: hostname(),
     dashboardOrigin: () => (config.dashboard.door === "ui" ? listeners.addresses.ui : config.dashboard.door && ""),
-    send: createSend(upstreams.toProviders),
+    send,
     sendToApplication: createSend(upstreams.toApplication),
     runs: {
       atOnce: scriptLimits.runs,
@@ -107,7 +108,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   const dataDoors = await openDataDoors({ config, broker, ...upstreams, listeners, warn, world });
   setFaultDocsBase(faultDocsBase(config, listeners));
   const inForce = createConfigInForce(config, world);
-  control.open(broker, { config: inForce, sendToProvider: dataDoors.sendToProvider });
+  control.open(broker, { config: inForce, send, sendToProvider: dataDoors.sendToProvider });
   storeLife.endStart();
   readiness.set("ready");
   // Everything runs: only `stop` ends it.

@@ -124,6 +124,19 @@ aliases:                                     # an address for one connection, fo
 dashboard:                                   # for people with a browser; needs a restart
   enabled: false                             # true: at /ui/ of the control listener
   listen: 127.0.0.1:3006                     # optional: a listener for the dashboard alone
+  oidc:                                      # optional: people sign in through your identity provider
+    issuer: https://login.example.com
+    client_id: latchkey
+    client_secret: { file: /run/secrets/oidc }
+    scopes: [openid, email, profile]
+    groups_claim: groups
+    name_claim: email                        # the name in the audit trail
+    groups:                                  # what people may do
+      - group: platform
+        scopes: [admin]
+      - group: support                       # "*" is everyone who can sign in
+        environments: [prod]                 # default: all
+        scopes: ["connections:read", "integrations:read"]
 
 tls:                                         # PEM files; also for public, control, ops and ui
   data:

@@ -124,7 +124,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const listening = doorsOf({ variables, file, files, refuse: refuseAt });
   const config: Config = {
     ...listening,
-    dashboard: dashboardOf({ variables, ...listening, file, refuse }),
+    dashboard: dashboardOf({ variables, secrets, ...listening, file, refuse: refuseAt }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),

@@ -60,6 +60,27 @@ const rate = v.pipe(
   v.description("Rate limit: `requests` per `per`. `burst` is the maximum number at once (default: `requests`)."),
 );
 
+const oidc = v.pipe(
+  v.strictObject({
+    issuer: v.optional(url),
+    client_id: v.optional(v.pipe(v.string(), v.nonEmpty())),
+    client_secret: v.optional(secret),
+    scopes: v.optional(v.pipe(v.array(v.string()), v.includes("openid", "must contain openid"))),
+    groups_claim: v.optional(v.pipe(v.string(), v.nonEmpty())),
+    name_claim: v.optional(v.pipe(v.string(), v.nonEmpty())),
+    groups: v.optional(
+      v.array(
+        v.strictObject({
+          group: v.pipe(v.string(), v.nonEmpty()),
+          environments: v.optional(v.pipe(v.array(name), v.minLength(1))),
+          scopes: v.pipe(v.array(scope), v.minLength(1)),
+        }),
+      ),
+    ),
+  }),
+  v.description("OpenID Connect provider through which people sign in to the dashboard."),
+);
+
 const tls = v.pipe(
   v.strictObject({
     cert: v.string(),
@@ -338,6 +359,7 @@ export const fileSchema = v.strictObject({
       listen: v.optional(
         v.pipe(v.string(), v.description("Address of a listener for the dashboard alone (LATCHKEY_UI_LISTEN).")),
       ),
+      oidc: v.optional(oidc),
     }),
   ),
 });

@@ -30,6 +30,13 @@ export const variables = [
     meaning: "address of a listener for the dashboard alone, which the control listener then does not serve",
   },
   {
+    name: "LATCHKEY_UI_OIDC_ISSUER",
+    default: "none",
+    meaning: "OpenID Connect provider of the dashboard; `dashboard.oidc.groups` of the file says who may do what",
+  },
+  { name: "LATCHKEY_UI_OIDC_CLIENT_ID", default: "none", meaning: "client ID of Latchkey at this provider" },
+  { name: "LATCHKEY_UI_OIDC_CLIENT_SECRET", default: "none", secret: true, meaning: "its client secret" },
+  {
     name: "LATCHKEY_PUBLIC_URL",
     default: "the address of the data listener",
     meaning: "base of redirect and webhook URLs",

@@ -5,10 +5,12 @@ import type { DoorGuard } from "../base/http/door-guard.ts";
 import type { ListenerTls } from "../base/http/listener.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
+import type { SendSmallRequest } from "../base/small-requests.ts";
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { SendToProvider } from "../broker/traffic/send-to-provider.ts";
 import type { ConfigInForce } from "../core/config-in-force.ts";
+import type { IdentityProvider } from "../core/identity-provider.ts";
 import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -39,6 +41,9 @@ export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "dr
 export interface PartsBeside {
   readonly config: ConfigInForce;
   readonly sendToProvider: SendToProvider;
+  readonly identityProvider: IdentityProvider | undefined;
+  /** Sends small requests to hosts on the network, such as an identity provider. */
+  readonly send: SendSmallRequest;
 }
 
 interface ControlPlaneOptions {
@@ -96,12 +101,12 @@ export function createControlPlane({ readiness, shutdown, dashboard, ...options 
     leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
-    open(broker, { config, sendToProvider }) {
+    open(broker, { config, sendToProvider, ...signIn }) {
       const { access, browserSessions } = broker;
       const sources: CallerSources = { access, browserSessions, sessions };
       const all = implementServices(broker, { config, requireValid, sendToProvider });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
-      pages?.open(broker);
+      pages?.open({ broker, ...signIn });
       port.serve({
         routes(router) {
           closed(router);

@@ -1,8 +1,9 @@
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
 import type { World } from "../base/world.ts";
+import type { Broker } from "../broker/broker.ts";
 import type { Config } from "../config/config.ts";
-import { type ControlPlane, createControlPlane } from "../control-plane/plane.ts";
+import { type ControlPlane, createControlPlane, type PartsBeside } from "../control-plane/plane.ts";
 import type { Listeners } from "./listeners.ts";
 
 interface ControlListenerOptions {
@@ -13,11 +14,13 @@ interface ControlListenerOptions {
   readonly listeners: Listeners;
 }
 
+export interface ControlListeners {
+  /** Starts serving with this broker. */
+  open(broker: Broker, beside: Omit<PartsBeside, "identityProvider">): void;
+}
+
 /** Opens the control listener, and that of the dashboard if it has one of its own. */
-export async function openControl(
-  config: Config,
-  options: ControlListenerOptions,
-): Promise<Pick<ControlPlane, "open">> {
+export async function openControl(config: Config, options: ControlListenerOptions): Promise<ControlListeners> {
   const { doors, limits, dashboard } = config;
   const { listeners, ...shared } = options;
   const planes: ControlPlane[] = [];
@@ -42,8 +45,10 @@ export async function openControl(
     planes.push(plane);
   }
   return {
-    open(...parts) {
-      for (const plane of planes) plane.open(...parts);
+    open(broker, beside) {
+      const { identityProvider } = dashboard;
+      if (identityProvider !== undefined) broker.sessionHolders.admitPeople(identityProvider);
+      for (const plane of planes) plane.open(broker, { ...beside, identityProvider });
     },
   };
 }

@@ -1,17 +1,7 @@
+import type { GroupGrant, IdentityProvider } from "../../core/identity-provider.ts";
 import type { SignedInPerson } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Access } from "../setup/access.ts";
 import type { Caller } from "../setup/caller.ts";
-
-/** What a group of people may do. */
-export interface GroupGrant {
-  /** Undefined: every environment. */
-  readonly environments: readonly string[] | undefined;
-  readonly scopes: ReadonlySet<Scope>;
-}
-
-/** Returns what the configuration grants a person now; an empty list if nothing. */
-export type GrantsOf = (person: SignedInPerson) => readonly GroupGrant[];
 
 /** The holder of a session or link: a key, or a person. */
 export interface SessionHolder {
@@ -22,26 +12,30 @@ export interface SessionHolder {
 
 /** Looks up what the holder of a session may do now. */
 export interface SessionHolders {
-  /** Sets what people may do. Without it, no person has access. */
-  grantPeople(grantsOf: GrantsOf): void;
+  /** Sets what people of an identity provider may do. Without it, no person has access. */
+  admitPeople(provider: IdentityProvider): void;
   /** Returns the callers that the holder can be, one for each environment; none if the key or the permission is gone. */
   callersOf(holder: SessionHolder): readonly Caller[];
 }
 
 export function createSessionHolders(access: Pick<Access, "callerWithDigest">): SessionHolders {
-  let grantsOf: GrantsOf = () => [];
+  let provider: IdentityProvider | undefined;
   return {
-    grantPeople(given) {
-      grantsOf = given;
+    admitPeople(given) {
+      provider = given;
     },
     callersOf({ keyId, keyDigest, person }) {
-      if (person !== undefined) return callersOfGrants(person.name, grantsOf(person));
+      if (person !== undefined) return callersOfGrants(person.name, grantsOf(person, provider));
       const caller = access.callerWithDigest(keyDigest);
       // A key of another ID may have been given the same secret in the configuration.
       return caller?.keyId === keyId ? [caller] : [];
     },
   };
 }
+
+/** Returns what the configuration grants a person now. */
+const grantsOf = ({ issuer, groups }: SignedInPerson, provider: IdentityProvider | undefined): readonly GroupGrant[] =>
+  provider?.issuer === issuer ? provider.grants.filter(({ group }) => groups.includes(group)) : [];
 
 /** Adds up the scopes of each environment. What is granted everywhere holds in every environment, so it comes alone. */
 function callersOfGrants(keyId: string, grants: readonly GroupGrant[]): readonly Caller[] {

@@ -5,6 +5,7 @@ import type { Access } from "../setup/access.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
 import { type BrowserSessions, createBrowserSessions } from "./browser-sessions.ts";
 import { createSessionHolders, type SessionHolders } from "./holders.ts";
+import { createPendingSignIns, type PendingSignIns } from "./pending-sign-ins.ts";
 import type { SignInCollections } from "./sign-in-collections.ts";
 import { createSignInLinks, type SignInLinks } from "./sign-in-links.ts";
 
@@ -12,6 +13,7 @@ import { createSignInLinks, type SignInLinks } from "./sign-in-links.ts";
 export interface SignInRoom {
   readonly browserSessions: BrowserSessions;
   readonly signInLinks: SignInLinks;
+  readonly pendingSignIns: PendingSignIns;
   readonly sessionHolders: SessionHolders;
 }
 
@@ -29,6 +31,7 @@ export function openSignIn({ access, ...options }: SignInRoomOptions): SignInRoo
   return {
     browserSessions: createBrowserSessions({ ...options, holders: sessionHolders }),
     signInLinks: createSignInLinks(options),
+    pendingSignIns: createPendingSignIns(options),
     sessionHolders,
   };
 }

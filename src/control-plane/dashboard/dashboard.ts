@@ -1,16 +1,17 @@
 import { Fault } from "../../base/fault.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import type { World } from "../../base/world.ts";
-import type { Broker } from "../../broker/broker.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { NodeRequest } from "../server/calls.ts";
+import type { DashboardSignIn } from "../server/port-pages.ts";
 import type { NodeResponse } from "../server/slow-readers.ts";
 import { createSignInCookies } from "./cookies.ts";
 import { readPageFile } from "./files.ts";
 import { dashboardFolder } from "./folder.ts";
 import { missingPage } from "./missing-page.ts";
+import type { OidcRoutes } from "./oidc.ts";
 import { pageHeaders } from "./page-headers.ts";
-import { browserRequestOf, type PageResponse } from "./request.ts";
+import { type BrowserRequest, browserRequestOf, type PageResponse } from "./request.ts";
 import { createSessionRoutes, type SessionRoutes } from "./session-routes.ts";
 
 interface DashboardOptions {
@@ -18,7 +19,7 @@ interface DashboardOptions {
   /** The listener itself speaks TLS. */
   readonly isTls?: boolean;
   /** Undefined while the store is being opened. */
-  readonly broker?: () => Broker | undefined;
+  readonly opened?: () => DashboardSignIn | undefined;
   /** Where the built files are. */
   readonly folder?: string | undefined;
 }
@@ -27,22 +28,42 @@ interface DashboardOptions {
 export type Dashboard = (request: NodeRequest, response: NodeResponse) => void;
 
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const { world, isTls = false, broker = () => undefined, folder = dashboardFolder() } = options;
+  const { world, isTls = false, opened = () => undefined, folder = dashboardFolder() } = options;
   const cookies = createSignInCookies(isTls);
   let sessions: SessionRoutes | undefined;
+  let oidc: Promise<OidcRoutes> | undefined;
+
+  function signIn(): DashboardSignIn {
+    const found = opened();
+    if (found === undefined) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
+    return found;
+  }
 
   function sessionRoutes(): SessionRoutes {
-    const opened = broker();
-    if (opened === undefined) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
-    sessions ??= createSessionRoutes({ broker: opened, cookies, identityProvider: undefined });
+    const { broker, identityProvider } = signIn();
+    const name = identityProvider && new URL(identityProvider.issuer).host;
+    sessions ??= createSessionRoutes({ broker, cookies, identityProvider: name });
     return sessions;
+  }
+
+  async function oidcAnswer(request: BrowserRequest): Promise<PageResponse> {
+    const { broker, identityProvider, send } = signIn();
+    if (identityProvider === undefined) throw new Fault("not_found", "no identity provider is configured");
+    oidc ??= import("./oidc.ts").then(({ createOidcRoutes }) =>
+      createOidcRoutes({ broker, provider: identityProvider, send, cookies, world }),
+    );
+    const routes = await oidc;
+    const isCallback = request.path === "/ui/oidc/callback";
+    requireMethod(request, isCallback ? ["GET"] : ["POST"]);
+    return isCallback ? routes.callback(request) : routes.start(request);
   }
 
   async function answerOf(request: NodeRequest): Promise<PageResponse> {
     const route = browserRequestOf(request);
     const { path } = route;
     if (path === "/ui/session") return sessionRoutes()(route);
-    requireRead(request);
+    if (path === "/ui/oidc/start" || path === "/ui/oidc/callback") return oidcAnswer(route);
+    requireMethod(route, ["GET", "HEAD"]);
     if (path === "/" || path === "/ui")
       return { status: 307, headers: { location: "/ui/", "cache-control": "no-store" } };
     const name = path.slice("/ui/".length);
@@ -96,9 +117,10 @@ const answerOfFault = (fault: Fault): PageResponse => ({
   bytes: errorBody(fault),
 });
 
-function requireRead({ method = "" }: NodeRequest): void {
-  if (method === "GET" || method === "HEAD") return;
-  throw new Fault("method_not_allowed", "the method must be one of GET, HEAD", { metadata: { allow: "GET, HEAD" } });
+function requireMethod({ method }: BrowserRequest, allowed: readonly string[]): void {
+  if (allowed.includes(method)) return;
+  const allow = allowed.join(", ");
+  throw new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
 }
 
 function send(request: NodeRequest, response: NodeResponse, { status, headers, bytes = "" }: PageResponse): void {

@@ -1,6 +1,5 @@
 import type { World } from "../../base/world.ts";
-import type { Broker } from "../../broker/broker.ts";
-import type { PortPages } from "../server/port-pages.ts";
+import type { DashboardSignIn, PortPages } from "../server/port-pages.ts";
 import type { Dashboard } from "./dashboard.ts";
 
 interface LazyDashboardOptions {
@@ -11,18 +10,18 @@ interface LazyDashboardOptions {
 
 /** Serves the dashboard. Its code is loaded with the first request for it: most replicas never show it. */
 export function lazyDashboard({ isTls, world }: LazyDashboardOptions): PortPages {
-  let broker: Broker | undefined;
+  let opened: DashboardSignIn | undefined;
   let loaded: Promise<Dashboard> | undefined;
   async function load(): Promise<Dashboard> {
     const { createDashboard } = await import("./dashboard.ts");
-    return createDashboard({ isTls, world, broker: () => broker });
+    return createDashboard({ isTls, world, opened: () => opened });
   }
   return {
     isPage: ({ url = "" }) => url === "/" || url === "/ui" || url.startsWith("/ui/") || url.startsWith("/ui?"),
     isOpenToLinks: ({ url = "", method }) =>
       (method === "GET" || method === "HEAD") && !/^\/ui\/session(?:\?|$)/.test(url),
-    open(opened) {
-      broker = opened;
+    open(signIn) {
+      opened = signIn;
     },
     answer(request, response) {
       loaded ??= load();

@@ -1,4 +1,6 @@
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { Broker } from "../../broker/broker.ts";
+import type { IdentityProvider } from "../../core/identity-provider.ts";
 import type { NodeRequest } from "./calls.ts";
 import type { NodeResponse } from "./slow-readers.ts";
 
@@ -10,5 +12,13 @@ export interface PortPages {
   isOpenToLinks(request: NodeRequest): boolean;
   answer(request: NodeRequest, response: NodeResponse): void;
   /** Lets people sign in from now on. */
-  open(broker: Broker): void;
+  open(signIn: DashboardSignIn): void;
+}
+
+/** What signing in to the dashboard needs. */
+export interface DashboardSignIn {
+  readonly broker: Broker;
+  readonly identityProvider: IdentityProvider | undefined;
+  /** Sends requests to the identity provider. */
+  readonly send: SendSmallRequest;
 }

@@ -68,6 +68,22 @@ function takeLink(): SignInLink | undefined {
   return { token, returnTo: /^\/ui\/(?!\/)/.test(to) ? to : "/ui/" };
 }
 
+/** Returns why the identity provider's sign-in failed, if the browser comes from there. */
+function takeProblem(): string {
+  const problem = new URLSearchParams(window.location.hash.slice(1)).get("problem");
+  if (problem === null) return "";
+  window.history.replaceState(undefined, "", window.location.pathname);
+  return problems[problem] ?? "The sign-in failed. The log of Latchkey says why.";
+}
+
+const problems: Readonly<Record<string, string>> = {
+  no_access: "You signed in, but none of your groups may use this dashboard. Ask the people who run Latchkey.",
+  refused: "The identity provider did not sign you in.",
+  not_begun: "The sign-in took too long, or was not begun in this browser. Begin again.",
+};
+
+sessionEnd.value = takeProblem();
+
 /** The link that this page was opened with. */
 export const signInLink = signal(takeLink());
 window.addEventListener("hashchange", () => {
