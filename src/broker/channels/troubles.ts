@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Channel_State as State } from "../../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import { partsOf, under } from "../../store/keys.ts";
+import { after, partsOf, under } from "../../store/keys.ts";
 import { type ChannelCollections, channelStateSpace, channelsDue } from "./channel-collections.ts";
 import { channelOf, isCurrent } from "./rules/slot.ts";
 import { maxWaitMs } from "./rules/times.ts";
@@ -20,9 +20,10 @@ interface TroublesOptions {
   readonly now: () => number;
 }
 
-/** Limits the channels that are looked at. */
+/** Limits the channels that are looked at. Reading many at once would delay requests. */
 const mostStates = 20_000;
-const mostDue = 500;
+const statesAtOnce = 500;
+const mostDue = 200;
 /** A single failure is often over with the next attempt. */
 const leastFailures = 2;
 
@@ -36,12 +37,18 @@ export async function channelTroubles(options: TroublesOptions): Promise<Readonl
     all.set(environment, found);
     return found;
   };
-  const states = await store.list({ ...under(channelStateSpace), limit: mostStates });
-  for (const { key, value } of states) {
-    if (Buffer.from(value).toString() === String(State.FAILED)) of(partsOf(key)[1] ?? "").failed += 1;
+  let { from, to } = under(channelStateSpace);
+  for (let read = 0; read < mostStates; read += statesAtOnce) {
+    const states = await store.list({ from, to, limit: statesAtOnce });
+    for (const { key, value } of states) {
+      if (Buffer.from(value).toString() === String(State.FAILED)) of(partsOf(key)[1] ?? "").failed += 1;
+    }
+    const last = states.at(-1);
+    if (last === undefined || states.length < statesAtOnce) break;
+    from = after(last.key);
   }
-  // A renewal that failed is due again within the longest wait.
-  const due = await store.list({ ...channelsDue(nowMs + maxWaitMs), limit: mostDue });
+  // A renewal that failed is due again within the longest wait, and some more for chance.
+  const due = await store.list({ ...channelsDue(nowMs + 2 * maxWaitMs), limit: mostDue });
   const found = await collections.channels.getMany(due.map(({ key }) => partsOf(key).slice(-2)));
   for (const stored of found) {
     if (stored === undefined || !isCurrent(stored.value) || stored.value.failures < leastFailures) continue;

@@ -83,7 +83,7 @@ function channelWarnings({ failed, runOut }: ChannelTroubles, environment: strin
             ...of,
             code: "channels_failed",
             severity: Severity.WARNING,
-            message: `${counted(failed, "watch channel", ["was", "were"])} refused by the provider: no webhooks come of what they watch`,
+            message: `${counted(failed, "watch channel", ["was", "were"])} refused by the provider: it sends no webhooks for what they watch`,
             remedy: "read the reason of each channel, and reconnect its connection",
           },
         ]),

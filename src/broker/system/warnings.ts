@@ -44,10 +44,23 @@ interface WarningsOptions {
 /** Limits what is looked at. */
 const firstEnvironments = { size: 1_000, token: "" };
 const firstIntegrations = { size: 1_000, token: "" };
+const troublesForMs = 10_000;
 const firstKeys = { size: 1_000, token: "" };
 
 export function createWarnings(options: WarningsOptions): Warnings {
   const { store, collections, environments, access, integrations, destinationsOf, upkeep, replicas, world } = options;
+
+  /** Several open dashboards ask again and again: the channels are read for all of them together. */
+  let troubles: { readonly at: number; readonly found: ReturnType<typeof channelTroubles> } | undefined;
+
+  function recentTroubles(): ReturnType<typeof channelTroubles> {
+    if (troubles === undefined || performance.now() - troubles.at > troublesForMs) {
+      const found = channelTroubles({ store, collections, now: world.now });
+      found.catch(() => (troubles = undefined));
+      troubles = { at: performance.now(), found };
+    }
+    return troubles.found;
+  }
 
   async function environmentsOf(caller: Caller, named: string): Promise<readonly Environment[]> {
     if (caller.environment !== undefined || named !== "") {
@@ -60,7 +73,7 @@ export function createWarnings(options: WarningsOptions): Warnings {
     async ofEnvironments(caller, named) {
       const mayRead = mayDo(caller, Scope.INTEGRATIONS_READ);
       const seen = await environmentsOf(caller, named);
-      const troubles = await channelTroubles({ store, collections, now: world.now });
+      const inTrouble = await recentTroubles();
       const found: FoundWarning[] = [];
       for (const environment of seen) {
         const { name } = environment;
@@ -70,7 +83,7 @@ export function createWarnings(options: WarningsOptions): Warnings {
             environment,
             integrations: mayRead ? (await integrations.list(filter, firstIntegrations)).items : undefined,
             destinations: destinationsOf(name),
-            troubles: troubles.get(name) ?? { failed: 0, runOut: 0 },
+            troubles: inTrouble.get(name) ?? { failed: 0, runOut: 0 },
             problems: options,
           })),
         );

@@ -122,7 +122,7 @@ it("leaves a channel stopped that was stopped on request, at any time and with a
 
 it("does not retry a watch that the provider refused before the connection is authorized again", async () => {
   const watching = await startWatching({ automatic: true });
-  const { sandbox, clock, connect, keep, current, channels, requests } = watching;
+  const { sandbox, clock, connect, keep, current, channels, requests, warnings } = watching;
   sandbox.behave({ answers: { watch: [{ kind: "error", status: 403, error: "forbidden", times: 1 }] } });
   await connect("ada");
   await keep();
@@ -133,6 +133,9 @@ it("does not retry a watch that the provider refused before the connection is au
   }
   expect(requests("watch")).toBe(1);
   expect((await channels()).map((one) => one.state)).toEqual([State.FAILED]);
+  expect(await warnings()).toEqual([
+    "channels_failed: 1 watch channel was refused by the provider: it sends no webhooks for what they watch",
+  ]);
   await connect("ada");
   await keep();
   expect((await current())?.state).toBe(State.ACTIVE);

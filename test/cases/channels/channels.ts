@@ -7,6 +7,7 @@ import {
   ChannelService,
   Channel_State as State,
 } from "../../../src/gen/latchkey/v1/channel_pb.ts";
+import { SystemService } from "../../../src/gen/latchkey/v1/system_pb.ts";
 import { type Application, startApplication } from "../../support/peers/application.ts";
 import { type HarnessOptions, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { type Started, started } from "../sandbox/started.ts";
@@ -119,6 +120,11 @@ export async function startWatching({
     },
     ref: (id: string) => ({ environment: "dev", integration: provider, id }),
     rpc: () => sidecar.client(ChannelService),
+    /** Codes and messages of the warnings about channels. */
+    async warnings(): Promise<readonly string[]> {
+      const { warnings } = await sidecar.client(SystemService).listWarnings({});
+      return warnings.flatMap(({ code, message }) => (code.startsWith("channels_") ? [`${code}: ${message}`] : []));
+    },
     /** Processes all due channels. */
     keep: () => sidecar.sidecar.broker.keepChannels(),
     async channels(states: readonly State[] = []): Promise<readonly Channel[]> {

@@ -253,6 +253,9 @@ describe("a renewal", () => {
         .listLogs({ environment: "dev", operation: "channel.renewal_failed" });
       expect(logs).toHaveLength(1);
       expect(await watching.sidecar.metric('latchkey_channel_alerts_total{kind="renewal_failed"}')).toBe(1);
+      expect(await watching.warnings()).toEqual([
+        "channels_run_out: 1 watch channel could not be renewed and will run out",
+      ]);
       sandbox.behave({ answers: { watch: [] } });
       clock.pass(1.3 * hourMs);
       await keep();
