@@ -30,6 +30,10 @@ it("creates an integration from the catalog, and connects an account through the
   timeout: 40_000,
 }, async () => {
   const page = await dashboard.open("/integrations?env=dev");
+  // What others create appears by itself.
+  await page.getByRole("heading", { name: "No integrations yet" }).waitFor();
+  await integrations().createIntegration({ integration: { environment, key: "other", provider: "slack" } });
+  await page.getByRole("row", { name: /Slack other No OAuth client 0/ }).waitFor();
   await page.getByRole("link", { name: "Add integration" }).click();
   await page.getByLabel("Name or category").fill("sandbox");
   await page.getByRole("link", { name: /Sandbox: calendar/ }).click();
@@ -39,7 +43,7 @@ it("creates an integration from the catalog, and connects an account through the
   const planned = await redirect.innerText();
 
   await button(page, "Create integration").click();
-  await page.getByText("Enter the client id", { exact: true }).waitFor();
+  await page.getByText("Enter the client ID", { exact: true }).waitFor();
   await page.getByRole("checkbox", { name: /test credentials/ }).check();
   await page.reload();
   // What was written is still there; test credentials are chosen again.
@@ -63,7 +67,9 @@ it("creates an integration from the catalog, and connects an account through the
   expect(await panel.innerText()).toContain("calendar");
 
   await page.reload();
-  await button(page, "Delete").click();
+  await page.getByRole("table", { name: "Newest connections" }).getByText("Healthy").waitFor();
+  await button(page, "Settings").click();
+  await button(page, "Delete integration").click();
   await page.getByRole("dialog", { name: "cal has 1 connection" }).waitFor();
 });
 
@@ -123,7 +129,7 @@ it("shows the branding before it is saved, and end users see it afterwards", { t
   const page = await dashboard.open("/branding?env=dev");
   await page.getByLabel("Name of your application").fill("Northwind");
   await page.getByLabel("Color of buttons").fill("#aa3377");
-  await page.getByText("Northwind asks for access").first().waitFor();
+  await page.getByText("Northwind wants to connect your Calendar").first().waitFor();
   await button(page, "Save branding").click();
   await page.getByText("Saved the branding").waitFor();
   const { environment: stored } = await dashboard.sidecar.client(EnvironmentService).getEnvironment({ name: "dev" });

@@ -19,7 +19,7 @@ export function BrandPreview({ brand, theme }: BrandPreviewProps) {
     box.current?.style.setProperty("--brand", color);
     box.current?.style.setProperty("--on-brand", textOn(color));
   }, [color]);
-  const asker = name === "" ? "Choose an account" : `${name} asks for access`;
+  const title = name === "" ? "Connect Calendar" : `${name} wants to connect your Calendar`;
   return (
     <figure ref={box} class={`brand-preview ${theme}`} aria-label={`Preview, ${theme}`}>
       <div class="brand-card">
@@ -31,9 +31,14 @@ export function BrandPreview({ brand, theme }: BrandPreviewProps) {
           )}
           <ProviderMark name="calendar" title="Calendar" categories={["calendar"]} isLarge />
         </div>
-        <p class="brand-title">{asker}</p>
-        <p class="brand-lead">Connect your calendar account. You will continue at the provider.</p>
-        <span class="brand-button">Continue to Calendar</span>
+        <p class="brand-title">{title}</p>
+        <p>You connect it for Ada.</p>
+        <p class="brand-lead">
+          The application will be able to use the account that you connect. If you did not start this in the
+          application, close this page.
+        </p>
+        <span class="brand-button">Connect</span>
+        <p class="brand-lead">You sign in at Calendar and come back here.</p>
         {supportUrl !== "" && <span class="brand-link">Get help</span>}
       </div>
       <figcaption>{theme === "light" ? "Light" : "Dark"}</figcaption>

@@ -56,19 +56,18 @@ export function CatalogPage() {
 function ProviderCard({ provider }: { readonly provider: Provider }) {
   const { name, categories, custom, quickstartClient } = provider;
   const title = providerTitle(provider);
+  const marks = [custom ? ["Custom"] : [], quickstartClient === undefined ? [] : ["Test credentials"]].flat();
+  const sub = [...marks, authTitle(provider), ...categories.map(categoryTitle)].join(" · ");
   return (
     <a class="catalog-card" data-row-link href={linkTo(pathOf("catalog", name))}>
       <ProviderMark name={name} title={title} categories={categories} />
       <span class="catalog-text">
-        <span class="catalog-title">{title}</span>
-        <span class="catalog-sub">
-          {[authTitle(provider), ...categories.slice(0, 2).map(categoryTitle)].join(" · ")}
+        <span class="catalog-title" title={title}>
+          {title}
         </span>
-        {(custom || quickstartClient !== undefined) && (
-          <span class="catalog-sub">
-            {[custom && "Custom", quickstartClient !== undefined && "Test credentials"].filter(Boolean).join(" · ")}
-          </span>
-        )}
+        <span class="catalog-sub" title={sub}>
+          {sub}
+        </span>
       </span>
     </a>
   );

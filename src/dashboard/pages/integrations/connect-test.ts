@@ -37,17 +37,19 @@ export function useConnectTest(environment: string, integration: string): Connec
   const failure = useSignal<TestFailure | undefined>(undefined);
   const fault = useSignal<CallFault | undefined>(undefined);
   const over = useRef(new AbortController());
+  const opened = useRef("");
   useEffect(() => () => over.current.abort(), []);
 
-  async function run(opened: Window | null, signal: AbortSignal): Promise<void> {
+  async function run(popup: Window | null, signal: AbortSignal): Promise<void> {
     const mark = crypto.randomUUID();
     const { session, connectLink } = await connectSessions.createConnectSession(
       { environment, endUser: { id: "dashboard" }, allowedIntegrations: [integration], tags: { [tag]: mark } },
       { signal },
     );
     if (session === undefined) throw new Error("the answer holds no session");
+    opened.current = session.id;
     // The window is ours until it shows another site: it has to be opened by the click itself.
-    if (opened !== null && !opened.closed) opened.location.href = connectLink;
+    if (popup !== null && !popup.closed) popup.location.href = connectLink;
     else link.value = connectLink;
     state.value = "waiting";
     for (;;) {
@@ -71,15 +73,15 @@ export function useConnectTest(environment: string, integration: string): Connec
     failure: failure.value,
     fault: fault.value,
     start() {
-      const opened = window.open("about:blank", "_blank", windowFeatures);
+      const popup = window.open("about:blank", "_blank", windowFeatures);
       over.current.abort();
       over.current = new AbortController();
       const { signal } = over.current;
       [link.value, connection.value, failure.value, fault.value] = ["", undefined, undefined, undefined];
       state.value = "starting";
-      run(opened, signal).catch((error: unknown) => {
+      run(popup, signal).catch((error: unknown) => {
         if (signal.aborted) return;
-        opened?.close();
+        popup?.close();
         state.value = "idle";
         fault.value = faultOf(error);
       });
@@ -87,6 +89,8 @@ export function useConnectTest(environment: string, integration: string): Connec
     stop() {
       over.current.abort();
       state.value = "idle";
+      // The link is of no further use. If that fails, it ends by itself after half an hour.
+      connectSessions.deleteConnectSession({ id: opened.current }).catch(() => {});
     },
   };
 }

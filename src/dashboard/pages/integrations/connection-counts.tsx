@@ -37,8 +37,8 @@ export const countOf = (counts: readonly ConnectionCount[] = []): number =>
   counts.reduce((sum, { count }) => sum + count, 0);
 
 const unwell: readonly (readonly [state: Connection_State, filter: string, words: string])[] = [
-  [Connection_State.REAUTHORIZATION_REQUIRED, "reauthorization_required", "to reconnect"],
-  [Connection_State.REFRESH_FAILING, "refresh_failing", "failing"],
+  [Connection_State.REAUTHORIZATION_REQUIRED, "reauthorization_required", "need reconnect"],
+  [Connection_State.REFRESH_FAILING, "refresh_failing", "refresh failing"],
   [Connection_State.EXPIRING, "expiring", "expiring"],
 ];
 

@@ -4,7 +4,7 @@ import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationSetup } from "../../../gen/latchkey/v1/integration_pb.ts";
 import { Button } from "../../components/button.tsx";
 import { Field } from "../../components/field.tsx";
-import { FaultNotice } from "../../components/states.tsx";
+import { FaultNotice, Notice } from "../../components/states.tsx";
 import { useAct } from "../../data/act.ts";
 import { useDraft } from "../../data/draft.ts";
 import { counted } from "../../data/format.ts";
@@ -96,6 +96,9 @@ export function IntegrationSettings({ environment, integration, setup, onSaved }
         if (changes > 0 && !isWrong) void acting.run(() => save(base, BigInt(revision)));
       }}
     >
+      {!declared && isReadOnly && (
+        <Notice>Your key lacks the scope integrations:write: you see the settings only.</Notice>
+      )}
       <AppFields
         key={round.value}
         setup={setup}

@@ -1,5 +1,5 @@
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
-import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Integration, WatchIntegrationsResponse } from "../../../gen/latchkey/v1/integration_pb.ts";
 import { Badge } from "../../components/badge.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { FilterBar, SearchFilter, SelectFilter } from "../../components/filters.tsx";
@@ -9,6 +9,7 @@ import { Empty } from "../../components/states.tsx";
 import { PagedTable, type TableColumn } from "../../components/table.tsx";
 import { type KnownProviderList, providerTitle, useProviders } from "../../data/known-providers.ts";
 import { usePager } from "../../data/pager.ts";
+import { useWatch } from "../../data/watch.ts";
 import { integrations } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
 import { linkTo, pathOf, queryValue } from "../../state/router.ts";
@@ -32,6 +33,11 @@ export function IntegrationsPage() {
       return { items: page.integrations, nextPageToken: page.nextPageToken };
     },
     [environment],
+  );
+  useWatch(
+    (signal) => integrations.watchIntegrations({ environment }, { signal }),
+    ({ event }) => pager.edit((items) => edited(items, event)),
+    { dependencies: [environment] },
   );
   const wanted = filterOf(queryValue("q"), queryValue("state"), known);
   const items = pager.items?.filter(wanted);
@@ -77,6 +83,15 @@ export function IntegrationsPage() {
   );
 }
 
+/** Returns the list after a change by anyone. */
+function edited(items: readonly Integration[], event: WatchIntegrationsResponse["event"]): readonly Integration[] {
+  if (event.case !== "put" && event.case !== "deleted") return items;
+  const { key } = event.value;
+  const others = items.filter((one) => one.key !== key);
+  if (event.case === "deleted") return others;
+  return [...others, event.value].sort((one, other) => (one.key < other.key ? -1 : 1));
+}
+
 function filterOf(text: string, state: string, { all }: KnownProviderList): (one: Integration) => boolean {
   const part = text.toLowerCase();
   return (one) => {
@@ -89,7 +104,6 @@ function filterOf(text: string, state: string, { all }: KnownProviderList): (one
 
 const columnsOf = (known: KnownProviderList, counts: KnownCounts): readonly TableColumn<Integration>[] => [
   { name: "Integration", show: (one) => <IntegrationName integration={one} known={known} /> },
-  { name: "Connections", show: ({ key }) => <ConnectionCounts integration={key} counts={counts} /> },
   {
     name: "State",
     show(one) {
@@ -101,6 +115,7 @@ const columnsOf = (known: KnownProviderList, counts: KnownCounts): readonly Tabl
       );
     },
   },
+  { name: "Connections", isMinor: true, show: ({ key }) => <ConnectionCounts integration={key} counts={counts} /> },
   {
     name: "Redirect URI",
     isMinor: true,

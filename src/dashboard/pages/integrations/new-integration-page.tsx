@@ -17,7 +17,7 @@ import { environmentName } from "../../state/environment.ts";
 import type { PageProps } from "../../state/page-route.ts";
 import { linkTo, navigate, pathOf } from "../../state/router.ts";
 import { SetupChecklist } from "./setup-checklist.tsx";
-import { SetupField } from "./setup-field.tsx";
+import { lowerFirst, SetupField } from "./setup-field.tsx";
 import { integrationOf, problemOf, type SetupValues, scopesIn } from "./setup-values.ts";
 
 const settleMs = 250;
@@ -181,7 +181,7 @@ function NewIntegrationForm(props: NewIntegrationFormProps) {
           }}
           problem={
             isTried.value && missing.includes(field)
-              ? `Enter the ${field.title.toLowerCase()}`
+              ? `Enter the ${lowerFirst(field.title)}`
               : fault?.fields[`integration.${field.path}`]
           }
         />

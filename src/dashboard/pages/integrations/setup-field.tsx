@@ -49,6 +49,9 @@ export function SetupField(props: SetupFieldProps) {
   );
 }
 
+/** "Client ID" within a sentence. */
+export const lowerFirst = (title: string): string => title.charAt(0).toLowerCase() + title.slice(1);
+
 const inputOf = ({ kind, secret }: IntegrationField) => {
   if (kind === IntegrationField_Kind.LINES) return { rows: 3, isCode: true };
   return secret ? { type: "password" as const } : { isCode: true };
@@ -62,7 +65,7 @@ function SecretField({ field, value, onInput, problem, isDisabled = false }: Set
     return (
       <div>
         <Field
-          label={`New ${title.toLowerCase()}`}
+          label={`New ${lowerFirst(title)}`}
           value={value}
           onInput={onInput}
           problem={problem ?? problemOf(field, value)}
