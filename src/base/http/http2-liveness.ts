@@ -46,7 +46,9 @@ export function watchLiveness({ session, socket }: SessionLivenessOptions): Sess
     if (pingedMs !== undefined) return;
     pingedMs = nowMs;
     waitingSinceMs = nowMs;
-    session.ping(() => {
+    session.ping((error) => {
+      // Node could not send it, as on a session that is ending: no response of the client.
+      if (error !== null) return;
       pingedMs = undefined;
       hasFrame = true;
     });

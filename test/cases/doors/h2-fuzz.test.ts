@@ -33,7 +33,7 @@ it.each([false, ...(lacks("openssl") ? [] : [true])])(
     // The deadlines of a client that goes silent and leaves its side open follow one another: 20 s without a frame,
     // 20 s for a PING, 30 s to close, each with its sweep. Most runs need 3 s or 43 s.
     const left = async () => openGauges(await textAt(`${running.address("ops")}/metrics`));
-    await expect.poll(left, { timeout: 100_000, interval: 500 }).toEqual([]);
+    await expect.poll(left, { timeout: 100_000, interval: 500, message: `seed ${seed}` }).toEqual([]);
     await expect.poll(() => openFiles(running), { timeout: 5_000, interval: 200 }).toBeLessThan(files + 5);
   },
 );
