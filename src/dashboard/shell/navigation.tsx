@@ -39,6 +39,7 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
       { path: "/destinations", name: "Destinations", icon: "destinations" },
       { path: "/channels", name: "Channels", icon: "channels" },
       { path: "/scripts", name: "Scripts and syncs", icon: "scripts" },
+      { path: "/runs", name: "Runs", icon: "play" },
     ],
   ],
   [

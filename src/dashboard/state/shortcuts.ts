@@ -13,6 +13,7 @@ export const goKeys: Readonly<Record<string, readonly [path: string, name: strin
   w: ["/webhooks", "Webhooks"],
   d: ["/destinations", "Destinations"],
   s: ["/scripts", "Scripts"],
+  u: ["/runs", "Runs"],
   r: ["/requests", "Requests"],
   l: ["/logs", "Logs"],
   a: ["/audit", "Audit"],

@@ -114,6 +114,8 @@ export async function fillWithEverything(
     "/webhooks/deliveries/:": `/webhooks/deliveries/${idOf(forwards)}`,
     "/logs/:": `/logs/${idOf(logs)}`,
     "/runs/:": `/runs/${idOf(runs)}`,
+    "/scripts/:/:/:": `/scripts/${calendar}/sync/events`,
+    "/records/:/:": `/records/${calendar}/${encodeURIComponent(id)}`,
   };
 }
 

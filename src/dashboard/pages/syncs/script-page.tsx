@@ -1,0 +1,122 @@
+import { useSignal } from "@preact/signals";
+import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
+import { type Run, type Script, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
+import { Button } from "../../components/button.tsx";
+import { Facts, PageFrame, Section } from "../../components/page.tsx";
+import { Empty, FaultNotice, Skeleton } from "../../components/states.tsx";
+import { PagedTable } from "../../components/table.tsx";
+import { useLoad } from "../../data/load.ts";
+import { usePager } from "../../data/pager.ts";
+import { syncs } from "../../state/clients.ts";
+import { environmentName } from "../../state/environment.ts";
+import type { PageProps } from "../../state/page-route.ts";
+import { linkTo } from "../../state/router.ts";
+import { DryRunDialog } from "./dry-run-dialog.tsx";
+import { useLiveRuns } from "./live-runs.ts";
+import { RunDialog } from "./run-dialog.tsx";
+import { runColumns, runLink } from "./run-table.tsx";
+import { ScriptSource } from "./script-source.tsx";
+import { ScriptState } from "./scripts-page.tsx";
+import { SyncTable } from "./sync-table.tsx";
+import { frequencyText, kindNames, kindOf } from "./words.ts";
+
+/** One script: the connections that it runs for, its runs and its source. */
+export function ScriptPage({ values }: PageProps) {
+  const { integration = "", name = "" } = values;
+  const kind = kindOf(values["kind"] ?? "");
+  const { value, fault, reload } = useLoad(
+    (signal) => syncs.getScript({ integration, name, kind }, { signal }),
+    [integration, name, kind],
+  );
+  const dialog = useSignal<"" | "run" | "dry">("");
+  const script = value?.script;
+  const canRun = script !== undefined && script.version !== "" && kind !== Script_Kind.EVENT;
+  return (
+    <PageFrame
+      title={name}
+      above={[["Scripts", linkTo("/scripts")]]}
+      lead={script?.description || `A script of ${integration}.`}
+      actions={
+        <>
+          <Button
+            needs={Scope.SYNCS}
+            isDisabled={script === undefined || script.version === ""}
+            onClick={() => (dialog.value = "dry")}
+          >
+            Dry run
+          </Button>
+          {kind !== Script_Kind.EVENT && (
+            <Button kind="primary" needs={Scope.SYNCS} isDisabled={!canRun} onClick={() => (dialog.value = "run")}>
+              Run now
+            </Button>
+          )}
+        </>
+      }
+    >
+      {fault !== undefined && <FaultNotice fault={fault} retry={reload} />}
+      {script === undefined && fault === undefined && <Skeleton />}
+      {script !== undefined && (
+        <>
+          <ScriptFacts script={script} />
+          <ScriptActivity script={script} />
+          <ScriptSource script={script} source={value?.source ?? ""} isCut={value?.sourceTruncated ?? false} />
+        </>
+      )}
+      {script !== undefined && dialog.value === "run" && (
+        <RunDialog script={script} onClose={() => (dialog.value = "")} />
+      )}
+      {script !== undefined && dialog.value === "dry" && (
+        <DryRunDialog script={script} onClose={() => (dialog.value = "")} />
+      )}
+    </PageFrame>
+  );
+}
+
+const ScriptFacts = ({ script }: { readonly script: Script }) => (
+  <div class="card facts-grid">
+    <Facts
+      rows={[
+        ["State", <ScriptState key="state" script={script} />],
+        ["Kind", kindNames[script.kind]],
+        ["Integration", script.integration],
+        ["Runs", frequencyText(script.frequency)],
+        ["Saves", script.models.join(", ")],
+        ["Receives webhooks", script.webhookSubscriptions.join(", ")],
+        ["Routes", script.endpoints.join(", ")],
+        ["Version", script.version !== "" && <code>{script.version}</code>],
+      ]}
+    />
+  </div>
+);
+
+/** The syncs of a script, and its latest runs, as they happen. */
+function ScriptActivity({ script: { integration, name, kind } }: { readonly script: Script }) {
+  const environment = environmentName.value;
+  const changes = useSignal(0);
+  const filter = { environment, integration, connectionId: "", script: name };
+  const pager = usePager(
+    async (pageToken, signal) => {
+      const page = await syncs.listRuns({ ...filter, pageToken, pageSize: 10 }, { signal });
+      return { items: page.runs, nextPageToken: page.nextPageToken };
+    },
+    [environment, integration, name],
+  );
+  const onNew = (run: Run) => pager.edit((runs) => [run, ...runs]);
+  const isWanted = (run: Run) => run.kind === kind;
+  useLiveRuns({ filter, pager, isWanted, onNew, onChange: () => (changes.value += 1) });
+  return (
+    <>
+      {kind === Script_Kind.SYNC && <SyncTable integration={integration} name={name} changes={changes.value} />}
+      <Section title="Runs" actions={<a href={linkTo("/runs", { q: name, integration })}>All runs</a>}>
+        <PagedTable
+          label="Runs of this script"
+          pager={pager}
+          columns={runColumns}
+          keyOf={({ id }) => id}
+          linkOf={runLink}
+          empty={<Empty title="No runs yet">Run the script now, or wait for its schedule.</Empty>}
+        />
+      </Section>
+    </>
+  );
+}
