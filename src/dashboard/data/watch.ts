@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 export type WatchState = "connecting" | "live" | "broken";
@@ -18,30 +18,61 @@ const finalCodes: readonly Code[] = [
 ];
 
 /**
+ * Whether the page has been in the background for a moment. Browsers allow six connections to a host over HTTP/1.1, so
+ * such a page keeps none.
+ */
+const isAway = signal(false);
+const awayAfterMs = 5_000;
+let leaving: ReturnType<typeof setTimeout> | undefined;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (document.visibilityState === "visible") isAway.value = false;
+  else leaving = setTimeout(() => (isAway.value = true), awayAfterMs);
+});
+
+interface WatchOptions {
+  readonly isOn?: boolean;
+  readonly dependencies?: readonly unknown[];
+  /** Called when the stream is open again after it ended: what happened in between may be missing. */
+  readonly onReopen?: () => void;
+}
+
+/**
  * Follows a stream while the page is shown; opens it again with growing pauses after it ended. `open` may resume from
  * what `onEvent` has seen. Pass `isOn: false` to pause.
  */
 export function useWatch<T>(
   open: (signal: AbortSignal) => AsyncIterable<T>,
   onEvent: (event: T) => void,
-  { isOn = true, dependencies = [] }: { readonly isOn?: boolean; readonly dependencies?: readonly unknown[] } = {},
+  { isOn = true, dependencies = [], onReopen = () => {} }: WatchOptions = {},
 ): WatchState {
   const state = useSignal<WatchState>("connecting");
-  const handlers = useRef({ open, onEvent });
-  handlers.current = { open, onEvent };
+  const handlers = useRef({ open, onEvent, onReopen });
+  handlers.current = { open, onEvent, onReopen };
+  /** What the stream was about when it was open last. */
+  const openedFor = useRef<readonly unknown[] | undefined>(undefined);
+  const isFollowing = isOn && !isAway.value;
   useEffect(() => {
-    if (!isOn) return;
+    if (!isFollowing) return;
     const over = new AbortController();
     void follow(
       () => handlers.current.open(over.signal),
       (event: T) => handlers.current.onEvent(event),
       over.signal,
       (now) => {
+        const isOpened = now === "live" && state.peek() !== "live";
         state.value = now;
+        if (!isOpened) return;
+        const before = openedFor.current;
+        openedFor.current = dependencies;
+        if (before?.every((one, i) => one === dependencies[i])) handlers.current.onReopen();
       },
     );
-    return () => over.abort();
-  }, [isOn, ...dependencies]);
+    return () => {
+      over.abort();
+      state.value = "connecting";
+    };
+  }, [isFollowing, ...dependencies]);
   return state.value;
 }
 

@@ -185,6 +185,16 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     expect(forwards).toHaveLength(1);
   }, 20_000);
 
+  it("shows what arrived while it was paused", async () => {
+    const page = await open("/webhooks");
+    const live = page.getByRole("button", { name: "Live", exact: true });
+    await live.click();
+    await receive("ada@example.com", 7);
+    await page.getByRole("button", { name: "Paused" }).click();
+    await live.waitFor();
+    await rows(page, "Webhooks").getByText("elsewhere 7").waitFor();
+  }, 20_000);
+
   it("explains a webhook while it is typed, and sends it as a test", async () => {
     const page = await open(`/webhooks/send?integration=${integration}`);
     await page.getByText("No rule finds a connection.").waitFor();

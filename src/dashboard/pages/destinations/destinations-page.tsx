@@ -97,7 +97,7 @@ function useFollowed(environment: string, reload: () => void): void {
         reload();
       }, settleMs);
     },
-    { dependencies: [environment] },
+    { dependencies: [environment], onReopen: reload },
   );
 }
 

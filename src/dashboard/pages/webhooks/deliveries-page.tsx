@@ -70,7 +70,7 @@ export function DeliveriesPage() {
       if (isShown) pager.edit((items) => items.map((one) => (one.id === changed.id ? changed : one)));
       else if (fitsDelivery(changed, filter)) fresh.value = new Set([...fresh.peek(), changed.id].slice(-200));
     },
-    { isOn: isLive.value, dependencies: [environment, filter.integration] },
+    { isOn: isLive.value, dependencies: [environment, filter.integration], onReopen: pager.reload },
   );
   return (
     <PageFrame

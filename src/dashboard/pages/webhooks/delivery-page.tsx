@@ -32,7 +32,7 @@ export function DeliveryPage({ values: { id = "" } }: PageProps) {
     ({ event }) => {
       if (event.case === "forward" && event.value.id === id) reload();
     },
-    { isOn: delivery !== undefined, dependencies: [environment, integration, id] },
+    { isOn: delivery !== undefined, dependencies: [environment, integration, id], onReopen: reload },
   );
   if (value === undefined || delivery === undefined)
     return fault === undefined ? <Skeleton /> : <FaultNotice fault={fault} retry={reload} />;

@@ -52,10 +52,10 @@ export function ReceivedPage() {
         <ValueFilter name="kind" label="Kind" />
         <LiveSwitch state={list.watchState} isOn={isLive.value} onChange={(isOn) => (isLive.value = isOn)} />
       </FilterBar>
-      {list.waiting > 0 && (
+      {(list.waiting > 0 || list.hasMissed) && (
         <p class="fresh-rows">
           <Button isSmall onClick={list.showWaiting}>
-            Show {counted(list.waiting, "new webhook")}
+            {list.hasMissed ? "Show what is new" : `Show ${counted(list.waiting, "new webhook")}`}
           </Button>
         </p>
       )}

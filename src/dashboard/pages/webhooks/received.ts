@@ -25,6 +25,8 @@ export interface ReceivedList {
   readonly watchState: WatchState;
   /** Number of new webhooks that are not shown yet. */
   readonly waiting: number;
+  /** The list was not live for a while: there may be more. */
+  readonly hasMissed: boolean;
   showWaiting(): void;
 }
 
@@ -42,6 +44,7 @@ export function useReceived(filter: ReceivedFilter, isLive: boolean): ReceivedLi
   const since = useSince(age);
   const deliveries = useSignal<DeliveryMap>(new Map());
   const waiting = useSignal<readonly Notification[]>([]);
+  const hasMissed = useSignal(false);
   const request = {
     ...fieldsOf(filter),
     ...(since !== undefined && { since }),
@@ -50,7 +53,10 @@ export function useReceived(filter: ReceivedFilter, isLive: boolean): ReceivedLi
   const pager = usePager<Notification>(
     async (pageToken, signal) => {
       const page = await webhooks.listNotifications({ ...request, pageToken, pageSize }, { signal });
-      if (pageToken === "") waiting.value = [];
+      if (pageToken === "") {
+        waiting.value = [];
+        hasMissed.value = false;
+      }
       void readDeliveries(environment, integration, page.notifications, signal).then(
         (found) => (deliveries.value = merged(deliveries.peek(), found)),
         // The list is of use without them.
@@ -74,7 +80,14 @@ export function useReceived(filter: ReceivedFilter, isLive: boolean): ReceivedLi
       if (event.case === "notification") take(event.value);
       if (event.case === "forward") deliveries.value = merged(deliveries.peek(), [event.value]);
     },
-    { isOn: isLive, dependencies: [environment, integration] },
+    {
+      isOn: isLive,
+      dependencies: [environment, integration],
+      onReopen() {
+        if (window.scrollY > readingFrom) hasMissed.value = true;
+        else pager.reload();
+      },
+    },
   );
 
   return {
@@ -82,8 +95,10 @@ export function useReceived(filter: ReceivedFilter, isLive: boolean): ReceivedLi
     deliveries: deliveries.value,
     watchState,
     waiting: waiting.value.length,
+    hasMissed: hasMissed.value,
     showWaiting() {
       window.scrollTo(0, 0);
+      if (hasMissed.peek()) return pager.reload();
       pager.edit((items) => withFirst(items, waiting.peek()));
       waiting.value = [];
     },

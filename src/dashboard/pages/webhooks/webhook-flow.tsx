@@ -6,6 +6,7 @@ import {
   Forward_State as DeliveryState,
   type Forward,
   type Notification,
+  Notification_Proof,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import { Badge, type BadgeTone } from "../../components/badge.tsx";
 import { Button } from "../../components/button.tsx";
@@ -33,11 +34,11 @@ export function WebhookFlow({ story, onAssign }: { readonly story: WebhookStory;
         <p>
           By <a href={linkTo(`/integrations${pathOf(integration)}`)}>{integration}</a>
           {provider !== integration && ` (${provider})`}
-          {channelId !== "" && (
-            <>
-              , over the <a href={linkTo("/channels", { channel: channelId })}>channel {visibleText(channelId)}</a>
-            </>
+          {channelId !== "" && ", over the "}
+          {channelId !== "" && isOwnChannel(notification) && (
+            <a href={linkTo("/channels", { channel: channelId })}>channel {visibleText(channelId)}</a>
           )}
+          {channelId !== "" && !isOwnChannel(notification) && `channel ${visibleText(channelId)}`}
         </p>
         {messageId !== "" && <CopyField text={visibleText(messageText(notification))} label="message ID" />}
       </Step>
@@ -51,6 +52,10 @@ export function WebhookFlow({ story, onAssign }: { readonly story: WebhookStory;
     </ol>
   );
 }
+
+/** Whether Latchkey created the channel: its token was right. */
+const isOwnChannel = ({ proof, proofScheme }: Notification): boolean =>
+  proof === Notification_Proof.VALID && proofScheme === "channel_token";
 
 interface StepProps {
   readonly title: string;

@@ -91,6 +91,6 @@ function useFollowed(story: WebhookStory | undefined, reload: () => void): void 
       clearTimeout(timer.current);
       timer.current = setTimeout(reload, settleMs);
     },
-    { isOn: story !== undefined, dependencies: [environment, integration, id] },
+    { isOn: story !== undefined, dependencies: [environment, integration, id], onReopen: reload },
   );
 }
