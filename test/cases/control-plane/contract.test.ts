@@ -11,8 +11,13 @@ import { methods, pathOf, services } from "./services.ts";
 
 it("names a scope for every method", () => {
   const open = methods.filter((method) => !hasOption(method, scope) || getOption(method, scope) === Scope.UNSPECIFIED);
-  // Any key may ask what it is.
-  expect(open.map(pathOf)).toEqual(["/latchkey.v1.EnvironmentService/GetCaller"]);
+  // Any key may ask what it is, and sign a browser in with what it may do.
+  expect(open.map(pathOf)).toEqual([
+    "/latchkey.v1.EnvironmentService/GetCaller",
+    "/latchkey.v1.SignInService/CreateSignInLink",
+    "/latchkey.v1.SignInService/ListBrowserSessions",
+    "/latchkey.v1.SignInService/RevokeBrowserSession",
+  ]);
   expect(methods.length).toBeGreaterThan(60);
 });
 

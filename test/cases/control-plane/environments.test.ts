@@ -181,7 +181,11 @@ it("shows the secret of a key once", async () => {
 });
 
 it("implements every method of its description", async () => {
-  const open = services.flatMap((service) => service.methods).filter((method) => hasOption(method, scope));
+  // Without a dashboard, which this sidecar has not, browsers cannot sign in.
+  const open = services
+    .filter(({ name }) => name !== "SignInService")
+    .flatMap((service) => service.methods)
+    .filter((method) => hasOption(method, scope));
   expect(open.length).toBeGreaterThan(70);
   for (const { parent, name } of open.filter(({ methodKind }) => methodKind === "unary")) {
     const { body } = await call(`${parent.typeName}/${name}`, {});

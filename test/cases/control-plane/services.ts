@@ -6,9 +6,11 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { SignInService } from "../../../src/gen/latchkey/v1/sign_in_pb.ts";
 import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../../src/gen/latchkey/v1/system_pb.ts";
+import { TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 
 /** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
@@ -20,9 +22,11 @@ export const services: readonly DescService[] = [
   IntegrationService,
   LogService,
   ProviderService,
+  SignInService,
   StoreService,
   SyncService,
   SystemService,
+  TrafficService,
   WebhookService,
 ];
 
