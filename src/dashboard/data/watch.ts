@@ -30,7 +30,7 @@ document.addEventListener("visibilitychange", () => {
   else leaving = setTimeout(() => (isAway.value = true), awayAfterMs);
 });
 
-interface WatchOptions {
+interface FollowedStreamOptions {
   readonly isOn?: boolean;
   readonly dependencies?: readonly unknown[];
   /** Called when the stream is open again after it ended: what happened in between may be missing. */
@@ -44,7 +44,7 @@ interface WatchOptions {
 export function useWatch<T>(
   open: (signal: AbortSignal) => AsyncIterable<T>,
   onEvent: (event: T) => void,
-  { isOn = true, dependencies = [], onReopen = () => {} }: WatchOptions = {},
+  { isOn = true, dependencies = [], onReopen = () => {} }: FollowedStreamOptions = {},
 ): WatchState {
   const state = useSignal<WatchState>("connecting");
   const handlers = useRef({ open, onEvent, onReopen });
