@@ -53,7 +53,13 @@ export function RecordsPage({ values: { integration = "", connection: connection
               options={models.map(([name, count], i) => [i === 0 ? "" : name, name, countText(count)])}
             />
           )}
-          <RecordList {...{ environment, integration, connectionId, model, variant }} />
+          <RecordList
+            environment={environment}
+            integration={integration}
+            connectionId={connectionId}
+            model={model}
+            variant={variant}
+          />
         </>
       )}
     </PageFrame>

@@ -21,10 +21,10 @@ export const kindNames: Readonly<Record<Script_Kind, string>> = {
 export const kindOf = (name: string): Script_Kind =>
   name === "action" ? Script_Kind.ACTION : name === "event" ? Script_Kind.EVENT : Script_Kind.SYNC;
 
-type StateWords = readonly [name: string, tone: BadgeTone];
-const unknown: StateWords = ["Unknown", "quiet"];
+type RunWords = readonly [name: string, tone: BadgeTone];
+const unknown: RunWords = ["Unknown", "quiet"];
 
-const runStates: Readonly<Partial<Record<Run_State, StateWords>>> = {
+const runStates: Readonly<Partial<Record<Run_State, RunWords>>> = {
   [Run_State.QUEUED]: ["Queued", "quiet"],
   [Run_State.RUNNING]: ["Running", "info"],
   [Run_State.SUCCEEDED]: ["Succeeded", "good"],
@@ -33,16 +33,16 @@ const runStates: Readonly<Partial<Record<Run_State, StateWords>>> = {
   [Run_State.INTERRUPTED]: ["Interrupted", "warn"],
 };
 
-export const runStateWords = (state: Run_State): StateWords => runStates[state] ?? unknown;
+export const runStateWords = (state: Run_State): RunWords => runStates[state] ?? unknown;
 
-const syncStates: Readonly<Partial<Record<Sync_State, StateWords>>> = {
+const syncStates: Readonly<Partial<Record<Sync_State, RunWords>>> = {
   [Sync_State.SCHEDULED]: ["Scheduled", "good"],
   [Sync_State.RUNNING]: ["Running", "info"],
   [Sync_State.PAUSED]: ["Paused", "quiet"],
   [Sync_State.FAILED]: ["Failed", "bad"],
 };
 
-export const syncStateWords = (state: Sync_State): StateWords => syncStates[state] ?? unknown;
+export const syncStateWords = (state: Sync_State): RunWords => syncStates[state] ?? unknown;
 
 export const causes: Readonly<Record<string, string>> = {
   schedule: "Schedule",
