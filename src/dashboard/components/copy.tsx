@@ -3,11 +3,24 @@ import { Icon } from "./icon.tsx";
 
 const shownMs = 1_500;
 
+/** Browsers offer the clipboard only over TLS and on this machine's own addresses; elsewhere a selection is copied. */
+async function writeClipboard(text: string): Promise<void> {
+  if (window.isSecureContext) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "off-screen";
+  // Within an open dialog only its own elements can be selected.
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
 /** A button that copies a text. */
 export function CopyButton({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
   const isCopied = useSignal(false);
   async function copy() {
-    await navigator.clipboard.writeText(text);
+    await writeClipboard(text);
     isCopied.value = true;
     setTimeout(() => {
       isCopied.value = false;

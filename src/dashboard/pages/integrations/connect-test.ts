@@ -41,7 +41,8 @@ export function useConnectTest(environment: string, integration: string): Connec
   useEffect(() => () => over.current.abort(), []);
 
   async function run(popup: Window | null, signal: AbortSignal): Promise<void> {
-    const mark = crypto.randomUUID();
+    // Without TLS, `randomUUID` exists on this machine's own addresses alone.
+    const mark = [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(36)).join("");
     const { session, connectLink } = await connectSessions.createConnectSession(
       { environment, endUser: { id: "dashboard" }, allowedIntegrations: [integration], tags: { [tag]: mark } },
       { signal },
@@ -52,18 +53,17 @@ export function useConnectTest(environment: string, integration: string): Connec
     if (popup !== null && !popup.closed) popup.location.href = connectLink;
     else link.value = connectLink;
     state.value = "waiting";
-    for (;;) {
+    const filter = { integrations: [integration], tags: { [tag]: mark } };
+    for (let isOver = false; ; ) {
       await new Promise((resolve) => setTimeout(resolve, lookAgainMs));
       if (signal.aborted) return;
-      const isOver = await hasEnded(session, signal);
-      failure.value = await lastFailure(session, integration, signal);
-      if (!isOver) continue;
-      const filter = { integrations: [integration], tags: { [tag]: mark } };
       const page = await connections.listConnections({ environment, filter, pageSize: 1 }, { signal });
       connection.value = page.connections[0];
-      state.value = connection.value === undefined ? "expired" : "connected";
-      return;
+      if (connection.value !== undefined || isOver) break;
+      failure.value = await lastFailure(session, integration, signal);
+      isOver = await hasEnded(session, signal);
     }
+    state.value = connection.value === undefined ? "expired" : "connected";
   }
 
   return {
@@ -95,7 +95,7 @@ export function useConnectTest(environment: string, integration: string): Connec
   };
 }
 
-/** A session ends with its connection, or after half an hour. */
+/** A session ends with its connection, which the next look finds, or after half an hour. */
 async function hasEnded({ id }: ConnectSession, signal: AbortSignal): Promise<boolean> {
   try {
     await connectSessions.getConnectSession({ id }, { signal });

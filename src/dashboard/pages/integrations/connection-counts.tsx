@@ -1,9 +1,11 @@
 import { useEffect } from "preact/hooks";
+import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import { Connection_State, type ConnectionCount } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { countText } from "../../data/format.ts";
 import { useLoad } from "../../data/load.ts";
 import { connections } from "../../state/clients.ts";
 import { linkTo } from "../../state/router.ts";
+import { may } from "../../state/session.ts";
 
 /** Counts of connections by integration; undefined until they are known. */
 export interface KnownCounts {
@@ -18,7 +20,10 @@ const againMs = 1_000;
 /** Counts the connections of these integrations; of all if there are none in the list. */
 export function useConnectionCounts(environment: string, integrations: readonly string[]): KnownCounts {
   const { value, reload } = useLoad(
-    (signal) => connections.countConnections({ environment, integrations: [...integrations] }, { signal }),
+    async (signal) =>
+      may(Scope.CONNECTIONS_READ)
+        ? connections.countConnections({ environment, integrations: [...integrations] }, { signal })
+        : undefined,
     [environment, integrations.join("\n")],
   );
   useEffect(() => {
@@ -50,6 +55,7 @@ interface ConnectionCountsProps {
 /** How many connections an integration has, and how many are unwell, each with its list. */
 export function ConnectionCounts({ integration, counts }: ConnectionCountsProps) {
   const { byIntegration, isComplete } = counts;
+  if (!may(Scope.CONNECTIONS_READ)) return <span class="quiet">–</span>;
   if (byIntegration === undefined) return <span class="quiet">…</span>;
   const found = byIntegration.get(integration) ?? [];
   const sum = countOf(found);

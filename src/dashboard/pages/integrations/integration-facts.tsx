@@ -10,6 +10,8 @@ interface IntegrationFactsProps {
   readonly counts: KnownCounts;
 }
 
+const hasScopes = ({ fields }: IntegrationSetup): boolean => fields.some(({ path }) => path === "oauth.scopes");
+
 /** What an integration is, at a glance. */
 export const IntegrationFacts = ({ integration, setup, counts }: IntegrationFactsProps) => (
   <div class="card">
@@ -19,7 +21,7 @@ export const IntegrationFacts = ({ integration, setup, counts }: IntegrationFact
         ["Webhook URL", setup.webhookUrl && <CopyField text={setup.webhookUrl} label="webhook URL" />],
         ["Connections", <ConnectionCounts key="counts" integration={integration.key} counts={counts} />],
         ["Client ID", integration.oauth?.clientId && <code>{integration.oauth.clientId}</code>],
-        ["Scopes", <Scopes key="scopes" setup={setup} integration={integration} />],
+        ["Scopes", hasScopes(setup) && <Scopes key="scopes" setup={setup} integration={integration} />],
         ["Webhooks", setup.webhookUrl && webhookText(integration)],
         ["Changed", <Time key="changed" at={integration.updatedAt} />],
       ]}

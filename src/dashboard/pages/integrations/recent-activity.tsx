@@ -1,3 +1,4 @@
+import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import { type Connection, ListConnectionsRequest_Order as Order } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Log } from "../../../gen/latchkey/v1/log_pb.ts";
 import { Section } from "../../components/page.tsx";
@@ -7,6 +8,7 @@ import { Time } from "../../components/time.tsx";
 import { useLoad } from "../../data/load.ts";
 import { connections, logs } from "../../state/clients.ts";
 import { linkTo, pathOf } from "../../state/router.ts";
+import { may } from "../../state/session.ts";
 import { StateBadge } from "../connections/state-words.tsx";
 
 interface RecentActivityProps {
@@ -33,7 +35,10 @@ const failureColumns: readonly TableColumn<Log>[] = [
 ];
 
 /** The newest connections of an integration, and what failed lately. */
-export function RecentActivity({ environment, integration, round }: RecentActivityProps) {
+export const RecentActivity = (props: RecentActivityProps) =>
+  may(Scope.CONNECTIONS_READ) ? <KnownActivity {...props} /> : null;
+
+function KnownActivity({ environment, integration, round }: RecentActivityProps) {
   const { value, fault, reload } = useLoad(
     async (signal) => {
       const filter = { integrations: [integration] };
