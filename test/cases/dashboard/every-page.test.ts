@@ -38,18 +38,24 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
     rmSync(scripts, { recursive: true, force: true });
   });
 
-  it("can be used by everyone, fits a phone, and shows values as text", async () => {
-    if (sandbox === undefined) throw new Error("the sandbox has not started");
-    const samples = await fillWithEverything(dashboard.sidecar, sandbox, textOf);
-    const pages = (await allPages(samples)).filter(({ name }) => wanted?.includes(name) ?? true);
+  async function lookAtAll(pages: Iterable<SamplePage>, problems: string[]): Promise<void> {
     const page = await dashboard.open();
-    const problems: string[] = [];
     let at = "";
     watch(page, dashboard.sidecar.control, (problem) => problems.push(`${at}: ${problem}`));
     for (const one of pages) {
       at = one.name;
       problems.push(...(await problemsOf(page, `${dashboard.sidecar.control}/ui${one.path}`, one)).map(named(at)));
     }
+  }
+
+  it("can be used by everyone, fits a phone, and shows values as text", async () => {
+    if (sandbox === undefined) throw new Error("the sandbox has not started");
+    const samples = await fillWithEverything(dashboard.sidecar, sandbox, textOf);
+    const pages = (await allPages(samples)).filter(({ name }) => wanted?.includes(name) ?? true);
+    const problems: string[] = [];
+    // Two tabs at a time: a page waits for its answers while the other one is judged.
+    const left = pages.values();
+    await Promise.all([lookAtAll(left, problems), lookAtAll(left, problems)]);
     expect(problems).toEqual([]);
   }, 120_000);
 

@@ -14,7 +14,7 @@ import { allowPrivateFor } from "../../../src/dev/sandbox/providers.ts";
 import { startSandbox } from "../../../src/dev/sandbox/sandbox.ts";
 import { pathOfChromium } from "../peers/browsers.ts";
 import { adminKey, startUnmanaged } from "../sidecar/harness.ts";
-import { fillWithSamples, minutesOfTraffic } from "./samples.ts";
+import { fillWithSamples, minutesOfTraffic, sendMinute } from "./samples.ts";
 
 const folder = join(root, "docs/images");
 const size = { width: 1280, height: 800 };
@@ -30,7 +30,10 @@ await listen(application, { kind: "tcp", host: "127.0.0.1", port: 0 });
 const sidecar = await startUnmanaged({
   folder: store,
   now: Date.now,
+  // The jumps of the clock are no overload.
+  files: { "/pictures.yaml": "proxy: { overload: { delay: 1h, for: 1h } }" },
   env: {
+    LATCHKEY_CONFIG: "/pictures.yaml",
     LATCHKEY_UI: "on",
     LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
     LATCHKEY_FORWARD_URL: describeListener(application, false),
@@ -40,6 +43,7 @@ const browser = await chromium.launch({ executablePath: pathOfChromium(), args: 
 try {
   await fillWithSamples(sidecar, sandbox, () => clock.pass(minuteMs));
   clock.end();
+  await sendMinute(sidecar, minutesOfTraffic);
   mkdirSync(folder, { recursive: true });
   for (const scheme of ["light", "dark"] as const) await takePicture(browser, scheme);
 } finally {

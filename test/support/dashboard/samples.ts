@@ -49,11 +49,16 @@ export async function fillWithSamples(all: Filled, sandbox: Sandbox, passMinute:
     await channel.createChannel({ connection: { environment, integration: "calendar", id } });
   }
   for (let minute = 0; minute < minutesOfTraffic; minute += 1) {
+    if (failingMinutes.has(minute)) sandbox.behave({ answers: { mail: [outage] } });
     await sendMinute(all, minute);
     passMinute();
   }
   await breakSome(all.client(ConnectionService), sandbox);
 }
+
+/** The provider of the CRM fails for a while, and later once more. */
+const failingMinutes: ReadonlySet<number> = new Set([131, 132, 133, 134, 158]);
+const outage = { kind: "error" as const, status: 503, error: "unavailable", description: "", headers: {}, times: 2 };
 
 type Connections = ReturnType<typeof clientOf>;
 const clientOf = (all: Filled) => all.client(ConnectionService);
@@ -86,7 +91,8 @@ async function importPeople(connections: Connections, sandbox: Sandbox): Promise
   }
 }
 
-async function sendMinute({ rest }: Filled, minute: number): Promise<void> {
+/** Sends the requests of a minute. */
+export async function sendMinute({ rest }: Pick<Filled, "rest">, minute: number): Promise<void> {
   const wave = 1 + 0.5 * Math.sin(minute / 23) + 0.2 * Math.sin(minute / 5);
   const calls = integrations.flatMap(({ key, perMinute }) =>
     Array.from({ length: Math.max(1, Math.round(perMinute * wave)) }, (_, i) => {
