@@ -158,6 +158,12 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await verb.click();
     await dialogOf(page).waitFor({ state: "detached" });
     await expect.poll(() => application.seen.length).toBe(before + count);
+    // The application knows a delivery by its id.
+    await page.goto(`${dashboard.sidecar.control}/ui/webhooks/deliveries`);
+    await page.getByRole("searchbox", { name: "webhook-id" }).fill(application.seen[0]?.id ?? "");
+    await expect.poll(() => rows(page, "Deliveries").count()).toBe(1);
+    await page.getByRole("searchbox", { name: "webhook-id" }).fill("msg_none");
+    await page.getByRole("heading", { name: "No delivery fits the filters" }).waitFor();
   }, 20_000);
 
   it("pauses a destination with a reason, tests it, cancels what waits, and resumes", async () => {

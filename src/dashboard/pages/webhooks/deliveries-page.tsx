@@ -1,8 +1,9 @@
+import { Code, ConnectError } from "@connectrpc/connect";
 import { useSignal } from "@preact/signals";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Forward } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import { Button } from "../../components/button.tsx";
-import { FilterBar, SelectFilter } from "../../components/filters.tsx";
+import { FilterBar, SearchFilter, SelectFilter } from "../../components/filters.tsx";
 import { LiveSwitch } from "../../components/live.tsx";
 import { PageFrame } from "../../components/page.tsx";
 import { Empty } from "../../components/states.tsx";
@@ -41,6 +42,7 @@ const columns: readonly TableColumn<Forward>[] = [
 export function DeliveriesPage() {
   const filter = useDeliveryFilter();
   const { environment, ...conditions } = filter;
+  const wanted = queryValue("q").trim();
   const integrations = useIntegrationNames();
   const isLive = useSignal(true);
   const fresh = useSignal<ReadonlySet<string>>(new Set());
@@ -48,6 +50,7 @@ export function DeliveriesPage() {
   const pager = usePager<Forward>(
     async (pageToken, signal) => {
       if (pageToken === "") fresh.value = new Set();
+      if (wanted !== "") return { items: await found(environment, wanted, signal), nextPageToken: "" };
       const request = { environment, filter: filterMessage(conditions), pageToken, pageSize: 50 };
       const page = await webhooks.listForwards(request, { signal });
       return { items: page.forwards, nextPageToken: page.nextPageToken };
@@ -57,6 +60,7 @@ export function DeliveriesPage() {
       conditions.integration,
       conditions.connectionId,
       queryValue("state"),
+      wanted,
       conditions.destination,
       conditions.since,
     ],
@@ -68,20 +72,27 @@ export function DeliveriesPage() {
       const changed = event.value;
       const isShown = pager.items?.some(({ id }) => id === changed.id) === true;
       if (isShown) pager.edit((items) => items.map((one) => (one.id === changed.id ? changed : one)));
-      else if (fitsDelivery(changed, filter)) fresh.value = new Set([...fresh.peek(), changed.id].slice(-200));
+      else if (wanted === "" && fitsDelivery(changed, filter))
+        fresh.value = new Set([...fresh.peek(), changed.id].slice(-200));
     },
     { isOn: isLive.value, dependencies: [environment, filter.integration], onReopen: pager.reload },
   );
+  // The work on many goes by the filters, and not by an ID.
+  const forBulk = {
+    needs: Scope.CONNECTIONS_WRITE,
+    isDisabled: wanted !== "",
+    ...(wanted !== "" && { title: "Open the delivery, or empty the search" }),
+  };
   return (
     <PageFrame
       title="Webhooks"
       lead="What went to your application: copies of webhooks, and events of Latchkey."
       actions={
         <>
-          <Button needs={Scope.CONNECTIONS_WRITE} onClick={() => (bulk.value = "cancel")}>
+          <Button {...forBulk} onClick={() => (bulk.value = "cancel")}>
             Cancel waiting…
           </Button>
-          <Button kind="primary" needs={Scope.CONNECTIONS_WRITE} onClick={() => (bulk.value = "replay")}>
+          <Button {...forBulk} kind="primary" onClick={() => (bulk.value = "replay")}>
             Replay…
           </Button>
         </>
@@ -89,6 +100,7 @@ export function DeliveriesPage() {
     >
       <WebhookTabs current="deliveries" />
       <FilterBar>
+        <SearchFilter label="webhook-id" />
         <SelectFilter name="state" label="State" options={stateFilters.map(([value, name]) => [value, name])} />
         <SelectFilter name="integration" label="Integration" options={integrations.map((key) => [key, key])} />
         <SelectFilter name="since" label="Created" options={ages} />
@@ -118,6 +130,17 @@ export function DeliveriesPage() {
   );
 }
 
+/** Finds the delivery that an application knows by its `webhook-id`. */
+async function found(environment: string, id: string, signal: AbortSignal): Promise<readonly Forward[]> {
+  try {
+    const { forward } = await webhooks.getForward({ environment, id }, { signal });
+    return forward === undefined ? [] : [forward];
+  } catch (error) {
+    if (ConnectError.from(error).code === Code.NotFound) return [];
+    throw error;
+  }
+}
+
 /** An event of Latchkey says which kind it is. */
 function subjectOf({ type, integration, connectionId }: Forward): string {
   const name = connectionId === "" ? integration : `${integration}/${connectionId}`;
@@ -125,7 +148,7 @@ function subjectOf({ type, integration, connectionId }: Forward): string {
 }
 
 function NoDeliveries() {
-  const names = ["state", "integration", "connection", "destination", "since"];
+  const names = ["q", "state", "integration", "connection", "destination", "since"];
   if (names.every((name) => queryValue(name) === ""))
     return <Empty title="No deliveries yet">Webhooks and events are delivered to the environment's forward URL.</Empty>;
   return (
