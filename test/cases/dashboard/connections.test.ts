@@ -13,7 +13,7 @@ import { lacks } from "../../support/sidecar/needs.ts";
 
 const environment = "dev";
 const files = "sandbox-files";
-const many = 2_000;
+const many = 1_000;
 const idOf = (i: number) => `user-${String(i).padStart(4, "0")}`;
 
 describe.skipIf(lacks("chromium"))("the pages of connections", () => {
@@ -99,10 +99,10 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     await page.getByText("1 connection, newest first").waitFor();
     await button(page, /^All/).click();
     await page.getByText("No connection matches").or(rowsOf(page).first()).waitFor();
-    await page.getByRole("searchbox").fill("user-1234");
+    await page.getByRole("searchbox").fill("user-9999");
     await expect.poll(() => rowsOf(page).count()).toBe(0);
     await button(page, "Clear the filters").click();
-    await page.getByRole("searchbox").fill("user-123");
+    await page.getByRole("searchbox").fill("user-012");
     await expect.poll(() => rowsOf(page).count()).toBe(10);
   });
 
@@ -190,6 +190,22 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     expect(await page.content()).not.toContain(`key-of-${idOf(7)}`);
   });
 
+  it("shows the connection once the end user has used the link", async () => {
+    const page = await open("/connect");
+    await page.getByLabel("keyed").check();
+    await page.getByLabel("End user ID").fill("heidi");
+    await button(page, "Make a link").click();
+    await page.getByText("Waits for the end user").waitFor();
+    const opening = page.waitForEvent("popup");
+    await button(page, "Open in a window").click();
+    const popup = await opening;
+    await popup.getByLabel(/key/i).first().fill("key-of-heidi");
+    await popup.getByRole("button", { name: "Connect" }).click();
+    await page.getByText("Connected:").waitFor({ timeout: 10_000 });
+    await page.getByRole("link", { name: /^keyed\// }).click();
+    await page.getByText("Healthy").first().waitFor();
+  });
+
   it("makes a link for an end user, lists it while it is open, and deletes it", async () => {
     const page = await open("/connect");
     await page.getByLabel("keyed").check();
@@ -200,6 +216,7 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     await page.getByRole("row", { name: /grace keyed Not opened/ }).waitFor();
     await button(page, "Delete the link for grace").click();
     await page.getByRole("row", { name: /grace/ }).waitFor({ state: "detached" });
+    await page.getByText("This link no longer works").waitFor();
     const { sessions } = await dashboard.sidecar.client(ConnectSessionService).listConnectSessions({ environment });
     expect(sessions.filter(({ endUser }) => endUser?.id === "grace")).toEqual([]);
   });

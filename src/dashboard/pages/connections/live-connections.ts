@@ -15,6 +15,7 @@ export interface LiveConnections {
 }
 
 const applyMs = 250;
+const topPx = 200;
 
 /** Names a connection within its environment. */
 export const nameOf = (ref: Connection["ref"]): string => `${ref?.integration}\0${ref?.id}`;
@@ -60,11 +61,17 @@ export function useLiveConnections(
     planned.current ??= setTimeout(apply, applyMs);
   }
 
+  /** After a break, changes are missing. A person who reads further down keeps the rows. */
+  function readAgain(): void {
+    current.current.counts.refresh();
+    if (window.scrollY < topPx) current.current.rows.reload();
+  }
+
   useEffect(() => () => clearTimeout(planned.current), []);
   const state = useWatch(
     (signal) => connections.watchConnections({ environment, changesOnly: true }, { signal }),
     note,
-    { isOn, dependencies: [environment] },
+    { isOn, dependencies: [environment], onReopen: readAgain },
   );
   return {
     state,

@@ -67,7 +67,7 @@ function useConnection({ environment, integration, id }: Pick<ConnectionRef, "en
       if (event.case === "put" && event.value.ref?.id === id) reload();
       if (event.case === "deleted" && event.value.ref?.id === id) isGone.value = true;
     },
-    { dependencies: [environment, integration, id] },
+    { dependencies: [environment, integration, id], onReopen: reload },
   );
   // While another connection is read, the one before is not shown under its name.
   const isIt = value?.ref?.id === id && value.ref.integration === integration && value.ref.environment === environment;
