@@ -7,6 +7,8 @@ import { bytesText, durationText, msOf, now } from "../../data/format.ts";
 import { answerText, deliveryWords, isAccepted } from "./delivery-words.ts";
 
 const shownOfAnswer = 300;
+/** A try that is so near is due: ages are no finer. */
+const soonMs = 5_000;
 
 /** The tries of a delivery, newest last, and the next one. */
 export function AttemptTable({
@@ -69,7 +71,7 @@ export function AttemptTable({
 /** A try whose time has come waits for its turn, or for the destination. */
 export function NextTry({ at }: { readonly at: Timestamp | undefined }) {
   const ms = msOf(at);
-  return ms !== undefined && ms <= now.value ? <>Due now</> : <Time at={at} />;
+  return ms !== undefined && ms <= now.value + soonMs ? <>Due now</> : <Time at={at} />;
 }
 
 export function DeliveryBadge({ delivery }: { readonly delivery: Forward }) {
