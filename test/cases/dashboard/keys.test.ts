@@ -120,7 +120,11 @@ it("shows the state of the system, checks the store and downloads a backup", asy
 
 it("tells a key of an environment what it may not see", async () => {
   const environments = dashboard.sidecar.client(EnvironmentService);
-  const { secret } = await environments.createKey({ environment: "dev", scopes: [Scope.CONNECTIONS_READ] });
+  const { secret } = await environments.createKey({
+    environment: "dev",
+    id: "visitor",
+    scopes: [Scope.CONNECTIONS_READ],
+  });
   const page = await dashboard.open("/environments?tab=keys", secret);
   await page.getByText(/Keys are shown to control keys/).waitFor();
   const create = page.getByRole("button", { name: "Create key" });
@@ -130,4 +134,13 @@ it("tells a key of an environment what it may not see", async () => {
   ]);
   await page.goto(`${dashboard.sidecar.control}/ui/system`);
   await page.getByText(/need a key with the scope admin/).waitFor();
+
+  // An operator sees the browser, and signs it out.
+  const operator = await dashboard.open("/environments?tab=sessions");
+  const row = operator.getByRole("row", { name: /^visitor .* on / });
+  await row.getByRole("button", { name: "Sign out visitor" }).click();
+  await dialogOf(operator).getByRole("button", { name: "Sign out" }).click();
+  await expect.poll(() => row.count()).toBe(0);
+  await page.reload();
+  await page.getByRole("button", { name: "Sign in" }).waitFor();
 });

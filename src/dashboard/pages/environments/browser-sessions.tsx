@@ -94,11 +94,19 @@ const columns = (ask: (session: BrowserSession) => void): readonly TableColumn<B
   },
 ];
 
+/** Marks of browsers in a `User-Agent`. Later ones are in those of the earlier ones too. */
+const marks = [
+  ["Edg", "Edge"],
+  ["OPR", "Opera"],
+  ["Firefox", "Firefox"],
+  ["Chrome", "Chrome"],
+  ["Safari", "Safari"],
+] as const;
+
 /** "Firefox on Linux", from the `User-Agent` that the browser sent. */
 function browserOf(userAgent: string): string {
-  const [, name = ""] = /\b(Edg|OPR|Firefox|Chrome|Safari)[\w/.]*\//.exec(userAgent) ?? [];
-  const names: Readonly<Record<string, string>> = { Edg: "Edge", OPR: "Opera" };
+  const [, name = ""] = marks.find(([mark]) => userAgent.includes(`${mark}/`)) ?? [];
   const [system = ""] = /Windows|Android|iPhone|iPad|Mac OS X|Linux|CrOS/.exec(userAgent) ?? [];
-  const known = [names[name] ?? name, system.replace("Mac OS X", "macOS")].filter((part) => part !== "");
+  const known = [name, system.replace("Mac OS X", "macOS")].filter((part) => part !== "");
   return known.length === 0 ? "Unknown" : known.join(" on ");
 }

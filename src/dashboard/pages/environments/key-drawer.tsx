@@ -59,7 +59,7 @@ export const KeyDrawer = ({ of: key, ask, onClose }: KeyDrawerProps) => (
     {key.declared && <Notice>The configuration sets this key. Change it there.</Notice>}
     <Table label="Scopes" columns={columns(key)} rows={rowsOf(key)} keyOf={([scope]) => String(scope)} />
     <p>
-      <a href={linkTo("/audit", { actor: key.id })}>Changes that this key made</a>
+      <a href={linkTo("/audit", { actor: key.id, everywhere: "1" })}>Changes that this key made</a>
     </p>
   </Dialog>
 );

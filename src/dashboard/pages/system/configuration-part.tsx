@@ -93,10 +93,12 @@ const columns: readonly TableColumn<ConfigSetting>[] = [
   { name: "From", show: (setting) => <span class="quiet">{originText(setting)}</span>, isMinor: true },
 ];
 
-const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1).replaceAll("`", "");
+const asSentence = (text: string) =>
+  text.startsWith("`") ? plain(text) : plain(text.charAt(0).toUpperCase() + text.slice(1));
+const plain = (text: string) => text.replaceAll("`", "");
 
 const Value = ({ text, isDefault }: { readonly text: string; readonly isDefault: boolean }) =>
-  isDefault ? <span class="quiet">{text.replaceAll("`", "")}</span> : <code>{text}</code>;
+  isDefault ? <span class="quiet">{plain(text)}</span> : <code>{text}</code>;
 
 function originText({ origin, variable, file, line, name }: ConfigSetting): string {
   if (origin === Origin.DEFAULT) return "Default";
