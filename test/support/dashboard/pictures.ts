@@ -14,7 +14,7 @@ import { allowPrivateFor } from "../../../src/dev/sandbox/providers.ts";
 import { startSandbox } from "../../../src/dev/sandbox/sandbox.ts";
 import { pathOfChromium } from "../peers/browsers.ts";
 import { adminKey, startUnmanaged } from "../sidecar/harness.ts";
-import { fillWithSamples, minutesOfTraffic, sendMinute } from "./samples.ts";
+import { fillWithSamples, minutesOfTraffic } from "./samples.ts";
 
 const folder = join(root, "docs/images");
 const size = { width: 1280, height: 800 };
@@ -42,8 +42,6 @@ const sidecar = await startUnmanaged({
 const browser = await chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
 try {
   await fillWithSamples(sidecar, sandbox, () => clock.pass(minuteMs));
-  clock.end();
-  await sendMinute(sidecar, minutesOfTraffic);
   mkdirSync(folder, { recursive: true });
   for (const scheme of ["light", "dark"] as const) await takePicture(browser, scheme);
 } finally {
@@ -61,6 +59,8 @@ async function takePicture(browser: Browser, colorScheme: "light" | "dark"): Pro
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("navigation", { name: "Pages" }).waitFor();
   await page.locator("main h1").first().waitFor();
+  // Away from the charts, which say more where the pointer is.
+  await page.mouse.move(0, 0);
   await page.waitForTimeout(1_500);
   const path = join(folder, `dashboard-${colorScheme}.png`);
   await page.screenshot({ path });
@@ -70,19 +70,19 @@ async function takePicture(browser: Browser, colorScheme: "light" | "dark"): Pro
   if (bytes > maxBytes) throw new Error(`${path} is larger than ${maxBytes} bytes`);
 }
 
-/** Moves both clocks of this process: the samples take seconds, and appear to have taken hours. */
-function startClock(startMs: number) {
+/**
+ * Moves both clocks of this process: the samples take seconds, and appear to have taken hours. Begins with a minute, so
+ * that each gets its own requests.
+ */
+function startClock(beginMs: number) {
   const [date, monotonic] = [Date.now, performance.now.bind(performance)];
+  const offsetMs = beginMs - (date() % minuteMs);
   let aheadMs = 0;
-  Date.now = () => date() + startMs + aheadMs;
+  Date.now = () => date() + offsetMs + aheadMs;
   performance.now = () => monotonic() + aheadMs;
   return {
     pass(ms: number) {
       aheadMs += ms;
-    },
-    /** From now on, the wall clock is right. */
-    end() {
-      aheadMs = -startMs;
     },
   };
 }
