@@ -115,7 +115,7 @@ describe.skipIf(lacks("chromium"))("traffic in the dashboard", () => {
     await rows.filter({ hasText: "/fails/unseen" }).waitFor();
 
     await page.goto(`${origin}/ui/?env=dev`);
-    await page.getByRole("img", { name: "Requests a minute, by integration" }).locator("canvas").waitFor();
+    await page.getByRole("img", { name: "Requests by integration", exact: true }).locator("canvas").waitFor();
     const table = page.getByRole("table", { name: "Requests by integration" });
     await table.getByRole("row").filter({ hasText: "here" }).filter({ hasText: "3 (50 %)" }).waitFor();
     await page.getByRole("button", { name: "24 h" }).click();

@@ -43,7 +43,8 @@ export function TrafficCharts({ environment }: { readonly environment: string })
 }
 
 function Drawn({ answer }: { readonly answer: GetSeriesResponse }) {
-  const lines = useMemo(() => chartsOf(answer, Date.now()), [answer]);
+  const isByMinute = answer.step?.seconds === 60n;
+  const lines = useMemo(() => chartsOf(answer), [answer]);
   if (answer.series.length === 0) {
     return (
       <p class="card quiet">
@@ -55,10 +56,10 @@ function Drawn({ answer }: { readonly answer: GetSeriesResponse }) {
     <>
       <Figures answer={answer} lines={lines} />
       <div class="charts">
-        <ChartCard title="Requests a minute">
-          <Chart label="Requests a minute, by integration" times={lines.times} lines={lines.rates} format={rateText} />
+        <ChartCard title={isByMinute ? "Requests a minute" : "Requests in 5 minutes"}>
+          <Chart label="Requests by integration" times={lines.times} lines={lines.counts} format={countOf} />
         </ChartCard>
-        <ChartCard title="Errors">
+        <ChartCard title={isByMinute ? "Errors a minute" : "Errors in 5 minutes"}>
           <Chart
             label="Errors of providers and of Latchkey"
             times={lines.times}
@@ -91,8 +92,6 @@ const ChartCard = ({ title, children }: { readonly title: string; readonly child
   </figure>
 );
 
-const rateText = (value: number): string =>
-  value < 10 ? String(Number(value.toFixed(1))) : countText(Math.round(value));
 /** An axis may have steps of a half. */
 const countOf = (value: number): string => (Number.isInteger(value) ? countText(value) : "");
 

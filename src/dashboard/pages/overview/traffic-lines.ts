@@ -6,7 +6,8 @@ import { countText, msOf } from "../../data/format.ts";
 /** The lines of all charts. */
 export interface TrafficLines {
   readonly times: readonly number[];
-  readonly rates: readonly ChartLine[];
+  /** Requests of each step. */
+  readonly counts: readonly ChartLine[];
   readonly errors: readonly ChartLine[];
   readonly slowest: readonly ChartLine[];
   readonly added: readonly ChartLine[];
@@ -20,14 +21,11 @@ const minuteMs = 60_000;
 
 export const nameOf = ({ integration, other }: TrafficSeries): string => (other ? "Others" : integration);
 
-export function chartsOf({ start, step, total, series }: GetSeriesResponse, nowMs: number): TrafficLines {
+export function chartsOf({ start, step, total, series }: GetSeriesResponse): TrafficLines {
   const startMs = msOf(start) ?? 0;
   const stepMs = step === undefined ? minuteMs : durationMs(step);
   const count = total?.requests.length ?? 0;
   const times = Array.from({ length: count }, (_, i) => (startMs + i * stepMs) / 1_000);
-  /** The last point is not over. Its first moments would make a peak of a single request. */
-  const minutesOf = (i: number) => Math.max(stepMs / 2, Math.min(stepMs, nowMs - (startMs + i * stepMs))) / minuteMs;
-  const rate = (requests: number, i: number) => requests / minutesOf(i);
   const shown = series.slice(0, colors.length);
   const lineOf = (one: TrafficSeries, at: number, values: ChartLine["values"]): ChartLine => ({
     name: nameOf(one),
@@ -39,7 +37,7 @@ export function chartsOf({ start, step, total, series }: GetSeriesResponse, nowM
   const latest = total?.requests.findLastIndex((requests) => requests > 0) ?? -1;
   return {
     times,
-    rates: shown.map((one, at) => ({ ...lineOf(one, at, one.requests.map(rate)), isFilled: shown.length === 1 })),
+    counts: shown.map((one, at) => ({ ...lineOf(one, at, one.requests), isFilled: shown.length === 1 })),
     errors: [
       { name: "Provider", color: "--warn", values: total?.providerErrors ?? [], isFilled: true },
       { name: "Latchkey", color: "--bad", values: total?.ownErrors ?? [], isFilled: true },

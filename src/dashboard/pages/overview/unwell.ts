@@ -51,12 +51,15 @@ function connectionLine({ integration, state, stateReason, count }: ConnectionCo
     tone: isDead ? "bad" : "warn",
     urgency: isDead ? "Broken" : "Soon",
     text: `${many} of ${integration} ${predicateOf(state, count)}${reason}`,
-    remedy: isDead ? "Their users must connect them again." : "",
+    remedy: isDead ? connectAgain(count) : "",
     environment: "",
-    verb: isDead ? "Send reconnect links" : "Look at them",
+    verb: isDead ? "Reconnect" : "Look at them",
     link: linkTo("/connections", { state: name, reason: stateReason, integration }),
   };
 }
+
+const connectAgain = (count: number): string =>
+  count === 1 ? "Its user must connect it again." : "Their users must connect them again.";
 
 function predicateOf(state: Connection_State, count: number): string {
   const isOne = count === 1;

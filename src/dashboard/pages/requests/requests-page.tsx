@@ -132,8 +132,8 @@ function Filters({ environment }: { readonly environment: string }) {
       {connection !== "" && <Chosen name="connection" label={`Connection: ${connection}`} />}
       {key !== "" && <Chosen name="key" label={`Key: ${key}`} />}
       <SelectFilter name="method" label="Method" options={methods} />
-      <SelectFilter name="by" label="Answered by" options={[["latchkey", "Latchkey"]]} />
-      <SelectFilter name="slower" label="Took at least" options={durations} />
+      <SelectFilter name="by" label="By" options={[["latchkey", "Latchkey"]]} />
+      <SelectFilter name="slower" label="Slower than" options={durations} />
       {isFiltered && (
         <Button kind="link" onClick={() => setQuery(Object.fromEntries(names.map((name) => [name, undefined])))}>
           Clear filters
