@@ -4,17 +4,17 @@ import { Badge } from "../../components/badge.tsx";
 import { words } from "../../data/format.ts";
 
 /** A state as people read it, and in the address. */
-interface StateWords {
+interface ConnectionStateWords {
   readonly state: State;
   readonly key: string;
   readonly name: string;
   readonly tone: BadgeTone;
 }
 
-const healthy: StateWords = { state: State.ACTIVE, key: "active", name: "Healthy", tone: "good" };
+const healthy: ConnectionStateWords = { state: State.ACTIVE, key: "active", name: "Healthy", tone: "good" };
 
 /** What needs a person first. */
-export const stateWords: readonly StateWords[] = [
+export const stateWords: readonly ConnectionStateWords[] = [
   {
     state: State.REAUTHORIZATION_REQUIRED,
     key: "reauthorization_required",
@@ -26,7 +26,7 @@ export const stateWords: readonly StateWords[] = [
   healthy,
 ];
 
-export const wordsOf = (state: State): StateWords => stateWords.find((one) => one.state === state) ?? healthy;
+export const wordsOf = (state: State): ConnectionStateWords => stateWords.find((one) => one.state === state) ?? healthy;
 
 interface ReasonWords {
   /** What happened, in a sentence. */

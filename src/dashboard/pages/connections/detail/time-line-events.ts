@@ -2,12 +2,13 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Channel, Channel_State } from "../../../../gen/latchkey/v1/channel_pb.ts";
 import type { AuditEvent, Log } from "../../../../gen/latchkey/v1/log_pb.ts";
 import { type Run, Run_State } from "../../../../gen/latchkey/v1/sync_pb.ts";
+import type { RecentRequest } from "../../../../gen/latchkey/v1/traffic_pb.ts";
 import type { Notification } from "../../../../gen/latchkey/v1/webhook_pb.ts";
-import { msOf, words } from "../../../data/format.ts";
+import { counted, msOf, words } from "../../../data/format.ts";
 import { linkTo, pathOf } from "../../../state/router.ts";
 import { causesIn, type LoggedCause } from "./health-notice.tsx";
 
-export type EventKind = "credentials" | "webhooks" | "channels" | "runs" | "changes";
+export type EventKind = "credentials" | "requests" | "webhooks" | "channels" | "runs" | "changes";
 
 /** Something that happened to a connection. */
 export interface TimeLineEvent {
@@ -134,3 +135,41 @@ export const eventOfChange = ({ id, at, action, actor, fields }: AuditEvent): Ti
   detail: `By ${actor}${fields.length > 0 ? `: ${fields.join(", ")}` : ""}`,
   isBad: false,
 });
+
+/** Requests of one key with shorter pauses are one event. */
+const togetherMs = 5 * 60_000;
+
+/** Uses of the connection, from requests in the order of time, newest first. */
+export function eventsOfRequests(requests: readonly RecentRequest[]): readonly TimeLineEvent[] {
+  const groups: RecentRequest[][] = [];
+  for (const request of requests) {
+    const group = groups.at(-1);
+    const last = group?.at(-1);
+    const isNear = last !== undefined && time(last.at) - time(request.at) < togetherMs;
+    if (group !== undefined && isNear && last.keyId === request.keyId) group.push(request);
+    else groups.push([request]);
+  }
+  return groups.flatMap(eventOfUses);
+}
+
+const hasFailed = ({ status, errorCode }: RecentRequest): boolean => status >= 400 || errorCode !== "";
+
+function eventOfUses(uses: readonly RecentRequest[]): readonly TimeLineEvent[] {
+  const [latest] = uses;
+  if (latest === undefined) return [];
+  const { connection, keyId, method, path, status, errorCode, number } = latest;
+  const failed = uses.filter(hasFailed).length;
+  const what = `${method} ${path}: ${errorCode || status}`;
+  const some = failed === 0 ? what : `${counted(failed, "request")} failed; the last: ${what}`;
+  return [
+    {
+      id: `request ${number}`,
+      at: time(latest.at),
+      kind: "requests",
+      title: uses.length === 1 ? what : `${counted(uses.length, "request")} by ${keyId}`,
+      detail: uses.length === 1 ? `By ${keyId}` : some,
+      isBad: failed > 0,
+      link: linkTo("/requests", { integration: connection?.integration, connection: connection?.id, key: keyId }),
+    },
+  ];
+}

@@ -1,7 +1,7 @@
 import { Scope } from "../../../../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import type { ListPage } from "../../../data/pager.ts";
-import { channels, logs, syncs, webhooks } from "../../../state/clients.ts";
+import { channels, logs, syncs, traffic, webhooks } from "../../../state/clients.ts";
 import { may } from "../../../state/session.ts";
 import {
   eventOfChange,
@@ -9,6 +9,7 @@ import {
   eventOfNotification,
   eventOfRun,
   eventsOfChannel,
+  eventsOfRequests,
   type TimeLineEvent,
 } from "./time-line-events.ts";
 
@@ -34,6 +35,12 @@ export function sourcesOf({ environment, integration, id: connectionId }: Connec
     async (pageToken, signal) => {
       const page = await syncs.listRuns({ ...about, pageToken }, { signal });
       return { items: page.runs.map(eventOfRun), nextPageToken: page.nextPageToken };
+    },
+    // A replica remembers its last 1,000 requests.
+    async (_, signal) => {
+      const filter = { integration, connectionId };
+      const { requests } = await traffic.listRequests({ environment, filter, pageSize: 200 }, { signal });
+      return { items: eventsOfRequests(requests), nextPageToken: "" };
     },
     // Channels are few, and not in the order of time.
     async (_, signal) => {

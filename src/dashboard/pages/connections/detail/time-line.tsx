@@ -17,6 +17,7 @@ import { type EventSource, sourcesOf } from "./time-line-sources.ts";
 const kinds = [
   ["problems", "Problems"],
   ["credentials", "Credentials"],
+  ["requests", "Requests"],
   ["webhooks", "Webhooks"],
   ["channels", "Channels"],
   ["runs", "Runs"],
