@@ -1,6 +1,8 @@
+import { isMessage } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { WatchMarker_Kind, WatchMarkerSchema } from "../../gen/latchkey/v1/watch_pb.ts";
 
 export type WatchState = "connecting" | "live" | "broken";
 
@@ -107,3 +109,12 @@ async function follow<T>(
     pauseMs = Math.min(longestPauseMs, pauseMs * 2);
   }
 }
+
+interface WatchEvent {
+  readonly case: string | undefined;
+  readonly value?: unknown;
+}
+
+/** Whether a stream of changes has begun: what happened before is read from the list. */
+export const isBeginning = ({ value }: WatchEvent): boolean =>
+  isMessage(value, WatchMarkerSchema) && value.kind === WatchMarker_Kind.RESUMED;

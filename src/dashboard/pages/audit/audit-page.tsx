@@ -12,7 +12,7 @@ import { PagedTable, type TableColumn } from "../../components/table.tsx";
 import { Time } from "../../components/time.tsx";
 import { type CsvColumn, saveCsv } from "../../data/csv-list.ts";
 import { usePager } from "../../data/pager.ts";
-import { useWatch } from "../../data/watch.ts";
+import { isBeginning, useWatch } from "../../data/watch.ts";
 import { logs } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
 import { linkTo, pathOf, queryValue, setQuery } from "../../state/router.ts";
@@ -79,9 +79,7 @@ function AuditList() {
     return { items: page.events, nextPageToken: page.nextPageToken };
   };
   const pager = usePager((pageToken, signal) => read(pageToken, 50, signal), dependencies);
-  const fresh = useFreshRows<AuditEvent>((rows) =>
-    pager.edit((all) => [...rows.filter(({ id }) => !all.some((one) => one.id === id)), ...all]),
-  );
+  const fresh = useFreshRows(pager);
   const watch = useWatch(
     (signal) => {
       fresh.clear();
@@ -91,6 +89,7 @@ function AuditList() {
       if (event.case === "auditEvent") fresh.add(event.value);
       // Events were left out.
       if (event.case === "gap") pager.reload();
+      if (isBeginning(event)) void fresh.catchUp(() => read("", 50));
     },
     { isOn: isLive, dependencies },
   );

@@ -14,7 +14,7 @@ import { type CsvColumn, saveCsv } from "../../data/csv-list.ts";
 import { useIntegrationNames } from "../../data/integration-names.ts";
 import { usePager } from "../../data/pager.ts";
 import { ages, useSince } from "../../data/since.ts";
-import { useWatch } from "../../data/watch.ts";
+import { isBeginning, useWatch } from "../../data/watch.ts";
 import { logs } from "../../state/clients.ts";
 import { linkTo, pathOf, queryValue, setQuery } from "../../state/router.ts";
 import { logFilter, searchedLogId } from "./log-filter.ts";
@@ -55,9 +55,7 @@ export function LogsPage() {
     return { items: page.logs, nextPageToken: page.nextPageToken };
   };
   const pager = usePager((pageToken, signal) => read(pageToken, 50, signal), dependencies);
-  const fresh = useFreshRows<Log>((rows) =>
-    pager.edit((all) => [...rows.filter(({ id }) => !all.some((one) => one.id === id)), ...all]),
-  );
+  const fresh = useFreshRows(pager);
   const watch = useWatch(
     (signal) => {
       fresh.clear();
@@ -67,6 +65,7 @@ export function LogsPage() {
       if (event.case === "log") fresh.add(event.value);
       // Logs were left out.
       if (event.case === "gap") pager.reload();
+      if (isBeginning(event)) void fresh.catchUp(() => read("", 50));
     },
     { isOn: isLive && logId === "", dependencies },
   );

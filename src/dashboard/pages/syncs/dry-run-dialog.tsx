@@ -23,7 +23,7 @@ const timeoutMs = 130_000;
 export function DryRunDialog({ script, onClose }: { readonly script: Script; readonly onClose: () => void }) {
   const { integration, name, kind } = script;
   const environment = environmentName.value;
-  const form = useScriptForm(integration);
+  const form = useScriptForm(script);
   const onWebhook = useSignal(false);
   const answer = useSignal<TestScriptResponse | undefined>(undefined);
   const acting = useAct({ isQuiet: true });
@@ -75,7 +75,7 @@ function DryRunResult({ answer }: { readonly answer: TestScriptResponse }) {
   if (run === undefined) return null;
   const ms = durationMs(run);
   return (
-    <section class="form" aria-label="Result">
+    <section class="dry-run" aria-label="Result">
       <p>
         <RunState run={run} /> {ms !== undefined && <span class="quiet">in {durationText(ms)}</span>}
       </p>

@@ -1,4 +1,3 @@
-import { useSignal } from "@preact/signals";
 import type { Record as StoredRecord, Sync } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { Badge, type BadgeTone } from "../../components/badge.tsx";
 import { Code } from "../../components/code.tsx";
@@ -15,7 +14,7 @@ import { usePager } from "../../data/pager.ts";
 import { syncs } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
 import type { PageProps } from "../../state/page-route.ts";
-import { linkTo, queryValue } from "../../state/router.ts";
+import { linkTo, queryValue, setQuery } from "../../state/router.ts";
 import { connectionLink } from "./words.ts";
 
 /** The records that syncs saved for a connection. */
@@ -53,13 +52,7 @@ export function RecordsPage({ values: { integration = "", connection: connection
               options={models.map(([name, count], i) => [i === 0 ? "" : name, name, countText(count)])}
             />
           )}
-          <RecordList
-            environment={environment}
-            integration={integration}
-            connectionId={connectionId}
-            model={model}
-            variant={variant}
-          />
+          <RecordList place={{ environment, integration, connectionId, model, variant }} />
         </>
       )}
     </PageFrame>
@@ -74,7 +67,7 @@ const modelsOf = (all: readonly Sync[], variant: string): readonly (readonly [na
   ),
 ];
 
-interface RecordListProps {
+interface RecordPlace {
   readonly environment: string;
   readonly integration: string;
   readonly connectionId: string;
@@ -85,9 +78,10 @@ interface RecordListProps {
 const actionTones: Readonly<Record<string, BadgeTone>> = { ADDED: "good", UPDATED: "info", DELETED: "bad" };
 const actionNames: Readonly<Record<string, string>> = { ADDED: "Added", UPDATED: "Changed", DELETED: "Deleted" };
 
-function RecordList({ environment, integration, connectionId, model, variant }: RecordListProps) {
+function RecordList({ place }: { readonly place: RecordPlace }) {
+  const { environment, integration, connectionId, model, variant } = place;
   const [id, action] = [queryValue("q").trim(), queryValue("action")];
-  const open = useSignal<StoredRecord | undefined>(undefined);
+  const openId = queryValue("record");
   const pager = usePager(
     async (pageToken, signal) => {
       const connection = { environment, integration, id: connectionId };
@@ -104,7 +98,7 @@ function RecordList({ environment, integration, connectionId, model, variant }: 
     {
       name: "ID",
       show: (record) => (
-        <button type="button" class="button link" onClick={() => (open.value = record)}>
+        <button type="button" class="button link" onClick={() => setQuery({ record: record.id })}>
           {record.id}
         </button>
       ),
@@ -134,7 +128,7 @@ function RecordList({ environment, integration, connectionId, model, variant }: 
           </Empty>
         }
       />
-      {open.value !== undefined && <RecordDrawer record={open.value} onClose={() => (open.value = undefined)} />}
+      {openId !== "" && <OpenRecord place={place} id={openId} />}
     </>
   );
 }
@@ -154,6 +148,28 @@ function preview({ data }: StoredRecord): string {
   if (data === undefined) return "";
   const text = JSON.stringify(data);
   return text.length > previewLength ? `${text.slice(0, previewLength)}…` : text;
+}
+
+/** The record of the address, which may be on a later page of the list. */
+function OpenRecord({ place, id }: { readonly place: RecordPlace; readonly id: string }) {
+  const { environment, integration, connectionId, model, variant } = place;
+  const { value, fault, reload } = useLoad(
+    (signal) => {
+      const connection = { environment, integration, id: connectionId };
+      return syncs.listRecords({ connection, model, variant, ids: [id], pageSize: 1 }, { signal });
+    },
+    [environment, integration, connectionId, model, variant, id],
+  );
+  const close = () => setQuery({ record: "" });
+  const [record] = value?.records ?? [];
+  if (record !== undefined && record.id === id) return <RecordDrawer record={record} onClose={close} />;
+  return (
+    <Dialog title={id} isDrawer isWide onClose={close}>
+      {fault !== undefined && <FaultNotice fault={fault} retry={reload} />}
+      {value === undefined && fault === undefined && <Skeleton />}
+      {value !== undefined && <Empty title="This record does not exist">It may have been removed since.</Empty>}
+    </Dialog>
+  );
 }
 
 const RecordDrawer = ({ record, onClose }: { readonly record: StoredRecord; readonly onClose: () => void }) => (

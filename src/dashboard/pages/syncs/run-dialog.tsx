@@ -28,7 +28,7 @@ export function RunDialog({ script, onClose }: { readonly script: Script; readon
   const { integration, name, kind } = script;
   const isSync = kind === Script_Kind.SYNC;
   const environment = environmentName.value;
-  const form = useScriptForm(integration);
+  const form = useScriptForm(script);
   const mode = useSignal("incremental");
   const acting = useAct({ isQuiet: true });
 
@@ -48,9 +48,9 @@ export function RunDialog({ script, onClose }: { readonly script: Script; readon
     };
     if (form.value === undefined || !(await acting.run(run))) return;
     const [id] = ids;
+    onClose();
     if (ids.length === 1 && id !== undefined) navigate(linkTo(pathOf("runs", id)));
     else say(ids.length === 0 ? "No connection has this sync." : `${ids.length} runs are queued.`);
-    onClose();
   }
   const isReady = form.value !== undefined && (isSync || form.connection !== "");
   return (

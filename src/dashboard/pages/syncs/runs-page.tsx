@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { type Run, Run_State } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { FilterBar, SearchFilter, SelectFilter } from "../../components/filters.tsx";
 import { FreshRowsButton, useFreshRows } from "../../components/fresh-rows.tsx";
@@ -32,17 +33,23 @@ export function RunsPage() {
   const [script, integration, connectionId] = [queryValue("q"), queryValue("integration"), queryValue("connection")];
   const state = states.get(queryValue("state"));
   const filter = { environment, script, integration, connectionId: integration === "" ? "" : connectionId };
-  const pager = usePager(
-    async (pageToken, signal) => {
-      const request = { ...filter, states: state === undefined ? [] : [state], pageToken, pageSize: 50 };
-      const page = await syncs.listRuns(request, { signal });
-      return { items: page.runs, nextPageToken: page.nextPageToken };
-    },
-    [environment, script, integration, connectionId, state],
-  );
-  const fresh = useFreshRows<Run>((rows) => pager.edit((runs) => [...rows, ...runs]));
+  const read = async (pageToken: string, signal?: AbortSignal) => {
+    const request = { ...filter, states: state === undefined ? [] : [state], pageToken, pageSize: 50 };
+    const page = await syncs.listRuns(request, signal === undefined ? {} : { signal });
+    return { items: page.runs, nextPageToken: page.nextPageToken };
+  };
+  const pager = usePager(read, [environment, script, integration, connectionId, state]);
+  const fresh = useFreshRows(pager);
+  useEffect(() => fresh.clear(), [environment, script, integration, connectionId, state]);
   const isWanted = (run: Run) => state === undefined || run.state === state;
-  const watch = useLiveRuns({ filter, pager, isWanted, onNew: fresh.add, isOn: isLive.value });
+  const watch = useLiveRuns({
+    filter,
+    pager,
+    isWanted,
+    onNew: fresh.add,
+    readFirst: () => read(""),
+    isOn: isLive.value,
+  });
   const isFiltered = [script, integration, queryValue("state")].some((text) => text !== "");
   return (
     <PageFrame

@@ -3,7 +3,9 @@ import { fromJson } from "@bufbuild/protobuf";
 import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import type { Script } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { Field } from "../../components/field.tsx";
+import { useDraft } from "../../data/draft.ts";
 import { connections } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
 
@@ -19,9 +21,10 @@ export interface ScriptForm {
 }
 
 /** Begins with a connection of the integration. */
-export function useScriptForm(integration: string): ScriptForm {
+export function useScriptForm({ integration, name }: Pick<Script, "integration" | "name">): ScriptForm {
   const connection = useSignal("");
-  const input = useSignal("");
+  const draft = useDraft(`script-input ${integration} ${name}`, "");
+  const input = draft.value;
   const environment = environmentName.value;
   useEffect(() => {
     const over = new AbortController();

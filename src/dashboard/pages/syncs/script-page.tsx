@@ -10,12 +10,12 @@ import { usePager } from "../../data/pager.ts";
 import { syncs } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
 import type { PageProps } from "../../state/page-route.ts";
-import { linkTo } from "../../state/router.ts";
+import { linkTo, queryValue, setQuery } from "../../state/router.ts";
 import { DryRunDialog } from "./dry-run-dialog.tsx";
 import { useLiveRuns } from "./live-runs.ts";
 import { RunDialog } from "./run-dialog.tsx";
 import { runColumns, runLink } from "./run-table.tsx";
-import { ScriptSource } from "./script-source.tsx";
+import { ScriptMistakes, ScriptSource } from "./script-source.tsx";
 import { ScriptState } from "./scripts-page.tsx";
 import { SyncTable } from "./sync-table.tsx";
 import { frequencyText, kindNames, kindOf } from "./words.ts";
@@ -28,7 +28,8 @@ export function ScriptPage({ values }: PageProps) {
     (signal) => syncs.getScript({ integration, name, kind }, { signal }),
     [integration, name, kind],
   );
-  const dialog = useSignal<"" | "run" | "dry">("");
+  const dialog = queryValue("open");
+  const close = () => setQuery({ open: "" });
   const script = value?.script;
   const canRun = script !== undefined && script.version !== "" && kind !== Script_Kind.EVENT;
   return (
@@ -41,12 +42,12 @@ export function ScriptPage({ values }: PageProps) {
           <Button
             needs={Scope.SYNCS}
             isDisabled={script === undefined || script.version === ""}
-            onClick={() => (dialog.value = "dry")}
+            onClick={() => setQuery({ open: "dry-run" })}
           >
             Dry run
           </Button>
           {kind !== Script_Kind.EVENT && (
-            <Button kind="primary" needs={Scope.SYNCS} isDisabled={!canRun} onClick={() => (dialog.value = "run")}>
+            <Button kind="primary" needs={Scope.SYNCS} isDisabled={!canRun} onClick={() => setQuery({ open: "run" })}>
               Run now
             </Button>
           )}
@@ -57,17 +58,14 @@ export function ScriptPage({ values }: PageProps) {
       {script === undefined && fault === undefined && <Skeleton />}
       {script !== undefined && (
         <>
+          <ScriptMistakes script={script} />
           <ScriptFacts script={script} />
           <ScriptActivity script={script} />
-          <ScriptSource script={script} source={value?.source ?? ""} isCut={value?.sourceTruncated ?? false} />
+          <ScriptSource source={value?.source ?? ""} isCut={value?.sourceTruncated ?? false} />
         </>
       )}
-      {script !== undefined && dialog.value === "run" && (
-        <RunDialog script={script} onClose={() => (dialog.value = "")} />
-      )}
-      {script !== undefined && dialog.value === "dry" && (
-        <DryRunDialog script={script} onClose={() => (dialog.value = "")} />
-      )}
+      {script !== undefined && dialog === "run" && <RunDialog script={script} onClose={close} />}
+      {script !== undefined && dialog === "dry-run" && <DryRunDialog script={script} onClose={close} />}
     </PageFrame>
   );
 }
@@ -93,17 +91,17 @@ const ScriptFacts = ({ script }: { readonly script: Script }) => (
 function ScriptActivity({ script: { integration, name, kind } }: { readonly script: Script }) {
   const environment = environmentName.value;
   const changes = useSignal(0);
-  const filter = { environment, integration, connectionId: "", script: name };
-  const pager = usePager(
-    async (pageToken, signal) => {
-      const page = await syncs.listRuns({ ...filter, pageToken, pageSize: 10 }, { signal });
-      return { items: page.runs, nextPageToken: page.nextPageToken };
-    },
-    [environment, integration, name],
-  );
-  const onNew = (run: Run) => pager.edit((runs) => [run, ...runs]);
+  // Scripts of different kinds may have the same name.
   const isWanted = (run: Run) => run.kind === kind;
-  useLiveRuns({ filter, pager, isWanted, onNew, onChange: () => (changes.value += 1) });
+  const filter = { environment, integration, connectionId: "", script: name };
+  const read = async (pageToken: string, signal?: AbortSignal) => {
+    const request = { ...filter, pageToken, pageSize: 10 };
+    const page = await syncs.listRuns(request, signal === undefined ? {} : { signal });
+    return { items: page.runs.filter(isWanted), nextPageToken: page.nextPageToken };
+  };
+  const pager = usePager(read, [environment, integration, name]);
+  const onNew = (run: Run) => pager.edit((runs) => [run, ...runs]);
+  useLiveRuns({ filter, pager, isWanted, onNew, onChange: () => (changes.value += 1), readFirst: () => read("") });
   return (
     <>
       {kind === Script_Kind.SYNC && <SyncTable integration={integration} name={name} changes={changes.value} />}

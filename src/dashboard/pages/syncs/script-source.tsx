@@ -3,43 +3,32 @@ import { CopyButton } from "../../components/copy.tsx";
 import { Section } from "../../components/page.tsx";
 import { Notice } from "../../components/states.tsx";
 
-interface ScriptSourceProps {
-  readonly script: Script;
-  readonly source: string;
-  readonly isCut: boolean;
-}
-
-interface SourceMistake {
-  /** Such as `calendar/syncs/events.ts:12:5`. */
-  readonly place: string;
-  readonly line: number;
-  readonly message: string;
-}
-
-/** The source of the running version, and the mistakes of the file with their lines. */
-export function ScriptSource({ script, source, isCut }: ScriptSourceProps) {
-  const mistakes: readonly SourceMistake[] = (script.problem?.violations ?? []).map(({ path, message }) => ({
-    place: path,
-    line: Number(/:(\d+)(?::\d+)?$/.exec(path)?.[1] ?? 0),
-    message,
-  }));
+/** What is wrong with the current file, with file and line. */
+export function ScriptMistakes({ script: { problem, version } }: { readonly script: Script }) {
+  if (problem === undefined) return null;
   return (
-    <Section title="Source" actions={source === "" ? undefined : <CopyButton text={source} label="Copy the source" />}>
-      {mistakes.length > 0 && (
-        <Notice tone="bad">
-          <p>
-            <b>The current file has mistakes{source === "" ? "." : ", so the version below still runs."}</b>
-          </p>
-          <ul>
-            {mistakes.map(({ place, message }) => (
-              <li key={`${place} ${message}`}>
-                <code>{place}</code> {message}
-              </li>
-            ))}
-          </ul>
-        </Notice>
-      )}
-      {source !== "" && <SourceLines source={source} />}
+    <Notice tone="bad">
+      <p>
+        <b>The current file has mistakes{version === "" ? "." : ", so its last valid version runs."}</b>
+      </p>
+      <ul>
+        {problem.violations.map(({ path, message }) => (
+          <li key={`${path} ${message}`}>
+            <code>{path}</code> {message}
+          </li>
+        ))}
+      </ul>
+      <p>A corrected file is used at once.</p>
+    </Notice>
+  );
+}
+
+/** The source of the running version. */
+export function ScriptSource({ source, isCut }: { readonly source: string; readonly isCut: boolean }) {
+  if (source === "") return null;
+  return (
+    <Section title="Source" actions={<CopyButton text={source} label="Copy the source" />}>
+      <SourceLines source={source} />
       {isCut && <p class="quiet">The source is longer. This is its beginning.</p>}
     </Section>
   );

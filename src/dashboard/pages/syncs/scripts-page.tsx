@@ -1,3 +1,4 @@
+import { useEffect } from "preact/hooks";
 import type { Script } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { Badge } from "../../components/badge.tsx";
 import { FilterBar, SearchFilter, SelectFilter } from "../../components/filters.tsx";
@@ -16,12 +17,20 @@ const columns: readonly TableColumn<Script>[] = [
   { name: "Integration", show: ({ integration }) => integration },
   { name: "State", show: (script) => <ScriptState script={script} /> },
   { name: "Runs", show: ({ frequency }) => frequencyText(frequency), isMinor: true },
-  { name: "Description", show: ({ description }) => <span class="quiet">{description}</span>, isMinor: true },
+  { name: "Description", show: (script) => <ScriptGist script={script} />, isMinor: true },
 ];
 
 /** All script files, with what is wrong with them. */
 export function ScriptsPage() {
   const { value, fault, reload } = useLoad((signal) => syncs.listScripts({}, { signal }), []);
+  useEffect(() => {
+    // Back from the editor.
+    const look = () => {
+      if (document.visibilityState === "visible") reload();
+    };
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [reload]);
   const [text, kind, integration] = [queryValue("q").toLowerCase(), queryValue("kind"), queryValue("integration")];
   const all = value?.scripts ?? [];
   const shown = all.filter(
@@ -73,6 +82,18 @@ export function ScriptsPage() {
         </>
       )}
     </PageFrame>
+  );
+}
+
+/** What a script does, or the first mistake of its file. */
+function ScriptGist({ script: { description, problem } }: { readonly script: Script }) {
+  const [mistake] = problem?.violations ?? [];
+  if (mistake === undefined) return <span class="quiet">{description}</span>;
+  const place = mistake.path.split("/").at(-1) ?? "";
+  return (
+    <span class="bad-text">
+      {place}: {mistake.message}
+    </span>
   );
 }
 

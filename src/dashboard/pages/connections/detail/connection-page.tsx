@@ -143,6 +143,8 @@ const About = ({ connection }: { readonly connection: Connection }) => {
               <a href={linkTo("/channels", { integration, connection: id })}>Channels</a>
               <a href={linkTo("/requests", { integration, connection: id })}>Requests</a>
               <a href={linkTo("/logs", { integration, connection: id })}>Logs</a>
+              <a href={linkTo("/runs", { integration, connection: id })}>Runs</a>
+              <a href={linkTo(pathOf("records", integration, id))}>Records</a>
             </span>,
           ],
         ]}
