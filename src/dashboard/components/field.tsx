@@ -18,6 +18,8 @@ interface FieldProps extends FieldBase {
   readonly placeholder?: string;
   readonly isRequired?: boolean;
   readonly isCode?: boolean;
+  /** Lines of secrets, shown as dots. */
+  readonly isMasked?: boolean;
   /** More than one line. */
   readonly rows?: number;
 }
@@ -37,7 +39,7 @@ export function Field(props: FieldProps) {
     disabled: props.isDisabled === true,
     required: props.isRequired === true,
     placeholder: props.placeholder,
-    class: props.isCode ? "code" : undefined,
+    class: props.isMasked ? "code masked" : props.isCode ? "code" : undefined,
     spellcheck: false,
     autocomplete: "off",
     "aria-invalid": problem !== undefined,

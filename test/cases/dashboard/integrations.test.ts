@@ -123,6 +123,21 @@ it("describes a custom provider with mistakes at their lines", { timeout: 30_000
   await page.getByText("No mistakes").waitFor();
   await button(page, "Create provider").click();
   await page.getByRole("heading", { name: "Add Acme" }).waitFor();
+
+  await page.getByRole("link", { name: "Show the description" }).click();
+  await expect.poll(() => area.inputValue()).toContain("display_name: Acme\n");
+  await area.fill((await area.inputValue()).replace("display_name: Acme", "display_name: Acme of ours"));
+  const providers = dashboard.sidecar.client(ProviderService);
+  const { provider } = await providers.getProvider({ name: "my-acme" });
+  if (provider !== undefined)
+    await providers.updateProvider({ provider: { ...provider, docsUrl: "https://acme.example/other" } });
+  await page.getByText("No mistakes").waitFor();
+  await button(page, "Save changes").click();
+  const lines = page.getByRole("dialog", { name: "Changed meanwhile" }).getByRole("region", { name: "Differences" });
+  await lines.getByText("docs_url: https://acme.example/other").waitFor();
+  expect(await lines.innerText()).toContain("display_name: Acme of ours");
+  await button(page, "Save my text over this").click();
+  await page.getByRole("heading", { name: /Acme of ours/ }).waitFor();
 });
 
 it("shows the branding before it is saved, and end users see it afterwards", { timeout: 30_000 }, async () => {

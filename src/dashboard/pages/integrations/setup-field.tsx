@@ -52,8 +52,9 @@ export function SetupField(props: SetupFieldProps) {
 /** "Client ID" within a sentence. */
 export const lowerFirst = (title: string): string => title.charAt(0).toLowerCase() + title.slice(1);
 
-const inputOf = ({ kind, secret }: IntegrationField) => {
-  if (kind === IntegrationField_Kind.LINES) return { rows: 3, isCode: true };
+const inputOf = ({ kind, secret, example }: IntegrationField) => {
+  // A key in PEM is seen, so that a part that is missing is noticed.
+  if (kind === IntegrationField_Kind.LINES) return { rows: 3, isCode: true, isMasked: secret && example === "" };
   return secret ? { type: "password" as const } : { isCode: true };
 };
 

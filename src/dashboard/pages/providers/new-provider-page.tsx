@@ -15,7 +15,7 @@ const [, firstText] = templates["oauth2"] ?? ["", ""];
 /** Describes a provider that the catalog does not have: from a template, or from a copy of another (`from`). */
 export function NewProviderPage() {
   const from = queryValue("from");
-  const draft = useDraft(`provider:${from}`, from === "" ? firstText : "");
+  const draft = useDraft(`new-provider:${from}`, from === "" ? firstText : "");
   const { value } = draft;
   const copied = useLoad(
     async (signal) =>

@@ -17,7 +17,7 @@ interface ProviderEditorProps {
   readonly replaces: string;
   readonly verb: string;
   readonly save: (provider: Provider) => Promise<unknown>;
-  readonly done: string;
+  readonly done?: string;
   /** Nothing to save. */
   readonly isSame?: boolean;
   readonly children?: ComponentChildren;

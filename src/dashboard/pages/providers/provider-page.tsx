@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
-import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { GetProviderResponse, Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { Badge } from "../../components/badge.tsx";
 import { Button } from "../../components/button.tsx";
 import { Code } from "../../components/code.tsx";
@@ -12,10 +12,13 @@ import { useDraft } from "../../data/draft.ts";
 import { authTitle, categoryTitle, loadProviders, providerTitle } from "../../data/known-providers.ts";
 import { useLoad } from "../../data/load.ts";
 import { providers } from "../../state/clients.ts";
+import { faultOf } from "../../state/fault.ts";
+import { say } from "../../state/messages.ts";
 import type { PageProps } from "../../state/page-route.ts";
 import { linkTo, navigate, pathOf } from "../../state/router.ts";
 import { may } from "../../state/session.ts";
 import { ProviderEditor } from "./provider-editor.tsx";
+import { TextConflict } from "./text-conflict.tsx";
 
 /** The description of a provider: read-only for the catalog's, an editor for a custom one. */
 export function ProviderPage({ values: { name = "" } }: PageProps) {
@@ -103,26 +106,67 @@ interface CustomProviderProps {
   readonly reload: () => void;
 }
 
+/** What a person has written, and the revision that it was begun with. */
+interface ProviderDraft {
+  readonly revision: string;
+  readonly base: string;
+  readonly text: string;
+}
+
 function CustomProvider({ provider, text, reload }: CustomProviderProps) {
-  // A draft belongs to the revision that it was begun with.
-  const draft = useDraft(`provider:${provider.name}:${provider.revision}`, text);
-  const written = draft.value;
+  const { name, revision } = provider;
+  const initial: ProviderDraft = { revision: String(revision), base: text, text };
+  const draft = useDraft(`provider:${name}`, initial, (one) => one.text === one.base);
+  const { value } = draft;
+  const theirs = useSignal<GetProviderResponse | undefined>(undefined);
+  const wanted = useSignal<Provider | undefined>(undefined);
+
+  async function save(changed: Provider, expectedRevision: bigint): Promise<void> {
+    try {
+      await providers.updateProvider({ provider: changed, expectedRevision });
+    } catch (error) {
+      if (faultOf(error).code !== "conflict") throw error;
+      wanted.value = changed;
+      theirs.value = await providers.getProvider({ name, includeText: true });
+      return;
+    }
+    draft.forget();
+    say(`Saved ${name}`);
+    await loadProviders();
+    reload();
+  }
+
   return (
-    <ProviderEditor
-      text={written.value}
-      onInput={(value) => (written.value = value)}
-      replaces={provider.name}
-      verb="Save changes"
-      done={`Saved ${provider.name}`}
-      isSame={written.value === text}
-      save={async (changed) => {
-        await providers.updateProvider({ provider: changed, expectedRevision: provider.revision });
-        draft.forget();
-        await loadProviders();
-        reload();
-      }}
-    >
-      <p class="quiet">The next request uses the new description. Comments are not kept.</p>
-    </ProviderEditor>
+    <>
+      <ProviderEditor
+        text={value.value.text}
+        onInput={(written) => (value.value = { ...value.value, text: written })}
+        replaces={name}
+        verb="Save changes"
+        isSame={value.value.text === value.value.base}
+        save={(changed) => save(changed, BigInt(value.value.revision))}
+      >
+        <p class="quiet">The next request uses the new description. Comments are not kept.</p>
+      </ProviderEditor>
+      {theirs.value !== undefined && (
+        <TextConflict
+          stored={theirs.value.text}
+          mine={value.value.text}
+          changedAt={theirs.value.provider?.updatedAt}
+          onTakeTheirs={() => {
+            const now = theirs.value;
+            theirs.value = undefined;
+            if (now === undefined) return;
+            value.value = { revision: String(now.provider?.revision), base: now.text, text: now.text };
+          }}
+          onKeepMine={async () => {
+            const now = theirs.value?.provider?.revision ?? 0n;
+            theirs.value = undefined;
+            if (wanted.value !== undefined) await save(wanted.value, now);
+          }}
+          onClose={() => (theirs.value = undefined)}
+        />
+      )}
+    </>
   );
 }
