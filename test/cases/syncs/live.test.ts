@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { runCli } from "../../../src/cli/program.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { Run_State, SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
-import { adminKey } from "../../support/sidecar/harness.ts";
+import { adminKey, secretKey } from "../../support/sidecar/harness.ts";
 import { provider } from "../channels/channels.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { endOf, foreignClient, type Plain } from "../control-plane/foreign.ts";
@@ -151,6 +151,14 @@ it("follows and searches logs and the audit trail by text, level, kind and time"
   expect((await heardBy(control, "LogService/WatchLogs", { environment: "dev", connection_id: "a" }).ended).code).toBe(
     3,
   );
+  // A key of the environment sees that environment's logs, and no audit trail.
+  const refused = [
+    heardBy(control, "LogService/WatchAuditEvents", { environment: "dev" }, secretKey),
+    heardBy(control, "LogService/WatchLogs", { environment: "prod" }, secretKey),
+    heardBy(control, "SyncService/WatchRuns", { environment: "prod" }, secretKey),
+    heardBy(control, "SyncService/WatchRun", { environment: "prod", id: "any" }, secretKey),
+  ];
+  for (const one of refused) expect((await one.ended).code).toBe(7);
   for (const one of [failed, others, audit]) one.cancel();
   await expect.poll(() => sidecar.metric("latchkey_watchers_open")).toBe(0);
 });

@@ -1,8 +1,9 @@
 import type { Log, LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
+import { Badge } from "../../components/badge.tsx";
 import { CopyField } from "../../components/copy.tsx";
 import { LogLines } from "../../components/log-lines.tsx";
 import { Facts, PageFrame, Section } from "../../components/page.tsx";
-import { FaultNotice, Notice, Skeleton } from "../../components/states.tsx";
+import { FaultNotice, Skeleton } from "../../components/states.tsx";
 import { Time } from "../../components/time.tsx";
 import { useLoad } from "../../data/load.ts";
 import { logs, syncs } from "../../state/clients.ts";
@@ -39,7 +40,7 @@ export function LogPage({ values: { id = "" } }: PageProps) {
         <div>
           <Causes log={log} />
           <Section title="What happened">
-            <LogLines lines={log.lines} label="Lines" />
+            <LogLines lines={log.lines.filter((line) => !isCause(line))} label="Lines" />
             {log.truncated && <p class="quiet">Some lines were left out, because the log is too large.</p>}
           </Section>
         </div>
@@ -57,24 +58,31 @@ const isCause = ({ message }: LogLine) => message === "likely cause" || message 
 function Causes({ log }: { readonly log: Log }) {
   const causes = log.lines.filter(isCause);
   if (causes.length === 0) return null;
+  const { integration, connectionId } = log;
   return (
     <Section title={causes.length === 1 ? "Possible cause" : "Possible causes"}>
-      {causes.map(({ message, fields = {} }, i) => (
-        <Notice key={i} tone={message === "likely cause" ? "warn" : "info"}>
-          <p>
-            <b>{message === "likely cause" ? "Likely: " : ""}</b>
-            {typeof fields["detail"] === "string" ? fields["detail"] : String(fields["cause"] ?? "")}
+      <div class="card">
+        <ul class="causes">
+          {causes.map(({ message, fields = {} }, i) => (
+            <li key={i}>
+              {sentence(fields["detail"] ?? fields["cause"])}{" "}
+              {message === "likely cause" && <Badge tone="warn">Likely</Badge>} <code>{text(fields["cause"])}</code>
+            </li>
+          ))}
+        </ul>
+        {connectionId !== "" && (
+          <p class="causes-foot">
+            The end user must authorize again:{" "}
+            <a href={linkTo(pathOf("connections", integration, connectionId))}>send a reconnect link</a>.
           </p>
-          {typeof fields["cause"] === "string" && (
-            <p class="notice-foot">
-              <code>{fields["cause"]}</code>
-            </p>
-          )}
-        </Notice>
-      ))}
+        )}
+      </div>
     </Section>
   );
 }
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");
+const sentence = (value: unknown): string => text(value).replace(/^./, (first) => first.toUpperCase());
 
 function LogFacts({ log }: { readonly log: Log }) {
   const { id, operation, integration, connectionId, environment } = log;
