@@ -145,9 +145,18 @@ it("shows the branding before it is saved, and end users see it afterwards", { t
   await page.getByLabel("Name of your application").fill("Northwind");
   await page.getByLabel("Color of buttons").fill("#aa3377");
   await page.getByText("Northwind wants to connect your Calendar").first().waitFor();
+  const environments = dashboard.sidecar.client(EnvironmentService);
+  await environments.updateEnvironment({
+    environment: { name: "dev", branding: { supportUrl: "https://acme.example/help" } },
+    updateMask: { paths: ["branding.support_url"] },
+  });
   await button(page, "Save branding").click();
+  const dialog = page.getByRole("dialog", { name: "Changed meanwhile" });
+  await dialog.getByRole("row", { name: /Help for users empty https:\/\/acme\.example\/help unchanged/ }).waitFor();
+  await button(page, "Save my changes over these").click();
   await page.getByText("Saved the branding").waitFor();
-  const { environment: stored } = await dashboard.sidecar.client(EnvironmentService).getEnvironment({ name: "dev" });
+  const { environment: stored } = await environments.getEnvironment({ name: "dev" });
+  expect(stored?.branding?.supportUrl).toBe("https://acme.example/help");
   expect(stored?.branding).toMatchObject({ name: "Northwind", accentColor: "#aa3377" });
   const opening = page.waitForEvent("popup");
   await button(page, "Open the connect page").click();

@@ -1,3 +1,4 @@
+import { useSignal } from "@preact/signals";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import type { Environment } from "../../../gen/latchkey/v1/environment_pb.ts";
 import { Button } from "../../components/button.tsx";
@@ -6,11 +7,15 @@ import { PageFrame } from "../../components/page.tsx";
 import { FaultNotice, Notice, Skeleton } from "../../components/states.tsx";
 import { useAct } from "../../data/act.ts";
 import { useDraft } from "../../data/draft.ts";
+import { bytesText } from "../../data/format.ts";
 import { useLoad } from "../../data/load.ts";
 import { connectSessions, environments } from "../../state/clients.ts";
 import { environmentName } from "../../state/environment.ts";
+import { faultOf } from "../../state/fault.ts";
+import { say } from "../../state/messages.ts";
 import { linkTo } from "../../state/router.ts";
-import { type Brand, brandOf, changedFields, isColor } from "./brand.ts";
+import { ConflictDialog, type FieldConflict } from "../integrations/conflict-dialog.tsx";
+import { type Brand, brandOf, changedFields, isColor, isLogo } from "./brand.ts";
 import { BrandPreview } from "./brand-preview.tsx";
 import { LogoField } from "./logo-field.tsx";
 
@@ -54,33 +59,73 @@ async function openConnectPage(environment: string): Promise<void> {
   }
 }
 
+/** What a person has written, and what it was changed from. */
+interface BrandDraft {
+  readonly revision: string;
+  readonly base: Brand;
+  readonly brand: Brand;
+}
+
+const brandDraftOf = (environment: Environment): BrandDraft => {
+  const brand = brandOf(environment);
+  return { revision: String(environment.revision), base: brand, brand };
+};
+const isBrandUntouched = ({ base, brand }: BrandDraft): boolean => changedFields(base, brand).length === 0;
+
+const brandTitles: Readonly<Record<keyof Brand, string>> = {
+  name: "Name of your application",
+  logo: "Logo",
+  accentColor: "Color of buttons",
+  supportUrl: "Help for users",
+};
+
+/** Returns the changed fields, with all three values. An image is named by its size. */
+function conflictsOf(before: Brand, theirs: Brand, mine: Brand): readonly FieldConflict[] {
+  const shown = (text: string) => (isLogo(text) ? `an image of ${bytesText(text.length * 0.75)}` : text);
+  return (Object.keys(brandTitles) as (keyof Brand)[])
+    .filter((field) => before[field] !== theirs[field] || before[field] !== mine[field])
+    .map((field) => ({
+      path: field,
+      title: brandTitles[field],
+      before: shown(before[field]),
+      theirs: shown(theirs[field]),
+      mine: before[field] === mine[field] ? undefined : shown(mine[field]),
+    }));
+}
+
 interface BrandingFormProps {
   readonly environment: Environment;
   readonly onSaved: () => void;
 }
 
 function BrandingForm({ environment, onSaved }: BrandingFormProps) {
-  const stored = brandOf(environment);
-  const draft = useDraft<Brand>(`branding:${environment.name}:${environment.revision}`, stored);
-  const brand = draft.value;
+  const { name } = environment;
+  const draft = useDraft(`branding:${name}`, brandDraftOf(environment), isBrandUntouched);
+  const { revision, base, brand } = draft.value.value;
+  const theirs = useSignal<Environment | undefined>(undefined);
   const acting = useAct({ isQuiet: true });
-  const fields = changedFields(stored, brand.value);
+  const fields = changedFields(base, brand);
   const isDeclared = environment.declaredFields.includes("branding");
   const set = (changes: Partial<Brand>) => {
-    brand.value = { ...brand.value, ...changes };
+    draft.value.value = { ...draft.value.value, brand: { ...brand, ...changes } };
   };
   const problems = acting.fault?.fields ?? {};
-  const colorProblem = problemOfColor(brand.value.accentColor);
-  async function save() {
-    await environments.updateEnvironment({
-      environment: { name: environment.name, branding: brand.value },
-      updateMask: { paths: fields.map((field) => `branding.${field}`) },
-      expectedRevision: environment.revision,
-    });
+  const colorProblem = problemOfColor(brand.accentColor);
+
+  async function save(expectedRevision: bigint): Promise<void> {
+    const updateMask = { paths: fields.map((field) => `branding.${field}`) };
+    try {
+      await environments.updateEnvironment({ environment: { name, branding: brand }, updateMask, expectedRevision });
+    } catch (error) {
+      if (faultOf(error).code !== "conflict") throw error;
+      theirs.value = (await environments.getEnvironment({ name })).environment;
+      return;
+    }
+    say("Saved the branding");
     draft.forget();
     onSaved();
   }
-  const isConflict = acting.fault?.code === "conflict";
+
   return (
     <div class="columns branding">
       <form
@@ -88,22 +133,12 @@ function BrandingForm({ environment, onSaved }: BrandingFormProps) {
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (fields.length > 0 && colorProblem === undefined) void acting.run(save, "Saved the branding");
+          if (fields.length > 0 && colorProblem === undefined) void acting.run(() => save(BigInt(revision)));
         }}
       >
         {isDeclared && <Notice>The configuration file declares the branding. Change it there.</Notice>}
-        <BrandFields brand={brand.value} onChange={set} problems={problems} isDisabled={isDeclared} />
-        {acting.fault !== undefined && (
-          <FaultNotice
-            fault={acting.fault}
-            {...(isConflict && {
-              retry: () => {
-                acting.forget();
-                onSaved();
-              },
-            })}
-          />
-        )}
+        <BrandFields brand={brand} onChange={set} problems={problems} isDisabled={isDeclared} />
+        {acting.fault !== undefined && <FaultNotice fault={acting.fault} />}
         <div class="form-actions">
           <Button
             type="submit"
@@ -114,7 +149,7 @@ function BrandingForm({ environment, onSaved }: BrandingFormProps) {
           >
             Save branding
           </Button>
-          <Button onClick={() => (brand.value = stored)} isDisabled={fields.length === 0}>
+          <Button onClick={() => (draft.value.value = brandDraftOf(environment))} isDisabled={fields.length === 0}>
             Undo
           </Button>
         </div>
@@ -123,9 +158,25 @@ function BrandingForm({ environment, onSaved }: BrandingFormProps) {
         </p>
       </form>
       <div class="previews">
-        <BrandPreview brand={brand.value} theme="light" />
-        <BrandPreview brand={brand.value} theme="dark" />
+        <BrandPreview brand={brand} theme="light" />
+        <BrandPreview brand={brand} theme="dark" />
       </div>
+      {theirs.value !== undefined && (
+        <ConflictDialog
+          conflicts={conflictsOf(base, brandOf(theirs.value), brand)}
+          changedAt={theirs.value.updatedAt}
+          onTakeTheirs={() => {
+            if (theirs.value !== undefined) draft.value.value = brandDraftOf(theirs.value);
+            theirs.value = undefined;
+          }}
+          onKeepMine={async () => {
+            const now = theirs.value?.revision ?? 0n;
+            theirs.value = undefined;
+            await save(now);
+          }}
+          onClose={() => (theirs.value = undefined)}
+        />
+      )}
     </div>
   );
 }
