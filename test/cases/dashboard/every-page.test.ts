@@ -7,9 +7,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { allowPrivateFor } from "../../../src/dev/sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "../../../src/dev/sandbox/sandbox.ts";
 import { fillWithEverything, writeScripts } from "../../support/dashboard/everything.ts";
-import { failuresIn, inaccessible, plantedIn, plantedText, settled, tooWide } from "../../support/dashboard/judged.ts";
+import {
+  failuresIn,
+  inaccessible,
+  plantedIn,
+  plantedText,
+  secretsIn,
+  settled,
+  tooWide,
+} from "../../support/dashboard/judged.ts";
 import { allPages, type SamplePage } from "../../support/dashboard/pages.ts";
 import { dashboardOfFile } from "../../support/sidecar/dashboard.ts";
+import { adminKey, secretKey } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 
 /** A folder for pictures of all pages, with ordinary texts in place of hostile ones. */
@@ -38,19 +47,24 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
     rmSync(scripts, { recursive: true, force: true });
   });
 
+  /** What no page may show. */
+  let hidden: readonly string[] = [];
+
   async function lookAtAll(pages: Iterable<SamplePage>, problems: string[]): Promise<void> {
     const page = await dashboard.open();
     let at = "";
     watch(page, dashboard.sidecar.control, (problem) => problems.push(`${at}: ${problem}`));
     for (const one of pages) {
       at = one.name;
-      problems.push(...(await problemsOf(page, `${dashboard.sidecar.control}/ui${one.path}`, one)).map(named(at)));
+      const found = await problemsOf(page, `${dashboard.sidecar.control}/ui${one.path}`, one);
+      problems.push(...[...found, ...(await secretsIn(page, hidden))].map(named(at)));
     }
   }
 
   it("can be used by everyone, fits a phone, and shows values as text", async () => {
     if (sandbox === undefined) throw new Error("the sandbox has not started");
-    const samples = await fillWithEverything(dashboard.sidecar, sandbox, textOf);
+    const { samples, secrets } = await fillWithEverything(dashboard.sidecar, sandbox, textOf);
+    hidden = [...secrets, adminKey, secretKey];
     const pages = (await allPages(samples)).filter(({ name }) => wanted?.includes(name) ?? true);
     const problems: string[] = [];
     // Two tabs at a time: a page waits for its answers while the other one is judged.

@@ -28,6 +28,7 @@ export interface Filled {
 
 const environment = "dev";
 export const calendar = "sandbox-calendar";
+const apiKeySecret = "key-of-bob-that-no-page-shows";
 const app = { clientId: "sandbox", clientSecret: "sandbox-secret" };
 
 /** A sync whose log lines, records and failure hold a text. */
@@ -56,15 +57,19 @@ export default createSync({
   );
 }
 
-/**
- * Fills a sidecar. `textOf` gives the text of a field by its name. Returns the addresses of the pages that show one
- * thing.
- */
+export interface FilledSidecar {
+  /** Addresses of the pages that show one thing. */
+  readonly samples: SamplePaths;
+  /** What no page may show. */
+  readonly secrets: readonly string[];
+}
+
+/** Fills a sidecar. `textOf` gives the text of a field by its name. */
 export async function fillWithEverything(
   { data, client, rest }: Filled,
   sandbox: Sandbox,
   textOf: (field: string) => string,
-): Promise<SamplePaths> {
+): Promise<FilledSidecar> {
   const connections = client(ConnectionService);
   const id = `ada ${textOf("id")}`.trim();
   const ref = { environment, integration: calendar, id };
@@ -85,7 +90,7 @@ export async function fillWithEverything(
   await connections.importConnection({
     connection: {
       ...{ environment, integration: "keyed", id: "bob" },
-      credentials: { kind: { case: "apiKey", value: { apiKey: "key-of-bob" } } },
+      credentials: { kind: { case: "apiKey", value: { apiKey: apiKeySecret } } },
     },
   });
   await breakGrant(connections, sandbox, textOf);
@@ -104,7 +109,7 @@ export async function fillWithEverything(
   const { runs } = await client(SyncService).listRuns({ environment, integration: calendar });
   const { forwards } = await client(WebhookService).listForwards({ environment });
   const idOf = (all: readonly { readonly id: string }[]) => all[0]?.id ?? "none";
-  return {
+  const samples = {
     "/integrations/:": `/integrations/${calendar}`,
     "/providers/:": `/providers/${calendar}`,
     "/catalog/:": "/catalog/slack",
@@ -117,6 +122,7 @@ export async function fillWithEverything(
     "/scripts/:/:/:": `/scripts/${calendar}/sync/events`,
     "/records/:/:": `/records/${calendar}/${encodeURIComponent(id)}`,
   };
+  return { samples, secrets: [accessToken, refreshToken, apiKeySecret] };
 }
 
 type ClientOf = Filled["client"];

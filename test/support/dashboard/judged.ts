@@ -56,6 +56,17 @@ export async function plantedIn(page: Page): Promise<readonly string[]> {
   })()`)) as readonly string[];
 }
 
+/** Secrets in the page or in what is entered there. The secrets of signatures are told by their beginning. */
+export async function secretsIn(page: Page, secrets: readonly string[]): Promise<readonly string[]> {
+  const text = (await page.evaluate(
+    `document.documentElement.outerHTML + [...document.querySelectorAll("input, textarea")].map((one) => one.value).join(" ")`,
+  )) as string;
+  const found = secrets.filter((secret) => text.includes(secret));
+  return [...found, ...(/whsec_[\w+/=]{16,}/.exec(text) ?? [])].map(
+    (secret) => `shows a secret: ${secret.slice(0, 24)}`,
+  );
+}
+
 /** Failures that the page shows, though the key may do everything. */
 export async function failuresIn(page: Page): Promise<readonly string[]> {
   const shown = await page.locator("main [role=alert]").allInnerTexts();
