@@ -20,6 +20,8 @@ export interface CallerSession {
   readonly id: string;
   /** Undefined for a session of a key. */
   readonly person: string | undefined;
+  /** All environments of the session: a person may have several, and a call is made in one. Undefined: every one. */
+  readonly environments: readonly string[] | undefined;
 }
 
 /**

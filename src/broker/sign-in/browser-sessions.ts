@@ -81,8 +81,11 @@ export function createBrowserSessions(options: BrowserSessionsOptions): BrowserS
   const { browserSessions: records } = collections;
   const browsers = createKnownBrowsers(options);
 
-  const callersIn = ({ stored }: KnownBrowser): readonly Caller[] =>
-    holders.callersOf(stored).map((caller) => ({ ...caller, session: { id: stored.id, person: stored.person?.name } }));
+  function callersIn({ stored }: KnownBrowser): readonly Caller[] {
+    const callers = holders.callersOf(stored);
+    const session = { id: stored.id, person: stored.person?.name, environments: environmentsOf(callers) };
+    return callers.map((caller) => ({ ...caller, session }));
+  }
 
   async function deletion(id: string, actor: string, action: string): Promise<void> {
     await transact(store, async () => {
@@ -173,16 +176,20 @@ export function createBrowserSessions(options: BrowserSessionsOptions): BrowserS
 
 const permissionGone = () => signedOut("the key or permission of this session is gone");
 
+/** Returns the environments of these callers; undefined for all. */
+const environmentsOf = (callers: readonly Caller[]): readonly string[] | undefined =>
+  callers.some(({ environment }) => environment === undefined)
+    ? undefined
+    : callers.flatMap(({ environment = [] }) => environment);
+
 /** Returns what a list shows of a session. `current` is the ID of the session that asks. */
 async function shownSession(one: KnownBrowser, { browsers, holders, current }: SessionView): Promise<BrowserSession> {
   const { stored } = one;
-  const callers = holders.callersOf(stored);
-  const isEverywhere = callers.some(({ environment }) => environment === undefined);
   return create(BrowserSessionSchema, {
     id: stored.id,
     keyId: stored.keyId,
     person: stored.person?.name ?? "",
-    environments: isEverywhere ? [] : callers.flatMap(({ environment = [] }) => environment),
+    environments: [...(environmentsOf(holders.callersOf(stored)) ?? [])],
     createdAt: timestampFromMs(bornMs(stored)),
     lastUsedAt: timestampFromMs(await browsers.lastUseOf(one)),
     expiresAt: timestampFromMs(bornMs(stored) + browserSessionLifetimeMs),

@@ -27,8 +27,15 @@ export const environmentService = ({
     return { environment: await environments.get(await environments.of(callerOf(context), name)) };
   },
   async listEnvironments(request, context) {
-    const { environment } = callerOf(context);
-    if (environment !== undefined) return { environments: [await environments.get(environment)] };
+    const { environment, session } = callerOf(context);
+    if (environment !== undefined && session === undefined) {
+      return { environments: [await environments.get(environment)] };
+    }
+    if (session?.environments !== undefined) {
+      const found = await Promise.allSettled(session.environments.map((name) => environments.get(name)));
+      // The configuration may grant an environment that does not exist, or not yet.
+      return { environments: found.flatMap((one) => (one.status === "fulfilled" ? one.value : [])) };
+    }
     const { items, next } = await environments.list(pageOf(request));
     return { environments: [...items], nextPageToken: next };
   },

@@ -7,7 +7,7 @@ import { environments } from "../state/clients.ts";
 import { loadEnvironments } from "../state/environment.ts";
 import { type CallFault, faultOf } from "../state/fault.ts";
 import { matchPath, type PageProps, type PageRoute, type PathValues } from "../state/page-route.ts";
-import { address, linkTo, navigate } from "../state/router.ts";
+import { address, linkTo, navigate, queryValue } from "../state/router.ts";
 import { caller, hasSession, mayReadEnvironments, signInLink } from "../state/session.ts";
 import { isHelpOpen } from "../state/shortcuts.ts";
 import { Help } from "./help.tsx";
@@ -24,6 +24,12 @@ export function App() {
     fault.value = undefined;
     if (isSignedIn) void begin().then((found) => (fault.value = hasSession.peek() ? found : undefined));
   }, [isSignedIn]);
+  const chosen = queryValue("env");
+  useEffect(() => {
+    // What a person may do differs by environment.
+    const known = caller.peek();
+    if (isSignedIn && known?.person && chosen !== "" && chosen !== known.environment) void begin();
+  }, [chosen]);
   if (!isSignedIn || caller.value === null || signInLink.value !== undefined) return <SignInPage />;
   if (fault.value !== undefined) {
     return (

@@ -49,8 +49,9 @@ export function may(scope: Scope): boolean {
   return scope === Scope.UNSPECIFIED || scopes.includes(scope) || scopes.includes(Scope.ADMIN);
 }
 
-/** Whether the list of environments may be read; a key of one environment sees that one alone. */
-export const mayReadEnvironments = (): boolean => caller.value?.environment === "" && may(Scope.CONNECTIONS_READ);
+/** Whether there may be several environments; a key of one environment sees that one alone. */
+export const mayReadEnvironments = (): boolean =>
+  (caller.value?.environment === "" || caller.value?.person !== "") && may(Scope.CONNECTIONS_READ);
 
 /** A link that signs in once, with the page to show afterwards. */
 export interface SignInLink {

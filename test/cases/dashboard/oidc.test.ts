@@ -176,6 +176,22 @@ it("gives each person what their groups may do, in each environment, and nothing
   const across = await rpc(control, "ConnectionService/ListConnections", crossed, { environment: "dev" });
   expect(across.error).toBe("missing_scope");
   expect((await rpc(control, "EnvironmentService/ListKeys", headers)).error).toBe("missing_scope");
+  const { body: seen } = await rpc(control, "EnvironmentService/ListEnvironments", headers);
+  expect(seen.environments.map(({ name }: { readonly name: string }) => name).sort()).toEqual(["dev", "prod"]);
+
+  // In the page, the environment decides what can be done.
+  const third = await sentBack(control, "bob");
+  const page = await newPage();
+  const [name = "", value = ""] = third.cookie.split("=");
+  await page.context().addCookies([{ name, value, url: control, httpOnly: true, sameSite: "Lax" }]);
+  await page.goto(third.callback);
+  await page.getByRole("navigation", { name: "Pages" }).waitFor();
+  await page.getByRole("combobox", { name: "Environment" }).selectOption("dev");
+  await page.getByText("bob@").waitFor();
+  const asked = page.waitForRequest((request) => request.headers()["latchkey-environment"] === "prod");
+  await page.getByRole("combobox", { name: "Environment" }).selectOption("prod");
+  await asked;
+  expect(await page.getByRole("combobox", { name: "Environment" }).inputValue()).toBe("prod");
 
   const eve = await sentBack(control, "eve");
   expect((await fragmentOf(eve.callback, eve.cookie)).get("problem")).toBe("no_access");
