@@ -25,8 +25,14 @@ export function expiryWarnings(keys: readonly Key[], nowMs: number): readonly Fo
       const message = `the key "${id}" has expired: callers that use it are refused`;
       return [{ ...of, code: "key_expired", message, remedy: "revoke it once no caller uses it any more" }];
     }
+    const successor = keys.find(({ replaces }) => replaces === id);
     const message = `the key "${id}" expires in ${leftMs < 86_400_000 ? "less than 1 day" : daysText(leftMs)}`;
-    const remedy = `give callers its successor; without one, run "latchkey keys rotate ${id}"`;
+    if (successor !== undefined) {
+      return [
+        { ...of, code: "key_expires", message, remedy: `give its callers the successor "${successor.id}" before` },
+      ];
+    }
+    const remedy = `rotate it, and give callers the successor: "latchkey keys rotate ${id}"`;
     return [{ ...of, code: "key_expires", severity: Severity.WARNING, message, remedy }];
   });
 }

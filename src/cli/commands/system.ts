@@ -114,9 +114,9 @@ async function* onePage<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
 const valueText = ({ secret, value, needsRestart }: ConfigSetting): string =>
   `${secret ? "(set)" : value}${needsRestart ? " (the file has another value: restart)" : ""}`;
 
-const originText = ({ origin, variable, file, line }: ConfigSetting): string => {
+const originText = ({ origin, name, variable, file, line }: ConfigSetting): string => {
   if (origin === Origin.DEFAULT) return "default";
-  if (origin === Origin.VARIABLE) return variable;
+  if (origin === Origin.VARIABLE) return variable === name ? "variable" : variable;
   return line > 0 ? `${file}:${line}` : file;
 };
 

@@ -141,6 +141,12 @@ it("rotates a key: both work in the overlap, then only the new one", async () =>
   expect(made.key).toMatchObject({ id: "app-2", environment: "dev", scopes: [Scope.PROXY], replaces: "app" });
   expect(made.previous?.expiresAt && timestampDate(made.previous.expiresAt).getTime()).toBe(now + 3_600_000);
   expect([await works(old.secret), await works(made.secret)]).toEqual(["app", "app-2"]);
+  const { warnings } = await client(SystemService).listWarnings({});
+  expect(warnings.find(({ code }) => code === "key_expires")).toMatchObject({
+    name: "app",
+    severity: Severity.NOTICE,
+    remedy: 'give its callers the successor "app-2" before',
+  });
   now += 3_600_000;
   expect([await works(old.secret), await works(made.secret)]).toEqual(["refused", "app-2"]);
 

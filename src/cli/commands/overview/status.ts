@@ -3,6 +3,7 @@ import { EnvironmentService } from "../../../gen/latchkey/v1/environment_pb.ts";
 import { type GetStoreStatusResponse, StoreService } from "../../../gen/latchkey/v1/store_pb.ts";
 import type { CommandSession } from "../../session.ts";
 import { escapeControl } from "../../terminal/escape-control.ts";
+import { formatTime } from "../../terminal/format.ts";
 import { type Column, createTable } from "../../terminal/table.ts";
 import { stateName } from "../connections/states.ts";
 import { countText, type EnvironmentSurvey, survey, surveyedEnvironments } from "./survey.ts";
@@ -22,7 +23,7 @@ export async function showStatus(session: CommandSession): Promise<void> {
       address,
       public_url: server.publicUrl,
       key: server.keyId,
-      ...(store && { store: { backend: store.backend, writable: store.writable, reason: store.reason } }),
+      ...(store && { store: plainStore(store) }),
       environments: surveys.map(plainSurvey),
     });
   }
@@ -47,11 +48,20 @@ async function storeStatus({ client }: CommandSession): Promise<GetStoreStatusRe
   }
 }
 
+const plainStore = ({ backend, writable, reason, lastBackup }: GetStoreStatusResponse) => ({
+  backend,
+  writable,
+  reason,
+  ...(lastBackup !== undefined && { last_backup_at: formatTime(lastBackup.at) }),
+});
+
 const megabyte = 1_000_000;
 
-function storeText({ backend, writable, reason, sizeBytes }: GetStoreStatusResponse): string {
+function storeText({ backend, writable, reason, sizeBytes, lastBackup }: GetStoreStatusResponse): string {
   const size = sizeBytes === undefined ? "" : `, ${(Number(sizeBytes) / megabyte).toFixed(1)} MB`;
-  return `${backend}${size}, ${writable ? "accepts writes" : "accepts no writes"}${reason === "" ? "" : `: ${reason}`}`;
+  const backup = lastBackup === undefined ? "" : `, last backup ${formatTime(lastBackup.at)}`;
+  const state = `${writable ? "accepts writes" : "accepts no writes"}${reason === "" ? "" : `: ${reason}`}`;
+  return `${backend}${size}${backup}, ${state}`;
 }
 
 const warningsOf = ({ integrations }: EnvironmentSurvey): number =>
