@@ -61,7 +61,8 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
         ["`webhooks`, `retention`", "`limits`, `scripts`, `aliases`, `tls`"],
       ],
     ),
-    `- A request cannot change what the file declares: the answer is \`read_only\`.
+    `- \`latchkey system config\` shows each value in force, where it comes from, and what the last reload changed.
+- A request cannot change what the file declares: the answer is \`read_only\`.
 - Objects that you remove from the file are not deleted: requests can change them again.
 - A reload refuses an empty file: it may have been cut off while it was written. To declare nothing, write \`{}\`.
 - Scripts are read again when a file of the scripts folder changes.`,

@@ -1047,7 +1047,8 @@ export const EnvironmentService: GenService<{
     output: typeof DeleteEnvironmentResponseSchema;
   },
   /**
-   * CreateKey creates a key and returns its secret. The secret is not shown again.
+   * CreateKey creates a key and returns its secret. The secret is not shown again. A browser session must send the
+   * key itself for a key with `credentials:read` or `admin`.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.CreateKey
    */
@@ -1068,7 +1069,8 @@ export const EnvironmentService: GenService<{
   },
   /**
    * RotateKey creates a successor of a key: a new key with the same environment and scopes. The old key works until
-   * the end of the overlap. Keys from the configuration are changed there; here, the call fails with `read_only`.
+   * the end of the overlap. Keys from the configuration are changed there; here, the call fails with `read_only`. A
+   * browser session must send the key itself.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.RotateKey
    */
@@ -1111,7 +1113,7 @@ export const EnvironmentService: GenService<{
   /**
    * RotateSigningSecret creates a new signing secret. The previous one also signs until it retires. At most five
    * secrets sign at a time. Secrets from the configuration are changed there; here, the call fails with
-   * `read_only`.
+   * `read_only`. A browser session must send the key itself.
    *
    * @generated from rpc latchkey.v1.EnvironmentService.RotateSigningSecret
    */
