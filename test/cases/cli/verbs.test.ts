@@ -5,6 +5,7 @@ import { version } from "../../../src/base/version.ts";
 import { runCli } from "../../../src/cli/program.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { signIn } from "../../support/dashboard/signed-in.ts";
 import { startProvider, startProxied } from "../../support/peers/provider.ts";
 import {
   adminKey,
@@ -173,4 +174,19 @@ it("prints pages instead of opening them without a terminal", async () => {
   expect((await run(["open", "health"])).out).toBe(`${sidecar.data}/health\n`);
   expect((await run(["open", "connect"])).out).toMatch(/^http\S+session_token=\S+\n$/);
   expect((await run(["open", "sandbox"])).err).toContain("no `latchkey dev` runs in this folder");
+});
+
+it("signs in to the dashboard by a link, and shows and ends browser sessions", async () => {
+  const off = commandsAgainst(await startTestSidecar());
+  expect((await off(["open"])).err).toContain("set LATCHKEY_UI to on");
+  const sidecar = await startTestSidecar({ env: { LATCHKEY_UI: "on" } });
+  const run = commandsAgainst(sidecar);
+  const { out, err } = await run(["open"]);
+  const [, origin = "", link] = /^(http:\S+)\/ui\/sign-in#link=([\w-]{43})\n$/.exec(out) ?? [];
+  expect([origin, err]).toEqual([sidecar.control, "The link signs in one browser, within a minute.\n"]);
+  const { cookie } = await signIn(origin, { link });
+  const [, id = ""] = /=([\w-]{22})\./.exec(cookie) ?? [];
+  expect((await run(["sessions", "list"])).out).toMatch(new RegExp(`^ID[^\n]*\n${id} +admin-key +all `));
+  expect((await run(["sessions", "revoke", id])).out).toBe(`signed out the browser session ${id}\n`);
+  expect((await run(["sessions", "list"])).err).toContain("no browser sessions");
 });
