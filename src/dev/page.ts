@@ -38,10 +38,10 @@ In a second terminal, in this folder, get Ada's files:
   export KEY=${keyWord}
 ${filesCall(data)}
 
-More to try, step by step:
+More to try, step by step${dashboard === undefined ? "" : ", and the dashboard, signed in"}:
 
   ${latchkey} tour
-
+${dashboard === undefined ? "" : `  ${latchkey} open\n`}
 Stop with Ctrl-C.
 `;
 }

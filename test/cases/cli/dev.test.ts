@@ -85,7 +85,7 @@ it("prints a first call that works as pasted, and no key", async () => {
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
   const page = running.stdout().slice(running.stdout().indexOf("\nLatchkey is ready"));
-  expect(page.trim().split("\n").length).toBeLessThanOrEqual(22);
+  expect(page.trim().split("\n").length).toBeLessThanOrEqual(23);
   expect(running.stdout()).not.toContain((await readFile(join(cwd, ".latchkey/secret-key"), "utf8")).trim());
   const said = await pasted(
     pastedFrom(/ {2}export KEY[\s\S]*?\n\n/.exec(page)?.[0] ?? "").replace("curl", "curl -s"),
@@ -322,6 +322,13 @@ const usual = {
   latchkey: "npm run -s latchkey --",
   kept: [],
 };
+
+it("says how to open the dashboard, if it is on", () => {
+  expect(devPage(usual)).toContain(
+    "and the dashboard, signed in:\n\n  npm run -s latchkey -- tour\n  npm run -s latchkey -- open\n",
+  );
+  expect(devPage({ ...usual, dashboard: undefined })).not.toContain("dashboard");
+});
 
 it("fits on a terminal of 80 columns", () => {
   const wide = devPage(usual)
