@@ -76,7 +76,7 @@ it("signs in with a key, by a cookie and a secret of the page, which work only t
   expect((await rpc(control, whoAmI, { ...both, ...page, origin: secureOrigin })).error).toBe("signed_out");
 });
 
-it("ends with its key, by revocation, by signing out and by time, on every replica and after a restart", async () => {
+it("ends with its key, by revocation, by signing out and by time", async () => {
   const { control, client, clock } = await withDashboard();
   const environments = client(EnvironmentService);
   const sessions = client(SignInService);
