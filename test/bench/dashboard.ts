@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, type Interceptor } from "@connectrpc/connect";
@@ -11,7 +12,7 @@ import { pathOfChromium } from "../support/peers/browsers.ts";
 import { importAll, integration } from "./connections.ts";
 import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider } from "./provider-process.ts";
-import { cores, loadAverage, pinnedTo } from "./proxy-process.ts";
+import { cores, loadAverage, pinnedTo, pinSelf } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
 import {
   type BenchSidecar,
@@ -70,8 +71,10 @@ async function listIn(folder: string, count: number, rounds: number): Promise<vo
   const running = await startBenchSidecar({ folder, env });
   const browser = await openBrowser();
   try {
+    const began = performance.now();
     const page = await signedIn(browser, running, "/connections");
-    await rowsOf(page, 1);
+    await page.locator("main [data-row-link]").first().waitFor();
+    say(`sign-in and the first rows after a start: ${ms(performance.now() - began)}`);
     const times: number[] = [];
     for (let round = 0; round < rounds; round += 1) times.push(await firstRows(page, running));
     times.sort((a, b) => a - b);
@@ -120,13 +123,12 @@ async function scroll(page: Page): Promise<void> {
     const { nodes } = await session.send("Memory.getDOMCounters");
     return { mib: usedSize / 1_048_576, nodes };
   };
-  for (let passed = 0, next = 0; passed <= scrolledRows; ) {
-    if (passed >= next) {
-      const { mib, nodes } = await look();
-      say(`  ${passed} rows passed: heap ${mib.toFixed(1)} MiB, ${nodes} nodes`);
-      next += scrolledRows / 5;
-    }
-    passed = await onward(page, passed);
+  for (let passed = 0, next = 0; ; passed = await onward(page, passed)) {
+    if (passed < next) continue;
+    const { mib, nodes } = await look();
+    say(`  ${passed} rows passed: heap ${mib.toFixed(1)} MiB, ${nodes} nodes`);
+    if (passed >= scrolledRows) return;
+    next += scrolledRows / 5;
   }
 }
 
@@ -139,14 +141,9 @@ async function onward(page: Page, passed: number): Promise<number> {
   return last;
 }
 
-const rowsOf = (page: Page, count: number) =>
-  page
-    .locator("main [data-row-link]")
-    .nth(count - 1)
-    .waitFor();
-
-/** Requests through the proxy, by turns alone, beside a browser without pages, and beside all live pages. */
+/** Requests through the proxy, by turns beside a browser without pages and beside all live pages. */
 async function beside(rounds: number): Promise<void> {
+  pinSelf();
   await withFolder(async (folder) => {
     const provider = await startProvider();
     mkdirSync(join(folder, "store"));
@@ -158,8 +155,9 @@ async function beside(rounds: number): Promise<void> {
       folder: join(folder, "store"),
       command: pinnedTo(cores.candidate),
       env: { ...env, LATCHKEY_CONFIG: file, LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(provider.origin) },
+      isProbed: true,
     });
-    const browser = await openBrowser();
+    const browser = await openBrowser({ isAside: true });
     try {
       await connect(sidecar, name);
       await compare({ sidecar, browser, rounds, provider: name });
@@ -188,12 +186,14 @@ async function compare({ sidecar, browser, rounds, provider }: Comparison): Prom
     ] as const,
     ids: ["one"],
   };
-  const table = createTable(["p50, ms", "p99, ms"]);
+  const table = createTable(["p50, ms", "p99, ms", "thread busy, %", "longest turn p99, ms"]);
   const ratios: number[] = [];
   const measure = async (name: string) => {
+    await sidecar.look();
     const { calls, failed } = await openLoopApart(target, { perSecond, seconds });
     if (failed > 0) throw new Error(`${failed} calls failed: ${name}`);
-    table.note(name, [latencyOf(calls, 0.5), latencyOf(calls, 0.99)]);
+    const { cpuMs, wallMs, turnP99Ms } = await sidecar.look();
+    table.note(name, [latencyOf(calls, 0.5), latencyOf(calls, 0.99), (100 * cpuMs) / wallMs, turnP99Ms]);
     return latencyOf(calls, 0.99);
   };
   const first = await signedIn(browser, sidecar, "/");
@@ -237,8 +237,13 @@ async function connect({ data }: BenchSidecar, provider: string): Promise<void> 
   }
 }
 
-function openBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
+/** `isAside`: at low priority, since the work of the browser itself is not measured. */
+async function openBrowser({ isAside = false } = {}): Promise<Browser> {
+  // Its processes inherit the priority.
+  if (isAside) setPriority(constants.priority.PRIORITY_LOW);
+  const browser = await chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
+  if (isAside) setPriority(constants.priority.PRIORITY_NORMAL);
+  return browser;
 }
 
 async function signedIn(browser: Browser, { control }: BenchSidecar, path: string): Promise<Page> {
