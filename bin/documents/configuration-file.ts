@@ -123,7 +123,7 @@ aliases:                                     # an address for one connection, fo
 
 dashboard:                                   # for people with a browser; needs a restart
   enabled: false                             # true: at /ui/ of the control listener
-  listen: 127.0.0.1:3006                     # optional: a listener for the dashboard alone
+  listen: 127.0.0.1:3007                     # optional: a listener for the dashboard alone
   oidc:                                      # optional: people sign in through your identity provider
     issuer: https://login.example.com
     client_id: latchkey
