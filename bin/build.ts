@@ -10,7 +10,7 @@ import { root, tool } from "./steps.ts";
 /** Packages that stay dependencies: native code and WebAssembly cannot be bundled; zod is bundled into scripts. */
 export const external = ["level", "esbuild", "@jitl/quickjs-ng-wasmfile-release-sync", "zod"];
 
-/** Returns the source files of the bundle, relative to the checkout. */
+/** Returns the source files of all bundles, relative to the checkout. */
 export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
@@ -35,7 +35,7 @@ export async function build(dist: string): Promise<readonly string[]> {
     lineLimit: 160,
     metafile: true,
   });
-  await buildDashboard(join(dist, "dashboard"));
+  const { sources } = await buildDashboard(join(dist, "dashboard"));
   writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
   scriptTypes(dist);
   for (const name of ["catalogue.json", "provider.schema.json"])
@@ -51,7 +51,7 @@ export async function build(dist: string): Promise<readonly string[]> {
     `${JSON.stringify(shrinkwrapOf(lock, packageManifest), undefined, 2)}\n`,
   );
   chmodSync(join(dist, "latchkey.js"), 0o755);
-  return Object.keys(metafile.inputs);
+  return [...Object.keys(metafile.inputs), ...sources];
 }
 
 /** Writes the types of the module that scripts import: one file, since `sdk.ts` imports nothing. */

@@ -11,8 +11,15 @@ const source = join(root, "src/dashboard");
 export const builtFolder = join(root, "node_modules/.cache/dashboard");
 const stampFile = "sources";
 
-/** Builds into a folder. Returns the files of the first page with their sizes when compressed by gzip. */
-export async function buildDashboard(folder: string): Promise<Readonly<Record<string, number>>> {
+export interface BuiltDashboard {
+  /** Source files, relative to the checkout. */
+  readonly sources: readonly string[];
+  /** The files of the first page, with their sizes when compressed by gzip. */
+  readonly firstPage: Readonly<Record<string, number>>;
+}
+
+/** Builds into a folder. */
+export async function buildDashboard(folder: string): Promise<BuiltDashboard> {
   rmSync(folder, { recursive: true, force: true });
   const assets = join(folder, "assets");
   mkdirSync(assets, { recursive: true });
@@ -58,7 +65,10 @@ export async function buildDashboard(folder: string): Promise<Readonly<Record<st
   writeFileSync(join(folder, "index.html"), page);
   for (const path of [...written.values(), join(folder, "index.html")]) compress(path);
   const first = [...staticImports(metafile, script ?? ""), style ?? "", "../index.html"];
-  return Object.fromEntries(first.map((name) => [name, statSync(join(assets, `${name}.gz`)).size]));
+  return {
+    sources: Object.keys(metafile.inputs),
+    firstPage: Object.fromEntries(first.map((name) => [name, statSync(join(assets, `${name}.gz`)).size])),
+  };
 }
 
 const outputName = (path: string) => path.split("/").at(-1) ?? path;
@@ -135,7 +145,7 @@ if (import.meta.main) {
   if (folder === builtFolder) await refreshDashboard();
   else {
     mkdirSync(dirname(folder), { recursive: true });
-    const sizes = await buildDashboard(folder);
+    const { firstPage: sizes } = await buildDashboard(folder);
     const all = Object.values(sizes).reduce((sum, size) => sum + size, 0);
     for (const [name, size] of Object.entries(sizes)) process.stdout.write(`${String(size).padStart(8)} ${name}\n`);
     process.stdout.write(`${String(all).padStart(8)} first page, gzip\n`);
