@@ -396,6 +396,8 @@ it("a provider that is stuck takes no more than its share, and starves no other"
   expect((await call(`${running.data}/proxy/lively/x`, { headers: running.proxyHeaders })).status).toBe(200);
   leaving.abort();
   expect(await left).toBe("left");
+  // The sidecar has seen it leave before a connection becomes free.
+  await expect.poll(() => running.metric('latchkey_proxy_connections{state="waiting"}'), { interval: 5 }).toBe(3);
   const releasing = setInterval(() => held.shift()?.(), 5);
   onTestFinished(() => clearInterval(releasing));
   for (const [i, answer] of (await Promise.all(answers)).entries()) {

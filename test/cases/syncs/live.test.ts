@@ -111,6 +111,8 @@ it("follows and searches logs and the audit trail by text, level, kind and time"
   await sidecar.client(SyncService).triggerSync({ environment: "dev", integration: provider, names: ["things"] });
   await started.run();
   await expect.poll(() => others.of("log").map(({ operation }) => operation)).toEqual(["script.sync"]);
+  // The provider is asked about the account after the connection is stored.
+  await expect.poll(() => audit.of("audit_event").map(({ action }) => action)).toContain("connection.describe");
   const sinceMs = started.clock.now() + 500;
   started.clock.pass(1_000);
   const run = sidecar.client(SyncService).runAction({ connection: started.ref("ada"), name: "fails" });
