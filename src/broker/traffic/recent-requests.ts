@@ -37,7 +37,7 @@ interface RequestWatchOptions {
 }
 
 /** A watcher looks again so often: noting a request then costs the same with any number of watchers. */
-const lookEveryMs = 200;
+const lookEveryMs = 40;
 const maxWatchers = 100;
 
 interface RecentRequestsOptions extends Pick<World, "now"> {
