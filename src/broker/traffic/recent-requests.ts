@@ -33,12 +33,23 @@ export interface RequestBatch {
 interface RequestWatchOptions {
   /** How many recent requests come first. */
   readonly recent: number;
+  /** How many are sent each second, the newest ones; 0: all. */
+  readonly maxPerSecond: number;
   readonly signal: AbortSignal;
 }
 
 /** A watcher looks again so often: noting a request then costs the same with any number of watchers. */
 const lookEveryMs = 40;
+/** A watcher with a rate looks less often, since each look costs the requests beside it more than what it sends. */
+const lookEveryMsWithRate = 250;
 const maxWatchers = 100;
+
+interface RingRange {
+  readonly from: number;
+  readonly to: number;
+  readonly most: number;
+  readonly query: RequestQuery;
+}
 
 interface RecentRequestsOptions extends Pick<World, "now"> {
   readonly size: number;
@@ -54,15 +65,18 @@ export function createRecentRequests({ size, now }: RecentRequestsOptions): Rece
     made.add(request);
   }
 
-  /** Returns those of a range that fit, oldest first. */
-  function read(ring: RequestRing, [from, to]: readonly [from: number, to: number], query: RequestQuery) {
+  /** Returns the newest of a range that fit, oldest first, and how many more fit. */
+  function read(ring: RequestRing, { from, to, most, query }: RingRange) {
     const offset = now() - performance.now();
     const found: RecentRequest[] = [];
-    for (let number = from; number <= to; number += 1) {
+    let further = 0;
+    for (let number = to; number >= from; number -= 1) {
       const entry = entryOf(ring, number, query);
-      if (entry !== undefined) found.push(shown(entry, offset));
+      if (entry === undefined) continue;
+      if (found.length < most) found.push(shown(entry, offset));
+      else further += 1;
     }
-    return found;
+    return { found: found.reverse(), further };
   }
 
   return {
@@ -83,21 +97,24 @@ export function createRecentRequests({ size, now }: RecentRequestsOptions): Rece
       }
       return { items, next: "" };
     },
-    async *watch(query, { recent, signal }) {
+    async *watch(query, { recent, maxPerSecond, signal }) {
       if (watchers === maxWatchers) throw new Fault("too_many_requests", "too many callers watch requests already");
       watchers += 1;
       try {
         let seen = made?.newest ?? 0;
-        const first = made === undefined ? [] : read(made, [made.oldest, seen], query);
-        yield { requests: recent === 0 ? [] : first.slice(-recent), missed: 0 };
+        const first = made === undefined ? [] : read(made, { from: made.oldest, to: seen, most: recent, query }).found;
+        yield { requests: first, missed: 0 };
+        const everyMs = maxPerSecond === 0 ? lookEveryMs : lookEveryMsWithRate;
+        const most = maxPerSecond === 0 ? Number.POSITIVE_INFINITY : Math.ceil((maxPerSecond * everyMs) / 1_000);
         while (!signal.aborted) {
-          await sleep(lookEveryMs, undefined, { signal }).catch(() => {});
+          await sleep(everyMs, undefined, { signal }).catch(() => {});
           const newest = made?.newest ?? 0;
           if (made === undefined || newest === seen) continue;
-          const missed = Math.max(0, made.oldest - 1 - seen);
-          const requests = read(made, [seen + missed + 1, newest], query);
+          const lost = Math.max(0, made.oldest - 1 - seen);
+          const { found, further } = read(made, { from: seen + lost + 1, to: newest, most, query });
           seen = newest;
-          if (requests.length > 0 || missed > 0) yield { requests, missed };
+          const missed = lost + further;
+          if (found.length > 0 || missed > 0) yield { requests: found, missed };
         }
       } finally {
         watchers -= 1;

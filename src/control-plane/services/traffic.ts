@@ -57,10 +57,11 @@ export const trafficService = (
       const { items, next } = recent.list({ environment, filter: conditionsOf(filter) }, pageOf(request));
       return { requests: [...items], nextPageToken: next, replica, kept: recent.kept };
     },
-    async *watchRequests({ environment: requested, filter, recent: first }, context) {
+    async *watchRequests({ environment: requested, filter, recent: first, maxPerSecond }, context) {
       const environment = await environments.of(callerOf(context), requested);
       const query = { environment, filter: conditionsOf(filter) };
-      for await (const { requests, missed } of recent.watch(query, { recent: first, signal: context.signal })) {
+      const options = { recent: first, maxPerSecond, signal: context.signal };
+      for await (const { requests, missed } of recent.watch(query, options)) {
         yield { requests: [...requests], missed: BigInt(missed) };
       }
     },

@@ -193,6 +193,20 @@ it("sends each request to its watchers once it is over, and keeps none when told
   while (seen.length < 3) await next();
   expect(seen).toEqual(["/before", "/first", "/fails"]);
 
+  const slow = traffic.watchRequests({ environment: "dev", maxPerSecond: 4 }, { signal: over.signal });
+  const slowly = slow[Symbol.asyncIterator]();
+  await slowly.next();
+  await Promise.all(Array.from({ length: 6 }, (_, i) => send(running, `/crowd/${i}`)));
+  let shown = 0;
+  let missed = 0;
+  while (shown + missed < 6) {
+    const { value } = await slowly.next();
+    expect(value?.requests.length).toBeLessThanOrEqual(1);
+    shown += value?.requests.length ?? 0;
+    missed += Number(value?.missed ?? 0);
+  }
+  expect(missed).toBeGreaterThan(0);
+
   const { running: quiet, traffic: none } = await start({ LATCHKEY_RECENT_REQUESTS: "off" });
   await send(quiet, "/x");
   await sleep(20);

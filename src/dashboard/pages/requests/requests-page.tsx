@@ -83,6 +83,9 @@ export function RequestsPage() {
           </Button>
         </p>
       )}
+      {list.skipped > 0 && (
+        <p class="quiet">{counted(list.skipped, "request")} came too fast to be shown. Filters show fewer.</p>
+      )}
       {about.fault !== undefined && list.rows === undefined && <FaultNotice fault={about.fault} retry={about.reload} />}
       {about.value?.kept === 0 ? <Off /> : <Rows rows={list.rows} isSlow={list.state === "connecting"} />}
       {request !== undefined && (
