@@ -67,6 +67,8 @@ export interface Client {
   readonly secret: string;
   /** PEM. */
   readonly privateKey?: string | undefined;
+  /** Scopes of the integration. */
+  readonly scopes?: readonly string[] | undefined;
 }
 
 /** Names of the caller's headers and query parameters that ours replace. Header names are in lower case. */
@@ -84,6 +86,10 @@ export interface AttachRequest<N extends SchemeName> {
   readonly rules: RulesOf<N>;
   readonly client: Client | undefined;
   readonly connectionConfig: JsonObject;
+  /** Placeholders whose values the connection may lack. */
+  readonly optional: ReadonlySet<string>;
+  /** Name of a further token of the credentials; undefined: the main one. */
+  readonly token: string | undefined;
   readonly nowMs: number;
 }
 

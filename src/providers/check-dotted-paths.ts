@@ -14,7 +14,9 @@ function dottedPaths({ auth, proxy, describe, verification, notification, channe
   const { items = "", next = "", lastItem = "", more = "" } = proxy?.pagination ?? {};
   const answer = auth.value !== undefined && "tokenAnswer" in auth.value ? auth.value.tokenAnswer : undefined;
   return [
-    ...(answer === undefined ? [] : pathsOfAnswer(answer)),
+    ...(answer === undefined ? [] : pathsOfAnswer(answer, "auth.token_answer")),
+    ...furtherAnswers(auth).flatMap(([path, one]) => pathsOfAnswer(one, path)),
+    ...proofPaths(auth),
     ["proxy.pagination.items", items],
     ["proxy.pagination.next", next],
     ["proxy.pagination.last_item", lastItem],
@@ -36,20 +38,37 @@ function dottedPaths({ auth, proxy, describe, verification, notification, channe
   ];
 }
 
-const pathsOfAnswer = (answer: TokenAnswer): [string, string][] => [
-  ["auth.token_answer.access_token", answer.accessToken],
-  ["auth.token_answer.refresh_token", answer.refreshToken],
-  ["auth.token_answer.expires_in", answer.expiresIn],
-  ["auth.token_answer.expires_at", answer.expiresAt],
-  ["auth.token_answer.refresh_token_expires_in", answer.refreshTokenExpiresIn],
-  ["auth.token_answer.scope", answer.scope],
-  ["auth.token_answer.error", answer.error],
-  ...Object.entries(answer.connectionConfig).map(([name, path]): [string, string] => [
-    `auth.token_answer.connection_config.${name}`,
-    path,
+const pathsOfAnswer = (answer: TokenAnswer, path: string): [string, string][] => [
+  [`${path}.access_token`, answer.accessToken],
+  [`${path}.refresh_token`, answer.refreshToken],
+  [`${path}.expires_in`, answer.expiresIn],
+  [`${path}.expires_at`, answer.expiresAt],
+  [`${path}.refresh_token_expires_in`, answer.refreshTokenExpiresIn],
+  [`${path}.scope`, answer.scope],
+  [`${path}.error`, answer.error],
+  ...Object.entries(answer.connectionConfig).map(([name, place]): [string, string] => [
+    `${path}.connection_config.${name}`,
+    place,
   ]),
-  ...Object.entries(answer.metadata).map(([name, path]): [string, string] => [
-    `auth.token_answer.metadata.${name}`,
-    path,
-  ]),
+  ...Object.entries(answer.metadata).map(([name, place]): [string, string] => [`${path}.metadata.${name}`, place]),
 ];
+
+/** Returns the answers of further exchanges and tokens. */
+function furtherAnswers({ value: rules }: Provider["auth"]): [string, TokenAnswer][] {
+  const exchanges = rules !== undefined && "exchanges" in rules ? rules.exchanges : [];
+  const tokens = rules !== undefined && "furtherTokens" in rules ? Object.entries(rules.furtherTokens) : [];
+  const all = [
+    ...exchanges.map(({ tokenAnswer }, i) => [`auth.exchanges.${i}.token_answer`, tokenAnswer] as const),
+    ...tokens.map(([name, { tokenAnswer }]) => [`auth.further_tokens.${name}.token_answer`, tokenAnswer] as const),
+  ];
+  return all.flatMap(([path, answer]): [string, TokenAnswer][] => (answer === undefined ? [] : [[path, answer]]));
+}
+
+function proofPaths({ value: rules }: Provider["auth"]): [string, string][] {
+  const proof = rules !== undefined && "installationProof" in rules ? rules.installationProof : undefined;
+  if (proof === undefined) return [];
+  return [
+    ["auth.installation_proof.items", proof.items],
+    ["auth.installation_proof.value", proof.value],
+  ];
+}

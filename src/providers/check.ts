@@ -10,6 +10,8 @@ import {
 } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkNotification } from "./check-notification.ts";
+import { checkOAuth2 } from "./check-oauth2.ts";
+import { checkTokenRules } from "./check-token-rules.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
 import { patternMistake } from "./field-pattern.ts";
 import { mistake } from "./mistake.ts";
@@ -37,11 +39,12 @@ export function checkProvider(provider: Provider): Mistake[] {
         url,
         path: `auth.${name}`,
         fields: connectionFields,
-        mayNameCredentials: isOfExchange(provider),
+        mayNameCredentials: isOfExchange(provider) && name === "token_url",
         isForBrowsers: name === "authorization_url",
       }),
     ),
-    ...checkOAuth2(auth),
+    ...checkOAuth2(provider),
+    ...checkTokenRules(provider),
     ...(notification === undefined ? [] : checkNotification(notification)),
     ...(notification?.lookups ?? []).flatMap(({ field }, i) => checkTarget(field, `notification.lookups.${i}.field`)),
     ...provider.describe.flatMap(({ request, field, value }, i) => [
@@ -129,26 +132,6 @@ function isJson(text: string): boolean {
   }
 }
 
-function checkOAuth2(auth: Provider["auth"]): Mistake[] {
-  if (auth.case !== "oauth2" && auth.case !== "oauth2Client") return [];
-  const { metadataUrl, jwksUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
-  return [
-    // RFC 8414, 3.3: without an issuer to compare with, anyone's metadata would be accepted.
-    ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is required with a metadata URL")] : []),
-    // OpenID Connect Core, 3.1.3.7: a key set may sign for other issuers as well.
-    ...(jwksUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is required with a key set")] : []),
-    ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is required with issuer_always")] : []),
-    ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is a duplicate")),
-    ...scopeNotes.flatMap(({ scope }, i) =>
-      scope === "" ? [mistake(`auth.scope_notes.${i}.scope`, "must name a scope")] : [],
-    ),
-    // Without a grant type, a refresh token would be sent where an access token is expected.
-    ...(renewal !== undefined && renewal.grantType === ""
-      ? [mistake("auth.renewal.grant_type", "must name the grant that refreshes tokens")]
-      : []),
-  ];
-}
-
 const isOfExchange = ({ auth }: Provider) =>
   auth.case === "app" || auth.case === "twoStep" || auth.case === "signature";
 
@@ -161,7 +144,11 @@ const oauth2Endpoints = (rules: OAuth2Rules): [string, string][] => [
   ["pushed_authorization_url", rules.pushedAuthorizationUrl],
   ["metadata_url", rules.metadataUrl],
   ["jwks_url", rules.jwksUrl],
+  ...exchangeUrls(rules),
 ];
+
+const exchangeUrls = ({ exchanges }: Pick<OAuth2Rules, "exchanges">): [string, string][] =>
+  exchanges.map(({ url }, i) => [`exchanges.${i}.url`, url]);
 
 /**
  * Returns every URL that receives a secret of a client or user, or an end user, or that decides which issuer or keys
@@ -183,7 +170,12 @@ function endpoints({ auth }: Provider): [string, string][] {
     case "jwt":
     case "twoStep":
     case "signature":
-      return [["token_url", auth.value.tokenUrl]];
+      return [
+        ["token_url", auth.value.tokenUrl],
+        ...exchangeUrls(auth.value),
+        ["installation_proof.token_url", auth.value.installationProof?.tokenUrl ?? ""],
+        ["installation_proof.list_url", auth.value.installationProof?.listUrl ?? ""],
+      ];
     case "apiKey":
     case "basic":
     case "awsSigv4":

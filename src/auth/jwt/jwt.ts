@@ -9,15 +9,17 @@ import { mintJwt } from "./mint.ts";
 export const jwt: AuthScheme<"jwt"> = {
   ...{ ...notRefreshed, ...noDpopKey },
   attach(request) {
-    const { credentials, rules, connectionConfig, nowMs } = request;
+    const { credentials, rules, client, connectionConfig, optional, nowMs } = request;
     const key = keyOf(request);
     // Without a key, only the stored token is left, as after an import of just a token.
     if (rules.jwt === undefined || (key === undefined && credentials.token !== "")) {
       return place({ what: "the token", value: credentials.token }, rules.placement);
     }
     if (key === undefined) throw new CannotAttach("the key that signs the token is missing");
-    const values = { credentials: credentials.fields ?? {}, connectionConfig };
-    const { token, untilMs } = mintJwt({ rules: rules.jwt, key, values, nowMs });
+    const scopes = (client?.scopes?.length ? client.scopes : rules.defaultScopes).join(" ");
+    const integration = { clientId: client?.id ?? "", scopes };
+    const values = { credentials: credentials.fields ?? {}, connectionConfig, integration };
+    const { token, untilMs } = mintJwt({ rules: rules.jwt, key, values, optional, nowMs });
     return { ...place({ what: "the token", value: token }, rules.placement), untilMs };
   },
   names: ({ placement }) => placedNames(placement),

@@ -1,9 +1,9 @@
 import { createHmac, type KeyObject, sign } from "node:crypto";
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { JwtRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { CannotAttach } from "../scheme.ts";
-import { fillAll, fillText, type Values } from "../template.ts";
+import { fillAll, fillText, find, type Values } from "../template.ts";
 import { readPrivateKey } from "./private-key.ts";
 
 interface MintRequest {
@@ -12,6 +12,8 @@ interface MintRequest {
   readonly key: string;
   /** Values that the rules may name besides `iat` and `exp`. */
   readonly values: Values;
+  /** Values without which a claim is left out: others are required. */
+  readonly optional?: ReadonlySet<string>;
   readonly nowMs: number;
 }
 
@@ -29,7 +31,7 @@ const backdatedMs = (lifetimeMs: number) => Math.min(30_000, lifetimeMs / 10);
 const marginMs = (lifetimeMs: number) => Math.min(60_000, lifetimeMs / 5);
 
 /** Mints a signed JWT (RFC 7519) in the compact form of RFC 7515, section 7.1. */
-export function mintJwt({ rules, key, values, nowMs }: MintRequest): MintedJwt {
+export function mintJwt({ rules, key, values, optional = noValues, nowMs }: MintRequest): MintedJwt {
   const lifetimeMs = rules.lifetime === undefined ? defaultLifetimeMs : durationMs(rules.lifetime);
   const iat = Math.floor((nowMs - backdatedMs(lifetimeMs)) / 1000);
   // Counted from `iat`: providers that limit a token's lifetime check the difference.
@@ -38,10 +40,21 @@ export function mintJwt({ rules, key, values, nowMs }: MintRequest): MintedJwt {
 
   const named = Object.entries(rules.header).map(([name, value]) => [name, fillText(value, all)]);
   const header = { typ: "JWT", ...Object.fromEntries(named), alg: rules.algorithm };
-  const claims = { iat, exp, ...fillAll(rules.claims ?? {}, all) };
+  const claims = { iat, exp, ...fillAll(withoutMissing(rules.claims ?? {}, all, optional), all) };
   const content = `${encoded(header)}.${encoded(claims)}`;
   const signature = signerOf(rules, key)(content).toString("base64url");
   return { token: `${content}.${signature}`, untilMs: exp * 1000 - marginMs(lifetimeMs) };
+}
+
+const noValues: ReadonlySet<string> = new Set();
+
+/** Returns the claims without those that are only an optional value that is missing. */
+function withoutMissing(claims: JsonObject, values: Values, optional: ReadonlySet<string>): JsonObject {
+  const isMissing = (claim: JsonValue): boolean => {
+    const [, name = ""] = typeof claim === "string" ? (/^\$\{([^}]*)\}$/.exec(claim) ?? []) : [];
+    return optional.has(name) && ["", undefined].includes(find(name, values) as string | undefined);
+  };
+  return Object.fromEntries(Object.entries(claims).filter(([, claim]) => !isMissing(claim)));
 }
 
 const encoded = (part: JsonObject) => Buffer.from(JSON.stringify(part), "utf8").toString("base64url");

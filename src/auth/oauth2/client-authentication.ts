@@ -20,6 +20,17 @@ interface AuthenticationRequest {
   readonly hasCertificate: boolean;
   /** The provider's clock, as far as it is known. */
   readonly nowMs: () => number;
+  /** How the provider's assertions differ from the usual ones. */
+  readonly assertion?: AssertionDifferences | undefined;
+}
+
+interface AssertionDifferences {
+  /** Empty: the issuer, or the endpoint. */
+  readonly audience: string;
+  /** Undefined: the default. */
+  readonly lifetimeMs: number | undefined;
+  /** Header parameters besides `alg` and `typ`. */
+  readonly header: Readonly<Record<string, string>>;
 }
 
 /** Without this, a clock slightly ahead of the provider's would date assertions in the provider's future. */
@@ -27,11 +38,16 @@ const backdatedS = 10;
 const lifetimeS = 60;
 
 /** Authenticates a client at a token endpoint: with one method, never with two (RFC 6749, section 2.3). */
-export function clientAuthentication({ method, client, hasCertificate, nowMs }: AuthenticationRequest): ClientAuth {
+export function clientAuthentication(request: AuthenticationRequest): ClientAuth {
+  const { method, client, hasCertificate, nowMs, assertion: own } = request;
   const assertion = {
-    [modifyAssertion](_: unknown, claims: Record<string, unknown>) {
+    [modifyAssertion](header: Record<string, unknown>, claims: Record<string, unknown>) {
       const now = Math.floor(nowMs() / 1_000);
-      Object.assign(claims, { iat: now - backdatedS, nbf: now - backdatedS, exp: now + lifetimeS });
+      const lifeS = own?.lifetimeMs === undefined ? lifetimeS : Math.floor(own.lifetimeMs / 1_000);
+      Object.assign(claims, { iat: now - backdatedS, nbf: now - backdatedS, exp: now + lifeS });
+      if (own === undefined) return;
+      if (own.audience !== "") claims["aud"] = own.audience;
+      Object.assign(header, { ...own.header, alg: header["alg"] });
     },
   };
   switch (method === "" ? usual(client) : method) {

@@ -8,10 +8,15 @@ import { hasOAuth2Endpoint } from "./token-endpoint.ts";
 
 /** An access token on behalf of an end user: a bearer token (RFC 6750), or bound to a key (RFC 9449). */
 export const oauth2: AuthScheme<"oauth2"> = {
-  attach: ({ credentials: { accessToken, dpopKey }, rules }) =>
-    dpopKey === ""
+  attach({ credentials: { accessToken, dpopKey, furtherTokens }, rules, token }) {
+    if (token !== undefined) {
+      const value = Object.hasOwn(furtherTokens, token) ? (furtherTokens[token]?.accessToken ?? "") : "";
+      return place({ what: `the token ${token}`, value }, rules.placement);
+    }
+    return dpopKey === ""
       ? place({ what: "the access token", value: accessToken }, rules.placement)
-      : boundToken({ token: accessToken, key: dpopKey }),
+      : boundToken({ token: accessToken, key: dpopKey });
+  },
   names: ({ placement, dpop }) => (dpop ? { headers: dpopHeaderNames, query: [] } : placedNames(placement)),
   expiresAt: ({ expiresAt }) => expiresAt,
   lacksToken: ({ accessToken }) => accessToken === "",

@@ -25,7 +25,12 @@ export interface Tokens {
    * without it. Undefined: not bound.
    */
   readonly dpopKey: string | undefined;
+  /** Further tokens of the same authorization, by the names in the provider's description. */
+  readonly furtherTokens?: Readonly<Record<string, NamedTokens>>;
 }
+
+/** A further token of an authorization. */
+export type NamedTokens = Pick<Tokens, "accessToken" | "refreshToken" | "expiresAtMs" | "scopes">;
 
 /** Classes of failed token requests. */
 export type TokenFailureKind =

@@ -1,3 +1,4 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import {
   type AuthorizationServer,
@@ -7,13 +8,16 @@ import {
   customFetch,
 } from "oauth4webapi";
 import { clientAuthentication } from "../../auth/oauth2/client-authentication.ts";
+import { fillText } from "../../auth/template.ts";
 import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, type EndpointName, issuerOf } from "./authorization-server.ts";
 import { certificateOf } from "./client-certificates.ts";
+import { integrationTexts } from "./integration-texts.ts";
 import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
+import { type ParameterForm, writtenRequest } from "./written-parameters.ts";
 
 /**
  * Client and server of an OAuth 2 request: the client with its authentication, the server with one of its endpoints.
@@ -36,7 +40,7 @@ export interface Party {
 }
 
 interface TransportOptions {
-  readonly format: string;
+  readonly form: ParameterForm;
   readonly signal: AbortSignal | undefined;
   readonly deadlineMs: number;
   readonly mayFollow?: boolean | undefined;
@@ -96,6 +100,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
         client,
         hasCertificate: certificate !== undefined,
         nowMs,
+        assertion: assertionOf(parties, rules),
       });
       return {
         rules,
@@ -112,21 +117,14 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
           skews.set(url, skew);
           return true;
         },
-        transport: ({ format, signal, deadlineMs, mayFollow = false, onResponse }) => ({
+        transport: ({ form, signal, deadlineMs, mayFollow = false, onResponse }) => ({
           // The sender of the request decides where plain HTTP is allowed.
           [allowInsecureRequests]: true,
           async [customFetch](url, { method, headers, body }) {
-            const isJson = format === "json" && body instanceof URLSearchParams;
             const sentAtMs = world.now();
+            const written = writtenRequest({ url, method, headers, body }, form);
             const answer = await send(
-              {
-                url,
-                method,
-                headers: isJson ? { ...headers, "content-type": "application/json" } : headers,
-                body: isJson ? JSON.stringify(Object.fromEntries(body)) : body === undefined ? undefined : String(body),
-                clientCertificate: certificate,
-                mayFollow,
-              },
+              { ...written, clientCertificate: certificate, mayFollow },
               { signal, deadlineMs },
             );
             onResponse(answer, sentAtMs);
@@ -135,6 +133,18 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
         }),
       };
     },
+  };
+}
+
+/** Returns how the provider's client assertions differ; undefined: not at all. */
+function assertionOf(parties: TokenParties, { clientAssertion }: OAuth2Rules) {
+  if (clientAssertion === undefined) return undefined;
+  const { audience, lifetime, header } = clientAssertion;
+  const values = { integration: integrationTexts(parties) };
+  return {
+    audience,
+    lifetimeMs: lifetime === undefined ? undefined : durationMs(lifetime),
+    header: Object.fromEntries(Object.entries(header).map(([name, text]) => [name, fillText(text, values)])),
   };
 }
 

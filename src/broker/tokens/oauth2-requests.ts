@@ -10,6 +10,7 @@ import { oauth2RulesOf, scopesFor } from "./oauth2-tokens.ts";
 import { parseAnswer } from "./token-answer.ts";
 import type { DeviceCode, PushedRequest, PushRequest, RevocationRequest, ScopedRequest } from "./token-endpoint.ts";
 import { refused, unusable } from "./token-failure.ts";
+import { type ParameterForm, plainForm, tokenForm } from "./written-parameters.ts";
 
 /** Requests of a client to an authorization server, other than for tokens. */
 export interface OAuth2Requests {
@@ -34,11 +35,11 @@ const defaultPushedLifetimeMs = 5_000;
 
 export function createOAuth2Requests({ parties, servers, world }: RequestsOptions): OAuth2Requests {
   /** Returns the response of one request; throws if the provider rejects it. */
-  async function answerTo({ what, party, format, signal, secrets, send }: TokenRequestOptions): Promise<TokenResponse> {
+  async function answerTo({ what, party, form, signal, secrets, send }: TokenRequestOptions): Promise<TokenResponse> {
     let received: TokenResponse | undefined;
     await send(
       party.transport({
-        format,
+        form,
         signal,
         deadlineMs,
         onResponse(answer, sentAtMs) {
@@ -64,7 +65,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
       const { object, sentAtMs } = await answerTo({
         what,
         party,
-        format: "form",
+        form: plainForm,
         signal: request.signal,
         secrets: [],
         send: (way) => pushedAuthorizationRequest(server, client, authentication, { ...request.parameters }, way),
@@ -83,7 +84,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
       const { object, sentAtMs } = await answerTo({
         what,
         party,
-        format: "form",
+        form: plainForm,
         signal: request.signal,
         secrets: [],
         send: (way) => deviceAuthorizationRequest(server, client, authentication, scope === "" ? {} : { scope }, way),
@@ -114,7 +115,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
       await answerTo({
         what: "the revocation endpoint",
         party,
-        format: rules.tokenRequestFormat,
+        form: { ...tokenForm(rules, false), method: "" },
         signal: request.signal,
         secrets: [token],
         send: (way) =>
@@ -133,7 +134,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
 interface TokenRequestOptions {
   readonly what: string;
   readonly party: Party;
-  readonly format: string;
+  readonly form: ParameterForm;
   readonly signal: AbortSignal | undefined;
   readonly secrets: readonly string[];
   readonly send: (way: ReturnType<Party["transport"]>) => Promise<Response>;

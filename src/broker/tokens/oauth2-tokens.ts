@@ -1,34 +1,45 @@
-import { DPoP, type DPoPHandle, genericTokenEndpointRequest, modifyAssertion } from "oauth4webapi";
+import { DPoP, type DPoPHandle, genericTokenEndpointRequest, modifyAssertion, None } from "oauth4webapi";
 import { newDpopKey, readDpopKey } from "../../auth/oauth2/dpop-key.ts";
 import { kindOf } from "../../auth/oauth2/token-failures.ts";
 import type { Tokens } from "../../auth/oauth2/tokens.ts";
-import type { SmallAnswer } from "../../base/small-requests.ts";
+import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { furtherTokensIn, readFurtherAnswer } from "./further-tokens.ts";
 import { isAuthorization } from "./id-token-check.ts";
 import type { IdTokens } from "./id-tokens.ts";
 import type { Parties, Party } from "./oauth2-client.ts";
 import { grantForm, type OAuth2Grant } from "./oauth2-grants.ts";
 import { readTokenAnswer, type TokenReading } from "./token-answer.ts";
 import type { TokenParties, TokenRequest } from "./token-endpoint.ts";
+import { furtherExchanges } from "./token-exchanges.ts";
 import { misconfigured } from "./token-failure.ts";
 import { takenFrom } from "./token-limits.ts";
+import { tokenForm } from "./written-parameters.ts";
 
 /** Deadline for all requests of one grant together. */
 const deadlineMs = 60_000;
 
-interface TokenExchange {
+interface OAuth2Asking {
+  readonly parties: Parties;
+  readonly idTokens: IdTokens;
+  readonly send: SendSmallRequest;
+  readonly world: World;
+}
+
+interface AnsweredGrant {
   readonly answer: SmallAnswer;
   readonly reading: TokenReading;
+  readonly sentAtMs: number;
 }
 
 /** Requests tokens with a grant from an RFC, at an endpoint whose response format may differ from the RFC. */
 export async function askOAuth2(
   request: TokenRequest & { readonly grant: OAuth2Grant },
-  { parties, idTokens, world }: { readonly parties: Parties; readonly idTokens: IdTokens; readonly world: World },
+  { parties, idTokens, send, world }: OAuth2Asking,
 ): Promise<Tokens> {
   const rules = oauth2RulesOf(request);
-  const { grant } = request;
+  const { grant, further } = request;
   const scopes = grant.type === "client_credentials" ? scopesFor(request, rules, grant.scopes) : [];
   const form = grantForm(grant, rules, scopes);
   const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
@@ -37,24 +48,28 @@ export async function askOAuth2(
   const prepared = isAuthorization(grant) ? undefined : await idTokens.prepare(request, rules);
   const until = performance.now() + deadlineMs;
 
-  const exchangeOnce = async (): Promise<TokenExchange> => {
-    let exchange: TokenExchange | undefined;
+  const exchangeOnce = async (): Promise<AnsweredGrant> => {
+    let exchange: AnsweredGrant | undefined;
     const transport = party.transport({
-      format: rules.tokenRequestFormat,
+      form: tokenForm(rules, form.isRenewal),
       signal: request.signal,
       deadlineMs: Math.max(1, until - performance.now()),
       mayFollow: request.mayFollow,
       onResponse(answer, sentAtMs) {
         const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
         const { tokenAnswer: at, defaultLifetime } = rules;
-        const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: proof !== undefined });
-        exchange = { answer, reading };
+        const options = { at, defaultLifetime, sentAtMs, isBound: proof !== undefined };
+        const reading =
+          further === undefined
+            ? readTokenAnswer(answered, options)
+            : readFurtherAnswer(answered, options, rules.furtherTokens[further]);
+        exchange = { answer, reading, sentAtMs };
       },
     });
     await genericTokenEndpointRequest(
       party.server,
       party.client,
-      party.authentication,
+      form.isRenewal && rules.renewal?.noClientSecret === true ? None() : party.authentication,
       form.grantType,
       { ...form.parameters },
       proof === undefined ? transport : { ...transport, DPoP: proof },
@@ -63,10 +78,11 @@ export async function askOAuth2(
     return exchange;
   };
 
-  let { answer, reading } = await exchangeOnce();
+  let { answer, reading, sentAtMs } = await exchangeOnce();
   // RFC 9449, section 8: the rejection carries a new nonce, and the grant was not examined.
-  if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce")) ({ answer, reading } = await exchangeOnce());
-  if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading } = await exchangeOnce());
+  if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce"))
+    ({ answer, reading, sentAtMs } = await exchangeOnce());
+  if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading, sentAtMs } = await exchangeOnce());
 
   const tokens = takenFrom(reading, {
     parties: request,
@@ -76,7 +92,9 @@ export async function askOAuth2(
     nowMs: world.now(),
   });
   const believed = await idTokens.believed(tokens, { request, rules, prepared, nowMs: party.nowMs() });
-  return { ...believed, dpopKey };
+  if (form.isRenewal) return { ...believed, dpopKey };
+  const whole = await furtherExchanges(believed, rules.exchanges, { request, send, world });
+  return { ...whole, dpopKey, furtherTokens: furtherTokensIn(whole.raw, rules, sentAtMs) };
 }
 
 export function oauth2RulesOf({ provider: { auth } }: Pick<TokenParties, "provider">): OAuth2Rules {

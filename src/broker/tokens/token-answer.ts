@@ -25,7 +25,7 @@ export type TokenReading =
 export type ReadTokens = Omit<Tokens, "dpopKey">;
 type TokenFields = Omit<TokenAnswer, "$typeName">;
 
-interface ReadingOptions {
+export interface TokenReadingOptions {
   /** Paths of the fields in the response, if not those of RFC 6749. */
   readonly at: TokenFields | undefined;
   readonly defaultLifetime: Duration | undefined;
@@ -33,6 +33,8 @@ interface ReadingOptions {
   readonly sentAtMs: number;
   /** True if the tokens are to be bound to a key (RFC 9449). */
   readonly isBound: boolean;
+  /** The access token so far, for a response that need not contain one. */
+  readonly known?: string;
 }
 
 const nothing: TokenFields = {
@@ -50,7 +52,7 @@ const nothing: TokenFields = {
 };
 
 /** Reads a response: leniently where providers differ, strictly where a value goes into a header. */
-export function readTokenAnswer(answered: TokenHttpAnswer, options: ReadingOptions): TokenReading {
+export function readTokenAnswer(answered: TokenHttpAnswer, options: TokenReadingOptions): TokenReading {
   const { at = nothing } = options;
   const isSuccess = answered.status >= 200 && answered.status < 300;
   const parsed = parseAnswer(answered);
@@ -119,13 +121,14 @@ function refusalIn(answer: JsonObject, path: string): { readonly text: string | 
   return { text: typeof code === "string" ? code : undefined };
 }
 
-type TokenReadingContext = ReadingOptions & { readonly at: TokenFields };
+type TokenReadingContext = TokenReadingOptions & { readonly at: TokenFields };
 
 function readTokens(answer: JsonObject, options: TokenReadingContext): TokenReading {
   const { at, sentAtMs, isBound } = options;
   const accessPath = at.accessToken === "" ? "access_token" : at.accessToken;
-  const accessToken = valueAt(accessPath, answer);
-  if (accessToken === undefined || accessToken === null) return { is: "unusable", code: "no_token" };
+  const found = valueAt(accessPath, answer);
+  const accessToken = options.known === undefined ? (found ?? undefined) : (present(found) ?? options.known);
+  if (accessToken === undefined) return { is: "unusable", code: "no_token" };
   if (!isSafe(accessToken)) return { is: "unusable", code: "unsafe_token" };
   const refreshToken = present(valueAt(at.refreshToken === "" ? "refresh_token" : at.refreshToken, answer));
   if (refreshToken !== undefined && !isSafe(refreshToken)) return { is: "unusable", code: "unsafe_refresh_token" };

@@ -42,6 +42,8 @@ export interface TokenParties {
 
 export interface TokenRequest extends TokenParties {
   readonly grant: TokenGrant;
+  /** The further token that a refresh is for; undefined: the main one. */
+  readonly further?: string | undefined;
   /** The key that this connection's tokens are bound to, from `Tokens.dpopKey`. */
   readonly dpopKey?: string | undefined;
   /**

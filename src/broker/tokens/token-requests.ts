@@ -46,7 +46,7 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
         const { grant } = request;
         return grant.type === "described"
           ? askDescribed({ ...request, grant }, { send, world })
-          : askOAuth2({ ...request, grant }, { parties, idTokens, world });
+          : askOAuth2({ ...request, grant }, { parties, idTokens, send, world });
       }),
     async authorization(request) {
       try {

@@ -118,3 +118,14 @@ export function scopesOf(context: AuthorizationContext, rules: OAuth2Rules, furt
     granted: existing?.grantedScopes ?? [],
   });
 }
+
+/** The scopes to request for further tokens, by the parameter that carries them. A token without scopes is not requested. */
+export function furtherScopesOf({ integration }: AuthorizationContext, rules: OAuth2Rules): Record<string, string[]> {
+  const configured = integration.oauth?.furtherScopes ?? {};
+  const requested: Record<string, string[]> = {};
+  for (const [name, { scopeParameter, defaultScopes }] of Object.entries(rules.furtherTokens)) {
+    const scopes = Object.hasOwn(configured, name) ? (configured[name]?.scopes ?? []) : defaultScopes;
+    if (scopeParameter !== "" && scopes.length > 0) requested[scopeParameter] = [...scopes];
+  }
+  return requested;
+}

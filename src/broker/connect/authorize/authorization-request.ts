@@ -1,4 +1,5 @@
 import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { renamed } from "../../tokens/written-parameters.ts";
 
 /** Values of an authorization request (RFC 6749, section 4.1.1; RFC 7636; OpenID Connect). */
 export interface AuthorizationRequest {
@@ -10,6 +11,8 @@ export interface AuthorizationRequest {
   /** Undefined: no `id_token` is requested. */
   readonly nonce: string | undefined;
   readonly scopes: readonly string[];
+  /** The scopes of further tokens, by the parameter that carries them. */
+  readonly furtherScopes: Readonly<Record<string, readonly string[]>>;
   /** The end user already has a connection, and its granted scopes must remain. */
   readonly isFurther: boolean;
   /** Parameters of the session and of the starting page, which replace the provider's. */
@@ -33,9 +36,16 @@ const reserved = new Set([
   "dpop_jkt",
 ]);
 
-export function isReserved(parameter: string, { scopeParameter }: Pick<OAuth2Rules, "scopeParameter">): boolean {
+type NamingRules = Pick<OAuth2Rules, "scopeParameter" | "parameterNames" | "furtherTokens">;
+
+export function isReserved(parameter: string, { scopeParameter, parameterNames, furtherTokens }: NamingRules): boolean {
   const read = asRead(parameter);
-  return reservedAsRead.has(read) || (scopeParameter !== "" && read === asRead(scopeParameter));
+  if (reservedAsRead.has(read)) return true;
+  const { clientId = "", clientSecret = "", redirectUri = "" } = parameterNames ?? {};
+  const ofTokens = Object.values(furtherTokens).map((token) => token.scopeParameter);
+  return [scopeParameter, clientId, clientSecret, redirectUri, ...ofTokens].some(
+    (name) => name !== "" && read === asRead(name),
+  );
 }
 
 /** Normalizes a name: some servers ignore case, and accept `redirect.uri` or `redirect_uri[]` as `redirect_uri`. */
@@ -48,8 +58,9 @@ const reservedAsRead = new Set([...reserved].map(asRead));
 
 /** The parameters of an authorization request by name, including the client ID. */
 export function authorizationParameters(rules: OAuth2Rules, request: AuthorizationRequest): Record<string, string> {
-  const { clientId, redirectUri, state, challenge, nonce, scopes, isFurther, params } = request;
-  const { authorizationParams, incrementalParams, scopeSeparator, scopeParameter } = rules;
+  const { clientId, redirectUri, state, challenge, nonce, scopes, furtherScopes, isFurther, params } = request;
+  const { authorizationParams, incrementalParams, scopeSeparator, scopeParameter, parameterNames: names } = rules;
+  const written = (list: readonly string[]) => list.join(scopeSeparator || " ");
   const free = { ...authorizationParams, ...(isFurther ? incrementalParams : {}), ...params };
   const all: Record<string, string | undefined> = {
     ...Object.fromEntries(Object.entries(free).filter(([name]) => !isReserved(name, rules))),
@@ -57,11 +68,13 @@ export function authorizationParameters(rules: OAuth2Rules, request: Authorizati
     client_id: clientId,
     redirect_uri: redirectUri,
     state,
-    ...(scopes.length === 0 ? {} : { [scopeParameter || "scope"]: scopes.join(scopeSeparator || " ") }),
+    ...(scopes.length === 0 ? {} : { [scopeParameter || "scope"]: written(scopes) }),
+    ...Object.fromEntries(Object.entries(furtherScopes).map(([parameter, list]) => [parameter, written(list)])),
     ...(challenge === undefined ? {} : { code_challenge: challenge, code_challenge_method: "S256" }),
     ...(nonce === undefined ? {} : { nonce }),
   };
-  return Object.fromEntries(Object.entries(all).filter((one): one is [string, string] => one[1] !== undefined));
+  const present = Object.entries(all).filter((one): one is [string, string] => one[1] !== undefined);
+  return Object.fromEntries(renamed(present, { names, omitted: rules.omittedParams }));
 }
 
 /** Sets these parameters in the query of an address, replacing existing ones of the same names. */

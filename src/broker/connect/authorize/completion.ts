@@ -10,6 +10,7 @@ import { isSessionOver } from "../session-list.ts";
 import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
 import type { AuthorizedConnections, StoredAuthorization } from "./authorized-connection.ts";
 import { type CallbackAnswer, isSignedCallback } from "./callback.ts";
+import { callbackConfig } from "./callback-config.ts";
 import { AuthorizationFailure, refusedOr } from "./failure.ts";
 import { grantResultOf } from "./grant-result.ts";
 
@@ -49,11 +50,14 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
     const { iss } = answer;
     const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, context) : iss !== issuer;
     if (isForeign) throw new AuthorizationFailure("issuer_mismatch", "The answer may be from another provider.");
-    const { code } = refusedOr(answer);
+    const { parameters } = refusedOr(answer);
+    const code = parameters.get(rules.parameterNames?.callbackCode || "code") || undefined;
     if (code === undefined)
       throw new AuthorizationFailure("provider_error", "The provider sent neither a code nor an error.");
+    const connectionConfig = { ...pending.connectionConfig, ...callbackConfig(parameters, rules, context.provider) };
     const tokens = await tokenEndpoint.ask({
       ...parties,
+      connectionConfig: { ...parties.connectionConfig, ...connectionConfig },
       grant: {
         type: "authorization_code",
         code,
@@ -62,7 +66,7 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
         nonce: pending.nonce === "" ? undefined : pending.nonce,
       },
     });
-    return authorized.file(context, grantResultOf(tokens, pending));
+    return authorized.file(context, grantResultOf(tokens, { scopes: pending.scopes, connectionConfig }));
   }
 
   /**

@@ -62,12 +62,20 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     integration: pending.integration,
     existing: pending.reconnect,
     credentials: await kindOf(pending),
-    secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer)],
+    secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer, await codeNameOf(pending))],
   });
 
-  async function kindOf({ environment, integration: key }: PendingAuthorization): Promise<string> {
+  async function authOf({ environment, integration: key }: PendingAuthorization) {
     const found = await collections.integrations.get(environment, key);
-    return (found === undefined ? undefined : providers.lookUp(found.value.provider)?.auth.case) ?? "none";
+    return found === undefined ? undefined : providers.lookUp(found.value.provider)?.auth;
+  }
+
+  const kindOf = async (pending: PendingAuthorization) => (await authOf(pending))?.case ?? "none";
+
+  /** Returns the provider's name of the code in its answer. */
+  async function codeNameOf(pending: PendingAuthorization): Promise<string> {
+    const auth = await authOf(pending);
+    return (auth?.case === "oauth2" ? auth.value.parameterNames?.callbackCode : undefined) || "code";
   }
 
   async function titleOf({ environment, integration: key }: PendingAuthorization): Promise<string> {
@@ -112,9 +120,9 @@ const retried: ReadonlySet<string> = new Set<FailureReason>([
 ]);
 
 /** All values, so that a repeated code is redacted as well. */
-const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[] => [
+const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer, codeName: string): string[] => [
   ...[state, ...otherStates],
-  ...["code", "oauth_verifier"].flatMap((name) => parameters.getAll(name)).filter((one) => one !== ""),
+  ...["code", codeName, "oauth_verifier"].flatMap((name) => parameters.getAll(name)).filter((one) => one !== ""),
 ];
 
 const malformed = ({ misuse }: CallbackAnswer) =>

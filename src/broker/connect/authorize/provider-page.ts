@@ -5,7 +5,7 @@ import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { filledFor } from "../../tokens/authorization-server.ts";
 import { challengeOf } from "../../tokens/pkce.ts";
 import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
-import { type AuthorizationContext, defaultsOf, scopesOf } from "./authorization-context.ts";
+import { type AuthorizationContext, defaultsOf, furtherScopesOf, scopesOf } from "./authorization-context.ts";
 import { authorizationParameters, isReserved, withQuery } from "./authorization-request.ts";
 
 /** Prepares the address of a provider's page, where an end user consents. */
@@ -54,6 +54,7 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
       challenge: codeVerifier === "" ? undefined : challengeOf(codeVerifier),
       nonce: nonce === "" ? undefined : nonce,
       scopes,
+      furtherScopes: furtherScopesOf(context, rules),
       isFurther: context.existing !== undefined,
       params: { ...authorizationParams, ...defaultsOf(context)?.authorizationParams },
     });

@@ -13,7 +13,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/credentials.proto.
  */
 export const file_latchkey_v1_credentials: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9jcmVkZW50aWFscy5wcm90bxILbGF0Y2hrZXkudjEivwUKC0NyZWRlbnRpYWxzEjAKBm9hdXRoMhgBIAEoCzIeLmxhdGNoa2V5LnYxLk9BdXRoMkNyZWRlbnRpYWxzSAASPQoNb2F1dGgyX2NsaWVudBgCIAEoCzIkLmxhdGNoa2V5LnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSAASMAoGb2F1dGgxGAMgASgLMh4ubGF0Y2hrZXkudjEuT0F1dGgxQ3JlZGVudGlhbHNIABIxCgdhcGlfa2V5GAQgASgLMh4ubGF0Y2hrZXkudjEuQXBpS2V5Q3JlZGVudGlhbHNIABIuCgViYXNpYxgFIAEoCzIdLmxhdGNoa2V5LnYxLkJhc2ljQ3JlZGVudGlhbHNIABIqCgN0YmEYBiABKAsyGy5sYXRjaGtleS52MS5UYmFDcmVkZW50aWFsc0gAEioKA2FwcBgHIAEoCzIbLmxhdGNoa2V5LnYxLkFwcENyZWRlbnRpYWxzSAASKgoDand0GAggASgLMhsubGF0Y2hrZXkudjEuSnd0Q3JlZGVudGlhbHNIABIzCgh0d29fc3RlcBgJIAEoCzIfLmxhdGNoa2V5LnYxLlR3b1N0ZXBDcmVkZW50aWFsc0gAEjYKCXNpZ25hdHVyZRgKIAEoCzIhLmxhdGNoa2V5LnYxLlNpZ25hdHVyZUNyZWRlbnRpYWxzSAASNQoJYXdzX3NpZ3Y0GAsgASgLMiAubGF0Y2hrZXkudjEuQXdzU2lnVjRDcmVkZW50aWFsc0gAEkcKEmNsaWVudF9jZXJ0aWZpY2F0ZRgMIAEoCzIpLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlQ3JlZGVudGlhbHNIABIqCgRub25lGA0gASgLMhoubGF0Y2hrZXkudjEuTm9DcmVkZW50aWFsc0gAQg0KBGtpbmQSBbpIAggBIj8KDkNsaWVudE92ZXJyaWRlEhEKCWNsaWVudF9pZBgBIAEoCRIaCg1jbGllbnRfc2VjcmV0GAIgASgJQgOAAQEi8gEKEU9BdXRoMkNyZWRlbnRpYWxzEhkKDGFjY2Vzc190b2tlbhgBIAEoCUIDgAEBEhoKDXJlZnJlc2hfdG9rZW4YAiABKAlCA4ABARIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAUgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUSFQoIZHBvcF9rZXkYBiABKAlCA4ABASKLAgoXT0F1dGgyQ2xpZW50Q3JlZGVudGlhbHMSEQoJY2xpZW50X2lkGAEgASgJEhoKDWNsaWVudF9zZWNyZXQYAiABKAlCA4ABARISCgV0b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARIaChJjbGllbnRfY2VydGlmaWNhdGUYBiABKAkSHwoSY2xpZW50X3ByaXZhdGVfa2V5GAcgASgJQgOAAQESFQoIZHBvcF9rZXkYCCABKAlCA4ABASJ5ChFPQXV0aDFDcmVkZW50aWFscxIYCgtvYXV0aF90b2tlbhgBIAEoCUIDgAEBEh8KEm9hdXRoX3Rva2VuX3NlY3JldBgCIAEoCUIDgAEBEikKA3JhdxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASIwChFBcGlLZXlDcmVkZW50aWFscxIbCgdhcGlfa2V5GAEgASgJQgqAAQG6SARyAhABIkAKEEJhc2ljQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBIngKDlRiYUNyZWRlbnRpYWxzEhUKCHRva2VuX2lkGAEgASgJQgOAAQESGQoMdG9rZW5fc2VjcmV0GAIgASgJQgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAMgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUiyQEKDkFwcENyZWRlbnRpYWxzEg4KBmFwcF9pZBgBIAEoCRIXCg9pbnN0YWxsYXRpb25faWQYAiABKAkSGAoLcHJpdmF0ZV9rZXkYAyABKAlCA4ABARIZCgxhY2Nlc3NfdG9rZW4YBCABKAlCA4ABARIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQEiggEKDkp3dENyZWRlbnRpYWxzEiwKBmZpZWxkcxgBIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARISCgV0b2tlbhgCIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIs0BChJUd29TdGVwQ3JlZGVudGlhbHMSLAoGZmllbGRzGAEgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIDgAEBEhIKBXRva2VuGAIgASgJQgOAAQESGgoNcmVmcmVzaF90b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASKIAQoUU2lnbmF0dXJlQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBEhIKBXRva2VuGAMgASgJQgOAAQESLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4AEKE0F3c1NpZ1Y0Q3JlZGVudGlhbHMSFQoNYWNjZXNzX2tleV9pZBgBIAEoCRIeChFzZWNyZXRfYWNjZXNzX2tleRgCIAEoCUIDgAEBEhoKDXNlc3Npb25fdG9rZW4YAyABKAlCA4ABARIOCgZyZWdpb24YBCABKAkSDwoHc2VydmljZRgFIAEoCRIQCghyb2xlX2FybhgGIAEoCRITCgtleHRlcm5hbF9pZBgHIAEoCRIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJNChxDbGllbnRDZXJ0aWZpY2F0ZUNyZWRlbnRpYWxzEhMKC2NlcnRpZmljYXRlGAEgASgJEhgKC3ByaXZhdGVfa2V5GAIgASgJQgOAAQEiDwoNTm9DcmVkZW50aWFsc2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Ch1sYXRjaGtleS92MS9jcmVkZW50aWFscy5wcm90bxILbGF0Y2hrZXkudjEivwUKC0NyZWRlbnRpYWxzEjAKBm9hdXRoMhgBIAEoCzIeLmxhdGNoa2V5LnYxLk9BdXRoMkNyZWRlbnRpYWxzSAASPQoNb2F1dGgyX2NsaWVudBgCIAEoCzIkLmxhdGNoa2V5LnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSAASMAoGb2F1dGgxGAMgASgLMh4ubGF0Y2hrZXkudjEuT0F1dGgxQ3JlZGVudGlhbHNIABIxCgdhcGlfa2V5GAQgASgLMh4ubGF0Y2hrZXkudjEuQXBpS2V5Q3JlZGVudGlhbHNIABIuCgViYXNpYxgFIAEoCzIdLmxhdGNoa2V5LnYxLkJhc2ljQ3JlZGVudGlhbHNIABIqCgN0YmEYBiABKAsyGy5sYXRjaGtleS52MS5UYmFDcmVkZW50aWFsc0gAEioKA2FwcBgHIAEoCzIbLmxhdGNoa2V5LnYxLkFwcENyZWRlbnRpYWxzSAASKgoDand0GAggASgLMhsubGF0Y2hrZXkudjEuSnd0Q3JlZGVudGlhbHNIABIzCgh0d29fc3RlcBgJIAEoCzIfLmxhdGNoa2V5LnYxLlR3b1N0ZXBDcmVkZW50aWFsc0gAEjYKCXNpZ25hdHVyZRgKIAEoCzIhLmxhdGNoa2V5LnYxLlNpZ25hdHVyZUNyZWRlbnRpYWxzSAASNQoJYXdzX3NpZ3Y0GAsgASgLMiAubGF0Y2hrZXkudjEuQXdzU2lnVjRDcmVkZW50aWFsc0gAEkcKEmNsaWVudF9jZXJ0aWZpY2F0ZRgMIAEoCzIpLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlQ3JlZGVudGlhbHNIABIqCgRub25lGA0gASgLMhoubGF0Y2hrZXkudjEuTm9DcmVkZW50aWFsc0gAQg0KBGtpbmQSBbpIAggBIj8KDkNsaWVudE92ZXJyaWRlEhEKCWNsaWVudF9pZBgBIAEoCRIaCg1jbGllbnRfc2VjcmV0GAIgASgJQgOAAQEijAMKEU9BdXRoMkNyZWRlbnRpYWxzEhkKDGFjY2Vzc190b2tlbhgBIAEoCUIDgAEBEhoKDXJlZnJlc2hfdG9rZW4YAiABKAlCA4ABARIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAUgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUSFQoIZHBvcF9rZXkYBiABKAlCA4ABARJJCg5mdXJ0aGVyX3Rva2VucxgHIAMoCzIxLmxhdGNoa2V5LnYxLk9BdXRoMkNyZWRlbnRpYWxzLkZ1cnRoZXJUb2tlbnNFbnRyeRpNChJGdXJ0aGVyVG9rZW5zRW50cnkSCwoDa2V5GAEgASgJEiYKBXZhbHVlGAIgASgLMhcubGF0Y2hrZXkudjEuTmFtZWRUb2tlbjoCOAEimAEKCk5hbWVkVG9rZW4SGQoMYWNjZXNzX3Rva2VuGAEgASgJQgOAAQESGgoNcmVmcmVzaF90b2tlbhgCIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnNjb3BlcxgEIAMoCRITCgtkZWFkX3JlYXNvbhgFIAEoCSKLAgoXT0F1dGgyQ2xpZW50Q3JlZGVudGlhbHMSEQoJY2xpZW50X2lkGAEgASgJEhoKDWNsaWVudF9zZWNyZXQYAiABKAlCA4ABARISCgV0b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARIaChJjbGllbnRfY2VydGlmaWNhdGUYBiABKAkSHwoSY2xpZW50X3ByaXZhdGVfa2V5GAcgASgJQgOAAQESFQoIZHBvcF9rZXkYCCABKAlCA4ABASJ5ChFPQXV0aDFDcmVkZW50aWFscxIYCgtvYXV0aF90b2tlbhgBIAEoCUIDgAEBEh8KEm9hdXRoX3Rva2VuX3NlY3JldBgCIAEoCUIDgAEBEikKA3JhdxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASIwChFBcGlLZXlDcmVkZW50aWFscxIbCgdhcGlfa2V5GAEgASgJQgqAAQG6SARyAhABIkAKEEJhc2ljQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBIngKDlRiYUNyZWRlbnRpYWxzEhUKCHRva2VuX2lkGAEgASgJQgOAAQESGQoMdG9rZW5fc2VjcmV0GAIgASgJQgOAAQESNAoPY29uZmlnX292ZXJyaWRlGAMgASgLMhsubGF0Y2hrZXkudjEuQ2xpZW50T3ZlcnJpZGUiyQEKDkFwcENyZWRlbnRpYWxzEg4KBmFwcF9pZBgBIAEoCRIXCg9pbnN0YWxsYXRpb25faWQYAiABKAkSGAoLcHJpdmF0ZV9rZXkYAyABKAlCA4ABARIZCgxhY2Nlc3NfdG9rZW4YBCABKAlCA4ABARIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgNyYXcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgOAAQEiggEKDkp3dENyZWRlbnRpYWxzEiwKBmZpZWxkcxgBIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABARISCgV0b2tlbhgCIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIs0BChJUd29TdGVwQ3JlZGVudGlhbHMSLAoGZmllbGRzGAEgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIDgAEBEhIKBXRva2VuGAIgASgJQgOAAQESGgoNcmVmcmVzaF90b2tlbhgDIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKA3JhdxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA4ABASKIAQoUU2lnbmF0dXJlQ3JlZGVudGlhbHMSFQoIdXNlcm5hbWUYASABKAlCA4ABARIVCghwYXNzd29yZBgCIAEoCUIDgAEBEhIKBXRva2VuGAMgASgJQgOAAQESLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4AEKE0F3c1NpZ1Y0Q3JlZGVudGlhbHMSFQoNYWNjZXNzX2tleV9pZBgBIAEoCRIeChFzZWNyZXRfYWNjZXNzX2tleRgCIAEoCUIDgAEBEhoKDXNlc3Npb25fdG9rZW4YAyABKAlCA4ABARIOCgZyZWdpb24YBCABKAkSDwoHc2VydmljZRgFIAEoCRIQCghyb2xlX2FybhgGIAEoCRITCgtleHRlcm5hbF9pZBgHIAEoCRIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJNChxDbGllbnRDZXJ0aWZpY2F0ZUNyZWRlbnRpYWxzEhMKC2NlcnRpZmljYXRlGAEgASgJEhgKC3ByaXZhdGVfa2V5GAIgASgJQgOAAQEiDwoNTm9DcmVkZW50aWFsc2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * Credentials prove to a provider that the end user has authorized a request. They are stored encrypted under a
@@ -217,6 +217,13 @@ export type OAuth2Credentials = Message<"latchkey.v1.OAuth2Credentials"> & {
    * @generated from field: string dpop_key = 6;
    */
   dpopKey: string;
+
+  /**
+   * Further tokens of the authorization, by the names in the provider's description (`further_tokens`).
+   *
+   * @generated from field: map<string, latchkey.v1.NamedToken> further_tokens = 7;
+   */
+  furtherTokens: { [key: string]: NamedToken };
 };
 
 /**
@@ -225,6 +232,55 @@ export type OAuth2Credentials = Message<"latchkey.v1.OAuth2Credentials"> & {
  */
 export const OAuth2CredentialsSchema: GenMessage<OAuth2Credentials> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_credentials, 2);
+
+/**
+ * NamedToken is a further token of an authorization, such as that of the user beside that of the bot.
+ *
+ * @generated from message latchkey.v1.NamedToken
+ */
+export type NamedToken = Message<"latchkey.v1.NamedToken"> & {
+  /**
+   * Access token.
+   *
+   * @generated from field: string access_token = 1;
+   */
+  accessToken: string;
+
+  /**
+   * Refresh token. Empty if there is none.
+   *
+   * @generated from field: string refresh_token = 2;
+   */
+  refreshToken: string;
+
+  /**
+   * Expiry of the access token. Absent if the provider does not say.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Granted scopes, if the provider says.
+   *
+   * @generated from field: repeated string scopes = 4;
+   */
+  scopes: string[];
+
+  /**
+   * Code with which the provider has refused to refresh the token for good. Empty if it has not.
+   *
+   * @generated from field: string dead_reason = 5;
+   */
+  deadReason: string;
+};
+
+/**
+ * Describes the message latchkey.v1.NamedToken.
+ * Use `create(NamedTokenSchema)` to create a new message.
+ */
+export const NamedTokenSchema: GenMessage<NamedToken> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_credentials, 3);
 
 /**
  * OAuth2ClientCredentials are a client of the application and its latest token.
@@ -294,7 +350,7 @@ export type OAuth2ClientCredentials = Message<"latchkey.v1.OAuth2ClientCredentia
  * Use `create(OAuth2ClientCredentialsSchema)` to create a new message.
  */
 export const OAuth2ClientCredentialsSchema: GenMessage<OAuth2ClientCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 3);
+  messageDesc(file_latchkey_v1_credentials, 4);
 
 /**
  * OAuth1Credentials are a token and its secret. They do not expire.
@@ -329,7 +385,7 @@ export type OAuth1Credentials = Message<"latchkey.v1.OAuth1Credentials"> & {
  * Use `create(OAuth1CredentialsSchema)` to create a new message.
  */
 export const OAuth1CredentialsSchema: GenMessage<OAuth1Credentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 4);
+  messageDesc(file_latchkey_v1_credentials, 5);
 
 /**
  * ApiKeyCredentials hold a long-lived key, which does not expire and cannot be refreshed.
@@ -350,7 +406,7 @@ export type ApiKeyCredentials = Message<"latchkey.v1.ApiKeyCredentials"> & {
  * Use `create(ApiKeyCredentialsSchema)` to create a new message.
  */
 export const ApiKeyCredentialsSchema: GenMessage<ApiKeyCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 5);
+  messageDesc(file_latchkey_v1_credentials, 6);
 
 /**
  * BasicCredentials are sent as HTTP Basic authentication. Some providers require an empty user name or password.
@@ -378,7 +434,7 @@ export type BasicCredentials = Message<"latchkey.v1.BasicCredentials"> & {
  * Use `create(BasicCredentialsSchema)` to create a new message.
  */
 export const BasicCredentialsSchema: GenMessage<BasicCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 6);
+  messageDesc(file_latchkey_v1_credentials, 7);
 
 /**
  * TbaCredentials sign each request with OAuth 1, HMAC-SHA256 and a realm.
@@ -413,7 +469,7 @@ export type TbaCredentials = Message<"latchkey.v1.TbaCredentials"> & {
  * Use `create(TbaCredentialsSchema)` to create a new message.
  */
 export const TbaCredentialsSchema: GenMessage<TbaCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 7);
+  messageDesc(file_latchkey_v1_credentials, 8);
 
 /**
  * AppCredentials belong to an app that is installed at the provider and creates short-lived tokens with its key.
@@ -469,7 +525,7 @@ export type AppCredentials = Message<"latchkey.v1.AppCredentials"> & {
  * Use `create(AppCredentialsSchema)` to create a new message.
  */
 export const AppCredentialsSchema: GenMessage<AppCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 8);
+  messageDesc(file_latchkey_v1_credentials, 9);
 
 /**
  * JwtCredentials create a token with a private key.
@@ -504,7 +560,7 @@ export type JwtCredentials = Message<"latchkey.v1.JwtCredentials"> & {
  * Use `create(JwtCredentialsSchema)` to create a new message.
  */
 export const JwtCredentialsSchema: GenMessage<JwtCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 9);
+  messageDesc(file_latchkey_v1_credentials, 10);
 
 /**
  * TwoStepCredentials are exchanged for a token at an endpoint that the provider's description names.
@@ -553,7 +609,7 @@ export type TwoStepCredentials = Message<"latchkey.v1.TwoStepCredentials"> & {
  * Use `create(TwoStepCredentialsSchema)` to create a new message.
  */
 export const TwoStepCredentialsSchema: GenMessage<TwoStepCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 10);
+  messageDesc(file_latchkey_v1_credentials, 11);
 
 /**
  * SignatureCredentials create a signed token from a user name and a password.
@@ -595,7 +651,7 @@ export type SignatureCredentials = Message<"latchkey.v1.SignatureCredentials"> &
  * Use `create(SignatureCredentialsSchema)` to create a new message.
  */
 export const SignatureCredentialsSchema: GenMessage<SignatureCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 11);
+  messageDesc(file_latchkey_v1_credentials, 12);
 
 /**
  * AwsSigV4Credentials sign each request for one service in one region.
@@ -665,7 +721,7 @@ export type AwsSigV4Credentials = Message<"latchkey.v1.AwsSigV4Credentials"> & {
  * Use `create(AwsSigV4CredentialsSchema)` to create a new message.
  */
 export const AwsSigV4CredentialsSchema: GenMessage<AwsSigV4Credentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 12);
+  messageDesc(file_latchkey_v1_credentials, 13);
 
 /**
  * ClientCertificateCredentials authenticate the TLS connection itself.
@@ -693,7 +749,7 @@ export type ClientCertificateCredentials = Message<"latchkey.v1.ClientCertificat
  * Use `create(ClientCertificateCredentialsSchema)` to create a new message.
  */
 export const ClientCertificateCredentialsSchema: GenMessage<ClientCertificateCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 13);
+  messageDesc(file_latchkey_v1_credentials, 14);
 
 /**
  * NoCredentials are for providers that require no credentials.
@@ -708,5 +764,5 @@ export type NoCredentials = Message<"latchkey.v1.NoCredentials"> & {
  * Use `create(NoCredentialsSchema)` to create a new message.
  */
 export const NoCredentialsSchema: GenMessage<NoCredentials> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_credentials, 14);
+  messageDesc(file_latchkey_v1_credentials, 15);
 

@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/integration.proto.
  */
 export const file_latchkey_v1_integration: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQkKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyJlCglVc2VSZWNvcmQSGgoWVVNFX1JFQ09SRF9VTlNQRUNJRklFRBAAEhIKDlVTRV9SRUNPUkRfT0ZGEAESEwoPVVNFX1JFQ09SRF9IT1NUEAISEwoPVVNFX1JFQ09SRF9QQVRIEAMi1QEKCE9BdXRoQXBwEhsKCWNsaWVudF9pZBgBIAEoCUIIukgFcgMYgCASGQoGc2NvcGVzGAIgAygJQgm6SAaSAQMQyAESNAoKcHVibGlzaGluZxgDIAEoDjIgLmxhdGNoa2V5LnYxLk9BdXRoQXBwLlB1Ymxpc2hpbmciWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki0wEKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiZQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARISCgpxdWlja3N0YXJ0GAIgASgIIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlImwKGkdldEludGVncmF0aW9uU2V0dXBSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhkKCHByb3ZpZGVyGAIgASgJQge6SARyAhhAEhUKA2tleRgDIAEoCUIIukgFcgMY/wEiSwobR2V0SW50ZWdyYXRpb25TZXR1cFJlc3BvbnNlEiwKBXNldHVwGAEgASgLMh0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZXR1cCKBAgoQSW50ZWdyYXRpb25TZXR1cBIQCghwcm92aWRlchgBIAEoCRILCgNrZXkYAiABKAkSDgoGZXhpc3RzGAMgASgIEi0KBmZpZWxkcxgEIAMoCzIdLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRmllbGQSFAoMY2FsbGJhY2tfdXJsGAUgASgJEhMKC3dlYmhvb2tfdXJsGAYgASgJEhMKC2NvbnNvbGVfdXJsGAcgASgJEhAKCGRvY3NfdXJsGAggASgJEiUKBXN0ZXBzGAkgAygLMhYubGF0Y2hrZXkudjEuU2V0dXBTdGVwEhYKDmhhc19xdWlja3N0YXJ0GAogASgIIu8CChBJbnRlZ3JhdGlvbkZpZWxkEgwKBHBhdGgYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIPCgdwYXR0ZXJuGAUgASgJEhAKCHJlcXVpcmVkGAYgASgIEg4KBnNlY3JldBgHIAEoCBIwCgRraW5kGAggASgOMiIubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25GaWVsZC5LaW5kEikKB29wdGlvbnMYCSADKAsyGC5sYXRjaGtleS52MS5GaWVsZE9wdGlvbhIWCg5kZWZhdWx0X3ZhbHVlcxgKIAMoCRIRCgloYXNfdmFsdWUYCyABKAgiXQoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASDQoJS0lORF9URVhUEAESDgoKS0lORF9MSU5FUxACEg8KC0tJTkRfU0NPUEVTEAMSDwoLS0lORF9DSE9JQ0UQBCJ5CgtGaWVsZE9wdGlvbhINCgV2YWx1ZRgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRI3CgtzZW5zaXRpdml0eRgEIAEoDjIiLmxhdGNoa2V5LnYxLlNjb3BlTm90ZS5TZW5zaXRpdml0eSJPChhXYXRjaEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoNZnJvbV9yZXZpc2lvbhgCIAEoBCKtAQoZV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZRIqCgZtYXJrZXIYASABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAEicKA3B1dBgCIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uSAASMgoHZGVsZXRlZBgDIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVsZXRlZEgAQgcKBWV2ZW50IkgKEkludGVncmF0aW9uRGVsZXRlZBITCgtlbnZpcm9ubWVudBgBIAEoCRILCgNrZXkYAiABKAkSEAoIcmV2aXNpb24YAyABKAQyiAYKEkludGVncmF0aW9uU2VydmljZRJoChFDcmVhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2UiBMjzGAYSYgoOR2V0SW50ZWdyYXRpb24SIi5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgHI8xgFEmgKEExpc3RJbnRlZ3JhdGlvbnMSJC5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBRJrChFVcGRhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSawoRRGVsZXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEnEKE0dldEludGVncmF0aW9uU2V0dXASJy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblNldHVwUmVxdWVzdBooLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uU2V0dXBSZXNwb25zZSIHkAIByPMYBRJtChFXYXRjaEludGVncmF0aW9ucxIlLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBomLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVzcG9uc2UiB5ACAcjzGAUwAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
+  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQkKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyJlCglVc2VSZWNvcmQSGgoWVVNFX1JFQ09SRF9VTlNQRUNJRklFRBAAEhIKDlVTRV9SRUNPUkRfT0ZGEAESEwoPVVNFX1JFQ09SRF9IT1NUEAISEwoPVVNFX1JFQ09SRF9QQVRIEAMi8QIKCE9BdXRoQXBwEhsKCWNsaWVudF9pZBgBIAEoCUIIukgFcgMYgCASGQoGc2NvcGVzGAIgAygJQgm6SAaSAQMQyAESNAoKcHVibGlzaGluZxgDIAEoDjIgLmxhdGNoa2V5LnYxLk9BdXRoQXBwLlB1Ymxpc2hpbmcSSgoOZnVydGhlcl9zY29wZXMYBCADKAsyKC5sYXRjaGtleS52MS5PQXV0aEFwcC5GdXJ0aGVyU2NvcGVzRW50cnlCCLpIBZoBAhAQGk4KEkZ1cnRoZXJTY29wZXNFbnRyeRILCgNrZXkYASABKAkSJwoFdmFsdWUYAiABKAsyGC5sYXRjaGtleS52MS5Ub2tlblNjb3BlczoCOAEiWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIiKAoLVG9rZW5TY29wZXMSGQoGc2NvcGVzGAEgAygJQgm6SAaSAQMQyAEiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki0wEKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiZQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARISCgpxdWlja3N0YXJ0GAIgASgIIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlImwKGkdldEludGVncmF0aW9uU2V0dXBSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhkKCHByb3ZpZGVyGAIgASgJQge6SARyAhhAEhUKA2tleRgDIAEoCUIIukgFcgMY/wEiSwobR2V0SW50ZWdyYXRpb25TZXR1cFJlc3BvbnNlEiwKBXNldHVwGAEgASgLMh0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZXR1cCKBAgoQSW50ZWdyYXRpb25TZXR1cBIQCghwcm92aWRlchgBIAEoCRILCgNrZXkYAiABKAkSDgoGZXhpc3RzGAMgASgIEi0KBmZpZWxkcxgEIAMoCzIdLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRmllbGQSFAoMY2FsbGJhY2tfdXJsGAUgASgJEhMKC3dlYmhvb2tfdXJsGAYgASgJEhMKC2NvbnNvbGVfdXJsGAcgASgJEhAKCGRvY3NfdXJsGAggASgJEiUKBXN0ZXBzGAkgAygLMhYubGF0Y2hrZXkudjEuU2V0dXBTdGVwEhYKDmhhc19xdWlja3N0YXJ0GAogASgIIu8CChBJbnRlZ3JhdGlvbkZpZWxkEgwKBHBhdGgYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIPCgdwYXR0ZXJuGAUgASgJEhAKCHJlcXVpcmVkGAYgASgIEg4KBnNlY3JldBgHIAEoCBIwCgRraW5kGAggASgOMiIubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25GaWVsZC5LaW5kEikKB29wdGlvbnMYCSADKAsyGC5sYXRjaGtleS52MS5GaWVsZE9wdGlvbhIWCg5kZWZhdWx0X3ZhbHVlcxgKIAMoCRIRCgloYXNfdmFsdWUYCyABKAgiXQoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASDQoJS0lORF9URVhUEAESDgoKS0lORF9MSU5FUxACEg8KC0tJTkRfU0NPUEVTEAMSDwoLS0lORF9DSE9JQ0UQBCJ5CgtGaWVsZE9wdGlvbhINCgV2YWx1ZRgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRI3CgtzZW5zaXRpdml0eRgEIAEoDjIiLmxhdGNoa2V5LnYxLlNjb3BlTm90ZS5TZW5zaXRpdml0eSJPChhXYXRjaEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoNZnJvbV9yZXZpc2lvbhgCIAEoBCKtAQoZV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZRIqCgZtYXJrZXIYASABKAsyGC5sYXRjaGtleS52MS5XYXRjaE1hcmtlckgAEicKA3B1dBgCIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uSAASMgoHZGVsZXRlZBgDIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVsZXRlZEgAQgcKBWV2ZW50IkgKEkludGVncmF0aW9uRGVsZXRlZBITCgtlbnZpcm9ubWVudBgBIAEoCRILCgNrZXkYAiABKAkSEAoIcmV2aXNpb24YAyABKAQyiAYKEkludGVncmF0aW9uU2VydmljZRJoChFDcmVhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2UiBMjzGAYSYgoOR2V0SW50ZWdyYXRpb24SIi5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlcXVlc3QaIy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgHI8xgFEmgKEExpc3RJbnRlZ3JhdGlvbnMSJC5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBRJrChFVcGRhdGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLlVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSawoRRGVsZXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5EZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEnEKE0dldEludGVncmF0aW9uU2V0dXASJy5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblNldHVwUmVxdWVzdBooLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uU2V0dXBSZXNwb25zZSIHkAIByPMYBRJtChFXYXRjaEludGVncmF0aW9ucxIlLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBomLmxhdGNoa2V5LnYxLldhdGNoSW50ZWdyYXRpb25zUmVzcG9uc2UiB5ACAcjzGAUwAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
 
 /**
  * Integration is a provider in an environment, with your own OAuth app.
@@ -360,6 +360,14 @@ export type OAuthApp = Message<"latchkey.v1.OAuthApp"> & {
    * @generated from field: latchkey.v1.OAuthApp.Publishing publishing = 3;
    */
   publishing: OAuthApp_Publishing;
+
+  /**
+   * Scopes to request for further tokens, by their names in the provider's description (`further_tokens`). A token that
+   * is missing here gets the provider's default.
+   *
+   * @generated from field: map<string, latchkey.v1.TokenScopes> further_scopes = 4;
+   */
+  furtherScopes: { [key: string]: TokenScopes };
 };
 
 /**
@@ -411,6 +419,27 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
   enumDesc(file_latchkey_v1_integration, 1, 0);
 
 /**
+ * TokenScopes are the scopes of a further token.
+ *
+ * @generated from message latchkey.v1.TokenScopes
+ */
+export type TokenScopes = Message<"latchkey.v1.TokenScopes"> & {
+  /**
+   * Scopes to request from each end user. None means that the token is not requested.
+   *
+   * @generated from field: repeated string scopes = 1;
+   */
+  scopes: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.TokenScopes.
+ * Use `create(TokenScopesSchema)` to create a new message.
+ */
+export const TokenScopesSchema: GenMessage<TokenScopes> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 2);
+
+/**
  * IntegrationWarning is a predicted problem that the operator can still prevent.
  *
  * @generated from message latchkey.v1.IntegrationWarning
@@ -444,7 +473,7 @@ export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
  * Use `create(IntegrationWarningSchema)` to create a new message.
  */
 export const IntegrationWarningSchema: GenMessage<IntegrationWarning> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 2);
+  messageDesc(file_latchkey_v1_integration, 3);
 
 /**
  * IntegrationSecrets are stored encrypted.
@@ -495,7 +524,7 @@ export type IntegrationSecrets = Message<"latchkey.v1.IntegrationSecrets"> & {
  * Use `create(IntegrationSecretsSchema)` to create a new message.
  */
 export const IntegrationSecretsSchema: GenMessage<IntegrationSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 3);
+  messageDesc(file_latchkey_v1_integration, 4);
 
 /**
  * ChannelSettings say how Latchkey treats the channels of an integration.
@@ -524,7 +553,7 @@ export type ChannelSettings = Message<"latchkey.v1.ChannelSettings"> & {
  * Use `create(ChannelSettingsSchema)` to create a new message.
  */
 export const ChannelSettingsSchema: GenMessage<ChannelSettings> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 4);
+  messageDesc(file_latchkey_v1_integration, 5);
 
 /**
  * CreateIntegrationRequest holds the new integration.
@@ -553,7 +582,7 @@ export type CreateIntegrationRequest = Message<"latchkey.v1.CreateIntegrationReq
  * Use `create(CreateIntegrationRequestSchema)` to create a new message.
  */
 export const CreateIntegrationRequestSchema: GenMessage<CreateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 5);
+  messageDesc(file_latchkey_v1_integration, 6);
 
 /**
  * CreateIntegrationResponse holds the new integration.
@@ -574,7 +603,7 @@ export type CreateIntegrationResponse = Message<"latchkey.v1.CreateIntegrationRe
  * Use `create(CreateIntegrationResponseSchema)` to create a new message.
  */
 export const CreateIntegrationResponseSchema: GenMessage<CreateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 6);
+  messageDesc(file_latchkey_v1_integration, 7);
 
 /**
  * GetIntegrationRequest names an integration.
@@ -609,7 +638,7 @@ export type GetIntegrationRequest = Message<"latchkey.v1.GetIntegrationRequest">
  * Use `create(GetIntegrationRequestSchema)` to create a new message.
  */
 export const GetIntegrationRequestSchema: GenMessage<GetIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 7);
+  messageDesc(file_latchkey_v1_integration, 8);
 
 /**
  * GetIntegrationResponse holds the integration.
@@ -630,7 +659,7 @@ export type GetIntegrationResponse = Message<"latchkey.v1.GetIntegrationResponse
  * Use `create(GetIntegrationResponseSchema)` to create a new message.
  */
 export const GetIntegrationResponseSchema: GenMessage<GetIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 8);
+  messageDesc(file_latchkey_v1_integration, 9);
 
 /**
  * ListIntegrationsRequest asks for a page of integrations.
@@ -672,7 +701,7 @@ export type ListIntegrationsRequest = Message<"latchkey.v1.ListIntegrationsReque
  * Use `create(ListIntegrationsRequestSchema)` to create a new message.
  */
 export const ListIntegrationsRequestSchema: GenMessage<ListIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 9);
+  messageDesc(file_latchkey_v1_integration, 10);
 
 /**
  * ListIntegrationsResponse is a page of integrations.
@@ -700,7 +729,7 @@ export type ListIntegrationsResponse = Message<"latchkey.v1.ListIntegrationsResp
  * Use `create(ListIntegrationsResponseSchema)` to create a new message.
  */
 export const ListIntegrationsResponseSchema: GenMessage<ListIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 10);
+  messageDesc(file_latchkey_v1_integration, 11);
 
 /**
  * UpdateIntegrationRequest changes an integration.
@@ -738,7 +767,7 @@ export type UpdateIntegrationRequest = Message<"latchkey.v1.UpdateIntegrationReq
  * Use `create(UpdateIntegrationRequestSchema)` to create a new message.
  */
 export const UpdateIntegrationRequestSchema: GenMessage<UpdateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 11);
+  messageDesc(file_latchkey_v1_integration, 12);
 
 /**
  * UpdateIntegrationResponse holds the changed integration.
@@ -759,7 +788,7 @@ export type UpdateIntegrationResponse = Message<"latchkey.v1.UpdateIntegrationRe
  * Use `create(UpdateIntegrationResponseSchema)` to create a new message.
  */
 export const UpdateIntegrationResponseSchema: GenMessage<UpdateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 12);
+  messageDesc(file_latchkey_v1_integration, 13);
 
 /**
  * DeleteIntegrationRequest names the integration to delete.
@@ -794,7 +823,7 @@ export type DeleteIntegrationRequest = Message<"latchkey.v1.DeleteIntegrationReq
  * Use `create(DeleteIntegrationRequestSchema)` to create a new message.
  */
 export const DeleteIntegrationRequestSchema: GenMessage<DeleteIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 13);
+  messageDesc(file_latchkey_v1_integration, 14);
 
 /**
  * DeleteIntegrationResponse has no fields.
@@ -809,7 +838,7 @@ export type DeleteIntegrationResponse = Message<"latchkey.v1.DeleteIntegrationRe
  * Use `create(DeleteIntegrationResponseSchema)` to create a new message.
  */
 export const DeleteIntegrationResponseSchema: GenMessage<DeleteIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 14);
+  messageDesc(file_latchkey_v1_integration, 15);
 
 /**
  * GetIntegrationSetupRequest names an integration that exists, or one to create.
@@ -844,7 +873,7 @@ export type GetIntegrationSetupRequest = Message<"latchkey.v1.GetIntegrationSetu
  * Use `create(GetIntegrationSetupRequestSchema)` to create a new message.
  */
 export const GetIntegrationSetupRequestSchema: GenMessage<GetIntegrationSetupRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 15);
+  messageDesc(file_latchkey_v1_integration, 16);
 
 /**
  * GetIntegrationSetupResponse holds what the integration needs.
@@ -865,7 +894,7 @@ export type GetIntegrationSetupResponse = Message<"latchkey.v1.GetIntegrationSet
  * Use `create(GetIntegrationSetupResponseSchema)` to create a new message.
  */
 export const GetIntegrationSetupResponseSchema: GenMessage<GetIntegrationSetupResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 16);
+  messageDesc(file_latchkey_v1_integration, 17);
 
 /**
  * IntegrationSetup says what to fill in and what to do at the provider.
@@ -949,7 +978,7 @@ export type IntegrationSetup = Message<"latchkey.v1.IntegrationSetup"> & {
  * Use `create(IntegrationSetupSchema)` to create a new message.
  */
 export const IntegrationSetupSchema: GenMessage<IntegrationSetup> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 17);
+  messageDesc(file_latchkey_v1_integration, 18);
 
 /**
  * IntegrationField is a field of an integration, in the words of a form.
@@ -1040,7 +1069,7 @@ export type IntegrationField = Message<"latchkey.v1.IntegrationField"> & {
  * Use `create(IntegrationFieldSchema)` to create a new message.
  */
 export const IntegrationFieldSchema: GenMessage<IntegrationField> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 18);
+  messageDesc(file_latchkey_v1_integration, 19);
 
 /**
  * Kind of value.
@@ -1095,7 +1124,7 @@ export type IntegrationField_Kind = (typeof IntegrationField_Kind)[keyof typeof 
  * Describes the enum latchkey.v1.IntegrationField.Kind.
  */
 export const IntegrationField_KindSchema: GenEnum<IntegrationField_Kind> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_integration, 18, 0);
+  enumDesc(file_latchkey_v1_integration, 19, 0);
 
 /**
  * FieldOption is a value to choose.
@@ -1137,7 +1166,7 @@ export type FieldOption = Message<"latchkey.v1.FieldOption"> & {
  * Use `create(FieldOptionSchema)` to create a new message.
  */
 export const FieldOptionSchema: GenMessage<FieldOption> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 19);
+  messageDesc(file_latchkey_v1_integration, 20);
 
 /**
  * WatchIntegrationsRequest asks for an environment's integrations and their changes.
@@ -1165,7 +1194,7 @@ export type WatchIntegrationsRequest = Message<"latchkey.v1.WatchIntegrationsReq
  * Use `create(WatchIntegrationsRequestSchema)` to create a new message.
  */
 export const WatchIntegrationsRequestSchema: GenMessage<WatchIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 20);
+  messageDesc(file_latchkey_v1_integration, 21);
 
 /**
  * WatchIntegrationsResponse is an event of the stream.
@@ -1210,7 +1239,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
  * Use `create(WatchIntegrationsResponseSchema)` to create a new message.
  */
 export const WatchIntegrationsResponseSchema: GenMessage<WatchIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 21);
+  messageDesc(file_latchkey_v1_integration, 22);
 
 /**
  * IntegrationDeleted names a deleted integration.
@@ -1245,7 +1274,7 @@ export type IntegrationDeleted = Message<"latchkey.v1.IntegrationDeleted"> & {
  * Use `create(IntegrationDeletedSchema)` to create a new message.
  */
 export const IntegrationDeletedSchema: GenMessage<IntegrationDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 22);
+  messageDesc(file_latchkey_v1_integration, 23);
 
 /**
  * IntegrationService manages integrations: providers with your own OAuth app.

@@ -16,6 +16,7 @@ const request = {
   challenge: "h",
   nonce: undefined,
   scopes: ["a", "b"],
+  furtherScopes: {},
   isFurther: false,
   params: {},
 };
