@@ -50,7 +50,7 @@ const categories = [
 ];
 
 /** Providers whose webhooks name no account: they are passed on unmatched. */
-const unmatched = ["sendgrid"];
+const unmatched = ["outreach", "salesloft", "sendgrid"];
 
 /** Providers that the customer hosts: only the customer knows where they are. */
 const selfHosted = ["private-api-key", "private-api-basic", "woocommerce"];
