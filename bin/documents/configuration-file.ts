@@ -57,6 +57,7 @@ integrations:
     reflection: "off"                        # answers that repeat the credential: off, mask, refuse
     forward: true                            # false: do not deliver its webhooks
     connection_defaults: { subdomain: acme } # default connection_config
+    settings: { developer_token: { env: DEV_TOKEN } } # values that the provider needs
     use_record: "off"                        # record each use: off, host, path
     keep_set_cookie: false                   # true: pass on Set-Cookie of the provider
     credentials_in_scripts: false            # true: scripts may read credentials

@@ -7,14 +7,18 @@ import type { TokenRefresh } from "./token-refresh.ts";
 
 export type NameValue = readonly [name: string, value: string];
 
-/** Credentials for the TLS connection. */
-interface OnConnection {
-  /** PEM. */
+/** What a request of any kind of attachment carries beside its credentials. */
+interface AttachedBeside {
+  /** For the TLS connection; PEM. */
   readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string };
+  /** Secrets that appear verbatim, alone or within the headers and parameters. */
+  readonly shown?: readonly string[];
+  /** Values of headers and parameters that are no secrets, such as the ID of an account. */
+  readonly known?: readonly string[];
 }
 
 /** Headers and parameters of every request of a connection, created once and cached. */
-export interface FixedAttachment extends OnConnection {
+export interface FixedAttachment extends AttachedBeside {
   readonly kind: "fixed";
   readonly headers: readonly NameValue[];
   /** Names and values before percent-encoding. */
@@ -24,7 +28,7 @@ export interface FixedAttachment extends OnConnection {
 }
 
 /** A signature that is computed for each request. */
-export interface SigningAttachment extends OnConnection {
+export interface SigningAttachment extends AttachedBeside {
   readonly kind: "signing";
   /** The part of the body needed for signing: none; the body if it is a form; or any body. */
   readonly needs: "nothing" | "form" | "body";
@@ -32,8 +36,8 @@ export interface SigningAttachment extends OnConnection {
   readonly headerNames: readonly string[];
   /** Depends only on the draft, except for randomness in the signature itself. */
   readonly sign: (draft: RequestDraft) => { readonly headers: readonly NameValue[] };
-  /** Secrets that appear verbatim in the signed headers. */
-  readonly shown?: readonly string[];
+  /** Parameters that are added before signing. Names and values before percent-encoding. */
+  readonly query?: readonly NameValue[];
   /** Response header, in lower case, with the nonce for the next request. */
   readonly nonceHeader?: string;
 }

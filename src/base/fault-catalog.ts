@@ -194,6 +194,14 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
       "Read the message. If a value is missing, set all values with `latchkey connections update <integration>/<connection> --connection-config <json>`. If not, connect again.",
     example: "the connection cannot be used: the provider requires subdomain, which is missing",
   },
+  choice_needed: {
+    subject: connections,
+    meaning:
+      "The end user has authorized several accounts, and none is chosen yet. Requests need the chosen one. `metadata.choice` names the choice.",
+    action:
+      "Let the end user choose on the connect page, or choose with `latchkey connections choose <integration>/<connection>` or `POST /connections/<connection>/choices`.",
+    example: "the end user must choose first: organisation",
+  },
   integration_misconfigured: {
     subject: connections,
     meaning:

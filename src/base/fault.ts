@@ -44,6 +44,7 @@ export const faults = {
   headers_too_large: { status: 431, rpc: "ResourceExhausted" },
   reauthorization_required: { status: 424, rpc: "FailedPrecondition" },
   connection_unusable: { status: 424, rpc: "FailedPrecondition" },
+  choice_needed: { status: 424, rpc: "FailedPrecondition" },
   integration_misconfigured: { status: 424, rpc: "FailedPrecondition" },
   authorization_failed: { status: 424, rpc: "FailedPrecondition" },
   script_failed: { status: 424, rpc: "FailedPrecondition" },

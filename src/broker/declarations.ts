@@ -1,4 +1,8 @@
+import { Fault } from "../base/fault.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
+import { checkSettings } from "../core/integration-settings.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Access } from "./setup/access.ts";
 import type { Environments } from "./setup/environments.ts";
 import type { Integrations } from "./setup/integrations.ts";
@@ -23,8 +27,10 @@ export const createDeclarations =
   ({ environments, access, signingSecrets, variables, integrations, providers }: DeclarationsOptions) =>
   async (declared: DeclaredSetup): Promise<void> => {
     // Check before any change: a file is applied whole or not at all.
-    const known = new Set(declared.providers.map(({ name }) => name));
-    for (const { provider } of declared.integrations) if (!known.has(provider)) providers.findBuiltIn(provider);
+    const known = new Map(declared.providers.map((provider) => [provider.name, provider]));
+    for (const integration of declared.integrations) {
+      requireValidSettings(integration, known.get(integration.provider) ?? providers.findBuiltIn(integration.provider));
+    }
     for (const integration of declared.integrations) await integrations.requireSameProvider(integration);
     for (const name of providers.declared()) if (!known.has(name)) await integrations.requireUnused(name);
 
@@ -39,3 +45,10 @@ export const createDeclarations =
       if (!kept.has(`${integration.environment}\0${integration.key}`)) await integrations.release(integration);
     }
   };
+
+function requireValidSettings(integration: Integration, provider: Provider): void {
+  const [mistake] = checkSettings(integration, provider);
+  if (mistake === undefined) return;
+  const name = mistake.path.at(-1) ?? "";
+  throw new Fault("invalid_body", `the integration "${integration.key}": settings.${name}: ${mistake.message}`);
+}

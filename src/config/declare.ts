@@ -81,7 +81,8 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
     integrations: integrations.map((one, i) => {
       const at = (name: string) => {
         const isOfApp = name === "client_secret" || name === "private_key";
-        return `${locate(["integrations", i, ...(isOfApp ? ["oauth"] : []), name])}: the integration "${one.key}": ${name}`;
+        const place = name.split(".");
+        return `${locate(["integrations", i, ...(isOfApp ? ["oauth"] : []), ...place])}: the integration "${one.key}": ${name}`;
       };
       const made = create(
         IntegrationSchema,
@@ -119,7 +120,12 @@ type FileIntegration = NonNullable<ConfigFile["integrations"]>[number];
 type ResolveSecret = (name: string, reference: SecretReference | undefined) => string | undefined;
 
 function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageInitShape<typeof IntegrationSchema> {
-  const { oauth } = one;
+  const { oauth, settings = {} } = one;
+  const plain = Object.entries(settings).filter((entry): entry is [string, string] => typeof entry[1] === "string");
+  const hidden = Object.entries(settings).flatMap(([name, given]): [string, string][] => {
+    const value = typeof given === "string" ? undefined : resolve(`settings.${name}`, given);
+    return value === undefined ? [] : [[name, value]];
+  });
   const secrets = {
     clientSecret: resolve("client_secret", oauth?.client_secret) ?? "",
     privateKey: resolve("private_key", oauth?.private_key) ?? "",
@@ -141,7 +147,10 @@ function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageIni
             publishing: publishing[oauth.publishing ?? ""] ?? 0,
           },
         }),
-    ...(Object.values(secrets).some((value) => value !== "") ? { secrets } : {}),
+    ...(hidden.length > 0 || Object.values(secrets).some((value) => value !== "")
+      ? { secrets: { ...secrets, settings: Object.fromEntries(hidden) } }
+      : {}),
+    settings: Object.fromEntries(plain),
     callback: callbacks[one.callback ?? ""] ?? 0,
     hosts: (one.hosts ?? []).map(({ prefix = "", origin }) => ({ prefix, origin })),
     ...(one.channels === undefined ? {} : { channels: channelSettings(one.channels) }),

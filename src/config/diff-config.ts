@@ -14,8 +14,8 @@ const namedBy: Readonly<Record<string, (item: Tree) => string>> = {
   aliases: ({ name }) => String(name),
 };
 
-/** Paths of values that may be secret: variables of scripts, and fields named like a secret. */
-export const mayBeSecret = /(^|\.)variables\.|secret|password|token|private|certificate|key$/i;
+/** Paths of values that may be secret: variables of scripts, settings of integrations, and fields named like a secret. */
+export const mayBeSecret = /(^|\.)(?:variables|settings)\.|secret|password|token|private|certificate|key$/i;
 
 interface DiffSource {
   readonly before: string;

@@ -164,6 +164,12 @@ export const fileSchema = v.strictObject({
         reflection: v.optional(v.picklist(["off", "mask", "refuse"])),
         forward: v.optional(v.boolean()),
         connection_defaults: v.optional(v.record(v.string(), v.string())),
+        settings: v.optional(
+          v.pipe(
+            v.record(v.string(), v.union([v.string(), secret])),
+            v.description("Values of the provider's integration_settings: text, or a reference to a secret."),
+          ),
+        ),
         use_record: v.optional(v.picklist(["off", "host", "path"])),
         keep_set_cookie: v.optional(v.boolean()),
         credentials_in_scripts: v.optional(v.boolean()),

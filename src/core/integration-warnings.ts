@@ -9,6 +9,7 @@ import {
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
 import { hasCallback, isConfusable } from "./callback-address.ts";
+import { missingSettings } from "./integration-settings.ts";
 import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 
 interface OAuthSetup {
@@ -64,7 +65,20 @@ export function clientMissing(
   return warning("client_missing", message, []);
 }
 
-/** Kept apart because it needs the integration's secrets, which no other warning needs. */
+/** Warns of required settings that have no value. Kept apart because it may need the integration's secrets. */
+export function settingsMissing(
+  { settings }: Pick<Integration, "settings">,
+  provider: Provider | undefined,
+  secrets: Pick<IntegrationSecrets, "settings"> | undefined,
+): IntegrationWarning[] {
+  if (provider === undefined) return [];
+  return missingSettings(provider, { settings, secrets }).map(({ name, title }) => {
+    const message = `it has no ${title || name}, which ${provider.displayName || provider.name} requires: set settings.${name}`;
+    return warning("setting_missing", message, []);
+  });
+}
+
+/** Kept apart because it needs the integration's secrets. */
 export function webhooksUnproven(
   provider: Provider | undefined,
   secrets: Pick<IntegrationSecrets, "webhookSecret" | "clientSecret">,

@@ -10,7 +10,15 @@ export const checkDottedPaths = (provider: Provider): Mistake[] =>
   );
 
 /** Returns the paths into a provider's responses and notifications. */
-function dottedPaths({ auth, proxy, describe, verification, notification, channel }: Provider): [string, string][] {
+function dottedPaths({
+  auth,
+  proxy,
+  describe,
+  choices,
+  verification,
+  notification,
+  channel,
+}: Provider): [string, string][] {
   const { items = "", next = "", lastItem = "", more = "" } = proxy?.pagination ?? {};
   const answer = auth.value !== undefined && "tokenAnswer" in auth.value ? auth.value.tokenAnswer : undefined;
   return [
@@ -34,6 +42,14 @@ function dottedPaths({ auth, proxy, describe, verification, notification, channe
       [`channel.resources.${name}.expiration`, resource.expiration],
     ]),
     ...describe.map(({ value }, i): [string, string] => [`describe.${i}.value`, value]),
+    ...choices.flatMap(({ items, label, connectionConfig }, i): [string, string][] => [
+      [`choices.${i}.items`, items],
+      [`choices.${i}.label`, label],
+      ...Object.entries(connectionConfig).map(([name, path]): [string, string] => [
+        `choices.${i}.connection_config.${name}`,
+        path,
+      ]),
+    ]),
     ["verification.accepted", verification?.accepted ?? ""],
   ];
 }

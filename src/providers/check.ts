@@ -8,7 +8,9 @@ import {
   ProviderSchema,
   type RequestTemplate,
 } from "../gen/latchkey/v1/provider_pb.ts";
+import { checkChoices } from "./check-choices.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
+import { checkFilledFields, checkNames, checkRequestHeaders } from "./check-filled-fields.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOAuth2 } from "./check-oauth2.ts";
 import { checkTokenRules } from "./check-token-rules.ts";
@@ -52,6 +54,12 @@ export function checkProvider(provider: Provider): Mistake[] {
       ...checkTarget(field, `describe.${i}.field`),
       ...(value === "" ? [mistake(`describe.${i}.value`, "must name the place of the value")] : []),
     ]),
+    ...provider.choices.flatMap(({ request }, i) => [
+      ...checkRequest(request, `choices.${i}.request`, isRead),
+      ...checkNames(textOf(request), `choices.${i}.request`, provider),
+    ]),
+    ...checkChoices(provider),
+    ...checkFilledFields(provider),
     ...checkDottedPaths(provider),
     ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
       checkRequest(watch, `channel.resources.${name}.watch`),
@@ -110,7 +118,7 @@ const checkTarget = (field: string, path: string): Mistake[] =>
 const isRead = { isRead: true };
 
 function checkRequest(request: RequestTemplate | undefined, path: string, { isRead = false } = {}): Mistake[] {
-  const { method = "", path: target = "", body = "" } = request ?? {};
+  const { method = "", path: target = "", body = "", format = "", headers = {} } = request ?? {};
   return [
     ...(/^[A-Z]+$/.test(method) || (isRead && method === "")
       ? []
@@ -118,9 +126,17 @@ function checkRequest(request: RequestTemplate | undefined, path: string, { isRe
     ...(target.startsWith("/") && !target.startsWith("//")
       ? []
       : [mistake(`${path}.path`, "must begin with exactly one slash")]),
-    ...(body === "" || isJson(body) ? [] : [mistake(`${path}.body`, "must be JSON")]),
+    ...(body === "" || (format === "form" ? isForm(body) : isJson(body))
+      ? []
+      : [mistake(`${path}.body`, format === "form" ? "must be a form: name=value, joined by &" : "must be JSON")]),
+    ...checkRequestHeaders({ headers }, path),
   ];
 }
+
+const textOf = (request: RequestTemplate | undefined): string =>
+  request === undefined ? "" : [request.path, request.body, ...Object.values(request.headers)].join(" ");
+
+const isForm = (text: string): boolean => text.split("&").every((pair) => /^[^=\s]+=[^\s]*$/.test(pair));
 
 function isJson(text: string): boolean {
   try {

@@ -34,6 +34,8 @@ function inMessage({ schema, message, isSecret, found }: SecretScan): void {
       if (isMarked) inJson(value as JsonValue, { isAnswer: field.name === "raw", name: "", found });
     } else if (field.fieldKind === "message" && below !== undefined) {
       inMessage({ schema: below, message: value as SecretFields, isSecret: isMarked, found });
+    } else if (isMarked && field.fieldKind === "map") {
+      inJson(value as JsonValue, { isAnswer: false, name: "", found });
     } else if (isMarked && typeof value === "string" && value !== "") {
       found.push(value);
     }

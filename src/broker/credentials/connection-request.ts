@@ -3,12 +3,15 @@ import type { Attachment } from "../../auth/attachment.ts";
 import { Fault } from "../../base/fault.ts";
 import type { SendOptions, SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
+import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { outgoingParts } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Attachments } from "./attachments.ts";
 import type { LiveConnection } from "./live-connections.ts";
+import { missingValueFault } from "./missing-value.ts";
 
 /**
  * Sends one small request with a connection's credentials, as the proxy would, and returns the whole response. Rejects
@@ -42,6 +45,8 @@ export interface ConnectionRequest {
   readonly content: Uint8Array | undefined;
   /** Replaces the provider's base URL, if the credentials may be sent there. */
   readonly baseUrl?: string | undefined;
+  /** Send it even if the connection lacks a value that the provider's description requires: the request asks for it. */
+  readonly mayLack?: boolean;
 }
 
 interface ConnectionRequestOptions {
@@ -51,12 +56,12 @@ interface ConnectionRequestOptions {
 }
 
 export function createConnectionRequests({ attachments, send, world }: ConnectionRequestOptions): AskWithConnection {
-  return async (live, { method, path, rawHeaders, content, baseUrl }, options) => {
-    const { attachment, binding } = attachments(live);
+  return async (live, { method, path, rawHeaders, content, baseUrl, mayLack = false }, options) => {
+    const { attachment, binding } = attachments(live, { mayLack });
     options.noteSent?.({ credentials: live.credentials, attachment });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
-    const address = baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(baseUrl);
+    const address = baseUrl === undefined ? addressFor(binding, path, live) : binding.addressAt(baseUrl);
     if (address === undefined) throw refusedAddress(binding, baseUrl);
     const { origin, basePath } = address;
     const { target, fields, attached } = outgoingParts({
@@ -77,4 +82,14 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
     const { clientCertificate } = attachment;
     return send({ url: `${origin}${target}`, method, headers, body: content, clientCertificate }, options);
   };
+}
+
+/** Throws a Fault for a connection that lacks a value of the address. */
+function addressFor(binding: Binding, path: string, live: LiveConnection): Address {
+  try {
+    return binding.addressFor(path);
+  } catch (error) {
+    if (!(error instanceof UnboundHost)) throw error;
+    throw missingValueFault(error, live);
+  }
 }

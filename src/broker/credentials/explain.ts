@@ -66,7 +66,7 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
       .flatMap((line) => line.split(":", 1).filter((name) => name !== ""));
     const kept = new Set(sent.map(lowerCase));
     const attached = credentialFieldNames(attachment);
-    const parameters = attachment.kind === "fixed" ? attachment.query.map(([name]) => name) : [];
+    const parameters = (attachment.query ?? []).map(([name]) => name);
     return {
       url: `${address.origin}${address.basePath}${path}`,
       provider,

@@ -2,6 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { RequestFailed, type SendOptions, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
+import { placeholderValues } from "../../core/outgoing/placeholder-values.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import type { DescribeRule, RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
@@ -60,6 +61,11 @@ const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
 
+interface AskOptions extends SendOptions {
+  /** False: the connection must have all values that the provider's description requires. */
+  readonly mayLack?: boolean;
+}
+
 interface DescribeRequest {
   readonly template: RequestTemplate;
   readonly rules: readonly DescribeRule[];
@@ -68,19 +74,21 @@ interface DescribeRequest {
 export function createProviderRequests({ askWith, world }: ProviderRequestsOptions): ProviderRequests {
   async function ask(
     live: LiveConnection,
-    { method, path, body }: FilledRequest,
-    options: SendOptions = { deadlineMs },
+    { method, path, body, contentType, headers }: FilledRequest,
+    { mayLack = true, ...options }: AskOptions = { deadlineMs },
   ): Promise<SmallAnswer> {
     const content = body === "" ? undefined : Buffer.from(body);
+    const own = new Set(headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()));
     const rawHeaders = [
-      ...["Accept", "application/json"],
-      ...(content === undefined ? [] : ["Content-Type", "application/json"]),
+      ...(own.has("accept") ? [] : ["Accept", "application/json"]),
+      ...(content === undefined || own.has("content-type") ? [] : ["Content-Type", contentType]),
+      ...headers,
     ];
-    return askWith(live, { method, path, rawHeaders, content }, { ...options, maxBytes });
+    return askWith(live, { method, path, rawHeaders, content, mayLack }, { maxBytes, ...options });
   }
 
   async function described(live: LiveConnection, { template, rules }: DescribeRequest, signal?: AbortSignal) {
-    const filled = filledRequest(template, configOf(live));
+    const filled = filledRequest(template, placeholderValues(live).read);
     if (filled === undefined) return { filed: nothing };
     try {
       const answer = await ask(live, filled, { deadlineMs, signal });
@@ -128,7 +136,9 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     async prove(live) {
       const { verification } = live.provider;
       const request =
-        verification?.request === undefined ? undefined : filledRequest(verification.request, configOf(live));
+        verification?.request === undefined
+          ? undefined
+          : filledRequest(verification.request, placeholderValues(live).read);
       if (verification === undefined || request === undefined) return "unproven";
       try {
         const answer = await ask(live, request);
@@ -145,10 +155,10 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
       }
     },
     async ofChannel(live, { template, values, deadlineMs: withinMs, signal }) {
-      const request = filledChannelRequest(template, configOf(live), values);
+      const request = filledChannelRequest(template, placeholderValues(live).read, values);
       if (request === undefined)
         throw new Fault("invalid_path", "the connection lacks a value that the provider's request needs");
-      return ask(live, request, { deadlineMs: withinMs, signal });
+      return ask(live, request, { deadlineMs: withinMs, signal, mayLack: false });
     },
   };
 }
@@ -158,18 +168,14 @@ function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[]
   const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
   for (const rule of wanted) {
     if (rule.request === undefined) continue;
-    const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
+    const { method, path, body, format, headers } = rule.request;
+    const key = JSON.stringify([method, path, body, format, headers]);
     const known = byRequest.get(key);
     if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
     else known.rules.push(rule);
   }
   return [...byRequest.values()];
 }
-
-const configOf = ({ integration, connection }: LiveConnection) => ({
-  ...integration.connectionDefaults,
-  ...connection.connectionConfig,
-});
 
 const nothing: DescribedValues = { metadata: {}, connectionConfig: {} };
 const namesOf = ({ integration, connection }: LiveConnection) => ({

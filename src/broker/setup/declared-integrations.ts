@@ -1,6 +1,7 @@
 import { create, equals } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
+import { withoutEmptySettings, withSortedSettings } from "../../core/integration-settings.ts";
 import {
   type Integration,
   IntegrationSchema,
@@ -60,12 +61,15 @@ export function createDeclaredIntegrations(options: DeclaredIntegrationsOptions)
   }
 
   return {
-    async declare(wanted) {
-      const { environment, key, secrets } = wanted;
+    async declare(given) {
+      const { environment, key } = given;
+      const provider = providers.lookUp(given.provider);
+      const wanted = withSortedSettings(withoutEmptySettings(given), provider);
+      const { secrets } = wanted;
       await transact(store, async () => {
         const before = await integrations.get(environment, key);
         // Keep a redirect URI that is registered at the provider until the file asks for another.
-        const made = withCallback(wanted, providers.lookUp(wanted.provider), before?.value.callback);
+        const made = withCallback(wanted, provider, before?.value.callback);
         const after = { ...storedIntegration(made, world.now(), before?.value), declared: true };
         if (before !== undefined && (await isUnchanged(before.value, after, secrets)))
           return { changes: [], result: undefined };

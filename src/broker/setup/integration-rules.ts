@@ -2,6 +2,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type Mistake } from "../../base/fault.ts";
 import { newCallback } from "../../core/callback-address.ts";
 import { checkIntegrationSecrets } from "../../core/integration-secrets.ts";
+import { checkSettings } from "../../core/integration-settings.ts";
 import {
   type Integration,
   Integration_Callback,
@@ -38,7 +39,16 @@ export function requireUndeclared({ key, declared }: Integration): void {
   }
 }
 
-export function requireValidIntegration({ hosts }: Integration, secrets: IntegrationSecrets | undefined): void {
+interface ValidatedIntegration extends Pick<Integration, "hosts"> {
+  readonly secrets: IntegrationSecrets | undefined;
+  /** The settings that the request names. */
+  readonly given: Pick<Integration, "settings" | "secrets">;
+}
+
+export function requireValidIntegration(
+  { hosts, secrets, given }: ValidatedIntegration,
+  provider: Provider | undefined,
+): void {
   const mistakes: Mistake[] = [
     ...hosts.flatMap(({ origin }, i) =>
       URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://")
@@ -46,6 +56,7 @@ export function requireValidIntegration({ hosts }: Integration, secrets: Integra
         : [{ path: ["hosts", String(i), "origin"], message: "must be https://host or https://host:port" }],
     ),
     ...checkIntegrationSecrets(secrets),
+    ...checkSettings(given, provider),
   ];
   if (mistakes.length > 0) throw new Fault("invalid_body", "the integration is not valid", { mistakes });
 }

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import { mergedSettings, withSortedSettings } from "../../core/integration-settings.ts";
 import {
   type Integration,
   Integration_Callback,
@@ -11,6 +12,7 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
+import { requireValidIntegration, withCallback } from "./integration-rules.ts";
 
 type TakeFields = (source: Integration, target: Integration) => Partial<Integration>;
 
@@ -30,19 +32,23 @@ const fields = {
   use_record: ({ useRecord }) => ({ useRecord }),
   keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
   credentials_in_scripts: ({ credentialsInScripts }) => ({ credentialsInScripts }),
+  settings: ({ settings }, target) => ({ settings: mergedSettings(target.settings, settings) }),
 } satisfies Readonly<Record<string, TakeFields>>;
 
+type TakeSecrets = (source: IntegrationSecrets, target: IntegrationSecrets) => Partial<IntegrationSecrets>;
+
 const secretFields = {
-  secrets: ({ $typeName: _, $unknown: __, ...all }) => all,
+  secrets: ({ $typeName: _, $unknown: __, ...all }) => ({ ...all, settings: mergedSettings(all.settings, {}) }),
   "secrets.client_secret": ({ clientSecret }) => ({ clientSecret }),
   "secrets.webhook_secret": ({ webhookSecret }) => ({ webhookSecret }),
   "secrets.private_key": ({ privateKey }) => ({ privateKey }),
   "secrets.client_certificate": ({ clientCertificate }) => ({ clientCertificate }),
   "secrets.client_private_key": ({ clientPrivateKey }) => ({ clientPrivateKey }),
-} satisfies Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>>;
+  "secrets.settings": ({ settings }, target) => ({ settings: mergedSettings(target.settings, settings) }),
+} satisfies Readonly<Record<string, TakeSecrets>>;
 
 const takenBy: ReadonlyMap<string, TakeFields> = new Map(Object.entries(fields));
-const secretsTakenBy = new Map(Object.entries(secretFields));
+const secretsTakenBy: ReadonlyMap<string, TakeSecrets> = new Map(Object.entries(secretFields));
 
 export interface IntegrationChange {
   readonly before: Integration;
@@ -93,10 +99,13 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   "secrets.private_key": nothing,
   "secrets.client_certificate": nothing,
   "secrets.client_private_key": nothing,
+  // Settings go where the description says, which never is a host.
+  settings: nothing,
+  "secrets.settings": nothing,
 };
 
 /** Returns the changed fields that let stored credentials be sent, or shown, where they were not before. */
-export const exposedFields = (change: IntegrationChange): readonly string[] =>
+const exposedFields = (change: IntegrationChange): readonly string[] =>
   Object.values(exposedBy).flatMap((exposed) => exposed(change));
 
 const withOAuth = (
@@ -120,14 +129,14 @@ interface Update<T> {
   readonly paths: readonly string[];
 }
 
-export function updatedIntegration({ target, source, paths }: Update<Integration>): Integration {
+function updatedIntegration({ target, source, paths }: Update<Integration>): Integration {
   const updated = { ...target };
   for (const path of paths) Object.assign(updated, takenBy.get(path)?.(source, updated));
   return updated;
 }
 
 /** Returns undefined if the mask names no secret. */
-export function updatedSecrets({
+function updatedSecrets({
   target,
   source,
   paths,
@@ -135,6 +144,66 @@ export function updatedSecrets({
   const named = paths.filter((path) => secretsTakenBy.has(path));
   if (named.length === 0) return undefined;
   const given = source.secrets ?? create(IntegrationSecretsSchema);
-  const parts = named.map((path) => secretsTakenBy.get(path)?.(given));
-  return Object.assign({ ...(target ?? create(IntegrationSecretsSchema)) }, ...parts) as IntegrationSecrets;
+  const updated = { ...(target ?? create(IntegrationSecretsSchema)) };
+  for (const path of named) Object.assign(updated, secretsTakenBy.get(path)?.(given, updated));
+  return updated;
+}
+
+/** Returns the mask with the places that settings were moved to: the description says which are secret. */
+function withMovedSettings(mask: readonly string[], { settings, secrets }: Integration): readonly string[] {
+  const places = { settings, "secrets.settings": secrets?.settings ?? {} };
+  const moved = Object.entries(places).filter(([, values]) => Object.keys(values).length > 0);
+  return [...new Set([...mask, ...moved.map(([place]) => place)])];
+}
+
+/** Returns the integration with only those settings that the mask names. */
+function namedSettings(integration: Integration, mask: readonly string[]): Integration {
+  const { settings, secrets } = integration;
+  const hasSecrets = mask.includes("secrets") || mask.includes("secrets.settings");
+  return {
+    ...integration,
+    settings: mask.includes("settings") ? settings : {},
+    ...(secrets === undefined ? {} : { secrets: { ...secrets, settings: hasSecrets ? secrets.settings : {} } }),
+  };
+}
+
+/** Returns the changed fields for the audit log: settings by name. */
+export function changedFields({ settings, secrets }: Integration, mask: readonly string[]): readonly string[] {
+  const namesOf = (prefix: string, values: Readonly<Record<string, string>>) =>
+    Object.keys(values).map((name) => `${prefix}.${name}`);
+  return [
+    ...mask.filter((path) => path !== "settings" && path !== "secrets.settings"),
+    ...namesOf("settings", settings),
+    ...namesOf("secrets.settings", secrets?.settings ?? {}),
+  ];
+}
+
+interface RequestedUpdate {
+  /** What is stored, with a new time of change. */
+  readonly target: Integration;
+  readonly former: IntegrationSecrets | undefined;
+  readonly wanted: Integration;
+  readonly mask: readonly string[];
+  readonly provider: Provider | undefined;
+}
+
+interface PlannedUpdate {
+  readonly after: Integration;
+  /** Undefined if no secret changes. */
+  readonly secrets: IntegrationSecrets | undefined;
+  /** The request, with each setting in its place. */
+  readonly source: Integration;
+  /** Changed fields that expose stored credentials. */
+  readonly fields: readonly string[];
+}
+
+/** Returns what an update stores. Throws for values that are not valid. */
+export function plannedUpdate({ target, former, wanted, mask, provider }: RequestedUpdate): PlannedUpdate {
+  const source = withSortedSettings(namedSettings(wanted, mask), provider);
+  const paths = withMovedSettings(mask, source);
+  const updated = updatedIntegration({ target, source, paths });
+  const after = paths.includes("callback") ? withCallback(updated, provider) : updated;
+  const secrets = updatedSecrets({ target: former, source, paths });
+  requireValidIntegration({ hosts: after.hosts, secrets, given: source }, provider);
+  return { after, secrets, source, fields: exposedFields({ before: target, after, provider }) };
 }

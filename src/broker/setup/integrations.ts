@@ -1,5 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
+import { withoutEmptySettings, withSortedSettings } from "../../core/integration-settings.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Condition, Store } from "../../store/contract.ts";
@@ -13,7 +14,7 @@ import { requireCredentialScope } from "./credential-scope.ts";
 import { createDeclaredIntegrations, type DeclaredIntegrations } from "./declared-integrations.ts";
 import { createIntegrationRecords, type IntegrationRef } from "./integration-records.ts";
 import { requireUndeclared, requireValidIntegration, storedIntegration, withCallback } from "./integration-rules.ts";
-import { checkIntegrationMask, exposedFields, updatedIntegration, updatedSecrets } from "./integration-update.ts";
+import { changedFields, checkIntegrationMask, plannedUpdate } from "./integration-update.ts";
 import { createReadIntegrationInUse, type IntegrationWithSecrets } from "./integrations-in-use.ts";
 import { requireUnusedProvider } from "./provider-use.ts";
 import type { Providers } from "./providers.ts";
@@ -66,12 +67,14 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     inUse: createReadIntegrationInUse({ store, collections }),
     ...createDeclaredIntegrations({ store, collections, records, providers, audit, world }),
     async create(wanted, actor) {
-      const { environment, key, secrets } = wanted;
+      const { environment, key } = wanted;
       const { result, revision } = await transact(store, async () => {
         const conditions = await creationConditions(wanted, { collections, providers });
-        const made = withCallback(wanted, await providers.findNow(wanted.provider));
+        const provider = await providers.findNow(wanted.provider);
+        const made = withSortedSettings(withoutEmptySettings(withCallback(wanted, provider)), provider);
+        const { secrets } = made;
         const after = { ...storedIntegration(made, world.now()), declared: false };
-        requireValidIntegration(wanted, secrets);
+        requireValidIntegration({ hosts: made.hosts, secrets, given: made }, provider);
         if ((await integrations.get(environment, key)) !== undefined) {
           throw new Fault("already_exists", `there is an integration "${key}" already`);
         }
@@ -98,20 +101,17 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
                 ? integrations.page({ under: [environment], ...rest })
                 : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
           }),
-    async update({ integration: source, paths, expectedRevision }, caller) {
-      checkIntegrationMask(paths);
+    async update({ integration: wanted, paths: mask, expectedRevision }, caller) {
+      checkIntegrationMask(mask);
       const { result, revision } = await transact(store, async () => {
-        const before = await get(source);
+        const before = await get(wanted);
         requireRevision(before, expectedRevision);
         requireUndeclared(before.value);
         const target = storedIntegration(before.value, world.now(), before.value);
+        const former = await secretsOf(wanted);
         const provider = providers.lookUp(target.provider);
-        const updated = updatedIntegration({ target, source, paths });
-        const after = paths.includes("callback") ? withCallback(updated, provider) : updated;
-        const fields = exposedFields({ before: before.value, after, provider });
+        const { after, secrets, source, fields } = plannedUpdate({ target, former, wanted, mask, provider });
         requireCredentialScope(caller, { fields, otherwise: "" });
-        const secrets = updatedSecrets({ target: await secretsOf(source), source, paths });
-        requireValidIntegration(after, secrets);
         return {
           changes: [
             ...integrations.change({ before, after }),
@@ -121,7 +121,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
               action: "integration.update",
               environment: source.environment,
               targets: [source.key],
-              fields: paths,
+              fields: changedFields(source, mask),
             }),
           ],
           result: after,

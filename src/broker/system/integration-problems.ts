@@ -1,7 +1,9 @@
 import { isConfusable } from "../../core/callback-address.ts";
+import { missingSettings } from "../../core/integration-settings.ts";
 import {
   clientMissing,
   integrationWarnings,
+  settingsMissing,
   sharedCallback,
   webhooksUnproven,
 } from "../../core/integration-warnings.ts";
@@ -31,11 +33,17 @@ export async function problemsOf(
     ...integrationWarnings(integration, provider),
     ...[shared].filter((one) => one !== undefined),
   ];
-  // Secrets are decrypted only if the warning depends on them.
-  if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
-  const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};
+  if (provider === undefined) return warnings;
+  // Secrets are decrypted only if a warning depends on them.
+  const wantsSecret = wantsWebhookSecret(provider);
+  const wantsSettings = missingSettings(provider, { ...integration, secrets: undefined }).some(({ secret }) => secret);
+  const secrets = wantsSecret || wantsSettings ? await integrations.secretsOf(integration) : undefined;
+  const { webhookSecret = "", clientSecret = "" } = secrets ?? {};
   return [
     ...warnings,
-    ...[webhooksUnproven(provider, { webhookSecret, clientSecret })].filter((one) => one !== undefined),
+    ...settingsMissing(integration, provider, secrets),
+    ...(wantsSecret ? [webhooksUnproven(provider, { webhookSecret, clientSecret })] : []).filter(
+      (one) => one !== undefined,
+    ),
   ];
 }

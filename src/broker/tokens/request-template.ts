@@ -1,4 +1,5 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonValue } from "@bufbuild/protobuf";
+import type { ReadValue } from "../../core/outgoing/placeholder-values.ts";
 import type { RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
 
 /** A request from a provider's description, filled in with a connection's values. */
@@ -6,24 +7,24 @@ export interface FilledRequest {
   readonly method: string;
   /** Path and query. */
   readonly path: string;
-  /** JSON; empty if there is no body. */
+  /** Empty if there is no body. */
   readonly body: string;
+  /** The content type of a body. */
+  readonly contentType: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
 }
 
-const place = /\$\{connectionConfig\.([^}]+)\}/g;
+const place = /\$\{([^}]+)\}/g;
 
-/** Fills a request; undefined if the connection lacks a value, in which case the request must not be sent. */
-export function filledRequest({ method, path, body }: RequestTemplate, config: JsonObject): FilledRequest | undefined {
-  const named = [...`${path}${body}`.matchAll(place)].map(([, name = ""]) => name);
-  const values = new Map(named.map((name) => [name, textOf(config, name)]));
-  if ([...values.values()].includes(undefined)) return undefined;
-  const filled = (text: string, written: (value: string) => string) =>
-    text.replaceAll(place, (_, name: string) => written(values.get(name) ?? ""));
-  return {
-    method: method || "GET",
-    path: filled(path, encodeURIComponent),
-    body: filled(body, (value) => JSON.stringify(value).slice(1, -1)),
-  };
+/** Visible ASCII, with blanks only within. */
+const sendable = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+
+/** Fills a request; undefined if a value is missing, in which case the request must not be sent. */
+export function filledRequest(template: RequestTemplate, read: ReadValue): FilledRequest | undefined {
+  const { path, body } = template;
+  const filledBody = template.format === "form" ? filledForm(body, read, "refuse") : filledText(body, read, inJson);
+  return filledBody === undefined ? undefined : withBody(template, filledText(path, read, inPath), filledBody, read);
 }
 
 /** Values that a channel request may use besides a connection's values; undefined if there is no such value. */
@@ -31,51 +32,88 @@ export type ChannelValues = Readonly<
   Partial<Record<"id" | "address" | "token" | "expiration" | "resource" | "resourceId", string | undefined>>
 >;
 
-const anyPlace = /\$\{([^}]+)\}/g;
-
 /**
  * Fills a channel request. Omits a body field whose value is missing: the provider must not get an expiration that is
- * the text "undefined", or empty. Returns undefined if the path uses a missing value.
+ * the text "undefined", or empty. Returns undefined if the path or a header uses a missing value.
  */
 export function filledChannelRequest(
-  { method, path, body }: RequestTemplate,
-  config: JsonObject,
+  template: RequestTemplate,
+  readOther: ReadValue,
   values: ChannelValues,
 ): FilledRequest | undefined {
+  const { path, body, format } = template;
   const given: ReadonlyMap<string, string | undefined> = new Map(Object.entries(values));
-  const valueNamed = (name: string): string | undefined => {
-    const [, ofConnection] = /^connectionConfig\.(.+)$/s.exec(name) ?? [];
-    return ofConnection === undefined ? given.get(name) : textOf(config, ofConnection);
-  };
-  let isWhole = true;
-  const filledPath = path.replaceAll(anyPlace, (_, name: string) => {
-    const value = valueNamed(name) ?? "";
-    if (value === "" || value === "." || value === "..") isWhole = false;
-    return encodeURIComponent(value);
-  });
-  if (!isWhole) return undefined;
+  const read: ReadValue = (name) => (given.has(name) ? given.get(name) : readOther(name));
+  return withBody(template, filledText(path, read, inPath), filledChannelBody({ body, format }, read), read);
+}
+
+function filledChannelBody({ body, format }: Pick<RequestTemplate, "body" | "format">, read: ReadValue): string {
+  if (body === "") return "";
+  if (format === "form") return filledForm(body, read, "omit") ?? "";
   // The template is valid JSON: the validation of descriptions ensures this.
-  const content = body === "" ? "" : JSON.stringify(filledJson(JSON.parse(body) as JsonValue, valueNamed) ?? null);
-  return { method: method || "GET", path: filledPath, body: content };
+  return JSON.stringify(filledJson(JSON.parse(body) as JsonValue, read) ?? null);
+}
+
+function withBody(
+  template: RequestTemplate,
+  path: string | undefined,
+  body: string,
+  read: ReadValue,
+): FilledRequest | undefined {
+  const headers = filledHeaders(template, read);
+  if (path === undefined || headers === undefined) return undefined;
+  const contentType = template.format === "form" ? "application/x-www-form-urlencoded" : "application/json";
+  return { method: template.method || "GET", path, body, contentType, headers };
+}
+
+function filledHeaders({ headers }: RequestTemplate, read: ReadValue): readonly string[] | undefined {
+  const pairs: string[] = [];
+  for (const [name, template] of Object.entries(headers)) {
+    const value = filledText(template, read, inHeader);
+    if (value === undefined) return undefined;
+    pairs.push(name, value);
+  }
+  return pairs;
+}
+
+/** Writes a value for its place; undefined if it must not stand there. */
+type WriteValue = (value: string) => string | undefined;
+
+/** `.` and `..` are not valid path segments, in any encoding. */
+const inPath: WriteValue = (value) => (value === "." || value === ".." ? undefined : encodeURIComponent(value));
+const inJson: WriteValue = (value) => JSON.stringify(value).slice(1, -1);
+const inHeader: WriteValue = (value) => (sendable.test(value) ? value : undefined);
+
+/** Returns undefined if a value is missing. Filled values are not expanded again. */
+function filledText(template: string, read: ReadValue, write: WriteValue): string | undefined {
+  let isWhole = true;
+  const text = template.replaceAll(place, (_, name: string) => {
+    const value = read(name) ?? "";
+    const written = value === "" ? undefined : write(value);
+    if (written === undefined) isWhole = false;
+    return written ?? "";
+  });
+  return isWhole ? text : undefined;
+}
+
+/** Fills the pairs of a form, whose text may have `${…}` as a name or a value. */
+function filledForm(body: string, read: ReadValue, missing: "refuse" | "omit"): string | undefined {
+  const pairs = body.split("&").map((pair) => filledText(pair, read, encodeURIComponent));
+  if (missing === "refuse" && pairs.includes(undefined)) return undefined;
+  return pairs.filter((pair) => pair !== undefined).join("&");
 }
 
 /**
  * Returns undefined if a value is missing. Fills in values after parsing, so that no value can break out of its text.
  */
-function filledJson(value: JsonValue, valueNamed: (name: string) => string | undefined): JsonValue | undefined {
+function filledJson(value: JsonValue, read: ReadValue): JsonValue | undefined {
   if (typeof value === "string") {
-    const names = [...value.matchAll(anyPlace)].map(([, name = ""]) => name);
-    if (names.some((name) => valueNamed(name) === undefined)) return undefined;
-    return value.replaceAll(anyPlace, (_, name: string) => valueNamed(name) ?? "");
+    const names = [...value.matchAll(place)].map(([, name = ""]) => name);
+    if (names.some((name) => read(name) === undefined)) return undefined;
+    return value.replaceAll(place, (_, name: string) => read(name) ?? "");
   }
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((one) => filledJson(one, valueNamed)).filter((one) => one !== undefined);
-  const fields = Object.entries(value).map(([name, one]) => [name, filledJson(one, valueNamed)] as const);
+  if (Array.isArray(value)) return value.map((one) => filledJson(one, read)).filter((one) => one !== undefined);
+  const fields = Object.entries(value).map(([name, one]) => [name, filledJson(one, read)] as const);
   return Object.fromEntries(fields.filter((field): field is [string, JsonValue] => field[1] !== undefined));
-}
-
-function textOf(config: JsonObject, name: string): string | undefined {
-  const value = Object.hasOwn(config, name) ? config[name] : undefined;
-  // `.` and `..` are not valid path segments, in any encoding.
-  return typeof value === "string" && value !== "" && value !== "." && value !== ".." ? value : undefined;
 }

@@ -53,6 +53,8 @@ interface IntegrationOptions extends RevisionOption {
   readonly catchUpSync?: readonly string[];
   readonly forward?: boolean;
   readonly connectionDefault?: Readonly<Record<string, string>>;
+  readonly setting?: Readonly<Record<string, string>>;
+  readonly settingFile?: Readonly<Record<string, string>>;
 }
 
 /** Adds the `integrations` commands. */
@@ -257,7 +259,9 @@ const withSettings = (command: Command): Command =>
     .option("--catch-up-sync <name>", "sync to run when notifications were lost; repeatable, replaces all", listed)
     .option("--forward", "deliver webhooks to the application")
     .option("--no-forward", "do not deliver webhooks to the application: only syncs receive them")
-    .option("--connection-default <key=value>", "default value in connection_config; repeatable, replaces all", paired);
+    .option("--connection-default <key=value>", "default value in connection_config; repeatable, replaces all", paired)
+    .option("--setting <name=value>", "value that the provider needs, empty to remove it; repeatable", paired)
+    .option("--setting-file <name=file>", "file with such a value that is secret; repeatable", paired);
 
 interface ReadSettings {
   readonly fields: IntegrationFields;
@@ -265,11 +269,18 @@ interface ReadSettings {
   readonly paths: string[];
 }
 
-type IntegrationFields = ReturnType<typeof fieldsOf>;
+type GivenFields = ReturnType<typeof fieldsOf>;
+type IntegrationFields = GivenFields & {
+  readonly secrets: GivenFields["secrets"] & { readonly settings: Record<string, string> };
+};
 
 async function readSettings(given: IntegrationOptions, terminal: Terminal): Promise<ReadSettings> {
   const { clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile } = given;
-  const files = [clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile];
+  const { setting, settingFile = {} } = given;
+  const files = [
+    ...[clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile],
+    ...Object.values(settingFile),
+  ];
   if (files.filter((file) => file === "-").length > 1) throw new UsageMistake("only one secret can be piped in");
   const read = (file: string | undefined) => (file === undefined ? undefined : readSecret(file, terminal));
   const secrets = {
@@ -279,6 +290,8 @@ async function readSettings(given: IntegrationOptions, terminal: Terminal): Prom
     clientCertificate: await read(clientCertificateFile),
     clientPrivateKey: await read(clientPrivateKeyFile),
   };
+  const secretSettings: Record<string, string> = {};
+  for (const [name, file] of Object.entries(settingFile)) secretSettings[name] = await readSecret(file, terminal);
   const mask = {
     display_name: given.displayName,
     "oauth.client_id": given.clientId,
@@ -298,9 +311,12 @@ async function readSettings(given: IntegrationOptions, terminal: Terminal): Prom
     use_record: given.useRecord,
     keep_set_cookie: given.keepSetCookie,
     credentials_in_scripts: given.credentialsInScripts,
+    settings: setting,
+    "secrets.settings": given.settingFile,
   };
   const paths = Object.entries(mask).flatMap(([path, value]) => (value === undefined ? [] : [path]));
-  return { fields: fieldsOf(given, secrets), paths };
+  const fields = fieldsOf(given, secrets);
+  return { fields: { ...fields, secrets: { ...fields.secrets, settings: secretSettings } }, paths };
 }
 
 type SecretField = "clientSecret" | "webhookSecret" | "privateKey" | "clientCertificate" | "clientPrivateKey";
@@ -328,6 +344,7 @@ function fieldsOf(given: IntegrationOptions, secrets: Readonly<Record<SecretFiel
     useRecord: given.useRecord === undefined ? Integration_UseRecord.UNSPECIFIED : useRecords[given.useRecord],
     keepSetCookie: given.keepSetCookie === true,
     credentialsInScripts: given.credentialsInScripts === true,
+    settings: { ...given.setting },
   };
 }
 

@@ -3,6 +3,7 @@ import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
 import { noteReveal } from "../../broker/setup/reveals.ts";
 import { problemsOf } from "../../broker/system/integration-problems.ts";
+import { plainSettings } from "../../core/integration-settings.ts";
 import { quickstartApp, withApp } from "../../core/setup/quickstart-app.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
@@ -14,6 +15,7 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
   const { integrations, providers, environments, webhookUrls, authorizations, sharedCallbacks, feeds, audit } = broker;
   const shown = async (integration: Integration): Promise<Integration> => ({
     ...integration,
+    settings: plainSettings(integration, providers.lookUp(integration.provider)),
     webhookUrl: await webhookUrls.of(integration),
     callbackUrl: await authorizations.callbackUrl(integration),
     warnings: await problemsOf(integration, { integrations, providers, sharedCallbacks }),

@@ -10,6 +10,7 @@ import {
   type Provider,
   ProviderSchema,
 } from "../../gen/latchkey/v1/provider_pb.ts";
+import { plainSettings } from "../integration-settings.ts";
 import { isoTime, presentJson } from "./credential-fields.ts";
 import { authModeOf, credentialsJson } from "./credentials.ts";
 
@@ -97,8 +98,19 @@ export function integrationJson({
     updated_at: isoTime(updatedAt),
     ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
     ...(callbackUrl === undefined ? {} : { callback_url: callbackUrl }),
+    ...settingsJson(integration, provider, withCredentials ? secrets : undefined),
     ...(withCredentials ? { credentials: appCredentials(integration, provider, secrets) } : {}),
   };
+}
+
+/** The values of `integration_settings`; the secret ones only with the integration's secrets. */
+function settingsJson(
+  integration: Integration,
+  provider: Provider | undefined,
+  secrets: IntegrationSecrets | undefined,
+): JsonObject {
+  const settings = { ...plainSettings(integration, provider), ...secrets?.settings };
+  return Object.keys(settings).length === 0 ? {} : { settings };
 }
 
 function appCredentials(

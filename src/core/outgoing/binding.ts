@@ -31,7 +31,29 @@ interface BindingInput {
 }
 
 /** Throws `UnboundHost`. */
-export function bindingOf({ connection, integration, provider }: BindingInput): Binding {
+export function bindingOf(input: BindingInput): Binding {
+  const found = partialBindingOf(input);
+  if (found.unbound !== undefined) throw found.unbound;
+  return found.binding;
+}
+
+export interface PartialBinding {
+  readonly binding: Binding;
+  /** Why there is no base address: then only the other addresses can be used, and the rest throws this. */
+  readonly unbound: UnboundHost | undefined;
+}
+
+/** Does the same for a connection that may still lack values, for the requests that ask for them. */
+export function partialBindingOf(input: BindingInput): PartialBinding {
+  try {
+    return { binding: bindingWith(baseAddress(input), input), unbound: undefined };
+  } catch (error) {
+    if (!(error instanceof UnboundHost)) throw error;
+    return { binding: bindingWith(error, input), unbound: error };
+  }
+}
+
+function baseAddress({ connection, integration, provider }: BindingInput): Address {
   const { proxy } = provider;
   if (proxy === undefined || proxy.baseUrl === "") throw new UnboundHost("its provider has no base URL");
   const base = addressOf(
@@ -42,17 +64,24 @@ export function bindingOf({ connection, integration, provider }: BindingInput): 
     }),
   );
   if (base === undefined) throw new UnboundHost("its connection_config gives no valid address");
-  const hosts = addressesOf(proxy.hosts);
+  return base;
+}
+
+function bindingWith(base: Address | UnboundHost, { integration, provider }: BindingInput): Binding {
+  const hosts = addressesOf(provider.proxy?.hosts ?? []);
   // Only the provider maps paths to hosts. A host of the integration is just another address that a caller may request
   // by name.
   const byPrefix = hosts.filter(({ prefix }) => prefix !== "").toSorted((a, b) => b.prefix.length - a.prefix.length);
   const named = [...hosts, ...addressesOf(integration.hosts)];
-  const origins = new Set([base.origin, ...named.map(({ address }) => address.origin)]);
+  const known = base instanceof UnboundHost ? [] : [base.origin];
+  const origins = new Set([...known, ...named.map(({ address }) => address.origin)]);
 
   return {
-    only: byPrefix.length === 0 ? base : undefined,
+    only: byPrefix.length === 0 && !(base instanceof UnboundHost) ? base : undefined,
     addressFor(path) {
-      return byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base;
+      const found = byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base;
+      if (found instanceof UnboundHost) throw found;
+      return found;
     },
     addressAt(baseUrl) {
       const address = addressOf(baseUrl);

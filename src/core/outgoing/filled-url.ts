@@ -5,6 +5,13 @@ import { placeholder, urlTemplate } from "../../providers/url-template.ts";
 /** A connection's configuration leads to no address that its provider allows. */
 export class UnboundHost extends Error {
   override readonly name = "Unbound";
+  /** The value that is missing or not allowed, such as `connectionConfig.subdomain`. */
+  readonly placeholder: string;
+
+  constructor(message: string, placeholder = "") {
+    super(message);
+    this.placeholder = placeholder;
+  }
 }
 
 export interface TemplateValues {
@@ -62,7 +69,8 @@ function valueFor({ from, name, read, filling }: TemplateField): string {
   const value = present(config[name]) ?? present(defaults[name]) ?? field?.defaultValue;
   const filled = field === undefined || typeof value !== "string" ? undefined : read(value, field);
   if (filled === undefined) {
-    throw new UnboundHost(`its connection_config.${name} is not allowed in the URL by its provider`);
+    const problem = `its connection_config.${name} is not allowed in the URL by its provider`;
+    throw new UnboundHost(problem, `connectionConfig.${name}`);
   }
   return filled;
 }

@@ -214,7 +214,7 @@ interface AddedFields {
 
 /** Returns the caller's path and query byte for byte, except for parameters that the credentials set. */
 function targetWith(path: string, { attachment, proxy }: AddedFields): string {
-  const brought = attachment.kind === "fixed" ? attachment.query : [];
+  const { query: brought = noQuery } = attachment;
   const defaults = proxy === undefined ? [] : Object.entries(proxy.query);
   if (brought.length === 0 && defaults.length === 0) return path;
   const at = path.indexOf("?");
@@ -225,6 +225,8 @@ function targetWith(path: string, { attachment, proxy }: AddedFields): string {
   const added = [...defaults.filter(([name]) => !sent.has(name) && !own.has(name)), ...brought];
   return `${bare}?${[...kept, ...added.map(encoded)].join("&")}`;
 }
+
+const noQuery: readonly NameValue[] = [];
 
 const encoded = ([name, value]: NameValue): string => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
 

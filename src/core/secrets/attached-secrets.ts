@@ -6,10 +6,10 @@ import { minSecretLength } from "./secret-search.ts";
  * stand in no credentials, such as a token that was minted. Longest first.
  */
 export function attachedSecrets(attachment: Attachment): readonly string[] {
-  const sent =
-    attachment.kind === "fixed"
-      ? [...attachment.headers, ...attachment.query].map(([, value]) => value)
-      : (attachment.shown ?? []);
+  const { shown = [], known = [] } = attachment;
+  const placed =
+    attachment.kind === "fixed" ? [...attachment.headers, ...attachment.query].map(([, value]) => value) : [];
+  const sent = [...placed.filter((value) => !known.includes(value)), ...shown];
   const values = sent.flatMap((value) => {
     const bare = value.replace(/^[A-Za-z]+ +/, "");
     // As in `Token token=…`.

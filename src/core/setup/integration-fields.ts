@@ -11,6 +11,7 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import {
   type ConnectionField,
+  type IntegrationSetting,
   type OAuth1Rules,
   type OAuth2Rules,
   type Provider,
@@ -29,7 +30,12 @@ export interface FilledIn {
 
 /** Returns the fields of an integration that matter for its provider: required ones first. */
 export function integrationFields(provider: Provider, filled: FilledIn): IntegrationField[] {
-  const found = [...fieldsOfAuth(provider), ...webhookSecretField(provider), ...defaultFields(provider)];
+  const found = [
+    ...fieldsOfAuth(provider),
+    ...provider.integrationSettings.map(settingField),
+    ...webhookSecretField(provider),
+    ...defaultFields(provider),
+  ];
   return found
     .map((field) => create(IntegrationFieldSchema, { ...field, hasValue: hasValue(field.path, filled) }))
     .sort((one, other) => Number(other.required) - Number(one.required));
@@ -194,6 +200,24 @@ function webhookSecretField(provider: Provider): readonly FieldText[] {
   ];
 }
 
+const settingField = ({
+  name,
+  title,
+  description,
+  example,
+  pattern,
+  required,
+  secret,
+}: IntegrationSetting): FieldText => ({
+  path: `${secret ? "secrets.settings" : "settings"}.${name}`,
+  title: title || name,
+  description,
+  example,
+  pattern,
+  required,
+  secret,
+});
+
 const defaultFields = ({ connectionFields }: Provider): readonly FieldText[] =>
   connectionFields.filter(({ automatic }) => !automatic).map(defaultField);
 
@@ -226,6 +250,17 @@ function hasValue(path: string, { integration, secrets }: FilledIn): boolean {
     case "secrets.client_private_key":
       return (secrets?.clientPrivateKey ?? "") !== "";
     default:
-      return (connectionDefaults[path.replace(/^connection_defaults\./, "")] ?? "") !== "";
+      break;
+  }
+  const [, place, name = ""] = /^(secrets\.settings|settings|connection_defaults)\.(.*)$/s.exec(path) ?? [];
+  // An older version, or an older description, may have stored a secret among the others.
+  const plain = integration?.settings[name] ?? "";
+  switch (place) {
+    case "secrets.settings":
+      return (secrets?.settings[name] ?? "") !== "" || plain !== "";
+    case "settings":
+      return plain !== "";
+    default:
+      return (connectionDefaults[name] ?? "") !== "";
   }
 }

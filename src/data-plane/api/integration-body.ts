@@ -43,6 +43,7 @@ const settings = {
   callback: inBody.choice("shared", "bound"),
   forward_webhooks: inBody.flag,
   integration_config: inBody.textMap,
+  settings: inBody.textMap,
   credentials: inBody.object(app),
 };
 
@@ -68,6 +69,7 @@ export function changedPaths({ credentials, ...body }: IntegrationBody): string[
     callback: body.callback,
     no_forward: body.forward_webhooks,
     connection_defaults: body.integration_config,
+    settings: body.settings,
     "oauth.client_id": credentials && (credentials.client_id ?? credentials.app_id),
     "oauth.scopes": credentials?.scopes,
     "secrets.client_secret": credentials?.client_secret,
@@ -91,6 +93,7 @@ export function integrationOf(body: IntegrationBody, environment: string): Integ
     ...(body.callback !== undefined && { callback: callbackForms[body.callback] }),
     noForward: body.forward_webhooks === false,
     connectionDefaults: body.integration_config ?? {},
+    settings: body.settings ?? {},
     ...(credentials !== undefined && { oauth: oauthOf(credentials), secrets: secretsOf(credentials) }),
   });
 }

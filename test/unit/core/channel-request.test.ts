@@ -9,7 +9,7 @@ const template = create(RequestTemplateSchema, {
   body: '{"id":"${id}","expiration":"${expiration}","params":{"ttl":"${expiration}","to":"${address}"},"list":["a ${token}","${expiration}"]}',
 });
 const filled = (values: ChannelValues, config: Record<string, string> = { team: "a&b" }) =>
-  filledChannelRequest(template, config, values);
+  filledChannelRequest(template, (name) => config[name.replace(/^connectionConfig\./, "")], values);
 
 it("omits a field without a value, at any depth", () => {
   const request = filled({ id: "x", address: "https://a.example/", token: "t", resource: "primary" });

@@ -63,7 +63,7 @@ export function IntegrationSettings({ environment, integration, setup, onSaved }
   async function save(before: SetupValues, expectedRevision: bigint): Promise<void> {
     const mine = Object.fromEntries(changed.map((path) => [path, values[path] ?? ""]));
     const wanted = integrationOf({ ...before, ...mine, ...Object.fromEntries(written) });
-    const paths = [...new Set([...changed.map(maskPathOf), ...written.map(([path]) => path)])];
+    const paths = [...new Set([...changed.map(maskPathOf), ...written.map(([path]) => maskPathOf(path))])];
     try {
       const answer = await integrations.updateIntegration({
         integration: { ...wanted, environment, key, provider },

@@ -22,6 +22,8 @@ export const listIn = (text: string | undefined): readonly string[] =>
 export const scopesIn = (values: SetupValues): readonly string[] => listIn(values["oauth.scopes"]);
 
 const defaultsPath = "connection_defaults.";
+const settingsPath = "settings.";
+const secretSettingsPath = "secrets.settings.";
 const yes = "yes";
 const flag = (isOn: boolean | undefined): string => (isOn === true ? yes : "");
 const nameOf = ({ values }: DescEnum, number: number | undefined): string =>
@@ -33,11 +35,12 @@ const numberOf = <E extends number>({ values }: DescEnum, name: string | undefin
 export function integrationOf(values: SetupValues): Integration {
   const text = (path: string) => (values[path] ?? "").trim();
   const isOn = (path: string) => values[path] === yes;
-  const defaults = Object.entries(values).flatMap(([path, value]) =>
-    path.startsWith(defaultsPath) && value.trim() !== ""
-      ? [[path.slice(defaultsPath.length), value.trim()] as const]
-      : [],
-  );
+  const under = (prefix: string) =>
+    Object.fromEntries(
+      Object.entries(values).flatMap(([path, value]) =>
+        path.startsWith(prefix) ? [[path.slice(prefix.length), value.trim()] as const] : [],
+      ),
+    );
   return create(IntegrationSchema, {
     displayName: text("display_name"),
     oauth: {
@@ -51,8 +54,11 @@ export function integrationOf(values: SetupValues): Integration {
       privateKey: text("secrets.private_key"),
       clientCertificate: text("secrets.client_certificate"),
       clientPrivateKey: text("secrets.client_private_key"),
+      settings: withoutEmpty(under(secretSettingsPath)),
     },
-    connectionDefaults: Object.fromEntries(defaults),
+    connectionDefaults: withoutEmpty(under(defaultsPath)),
+    // An empty value removes a setting.
+    settings: under(settingsPath),
     callback: numberOf<Integration_Callback>(Integration_CallbackSchema, values["callback"]),
     reflection: numberOf<Integration_Reflection>(Integration_ReflectionSchema, values["reflection"]),
     useRecord: numberOf<Integration_UseRecord>(Integration_UseRecordSchema, values["use_record"]),
@@ -67,6 +73,9 @@ export function integrationOf(values: SetupValues): Integration {
   });
 }
 
+const withoutEmpty = (values: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
+
 /** Reads `https://host`, or `/prefix/=https://host`, whose prefix Latchkey ignores with a warning. */
 function hostRule(line: string): { readonly prefix: string; readonly origin: string } {
   const at = line.startsWith("/") ? line.indexOf("=") : -1;
@@ -75,7 +84,7 @@ function hostRule(line: string): { readonly prefix: string; readonly origin: str
 
 /** Returns the values of an integration. Secrets are never among them. */
 export function valuesOf(integration: Integration): SetupValues {
-  const { displayName, oauth, connectionDefaults, hosts, channels } = integration;
+  const { displayName, oauth, connectionDefaults, settings, hosts, channels } = integration;
   const defaults = Object.entries(connectionDefaults).map(([name, value]) => [`${defaultsPath}${name}`, value]);
   return {
     display_name: displayName,
@@ -93,6 +102,7 @@ export function valuesOf(integration: Integration): SetupValues {
     keep_set_cookie: flag(integration.keepSetCookie),
     credentials_in_scripts: flag(integration.credentialsInScripts),
     ...Object.fromEntries(defaults),
+    ...Object.fromEntries(Object.entries(settings).map(([name, value]) => [`${settingsPath}${name}`, value])),
   };
 }
 
@@ -103,7 +113,8 @@ export const changedPaths = (before: SetupValues, after: SetupValues): readonly 
   );
 
 /** The update mask's path of a field: some fields are replaced as a whole. */
-export const maskPathOf = (path: string): string => path.replace(/^(connection_defaults|channels)\..*$/, "$1");
+export const maskPathOf = (path: string): string =>
+  path.replace(/^(connection_defaults|channels|settings|secrets\.settings)\..*$/, "$1");
 
 const longest = 2_048;
 

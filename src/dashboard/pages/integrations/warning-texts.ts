@@ -11,6 +11,7 @@ interface WarningText {
 
 const texts: Readonly<Record<string, WarningText>> = {
   client_missing: { title: "No OAuth client", tone: "bad", field: "oauth.client_id" },
+  setting_missing: { title: "Setting missing", tone: "bad" },
   no_refresh_tokens: { title: "No refresh tokens", tone: "warn", field: "oauth.scopes" },
   short_lived_refresh_tokens: { title: "Refresh tokens end early", tone: "warn", field: "oauth.publishing" },
   verification_needed: { title: "Verification needed", tone: "warn", field: "oauth.publishing" },

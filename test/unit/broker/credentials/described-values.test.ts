@@ -30,15 +30,20 @@ it("stores the values of an answer, and skips missing ones", () => {
   });
 });
 
-it("escapes a connection's values in a request", () => {
+it("writes values for their place in a request, and sends none without a value", () => {
   const template = create(RequestTemplateSchema, {
     path: "/a/${connectionConfig.x}?q=1",
     body: '{"x":"${connectionConfig.x}"}',
+    headers: { "x-account": "a ${connectionConfig.x}" },
   });
-  expect(filledRequest(template, { x: 'a/b"' })).toEqual({
-    method: "GET",
-    path: "/a/a%2Fb%22?q=1",
-    body: '{"x":"a/b\\""}',
+  const filled = (x: string | undefined, change: Partial<typeof template> = {}) =>
+    filledRequest({ ...template, ...change }, (name) => (name === "connectionConfig.x" ? x : undefined));
+  const place = { method: "GET", path: "/a/a%2Fb%22?q=1", headers: ["x-account", 'a a/b"'] };
+  expect(filled('a/b"')).toEqual({ ...place, body: '{"x":"a/b\\""}', contentType: "application/json" });
+  expect(filled('a/b"', { format: "form", body: "x=${connectionConfig.x}&y=1" })).toEqual({
+    ...place,
+    body: "x=a%2Fb%22&y=1",
+    contentType: "application/x-www-form-urlencoded",
   });
-  for (const config of [{}, { x: "" }, { x: ".." }, { x: 1 }]) expect(filledRequest(template, config)).toBeUndefined();
+  for (const x of [undefined, "", "..", "a\r\nb: c", "ö"]) expect(filled(x)).toBeUndefined();
 });
