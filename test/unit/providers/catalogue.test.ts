@@ -49,9 +49,6 @@ const categories = [
   ...["ai", "sport", "media", "example", "other"],
 ];
 
-/** Providers whose webhooks name no account: they are passed on unmatched. */
-const unmatched = ["outreach", "salesloft", "sendgrid"];
-
 /** Providers that the customer hosts: only the customer knows where they are. */
 const selfHosted = ["private-api-key", "private-api-basic", "woocommerce"];
 
@@ -206,7 +203,8 @@ describe.each(all)("%s", (name, provider) => {
     const { notification } = provider;
     if (notification === undefined) return;
     expect(notification.signature?.scheme).not.toBe("");
-    if (!unmatched.includes(name)) expect(notification.lookups).not.toEqual([]);
+    // Webhooks that name no account are passed on unmatched. Then the kind, at least, must be known.
+    if (notification.lookups.length === 0) expect(notification.kind).not.toBe("");
   });
 });
 
