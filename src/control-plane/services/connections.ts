@@ -4,7 +4,6 @@ import type { Broker } from "../../broker/broker.ts";
 import type { ConnectionUpdate } from "../../broker/connections/connection-updates.ts";
 import { requireScope } from "../../broker/setup/caller.ts";
 import { noteReveal } from "../../broker/setup/reveals.ts";
-import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { withoutRefreshToken } from "../../core/credentials-view.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import {
@@ -13,13 +12,13 @@ import {
   ListConnectionsRequest_Order as Order,
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
-import { problemOf } from "../server/errors.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
 import { batchMethods } from "./connection-batches.ts";
 import { createConnectionCalls } from "./connection-calls.ts";
 import { countedConnections } from "./connection-counts.ts";
+import { trialMethods } from "./connection-trials.ts";
 import { importMethods } from "./imports.ts";
 
 type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
@@ -32,6 +31,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
   return {
     ...importMethods(broker, requireValid),
     ...batchMethods(broker, calls, requireValid),
+    ...trialMethods(broker, calls),
     async getConnection({ ref: requested, includeCredentials, includeRefreshToken }, context) {
       const caller = callerOf(context);
       const ref = await refOf(caller, requested);
@@ -44,27 +44,6 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
         connection: await shown(connection),
         credentials: includeRefreshToken ? credentials : withoutRefreshToken(credentials),
       };
-    },
-    async refreshConnection({ ref: requested }, context) {
-      const { connection } = await live.get(await refOf(callerOf(context), requested), { forceRefresh: true });
-      return { connection: await shown(connection) };
-    },
-    async explainRequest({ ref: requested, ...request }, context) {
-      const ref = await refOf(callerOf(context), requested);
-      try {
-        const explained = await broker.explain({ ref, ...request });
-        return {
-          ...explained,
-          headerNames: [...explained.headerNames],
-          injected: [...explained.injected],
-          dropped: [...explained.dropped],
-        };
-      } catch (error) {
-        // A missing connection fails the call; the reason why a request would be refused is the result of the call.
-        const fault = faultOfStore(error);
-        if (fault.code === "internal" || fault.status === 404 || fault.status === 503) throw fault;
-        return { problem: problemOf(fault) };
-      }
     },
     async countConnections({ environment: requested, integrations }, context) {
       const environment = await environments.of(callerOf(context), requested);

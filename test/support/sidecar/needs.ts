@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmdirSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findPostgres } from "../postgres/postgres.ts";
@@ -27,6 +27,9 @@ const present = {
   buildah: () => spawnSync("buildah", ["--version"]).status === 0 && spawnSync("apt-get", ["--version"]).status === 0,
   /** Private processes and mounts, as in a container. */
   namespaces: () => spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status === 0,
+  /** Ports below 1024, such as that of https. */
+  lowPorts: () =>
+    process.getuid?.() === 0 || Number(readFileSync("/proc/sys/net/ipv4/ip_unprivileged_port_start", "utf8")) <= 443,
   promtool: () => spawnSync("promtool", ["--version"]).status === 0,
   /** A small disk of one's own, to fill. */
   tmpfs: () => {

@@ -4,6 +4,8 @@ import {
   type ExplainRequestResponse,
   ExplainRequestResponseSchema,
   RefreshConnectionResponseSchema,
+  VerifyConnectionResponse_Verdict as Verdict,
+  VerifyConnectionResponseSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act } from "../../session.ts";
 import { escapeControl } from "../../terminal/escape-control.ts";
@@ -15,8 +17,31 @@ import { stateText } from "./states.ts";
 
 const connectionArgument = ["<integration/connection>", "for example calendar/ada", connectionName] as const;
 
-/** Adds `connections refresh`, `reconnect` and `explain`. */
+const verdictTexts: { readonly [V in Verdict]: string } = {
+  [Verdict.UNSPECIFIED]: "unknown",
+  [Verdict.ACCEPTED]: "the provider accepts the credentials",
+  [Verdict.REFUSED]: "the provider refuses the credentials",
+  [Verdict.UNKNOWN]: "unknown: the provider has no verification request, or its response proves nothing",
+};
+
+/** Adds `connections refresh`, `verify`, `reconnect` and `explain`. */
 export function addRefresh(connections: Command, act: Act): void {
+  connections
+    .command("verify")
+    .argument(...connectionArgument)
+    .summary("ask the provider whether it accepts the credentials of a connection")
+    .action(
+      act(async (session, name: ConnectionName) => {
+        const answer = await session.client(ConnectionService).verifyConnection({ ref: refOf(session, name) });
+        await session.output.done(
+          VerifyConnectionResponseSchema,
+          answer,
+          `${nameOf(name)}: ${verdictTexts[answer.verdict]}`,
+        );
+        return answer.verdict === Verdict.REFUSED ? exitCodes.failed : exitCodes.ok;
+      }),
+    );
+
   connections
     .command("refresh")
     .argument(...connectionArgument)
