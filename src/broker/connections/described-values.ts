@@ -20,7 +20,9 @@ export function describedValues(rules: readonly DescribeRule[], answer: JsonValu
     const value = transformed(found, transform);
     const [, place, name = ""] = /^(metadata|connection_config)\.(.+)$/s.exec(field) ?? [];
     if (value === undefined || place === undefined) continue;
-    described[place === "metadata" ? "metadata" : "connectionConfig"][name] = value;
+    if (place === "metadata") described.metadata[name] = value;
+    // Values of connection fields are texts.
+    else described.connectionConfig[name] = typeof value === "number" ? String(value) : value;
   }
   return described;
 }

@@ -21,11 +21,12 @@ it("stores the values of an answer, and skips missing ones", () => {
     rule("id", "connection_config.emailAddressHash", LookupRule_Transform.EMAIL_HASH),
     rule("shop.domain", "metadata.shopDomain", LookupRule_Transform.LOWER_CASE),
     rule("list.0.n", "metadata.first"),
+    rule("list.0.n", "connection_config.division"),
     rule("nothing", "metadata.nothing"),
     rule("list", "metadata.hashed", LookupRule_Transform.EMAIL_HASH),
   ];
   expect(describedValues(rules, { id: "a@b.c", shop: { domain: "Shop.Example" }, list: [{ n: 1 }] })).toEqual({
-    connectionConfig: { emailAddressHash: emailHash("a@b.c") },
+    connectionConfig: { emailAddressHash: emailHash("a@b.c"), division: "1" },
     metadata: { shopDomain: "shop.example", first: 1 },
   });
 });
