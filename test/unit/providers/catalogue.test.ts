@@ -64,6 +64,10 @@ const samples: Readonly<Record<string, Kind>> = {
   twoStep: { case: "twoStep", value: { token: secret } },
   jwt: { case: "jwt", value: { token: secret } },
   app: { case: "app", value: { accessToken: secret } },
+  awsSigv4: {
+    case: "awsSigv4",
+    value: { accessKeyId: "id", secretAccessKey: secret, region: "eu-central-1", service: "s3" },
+  },
 };
 
 it("has a provider for each file of the folder, and no other", () => {
