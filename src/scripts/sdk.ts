@@ -133,6 +133,10 @@ export interface Pagination {
   in_body?: boolean;
   cursor_path_in_response?: string;
   cursor_name_in_request?: string;
+  /** Path of the cursor in the last item of the list, in place of `cursor_path_in_response`. */
+  cursor_path_in_last_item?: string;
+  /** Path of a field that is false on the last page. */
+  has_more_path?: string;
   link_rel_in_response_header?: string;
   link_path_in_response_body?: string;
   offset_name_in_request?: string;

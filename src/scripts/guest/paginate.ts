@@ -32,16 +32,17 @@ type FetchPage = (fields: PageFields) => Promise<ProxyResponse>;
 
 async function* byCursor(how: Partial<Pagination>, start: PageFields, inBody: boolean, page: FetchPage) {
   const name = required(how, "cursor_name_in_request");
-  const path = required(how, "cursor_path_in_response");
+  const lastItem = how.cursor_path_in_last_item;
+  const path = lastItem ?? required(how, "cursor_path_in_response");
   const fields = start;
   for (;;) {
     const response = await page(fields);
     const list = listOf(response, how);
     if (list.length === 0) return;
     yield list;
-    const found = at(response.data, path);
+    const found = at(lastItem === undefined ? response.data : list.at(-1), path);
     const next = typeof found === "string" ? found.trim() : found;
-    const isLast = typeof next !== "number" && (typeof next !== "string" || next === "");
+    const isLast = (typeof next !== "number" && (typeof next !== "string" || next === "")) || isLastPage(how, response);
     await how.on_page?.({ nextPageParam: isLast ? undefined : next, response });
     if (isLast) return;
     put(fields, name, next, inBody);
@@ -83,7 +84,7 @@ async function* byLink(
   for (;;) {
     const list = listOf(response, how);
     if (list.length > 0) yield list;
-    const next = nextLink(how, response);
+    const next = isLastPage(how, response) ? undefined : nextLink(how, response);
     await how.on_page?.({ nextPageParam: next, response });
     if (next === undefined || next === "" || next === before) return;
     before = next;
@@ -126,7 +127,16 @@ function listOf({ data }: ProxyResponse, { response_path: path }: Partial<Pagina
   return list;
 }
 
-const keysOf = (path: string): string[] => path.replaceAll(/\[(\w+)\]/g, ".$1").split(".");
+/** Whether a response says itself that no page follows. */
+const isLastPage = ({ has_more_path: path }: Partial<Pagination>, { data }: ProxyResponse): boolean =>
+  path !== undefined && at(data, path) === false;
+
+/** A dot within a name is written `\.`, as in a provider's description. */
+const keysOf = (path: string): string[] =>
+  path
+    .replaceAll(/\[(\w+)\]/g, ".$1")
+    .split(/(?<!\\)\./)
+    .map((key) => key.replaceAll("\\.", "."));
 
 /** Tries the path as a single name first, since names may contain dots. */
 function at(data: unknown, path: string): unknown {

@@ -37,6 +37,15 @@ export interface WebhookVector {
     /** The signed text; `${url}` is the webhook URL. */
     readonly content: string;
   };
+  /** For a JWT about the webhook URL, signed by a key that the run makes, or by `key` for HS256. */
+  readonly jwt?: {
+    readonly header: string;
+    readonly prefix?: string;
+    readonly algorithm: "RS256" | "HS256";
+    readonly key?: string;
+    /** `${url}` is the webhook URL; `iat`, `nbf` and `exp` are seconds from now. */
+    readonly claims: Readonly<Record<string, string | number | boolean>>;
+  };
   /** Answers to requests for the sender's keys. */
   readonly keys?: readonly RequestAnswer[];
   /** Whether the connection of this fixture is found. */
@@ -77,6 +86,8 @@ export interface ProviderFixture {
   };
   readonly pages?: {
     readonly path: string;
+    /** Path of the list, where the provider's lists have several names. */
+    readonly list?: string;
     readonly first: PlayedAnswer;
     readonly second: PlayedAnswer;
     readonly items: number;

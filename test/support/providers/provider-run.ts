@@ -6,7 +6,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { Provider } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { createTestBrowser } from "../sidecar/connecting.ts";
 import type { TestSidecar } from "../sidecar/harness.ts";
-import type { PlayedAnswer, ProviderFixture, WebhookVector } from "./fixture.ts";
+import type { PlayedAnswer, ProviderFixture } from "./fixture.ts";
 import type { PlayedProvider, PlayedRequest, PlayRequest } from "./played-provider.ts";
 
 export const clientId = "client-id";
@@ -33,8 +33,10 @@ export function connectAnswers(
   const exchanges = exchangesOf(provider).map((url, i) => [patternOf(url), fixture.exchanges?.[i]] as const);
   const tokens = tokenUrlsOf(provider).map(patternOf);
   const requestToken = provider.auth.case === "oauth1" ? patternOf(provider.auth.value.requestTokenUrl) : undefined;
+  const metadata = metadataOf(provider);
   let codes = 0;
   return (request) => {
+    if (metadata?.url === request.url) return { body: metadata.answer };
     if (requestToken?.test(request.url)) return fixture.request_token;
     const exchange = exchanges.find(([url, answer]) => url.test(request.url) && answer !== undefined && codes > 0);
     if (exchange !== undefined) return exchange[1];
@@ -44,6 +46,22 @@ export function connectAnswers(
     }
     return detailOf(fixture, request);
   };
+}
+
+/** What the provider publishes about itself (RFC 8414): nothing that its description does not say. */
+function metadataOf({ auth }: Provider) {
+  if (auth.case !== "oauth2" || auth.value.metadataUrl === "") return undefined;
+  const { issuer, authorizationUrl, tokenUrl, jwksUrl, metadataUrl } = auth.value;
+  const answer = {
+    issuer,
+    authorization_endpoint: authorizationUrl,
+    token_endpoint: tokenUrl,
+    jwks_uri: jwksUrl || `${issuer}/jwks`,
+    response_types_supported: ["code"],
+    subject_types_supported: ["public"],
+    id_token_signing_alg_values_supported: ["RS256"],
+  };
+  return { url: metadataUrl, answer };
 }
 
 /** The answer to a request for a detail: by method, path and query, else without the query. */
@@ -144,8 +162,24 @@ export async function authorize({ sidecar, played, provider, fixture }: ConnectO
     ...fixture.callback,
   };
   for (const [key, value] of Object.entries(query)) callback.searchParams.set(key, String(value));
+  signCallback(provider, callback);
   const page = await browser.go(callback.href);
   return { page, authorization, callback };
+}
+
+/** Signs the query of a callback, where the provider does. */
+function signCallback({ auth }: Provider, { searchParams }: URL): void {
+  const rules = auth.case === "oauth2" ? auth.value.callbackSignature : undefined;
+  if (rules === undefined) return;
+  const content = [...searchParams]
+    .map(([name, value]) => `${name}=${value}`)
+    .sort()
+    .join("&");
+  const encoding = rules.encoding === "base64" ? "base64" : "hex";
+  const signature = createHmac(rules.hash || "sha256", clientSecret)
+    .update(content)
+    .digest(encoding);
+  searchParams.set(rules.parameter, signature);
 }
 
 const parametersOf = ({ auth }: Provider) => (auth.case === "oauth2" ? auth.value.parameterNames : undefined);
@@ -155,12 +189,4 @@ const redirectParam = (provider: Provider) => parametersOf(provider)?.redirectUr
 function oauth1Callback({ requests }: PlayedProvider): string {
   const signed = requests.map(({ headers }) => /oauth_callback="([^"]+)"/.exec(headers.authorization ?? "")?.[1]);
   return decodeURIComponent(signed.find((one) => one !== undefined) ?? "");
-}
-
-/** The headers of a webhook, with the signature of its URL where the vector says how that is made. */
-export function webhookHeaders({ headers = {}, sign }: WebhookVector, url: string): Record<string, string> {
-  if (sign === undefined) return { ...headers };
-  const { header, hash, encoding, key, prefix = "", content } = sign;
-  const signature = createHmac(hash, key).update(content.replaceAll("${url}", url)).digest(encoding);
-  return { ...headers, [header]: `${prefix}${signature}` };
 }

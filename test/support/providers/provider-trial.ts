@@ -159,7 +159,11 @@ export class ProviderTrial {
     this.#playApi(() => (asked++ === 0 ? pages.first : pages.second));
     const rules = paginationJson(this.provider.proxy?.pagination) as unknown as Partial<Pagination>;
     const items: unknown[] = [];
-    for await (const page of paginate({ endpoint: pages.path }, rules, (request) => this.#send(request))) {
+    const config = {
+      endpoint: pages.path,
+      ...(pages.list !== undefined && { paginate: { response_path: pages.list } }),
+    };
+    for await (const page of paginate(config, rules, (request) => this.#send(request))) {
       items.push(...page);
       if (asked >= 2) break;
     }

@@ -3,8 +3,8 @@ import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { webhookMutations } from "../wire/webhook-mutations.ts";
 import type { ChallengeVector, WebhookVector } from "./fixture.ts";
-import { webhookHeaders } from "./provider-run.ts";
 import { environment, type ProvidersWorld, providerOf } from "./providers-world.ts";
+import { jwkSet, webhookHeaders } from "./webhook-headers.ts";
 
 /** Schemes that compare a token: a webhook has fewer places to change. */
 const tokenSchemes = ["shared_token", "channel_token", "basic"];
@@ -82,10 +82,13 @@ export class WebhookTrial {
 
   async #sendAsIs(vector: WebhookVector) {
     const url = await this.#url(vector);
-    this.#world().played.play(({ method, url: asked }) =>
-      vector.keys?.find(({ request }) => request === `${method} ${asked}`),
-    );
-    return send(url, vector, webhookHeaders(vector, url));
+    const { clock, played } = this.#world();
+    const jwksUrl = providerOf(this.#name).notification?.signature?.jwksUrl;
+    played.play(({ method, url: asked }) => {
+      if (vector.jwt !== undefined && asked === jwksUrl) return { body: jwkSet() };
+      return vector.keys?.find(({ request }) => request === `${method} ${asked}`);
+    });
+    return send(url, vector, webhookHeaders(vector, url, clock.ms ?? Date.now()));
   }
 
   async #refuseMutations(vector: WebhookVector): Promise<void> {
@@ -94,8 +97,9 @@ export class WebhookTrial {
     const { clock } = this.#world();
     const url = await this.#url(vector);
     const { method = "POST", body = "", secret = "" } = vector;
-    const fields = Object.entries(webhookHeaders(vector, url)).map(([field, value]) => [field.toLowerCase(), value]);
     const nowMs = clock.ms ?? Date.now();
+    const sent = Object.entries(webhookHeaders(vector, url, nowMs));
+    const fields = sent.map(([field, value]) => [field.toLowerCase(), value]);
     const headers = Object.fromEntries(fields);
     const mutations = webhookMutations({ method, url, headers, body, secret, nowMs }, rules);
     const accepted: string[] = [];
