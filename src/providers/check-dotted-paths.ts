@@ -1,5 +1,5 @@
 import type { Mistake } from "../base/fault.ts";
-import type { Provider, TokenAnswer } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Provider, SignatureRules, TokenAnswer } from "../gen/latchkey/v1/provider_pb.ts";
 import { stepsOf } from "./dotted-path.ts";
 import { mistake } from "./mistake.ts";
 
@@ -33,9 +33,10 @@ function dottedPaths({
       [`notification.values.${name}.body`, body],
       [`notification.values.${name}.json`, json],
     ]),
-    ["notification.signature.body", notification?.signature?.body ?? ""],
+    ...(notification?.signature === undefined ? [] : pathsOfSignature(notification.signature)),
     ["notification.challenge.body", notification?.challenge?.body ?? ""],
     ["notification.challenge.when", notification?.challenge?.when ?? ""],
+    ["notification.challenge.confirm_url", notification?.challenge?.confirmUrl ?? ""],
     ...Object.entries(channel?.resources ?? {}).flatMap(([name, resource]): [string, string][] => [
       [`channel.resources.${name}.resource_id`, resource.resourceId],
       [`channel.resources.${name}.resource_uri`, resource.resourceUri],
@@ -51,6 +52,26 @@ function dottedPaths({
       ]),
     ]),
     ["verification.accepted", verification?.accepted ?? ""],
+  ];
+}
+
+function pathsOfSignature(signature: SignatureRules): [string, string][] {
+  const { body, signaturePath, timestampPath, contentFields, signatureValue, keyRequest } = signature;
+  const rules = {
+    signature_value: signatureValue,
+    "key_request.key_id": keyRequest?.keyId,
+    "key_request.url_value": keyRequest?.urlValue,
+  };
+  return [
+    ["notification.signature.body", body],
+    ["notification.signature.signature_path", signaturePath],
+    ["notification.signature.timestamp_path", timestampPath],
+    ["notification.signature.key_request.path", keyRequest?.path ?? ""],
+    ...contentFields.map((path, i): [string, string] => [`notification.signature.content_fields.${i}`, path || "."]),
+    ...Object.entries(rules).flatMap(([name, rule]): [string, string][] => [
+      [`notification.signature.${name}.body`, rule?.body ?? ""],
+      [`notification.signature.${name}.json`, rule?.json ?? ""],
+    ]),
   ];
 }
 

@@ -47,7 +47,12 @@ export function checkProvider(provider: Provider): Mistake[] {
     ),
     ...checkOAuth2(provider),
     ...checkTokenRules(provider),
-    ...(notification === undefined ? [] : checkNotification(notification)),
+    ...(notification === undefined
+      ? []
+      : checkNotification(
+          notification,
+          provider.integrationSettings.map(({ name }) => name),
+        )),
     ...(notification?.lookups ?? []).flatMap(({ field }, i) => checkTarget(field, `notification.lookups.${i}.field`)),
     ...provider.describe.flatMap(({ request, field, value }, i) => [
       ...checkRequest(request, `describe.${i}.request`, isRead),

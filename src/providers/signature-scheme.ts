@@ -1,7 +1,16 @@
 import type { SignatureRules } from "../gen/latchkey/v1/provider_pb.ts";
 
 /** Ways in which providers prove their webhooks. */
-export const signatureSchemes = ["hmac", "standard_webhooks", "shared_token", "channel_token", "jwt"] as const;
+export const signatureSchemes = [
+  "hmac",
+  "standard_webhooks",
+  "shared_token",
+  "channel_token",
+  "jwt",
+  "jwt_secret",
+  "public_key",
+  "basic",
+] as const;
 export type SignatureScheme = (typeof signatureSchemes)[number];
 
 /**
@@ -12,3 +21,16 @@ export function schemeOf(rules: SignatureRules | undefined): SignatureScheme | "
   const { scheme = "" } = rules ?? {};
   return scheme === "" ? "none" : signatureSchemes.find((known) => known === scheme);
 }
+
+/** Placeholders of signed content that take no name. */
+export const plainPlaceholders = [
+  "timestamp",
+  "body",
+  "body_crc32",
+  "body_sha256",
+  "method",
+  "url",
+  "plain_url",
+  "form",
+] as const;
+export type PlainPlaceholder = (typeof plainPlaceholders)[number];

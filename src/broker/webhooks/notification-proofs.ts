@@ -1,10 +1,14 @@
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
-import { proofOf, webhookSecret } from "../../core/notifications/proof.ts";
+import { integrationValue } from "../../core/integration-values.ts";
+import { firstProof, proofOf, waysOf, webhookSecret } from "../../core/notifications/proof.ts";
 import type { NotificationReading } from "../../core/notifications/reading.ts";
 import type { Proof } from "../../core/notifications/schemes/scheme.ts";
-import { valuesOf } from "../../core/notifications/values.ts";
+import { valuesOf } from "../../core/notifications/value-rule.ts";
+import type { SignatureRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
-import type { SignerKeys } from "./signer-keys.ts";
+import { createSenderKeys } from "./sender-keys.ts";
+import { createSignerKeys } from "./signer-keys.ts";
 import type { WebhookReceiver } from "./webhook-receivers.ts";
 
 /** Checks that notifications come from their claimed sender, from data in memory. */
@@ -20,22 +24,41 @@ interface ProofSubject {
 }
 
 interface ProofsOptions {
-  readonly keys: SignerKeys;
+  readonly send: SendSmallRequest;
   readonly tokens: ChannelTokens;
   readonly world: World;
 }
 
-export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions): NotificationProofs => ({
-  check({ provider, integration, secrets }, { reading, method, url }) {
-    const rules = provider.notification?.signature;
-    const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
-    const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
-    const request = { rules, reading, method, url, secret, keys, nowMs: world.now() };
-    const channel = rules?.scheme === "channel_token" ? channelIn({ provider, integration }, reading) : undefined;
-    if (channel === undefined) return proofOf(request);
-    return proofOf({ ...request, expected: tokens.expectedOf(channel) });
-  },
-});
+export function createNotificationProofs({ send, tokens, world }: ProofsOptions): NotificationProofs {
+  const keys = createSignerKeys({ send, world });
+  const senderKeys = createSenderKeys({ send, world });
+  return {
+    check(receiver, { reading, method, url }) {
+      const { provider, integration, secrets } = receiver;
+      const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
+      const settings = (name: string) => integrationValue(name, { integration, secrets });
+      const prove = (rules: SignatureRules | undefined) => {
+        const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
+        const base = { rules, reading, method, url, secret, keys, settings, nowMs: world.now() };
+        const request =
+          rules?.keyRequest === undefined
+            ? base
+            : { ...base, senderKey: senderKeys.of(`${integration.environment}\0${integration.key}`) };
+        const channel = rules?.scheme === "channel_token" ? channelIn(receiver, reading) : undefined;
+        if (channel === undefined) return proofOf(request);
+        return proofOf({ ...request, expected: tokens.expectedOf(channel) });
+      };
+      const { notification } = provider;
+      const ways = notification === undefined ? [] : waysOf(notification);
+      return ways.length < 2 ? prove(ways[0]) : firstProof(lazily(ways, prove));
+    },
+  };
+}
+
+/** Proves each way only if the ones before did not. */
+function* lazily<T, P>(ways: readonly T[], prove: (way: T) => P): Generator<P> {
+  for (const way of ways) yield prove(way);
+}
 
 /** Returns the channel that a notification claims to come from. */
 function channelIn(

@@ -20,7 +20,6 @@ import { createNotificationIntake } from "./notification-intake.ts";
 import { createNotificationMatching } from "./notification-matching.ts";
 import { createNotificationProofs } from "./notification-proofs.ts";
 import { createOutboxAdmission, type WebhookLimits } from "./outbox-admission.ts";
-import { createSignerKeys } from "./signer-keys.ts";
 import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
 import { createWebhooks, type Webhooks } from "./webhooks.ts";
 
@@ -58,7 +57,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
-  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens, world });
+  const proofs = createNotificationProofs({ send, tokens, world });
   const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
   const match = createNotificationMatching({ resources, tokens });
   const filing = createNotificationFiling({ store, collections, forwards });

@@ -3,9 +3,14 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../dialect/json-fields.ts";
 import { readJson } from "./reading.ts";
 
+export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
+
+/** Algorithms of published keys. One with a shared key must never be among them: the published key would be it. */
+export const publicAlgorithms: readonly JwtAlgorithm[] = ["RS256", "ES256"];
+
 /** A parsed but unverified JWT in the compact form of RFC 7515, section 7.1. */
 export interface ParsedJwt {
-  readonly algorithm: "RS256" | "ES256";
+  readonly algorithm: JwtAlgorithm;
   /** ID of the signing key; undefined: any key of the signer. */
   readonly keyId: string | undefined;
   readonly claims: JsonObject;
@@ -17,24 +22,25 @@ export interface ParsedJwt {
 /** A signer's key, from its JWK Set (RFC 7517). */
 export type SignerKey = JsonWebKey & { readonly kid?: string; readonly use?: string };
 
-/**
- * Returns undefined if the token is not a JWT, or its algorithm is not supported, such as `none` or one with a shared
- * key.
- */
-export function readJwt(token: string): ParsedJwt | undefined {
+/** Returns undefined if the token is not a JWT, or its algorithm is not one of these, such as `none`. */
+export function readJwt(token: string, algorithms: readonly JwtAlgorithm[]): ParsedJwt | undefined {
   const [, head = "", payload = "", signature = ""] = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(token) ?? [];
   const header = objectIn(head);
   const claims = objectIn(payload);
   const { alg, kid, crit } = header ?? {};
-  if (claims === undefined || (alg !== "RS256" && alg !== "ES256")) return undefined;
+  const algorithm = algorithms.find((known) => known === alg);
+  if (claims === undefined || algorithm === undefined) return undefined;
   // RFC 7515, 4.1.11: no critical extension is supported here.
   if (crit !== undefined) return undefined;
+  const bytes = Buffer.from(signature, "base64url");
+  // Only one text encodes a signature: another would be another token to a cache of used tokens.
+  if (bytes.toString("base64url") !== signature) return undefined;
   return {
-    algorithm: alg,
+    algorithm,
     keyId: typeof kid === "string" ? kid : undefined,
     claims,
     content: Buffer.from(`${head}.${payload}`, "latin1"),
-    signature: Buffer.from(signature, "base64url"),
+    signature: bytes,
   };
 }
 
@@ -73,6 +79,10 @@ interface ClaimRules {
   /** Empty: any issuer is accepted. */
   readonly issuer: string;
   readonly audience: string;
+  /** Maximum age of `iat`; undefined: any. */
+  readonly maxAgeMs: number | undefined;
+  /** The token binds a body by its hash, so it may lack an expiry. */
+  readonly isOfBody: boolean;
   readonly nowMs: number;
 }
 
@@ -80,10 +90,16 @@ interface ClaimRules {
 const toleranceS = 60;
 
 /** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
-export function findWrongClaim({ claims }: ParsedJwt, { issuer, audience, nowMs }: ClaimRules) {
-  const { iss, aud, exp, nbf } = claims;
+export function findWrongClaim({ claims }: ParsedJwt, rules: ClaimRules) {
+  const { issuer, audience, maxAgeMs, isOfBody, nowMs } = rules;
+  const { iss, aud, exp, nbf, iat } = claims;
   const nowS = nowMs / 1000;
-  if (typeof exp !== "number" || exp + toleranceS < nowS) return "too_old" as const;
+  const mayLackEnd = isOfBody && exp === undefined;
+  if (!mayLackEnd && (typeof exp !== "number" || exp + toleranceS < nowS)) return "too_old" as const;
+  if (maxAgeMs !== undefined) {
+    if (typeof iat !== "number" || nowMs - iat * 1000 > maxAgeMs) return "too_old" as const;
+    if (iat - toleranceS > nowS) return "from_the_future" as const;
+  }
   if (typeof nbf === "number" && nbf - toleranceS > nowS) return "from_the_future" as const;
   if (issuer !== "" && iss !== issuer) return "wrong_issuer" as const;
   if (audience !== "" && !(Array.isArray(aud) ? aud : [aud]).includes(audience)) return "wrong_audience" as const;

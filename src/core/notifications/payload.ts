@@ -1,6 +1,7 @@
 import { StoredNotification_PayloadForm as PayloadForm } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { NotificationRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ReceivedNotification } from "./notification.ts";
+import { waysOf } from "./proof.ts";
 import { type NotificationReading, readingOf, textOf, utf8Of } from "./reading.ts";
 
 interface ForwardedHeader {
@@ -30,7 +31,12 @@ const passings = new WeakMap<NotificationRules, { readonly prefix: string; reado
 function passingOf(rules: NotificationRules) {
   const known = passings.get(rules);
   if (known !== undefined) return known;
-  const held = [rules.signature?.header ?? "", ...rules.secretHeaders].map((name) => name.toLowerCase());
+  const signed = waysOf(rules).flatMap(({ header, furtherHeaders, handshakeHeader }) => [
+    header,
+    ...furtherHeaders,
+    handshakeHeader,
+  ]);
+  const held = [...signed, ...rules.secretHeaders].map((name) => name.toLowerCase());
   const passing = { prefix: rules.headerPrefix.toLowerCase(), held };
   passings.set(rules, passing);
   return passing;

@@ -1,4 +1,4 @@
-import type { Provider, SignatureRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { NotificationRules, Provider, SignatureRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type Proof, type ProofRequest, unproven } from "./schemes/scheme.ts";
 import { verificationOf } from "./schemes/schemes.ts";
 
@@ -20,14 +20,42 @@ interface ProofSecrets {
 export const webhookSecret = (
   rules: SignatureRules | undefined,
   { webhookSecret: own, clientSecret }: ProofSecrets,
-): string => (own !== "" ? own : rules?.keyDefault === "client_secret" ? clientSecret : "");
+): string => {
+  if (rules?.keyOwner === "client") return clientSecret;
+  return own !== "" ? own : rules?.keyDefault === "client_secret" ? clientSecret : "";
+};
 
 /** Reports whether an integration of this provider needs a webhook secret to prove its notifications. */
 export function wantsWebhookSecret({ notification }: Pick<Provider, "notification">): boolean {
-  const rules = notification?.signature;
-  const scheme = verificationOf(rules);
-  if (rules === undefined || scheme === undefined || scheme === "none") return false;
-  return scheme.needsSecret(rules);
+  const ways = notification === undefined ? [] : waysOf(notification);
+  const isNeedy = (rules: SignatureRules) => {
+    const scheme = verificationOf(rules);
+    return scheme !== undefined && scheme !== "none" && scheme.needsSecret(rules);
+  };
+  return ways.length > 0 && ways.every(isNeedy);
+}
+
+/** Returns the ways in which a provider proves its notifications. */
+export const waysOf = ({
+  signature,
+  furtherSignatures,
+}: Pick<NotificationRules, "signature" | "furtherSignatures">): readonly SignatureRules[] =>
+  signature === undefined ? furtherSignatures : [signature, ...furtherSignatures];
+
+/**
+ * Returns the first valid proof, else why the sender is not proven. A way without a secret counts only if all lack it:
+ * otherwise a sender could choose the way that proves nothing.
+ */
+export async function firstProof(proofs: Iterable<Proof | Promise<Proof>>): Promise<Proof> {
+  const failures: Proof[] = [];
+  for (const proving of proofs) {
+    const proof = await proving;
+    if (proof.proven) return proof;
+    failures.push(proof);
+  }
+  const known = failures.filter((one) => !isAccepted(one));
+  const isSigned = (one: Proof) => !one.proven && one.reason !== "unsigned";
+  return known.find(isSigned) ?? known[0] ?? failures[0] ?? unproven("no_scheme");
 }
 
 /** Returns a promise only if keys may have to be fetched. */

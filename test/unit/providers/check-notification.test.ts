@@ -55,7 +55,7 @@ it.each([
   [{ ...hmac, content: "${timestamp}${body}", timestamp_part: "t" }, "signature.part"],
   [{ ...hmac, tolerance: "300s" }, "signature.tolerance"],
   [{ ...hmac, timestamp_unit: "h" }, "signature.timestamp_unit"],
-  [{ ...hmac, key_encoding: "hex" }, "signature.key_encoding"],
+  [{ ...hmac, key_encoding: "base32" }, "signature.key_encoding"],
   [{ ...hmac, key_default: "api_key" }, "signature.key_default"],
   [{ scheme: "shared_token" }, "signature.header"],
   [{ scheme: "shared_token", header: "x-t", query: "t" }, "signature.header"],

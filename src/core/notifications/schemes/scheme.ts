@@ -1,6 +1,9 @@
+import type { KeyObject } from "node:crypto";
+import type { PublicKeyAlgorithm } from "../../../base/crypto/public-keys.ts";
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { SignerKey } from "../jwt.ts";
 import type { NotificationReading } from "../reading.ts";
+import type { SenderKeyTarget } from "../sender-key.ts";
 
 /** A way in which providers prove their webhooks. */
 export interface VerificationScheme {
@@ -30,7 +33,8 @@ export type ProofFailure =
   | "unknown_key"
   | "wrong_issuer"
   | "wrong_audience"
-  | "wrong_identity";
+  | "wrong_identity"
+  | "wrong_body";
 
 export interface ProofRequest {
   readonly rules: SignatureRules | undefined;
@@ -44,8 +48,17 @@ export interface ProofRequest {
   readonly expected?: string | undefined;
   /** Returns the keys of a JWK Set, for `jwt`. Errors abort the request; the provider then retries. */
   readonly keys: (url: string) => Promise<readonly SignerKey[]>;
+  /** Returns a sender's key, for `key_request`; undefined if there is none. Errors abort the request. */
+  readonly senderKey?: FetchSenderKey;
+  /** Returns a value of the integration. */
+  readonly settings?: ((name: string) => string | undefined) | undefined;
   readonly nowMs: number;
 }
+
+export type FetchSenderKey = (
+  target: SenderKeyTarget,
+  algorithm: PublicKeyAlgorithm | undefined,
+) => Promise<KeyObject | undefined>;
 
 export const proven: Proof = { proven: true };
 export const unproven = (reason: ProofFailure): Proof => ({ proven: false, reason });

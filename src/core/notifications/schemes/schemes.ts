@@ -1,8 +1,11 @@
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { type SignatureScheme, schemeOf } from "../../../providers/signature-scheme.ts";
+import { basic } from "./basic.ts";
 import { channelToken } from "./channel-token.ts";
 import { hmac } from "./hmac.ts";
+import { publicKey } from "./public-key.ts";
 import type { VerificationScheme } from "./scheme.ts";
+import { sharedJwt } from "./shared-jwt.ts";
 import { sharedToken } from "./shared-token.ts";
 import { signedJwt } from "./signed-jwt.ts";
 import { standardWebhooks } from "./standard-webhooks.ts";
@@ -14,6 +17,9 @@ const schemes: { readonly [S in SignatureScheme]: VerificationScheme } = {
   shared_token: sharedToken,
   channel_token: channelToken,
   jwt: signedJwt,
+  jwt_secret: sharedJwt,
+  public_key: publicKey,
+  basic,
 };
 
 /**

@@ -1,12 +1,16 @@
+import type { KeyObject } from "node:crypto";
+import { isSignedByKey, readPublicKey, signatureBytes } from "../../../base/crypto/public-keys.ts";
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { isSame } from "./constant-time.ts";
 import { type Proof, type ProofRequest, unproven, type VerificationScheme, withSecrets } from "./scheme.ts";
 import { inTime, maxParts, signed, toleranceMs } from "./signature.ts";
 
 const idHeaderOf = ({ idHeader }: SignatureRules): string => idHeader || "webhook-id";
+const publicKeyPrefix = "whpk_";
+const isPublic = (secret: string): boolean => secret.startsWith(publicKeyPrefix);
 const defaultToleranceMs = 300_000;
 
-/** Standard Webhooks 1.0.0. Asymmetric signatures (`v1a`) are not checked. */
+/** Standard Webhooks 1.0.0, with shared keys (`v1`) and public keys (`v1a`). */
 export const standardWebhooks: VerificationScheme = {
   prove: withSecrets(proveStandard),
   needsSecret: () => true,
@@ -18,14 +22,31 @@ function proveStandard(rules: SignatureRules, secrets: readonly string[], { read
   const timestamp = reading.header(rules.timestampHeader || "webhook-timestamp");
   const signatures = reading.header(rules.header || "webhook-signature");
   if (!id || !timestamp || !signatures) return unproven("unsigned");
-  const keys = secrets.map((secret) => Buffer.from(secret.replace(/^whsec_/, ""), "base64"));
-  if (keys.some((key) => key.length === 0)) return unproven("unusable_secret");
-  const sent = signatures
-    .split(" ", maxParts)
-    .filter((one) => one.startsWith("v1,"))
-    .map((one) => one.slice("v1,".length));
+  const sent = signatures.split(" ", maxParts);
+  const named = (version: string) =>
+    sent.filter((one) => one.startsWith(`${version},`)).map((one) => one.slice(version.length + 1));
   const content = [Buffer.from(`${id}.${timestamp}.`), reading.received.body];
+  // A public key is never used as a shared key: everyone knows it.
+  const [open, shared] = [secrets.filter(isPublic), secrets.filter((secret) => !isPublic(secret))];
+  const keys = shared.map((secret) => Buffer.from(secret.replace(/^whsec_/, ""), "base64"));
+  const publicKeys = open.map((secret) => readPublicKey("ed25519", secret.slice(publicKeyPrefix.length), "base64"));
+  if (keys.some((key) => key.length === 0) || publicKeys.includes(undefined)) return unproven("unusable_secret");
   const made = keys.map((key) => signed({ hash: "sha256", key, content }).toString("base64"));
-  if (!made.some((one) => sent.some((other) => isSame(one, other)))) return unproven("wrong_signature");
+  const isShared = made.some((one) => named("v1").some((other) => isSame(one, other)));
+  if (!isShared && !publicKeys.some((key) => isSignedPublicly(key, content, named("v1a")))) {
+    return unproven("wrong_signature");
+  }
   return inTime({ timestamp, unit: "s", toleranceMs: toleranceMs(rules) ?? defaultToleranceMs, nowMs });
 }
+
+const isSignedPublicly = (
+  key: KeyObject | undefined,
+  content: readonly Uint8Array[],
+  signatures: readonly string[],
+): boolean =>
+  signatures.some((text) => {
+    const signature = signatureBytes(text, "base64");
+    return (
+      key !== undefined && signature !== undefined && isSignedByKey({ algorithm: "ed25519", key, content, signature })
+    );
+  });
