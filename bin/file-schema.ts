@@ -40,6 +40,7 @@ const descriptions: Readonly<Record<string, string>> = {
   "integrations.use_record": "Log each use of a connection, with the host or the path. Default: off.",
   "integrations.keep_set_cookie": "Forward the provider's Set-Cookie headers. Default: false.",
   "integrations.credentials_in_scripts": "Let scripts read the credentials of their connections. Default: false.",
+  "integrations.keep_grants": "Do not revoke grants at the provider when connections are deleted. Default: false.",
   limits: "Limits of sizes and connections. They are read at start.",
   "limits.json_body_bytes": "Maximum size of a JSON request body. Default: 524288.",
   "limits.rpc_message_bytes": "Maximum size of an RPC message. Default: 4194304.",

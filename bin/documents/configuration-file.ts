@@ -60,6 +60,7 @@ integrations:
     settings: { developer_token: { env: DEV_TOKEN } } # values that the provider needs
     use_record: "off"                        # record each use: off, host, path
     keep_set_cookie: false                   # true: pass on Set-Cookie of the provider
+    keep_grants: false                       # true: do not revoke grants when connections are deleted
     credentials_in_scripts: false            # true: scripts may read credentials
 
 providers: []                                # your own, in the format of the catalog

@@ -85,6 +85,12 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
       "Filter by `integrationId`, `connectionId`, `search` (id or end user) and `tags[key]=value`. Page by `cursor`, or by `page`.",
     answer: object({ connections: list(ref("ConnectionItem")), next_cursor: text }, "next_cursor"),
   },
+  "GET /revocations": {
+    subject: "Connections",
+    summary: "Lists what became of the grants of deleted connections, newest first",
+    description: "Revocations are kept for 30 days. Page by `cursor`: a page can be short and still have a next one.",
+    answer: object({ revocations: list(ref("Revocation")), next_cursor: text }, "next_cursor"),
+  },
   "GET /connections/:id": {
     subject: "Connections",
     summary: "Returns a connection with its current credentials",
@@ -103,7 +109,9 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   "DELETE /connections/:id": {
     subject: "Connections",
     summary: "Deletes a connection and its credentials",
-    answer: success,
+    description:
+      "Revokes the grant at the provider in the background: `revocation` says for each token what becomes of it. It is absent if the credentials are no grant. `keep_grant=true` leaves the grant as it is.",
+    answer: object({ success: { type: "boolean", const: true }, revocation: ref("Revocation") }, "revocation"),
     errors: oneConnection,
   },
   "PATCH /connection/metadata": { ...metadataText, summary: merge },

@@ -19,6 +19,8 @@ import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
+import { createRevocationPlan } from "./revocations/new-revocations.ts";
+import { openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
@@ -40,6 +42,7 @@ export interface Broker
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "asks" | "tokens">,
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
+    Pick<RevocationRoom, "listRevocations">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close"> {
   readonly scripts: ScriptHost;
@@ -63,6 +66,8 @@ export interface Broker
   readonly keepRuns: () => Promise<void>;
   /** Runs only what is due of notification channels. */
   readonly keepChannels: () => Promise<void>;
+  /** Runs only what is due of revocations. */
+  readonly keepRevocations: () => Promise<void>;
   /** Asks providers about the imported connections that are due, now. */
   readonly describeImported: () => Promise<void>;
   /** Stops and hands over the background work that another replica can do as well. Requests are still served. */
@@ -117,6 +122,7 @@ async function openRooms(options: BrokerOptions) {
     collections,
     lookupFields,
     scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
+    planRevocation: createRevocationPlan({ collections, providers: setup.providers, world }),
   });
   const { connections, health } = connectionRoom;
   const credentials = await openCredentials({
@@ -128,6 +134,7 @@ async function openRooms(options: BrokerOptions) {
     leaseMs: options.refreshLeaseMs,
     restorationOf: () => backend.restoration(),
   });
+  const revocations = await openRevocations({ shared, collections, credentials });
   const scripted: SyncRoom = await openSyncs({
     shared,
     collections,
@@ -171,6 +178,7 @@ async function openRooms(options: BrokerOptions) {
     outgoing,
     connectionRoom,
     credentials,
+    revocations,
     scripted,
     channels,
     connect,
@@ -210,6 +218,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     keepHouse: background.keepHouse,
     keepRuns: () => scripted.scheduler.run(),
     keepChannels: () => channels.scheduler.run(),
+    keepRevocations: () => rooms.revocations.scheduler.run(),
     describeImported: () => connect.descriptions.run(),
     retire: background.retire,
     async close() {
@@ -224,6 +233,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
 function startBackground(rooms: Rooms, { store, retention, world }: BrokerOptions) {
   const { collections, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
   const { reindex, health } = connectionRoom;
+  const { revocations } = rooms;
   const housekeeping = startHousekeeping({
     store,
     collections,
@@ -240,6 +250,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     channels.scheduler,
     webhooks.deliveries,
     connect.descriptions,
+    revocations.scheduler,
     housekeeping,
     reindex,
   ];
@@ -254,6 +265,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       channels.scheduler.start();
       scripted.scheduler.start();
       connect.descriptions.start();
+      revocations.scheduler.start();
     },
     keepHouse: async () => {
       await housekeeping.run();
@@ -307,6 +319,7 @@ type Operations = Omit<
   | "keepHouse"
   | "keepRuns"
   | "keepChannels"
+  | "keepRevocations"
   | "describeImported"
   | "retire"
   | "close"
@@ -334,6 +347,7 @@ function operationsOf(rooms: Rooms): Operations {
     tokens: credentials.tokens,
     ...scriptOperations,
     channels: channels.channels,
+    listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,
     sessions: connect.sessions,

@@ -5,6 +5,7 @@ import { createAuthorizationCollections } from "./connect/authorization-collecti
 import { createConnectionCollections, type LookupFieldNames } from "./connections/connection-collections.ts";
 import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
 import { createRecordCollections } from "./records/record-collections.ts";
+import { createRevocationCollections } from "./revocations/revocation-collections.ts";
 import { createSetupCollections } from "./setup/setup-collections.ts";
 import { createSignInCollections } from "./sign-in/sign-in-collections.ts";
 import { createSyncCollections } from "./syncs/sync-collections.ts";
@@ -15,6 +16,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
     ...createSetupCollections(store),
     ...createConnectionCollections(store, names),
     ...createAuthorizationCollections(store),
+    ...createRevocationCollections(store),
     ...createWebhookCollections(store),
     ...createChannelCollections(store),
     ...createSyncCollections(store),

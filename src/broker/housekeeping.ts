@@ -10,6 +10,7 @@ import type { Destinations } from "./deliveries/destinations.ts";
 import { createDeliverySweep } from "./deliveries/retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
 import { createRecordSweep } from "./records/record-retention.ts";
+import { createRevocationSweep } from "./revocations/revocation-retention.ts";
 import type { Integrations } from "./setup/integrations.ts";
 import type { Providers } from "./setup/providers.ts";
 import { createRunSweep } from "./syncs/runs/run-retention.ts";
@@ -63,6 +64,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     // The previous holder of the lease has deleted logs that were counted here.
     onTaken: () => logSweep.forget(),
   });
+  const revocationSweep = createRevocationSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
@@ -89,6 +91,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     await healthSweep(signal);
     await idleRefresh.step({ lease: held, signal });
     await connectSweep(signal);
+    await revocationSweep(signal);
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
     await deliverySweep({ maxAgeMs: retention.deliveriesMs, nowMs: world.now(), lease: held, signal });

@@ -160,6 +160,7 @@ function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageIni
     useRecord: useRecords[one.use_record ?? ""] ?? 0,
     keepSetCookie: one.keep_set_cookie ?? false,
     credentialsInScripts: one.credentials_in_scripts ?? false,
+    keepGrants: one.keep_grants ?? false,
   };
 }
 

@@ -173,6 +173,7 @@ export const fileSchema = v.strictObject({
         use_record: v.optional(v.picklist(["off", "host", "path"])),
         keep_set_cookie: v.optional(v.boolean()),
         credentials_in_scripts: v.optional(v.boolean()),
+        keep_grants: v.optional(v.boolean()),
       }),
     ),
   ),

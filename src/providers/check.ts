@@ -13,6 +13,7 @@ import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkFilledFields, checkNames, checkRequestHeaders } from "./check-filled-fields.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOAuth2 } from "./check-oauth2.ts";
+import { checkRevocation } from "./check-revocation.ts";
 import { checkTokenRules } from "./check-token-rules.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
 import { patternMistake } from "./field-pattern.ts";
@@ -66,6 +67,7 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...checkChoices(provider),
     ...checkFilledFields(provider),
     ...checkDottedPaths(provider),
+    ...checkRevocation(provider),
     ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
       checkRequest(watch, `channel.resources.${name}.watch`),
     ),

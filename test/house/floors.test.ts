@@ -77,6 +77,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "deliveries",
     "connections",
     "credentials",
+    "revocations",
     "records",
     "syncs",
     "channels",

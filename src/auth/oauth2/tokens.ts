@@ -61,9 +61,16 @@ export class TokenFailure extends Error {
   readonly code: string;
   /** Delay that the provider requests before the next attempt. */
   readonly retryAfterMs: number | undefined;
+  /** Status of the response that refused the request; undefined if there was none. */
+  readonly status: number | undefined;
 
   constructor(
-    { kind, code, retryAfterMs }: Pick<TokenFailure, "kind" | "code" | "retryAfterMs">,
+    {
+      kind,
+      code,
+      retryAfterMs,
+      status,
+    }: Pick<TokenFailure, "kind" | "code" | "retryAfterMs"> & { readonly status?: number },
     message: string,
     options?: ErrorOptions,
   ) {
@@ -71,5 +78,6 @@ export class TokenFailure extends Error {
     this.kind = kind;
     this.code = code;
     this.retryAfterMs = retryAfterMs;
+    this.status = status;
   }
 }

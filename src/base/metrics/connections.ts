@@ -44,6 +44,18 @@ export const connectionMetrics = {
     help: "Imported connections whose values are not yet read from the provider. 0 in replicas that do not ask.",
     labels: [],
   },
+  revokedTokens: {
+    kind: "counter",
+    name: "latchkey_revoked_tokens_total",
+    help: "Tokens of deleted connections, by what became of them at the provider.",
+    labels: ["result"],
+  },
+  revocationsWaiting: {
+    kind: "gauge",
+    name: "latchkey_revocations_waiting",
+    help: "Deleted connections whose grant is not revoked at the provider yet, up to 10,000. 0 in replicas that do not ask.",
+    labels: [],
+  },
   connectionsUnwell: {
     kind: "gauge",
     name: "latchkey_connections_unwell",

@@ -16,6 +16,6 @@ export const deletingInOrder = (
     requireRevision(await connections.get(asked.ref), asked.expectedRevision);
     await hooks.beforeDeletion(asked.ref);
     await channels.stopAllOf(asked.ref);
-    await connections.delete(asked, actor);
+    return connections.delete(asked, actor);
   },
 });

@@ -14,6 +14,7 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { type ConnectionCollections, connectionTouchKey, credentialsKey } from "./connection-collections.ts";
 import { createConnectionRemoval, type RemoveConnection } from "./connection-removal.ts";
 import { type ConnectionUpdates, createConnectionUpdates } from "./connection-updates.ts";
+import type { PlanRevocation } from "./grant-removal.ts";
 import type { ConnectionHealth } from "./health/health.ts";
 import { unknownConnection } from "./unknown-connection.ts";
 
@@ -37,13 +38,13 @@ interface ConnectionsOptions {
   readonly events: Events;
   /** Changes that remove the connection's data of the customer's scripts. */
   readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
+  readonly planRevocation: PlanRevocation;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, lastUsed, health, events, scriptedRemoval, audit, world } =
-    options;
+  const { store, collections, integrations, providers, lastUsed, audit, world } = options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>> {
@@ -66,7 +67,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
       const entry = await store.get(key);
       return entry === undefined ? undefined : fromBinary(CredentialsSchema, entry.value);
     },
-    delete: createConnectionRemoval({ get, store, collections, providers, health, events, scriptedRemoval, audit }),
+    delete: createConnectionRemoval({ ...options, get }),
     async withLastUse(all) {
       const keys = all.map(({ ref }) =>
         connectionTouchKey(ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""),

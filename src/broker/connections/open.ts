@@ -5,6 +5,7 @@ import type { SetupCollections } from "../setup/setup-collections.ts";
 import { type ConnectionCensus, createConnectionCensus } from "./census/census.ts";
 import type { ConnectionCollections } from "./connection-collections.ts";
 import { type Connections, createConnections } from "./connections.ts";
+import type { PlanRevocation } from "./grant-removal.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./health/health.ts";
 import { openUnwellCount } from "./health/unwell-count.ts";
 import type { LookupFields } from "./lookup/lookup-fields.ts";
@@ -27,10 +28,11 @@ interface ConnectionRoomOptions {
   readonly lookupFields: LookupFields;
   /** Changes that remove the connection's data of the customer's scripts. */
   readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
+  readonly planRevocation: PlanRevocation;
 }
 
 export async function openConnections(options: ConnectionRoomOptions): Promise<ConnectionRoom> {
-  const { shared, collections, lookupFields, scriptedRemoval } = options;
+  const { shared, collections, lookupFields, scriptedRemoval, planRevocation } = options;
   const { store, integrations, providers, lastUsed, logs, events, audit, world } = shared;
   const health = createConnectionHealth({ store, collections, logs, events, world });
   const connections = createConnections({
@@ -44,6 +46,7 @@ export async function openConnections(options: ConnectionRoomOptions): Promise<C
     audit,
     world,
     scriptedRemoval,
+    planRevocation,
   });
   const unwell = await openUnwellCount({ store, world });
   const census = createConnectionCensus({ store, world });

@@ -1,25 +1,29 @@
 import { authModeOf } from "../../core/dialect/credentials.ts";
-import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import { stateOfRevocation, tokenResults } from "../../core/revocation-words.ts";
+import { type Connection, Connection_State, type Revocation } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ApplicationEvent } from "./envelope.ts";
 
 /** A change to a connection's authorization. */
 export interface AuthEvent {
-  readonly operation: "creation" | "override" | "refresh" | "deletion";
+  readonly operation: "creation" | "override" | "refresh" | "deletion" | "revocation";
   readonly connection: Connection;
   readonly provider: Provider;
   /** True if the connection was reauthorized with a different account at the provider. */
   readonly isOtherAccount?: boolean;
+  /** What becomes of the grant of a deleted connection; undefined if its credentials are no grant. */
+  readonly revocation?: Revocation | undefined;
   /** Undefined on success. */
   readonly error?: { readonly type: string; readonly description: string };
 }
 
 /**
  * Returns the event as the application receives it: the peer's fields under the peer's names, so that code for the
- * peer's events can read ours. One field that the peer does not have: `accountChanged`.
+ * peer's events can read ours. Fields that the peer does not have: `accountChanged` and
+ * `revocation`.
  */
 export function toAuthEvent(event: AuthEvent): ApplicationEvent {
-  const { operation, connection, provider, isOtherAccount = false, error } = event;
+  const { operation, connection, provider, isOtherAccount = false, revocation, error } = event;
   const { ref, tags, endUser } = connection;
   return {
     type: "auth",
@@ -30,6 +34,7 @@ export function toAuthEvent(event: AuthEvent): ApplicationEvent {
       operation,
       success: error === undefined,
       ...(isOtherAccount && { accountChanged: true }),
+      ...(revocation !== undefined && { revocation: revocationFields(revocation) }),
       ...(error !== undefined && { error }),
       tags,
       ...(endUser !== undefined && {
@@ -43,6 +48,12 @@ export function toAuthEvent(event: AuthEvent): ApplicationEvent {
     },
   };
 }
+
+const revocationFields = (revocation: Revocation) => ({
+  id: revocation.id,
+  state: stateOfRevocation(revocation),
+  tokens: tokenResults(revocation),
+});
 
 /**
  * Returns the event for a refresh: one when the user must act, and one when that is over. Failures in between send no

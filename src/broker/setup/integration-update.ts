@@ -33,6 +33,7 @@ const fields = {
   keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
   credentials_in_scripts: ({ credentialsInScripts }) => ({ credentialsInScripts }),
   settings: ({ settings }, target) => ({ settings: mergedSettings(target.settings, settings) }),
+  keep_grants: ({ keepGrants }) => ({ keepGrants }),
 } satisfies Readonly<Record<string, TakeFields>>;
 
 type TakeSecrets = (source: IntegrationSecrets, target: IntegrationSecrets) => Partial<IntegrationSecrets>;
@@ -93,6 +94,7 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   credentials_in_scripts: ({ before, after }) =>
     after.credentialsInScripts && !before.credentialsInScripts ? ["credentials_in_scripts"] : [],
   // A replaced secret belongs to the caller from then on, and is sent where the old secret was sent.
+  keep_grants: nothing,
   secrets: nothing,
   "secrets.client_secret": nothing,
   "secrets.webhook_secret": nothing,

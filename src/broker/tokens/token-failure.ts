@@ -52,7 +52,8 @@ export function refused({ what, answer, kind, code, secrets, nowMs }: RefusedTok
   const word = shownCode(code, secrets);
   const shown = word === undefined || holdsToken(word) ? `http_${answer.status}` : word;
   const waitMs = retryAfterMs(answer.header("retry-after"), "seconds", nowMs);
-  return new TokenFailure({ kind, code: shown, retryAfterMs: waitMs }, `${what} refused: ${shown}, ${answer.status}`);
+  const { status } = answer;
+  return new TokenFailure({ kind, code: shown, retryAfterMs: waitMs, status }, `${what} refused: ${shown}, ${status}`);
 }
 
 /** Detects tokens in a code. Providers know more secrets than were sent, such as webhook secrets and earlier tokens. */

@@ -48,6 +48,7 @@ interface IntegrationOptions extends RevisionOption {
   readonly useRecord?: keyof typeof useRecords;
   readonly keepSetCookie?: boolean;
   readonly credentialsInScripts?: boolean;
+  readonly keepGrants?: boolean;
   readonly host?: readonly string[];
   readonly automaticChannels?: boolean;
   readonly catchUpSync?: readonly string[];
@@ -247,6 +248,8 @@ const withSettings = (command: Command): Command =>
     )
     .option("--keep-set-cookie", "pass the provider's Set-Cookie headers on")
     .option("--no-keep-set-cookie", "drop the provider's Set-Cookie headers")
+    .option("--keep-grants", "do not revoke grants at the provider when connections are deleted")
+    .option("--no-keep-grants", "revoke the grants of deleted connections at the provider")
     .option("--credentials-in-scripts", "let scripts read the credentials of their connections")
     .option("--no-credentials-in-scripts", "hide credentials from scripts; requests still use them")
     .option(
@@ -313,6 +316,7 @@ async function readSettings(given: IntegrationOptions, terminal: Terminal): Prom
     credentials_in_scripts: given.credentialsInScripts,
     settings: setting,
     "secrets.settings": given.settingFile,
+    keep_grants: given.keepGrants,
   };
   const paths = Object.entries(mask).flatMap(([path, value]) => (value === undefined ? [] : [path]));
   const fields = fieldsOf(given, secrets);
@@ -345,6 +349,7 @@ function fieldsOf(given: IntegrationOptions, secrets: Readonly<Record<SecretFiel
     keepSetCookie: given.keepSetCookie === true,
     credentialsInScripts: given.credentialsInScripts === true,
     settings: { ...given.setting },
+    keepGrants: given.keepGrants === true,
   };
 }
 

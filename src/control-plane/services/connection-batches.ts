@@ -6,6 +6,7 @@ import {
   type ConnectionRef,
   type ConnectionService,
   DeleteConnectionRequestSchema,
+  type Revocation,
   UpdateMetadataRequestSchema,
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type BatchOutcome, eachOf } from "../server/batch.ts";
@@ -42,15 +43,20 @@ export const batchMethods = (
     const caller = callerOf(context);
     const outcomes = await eachOf(deletions, async (deletion) => {
       requireValid(DeleteConnectionRequestSchema, deletion);
-      const { ref, expectedRevision } = deletion;
-      await connections.delete({ ref: await refOf(caller, ref), expectedRevision }, caller.keyId);
+      const { ref, expectedRevision, keepGrant } = deletion;
+      return connections.delete({ ref: await refOf(caller, ref), expectedRevision, keepGrant }, caller.keyId);
     });
-    return { results: outcomes.map(({ fault }, i) => ({ ...named(deletions[i]?.ref), ...problemIn(fault) })) };
+    return { results: outcomes.map((outcome, i) => deleteResultOf(deletions[i]?.ref, outcome)) };
   },
 });
 
 const named = (ref: ConnectionRef | undefined) => (ref === undefined ? {} : { ref });
 const problemIn = (fault: Fault | undefined) => (fault === undefined ? {} : { problem: problemOf(fault) });
+
+const deleteResultOf = (ref: ConnectionRef | undefined, outcome: BatchOutcome<Revocation | undefined>) => {
+  if (outcome.fault !== undefined) return { ...named(ref), ...problemIn(outcome.fault) };
+  return { ...named(ref), ...(outcome.value === undefined ? {} : { revocation: outcome.value }) };
+};
 
 const getResultOf = (ref: ConnectionRef | undefined, outcome: BatchOutcome<Connection>) =>
   outcome.fault === undefined

@@ -18,6 +18,7 @@ import { markerOf, watcherOf } from "../server/watch.ts";
 import { batchMethods } from "./connection-batches.ts";
 import { createConnectionCalls } from "./connection-calls.ts";
 import { countedConnections } from "./connection-counts.ts";
+import { deletionMethods } from "./connection-deletions.ts";
 import { trialMethods } from "./connection-trials.ts";
 import { importMethods } from "./imports.ts";
 
@@ -32,6 +33,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
     ...importMethods(broker, requireValid),
     ...batchMethods(broker, calls, requireValid),
     ...trialMethods(broker, calls),
+    ...deletionMethods(broker, calls),
     async getConnection({ ref: requested, includeCredentials, includeRefreshToken }, context) {
       const caller = callerOf(context);
       const ref = await refOf(caller, requested);
@@ -80,11 +82,6 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
     },
     async updateMetadata(request, context) {
       return { connection: await calls.updateMetadata(callerOf(context), request) };
-    },
-    async deleteConnection({ ref: requested, expectedRevision }, context) {
-      const caller = callerOf(context);
-      await connections.delete({ ref: await refOf(caller, requested), expectedRevision }, caller.keyId);
-      return {};
     },
     async *watchConnections({ environment: requested, integration, fromRevision, changesOnly }, context) {
       const environment = await environments.of(callerOf(context), requested);

@@ -12,6 +12,7 @@ import { endUserField, endUserOf } from "./end-user-field.ts";
 import type { ValuesOf } from "./field-shape.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
+import { revocationJson } from "./revocation-routes.ts";
 
 /** The largest page of `GET /connections`, and the default when the caller sets no limit. */
 const maxPage = 2_000;
@@ -30,6 +31,7 @@ const listQuery = {
   endUserOrganizationId: inQuery.optionalText,
 };
 const oneQuery = { provider_config_key: inQuery.requiredText };
+const deleteQuery = { ...oneQuery, keep_grant: inQuery.choice("true", "false") };
 const getQuery = {
   ...oneQuery,
   credentials: inQuery.flag(true),
@@ -54,7 +56,7 @@ export const connectionRoutes: readonly JsonRoute[] = [
   }),
   jsonRoute({ ...read, method: "GET", path, query: getQuery, handle: getConnection }),
   jsonRoute({ ...write, method: "PATCH", path, query: oneQuery, body: changeBody, handle: updateConnection }),
-  jsonRoute({ ...write, method: "DELETE", path, query: oneQuery, handle: deleteConnection }),
+  jsonRoute({ ...write, method: "DELETE", path, query: deleteQuery, handle: deleteConnection }),
 ];
 
 async function listConnections(
@@ -99,9 +101,15 @@ async function updateConnection(
   return { status: 200, body: { success: true } };
 }
 
-async function deleteConnection(request: JsonRequest<typeof oneQuery>, { connections }: Broker): Promise<RouteAnswer> {
-  await connections.delete({ ref: refOf(request), expectedRevision: 0n }, request.actor);
-  return { status: 200, body: { success: true } };
+async function deleteConnection(
+  request: JsonRequest<typeof deleteQuery>,
+  { connections }: Broker,
+): Promise<RouteAnswer> {
+  const { keep_grant: keep } = request.query;
+  const keepGrant = keep === undefined ? undefined : keep === "true";
+  const revocation = await connections.delete({ ref: refOf(request), expectedRevision: 0n, keepGrant }, request.actor);
+  const told = revocation === undefined ? {} : { revocation: revocationJson(revocation) };
+  return { status: 200, body: { success: true, ...told } };
 }
 
 /** Returns the connection that the path and `provider_config_key` name. */

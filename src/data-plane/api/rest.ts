@@ -19,6 +19,7 @@ import { bindRoutes, type JsonRoute } from "./json-route.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import { recordRoutes } from "./record-routes.ts";
+import { revocationRoutes } from "./revocation-routes.ts";
 import { scriptRoutes } from "./script-routes.ts";
 import { syncRoutes } from "./sync-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
@@ -34,6 +35,7 @@ interface RestOptions {
 export const jsonRoutes: readonly JsonRoute[] = [
   ...metadataRoutes,
   ...connectionRoutes,
+  ...revocationRoutes,
   ...integrationRoutes,
   ...providerRoutes,
   ...connectRoutes,

@@ -5,6 +5,7 @@ import {
   DeleteConnectionResponseSchema,
   DeleteResultSchema,
   GetConnectionResponseSchema,
+  type Revocation,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
 import { requireYes, withYes, type YesOption } from "../../terminal/confirm.ts";
@@ -21,6 +22,7 @@ import { addList } from "./list.ts";
 import { addMetadata } from "./metadata.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./names.ts";
 import { addRefresh } from "./refresh.ts";
+import { addRevocations, tokensText } from "./revocations.ts";
 import { addWatch } from "./watch.ts";
 
 const maxBatch = 1_000;
@@ -43,6 +45,7 @@ export function addConnections(program: Command, act: Act): void {
   addMetadata(group, act);
   addRefresh(group, act);
   addDelete(group, act);
+  addRevocations(group, act);
   addWatch(group, act);
 }
 
@@ -119,37 +122,55 @@ function addDelete(group: Command, act: Act): void {
       "fail if the connection has changed since this revision; for a single connection",
       revision,
     )
-    .summary("delete connections and their credentials")
+    .option("--keep-grant", "do not revoke the grant at the provider")
+    .option("--no-keep-grant", "revoke the grant, even if the integration keeps grants")
+    .summary("delete connections and their credentials, and revoke their grants at the provider")
     .action(
-      act(async (session, names: readonly ConnectionName[], { expectedRevision, yes }: RevisionOption & YesOption) => {
+      act(async (session, names: readonly ConnectionName[], given: DeletionOptions) => {
+        const { expectedRevision, keepGrant, yes } = given;
+        const choice = keepGrant === undefined ? {} : { keepGrant };
         const [first, ...others] = names;
         if (first === undefined) throw new UsageMistake("give at least one connection");
         if (others.length > 0 && expectedRevision !== undefined)
           throw new UsageMistake("--expected-revision needs exactly one connection");
         const shown = others.length === 0 ? nameOf(first) : formatCount(names.length, "connection");
         await requireYes(session.terminal, `Delete ${shown} and the credentials?`, yes);
-        if (others.length > 0) return deleteMany(session, names);
-        const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n };
+        if (others.length > 0) return deleteMany(session, names, choice);
+        const request = { ref: refOf(session, first), expectedRevision: expectedRevision ?? 0n, ...choice };
         const answer = await session.client(ConnectionService).deleteConnection(request);
-        await session.output.done(DeleteConnectionResponseSchema, answer, `deleted connection ${nameOf(first)}`);
+        await session.output.done(DeleteConnectionResponseSchema, answer, deletionText(first, answer.revocation));
         return exitCodes.ok;
       }),
     );
 }
 
+interface DeletionOptions extends RevisionOption, YesOption {
+  readonly keepGrant?: boolean;
+}
+
+/** `deleted connection calendar/ada; at the provider: refresh_token pending`. */
+function deletionText(name: Parameters<typeof nameOf>[0], revocation: Revocation | undefined): string {
+  const deleted = `deleted connection ${nameOf(name)}`;
+  return revocation === undefined ? deleted : `${deleted}; at the provider: ${tokensText(revocation)}`;
+}
+
 /** Deletes connections individually: one that cannot be deleted does not stop the others. */
-async function deleteMany(session: CommandSession, names: readonly ConnectionName[]): Promise<number> {
+async function deleteMany(
+  session: CommandSession,
+  names: readonly ConnectionName[],
+  choice: Pick<DeletionOptions, "keepGrant">,
+): Promise<number> {
   const { client, output } = session;
   let failed = 0;
   for (let at = 0; at < names.length; at += maxBatch) {
-    const deletions = names.slice(at, at + maxBatch).map((name) => ({ ref: refOf(session, name) }));
+    const deletions = names.slice(at, at + maxBatch).map((name) => ({ ref: refOf(session, name), ...choice }));
     const { results } = await client(ConnectionService).batchDeleteConnections({ deletions });
     for (const result of results) {
       const { ref, problem } = result;
       if (problem !== undefined) failed += 1;
       const sentence =
         problem === undefined
-          ? `deleted connection ${nameOf(ref)}`
+          ? deletionText(ref, result.revocation)
           : `kept ${nameOf(ref)}: ${problem.message} (${problem.code})`;
       await output.done(DeleteResultSchema, result, sentence);
     }

@@ -16,6 +16,7 @@ export const furtherTitles: SetupValues = {
   hosts: "Further origins",
   keep_set_cookie: "Cookies of the provider",
   credentials_in_scripts: "Credentials in scripts",
+  keep_grants: "Grants of deleted connections",
 };
 
 export interface FurtherSettingsProps {
@@ -105,6 +106,10 @@ export function FurtherSettings({ setup, values, onChange, isDisabled, fault }: 
         />
         <Checkbox {...check("keep_set_cookie")} label="Pass the provider's Set-Cookie headers on." />
         <Checkbox {...check("credentials_in_scripts")} label="Let scripts read the credentials of their connections." />
+        <Checkbox
+          {...check("keep_grants")}
+          label="Do not revoke grants at the provider when connections are deleted."
+        />
       </fieldset>
     </>
   );

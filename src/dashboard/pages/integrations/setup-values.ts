@@ -70,6 +70,7 @@ export function integrationOf(values: SetupValues): Integration {
     noForward: isOn("no_forward"),
     keepSetCookie: isOn("keep_set_cookie"),
     credentialsInScripts: isOn("credentials_in_scripts"),
+    keepGrants: isOn("keep_grants"),
   });
 }
 
@@ -101,6 +102,7 @@ export function valuesOf(integration: Integration): SetupValues {
     no_forward: flag(integration.noForward),
     keep_set_cookie: flag(integration.keepSetCookie),
     credentials_in_scripts: flag(integration.credentialsInScripts),
+    keep_grants: flag(integration.keepGrants),
     ...Object.fromEntries(defaults),
     ...Object.fromEntries(Object.entries(settings).map(([name, value]) => [`${settingsPath}${name}`, value])),
   };

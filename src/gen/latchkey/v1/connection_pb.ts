@@ -20,7 +20,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/connection.proto.
  */
 export const file_latchkey_v1_connection: GenFile = /*@__PURE__*/
-  fileDesc("ChxsYXRjaGtleS92MS9jb25uZWN0aW9uLnByb3RvEgtsYXRjaGtleS52MSJmCg1Db25uZWN0aW9uUmVmEhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhYKAmlkGAMgASgJQgq6SAdyBRABGP8BIv4GCgpDb25uZWN0aW9uEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbnVtYmVyGAIgASgNEhAKCHByb3ZpZGVyGAMgASgJEikKCG1ldGFkYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIyChFjb25uZWN0aW9uX2NvbmZpZxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoEdGFncxgGIAMoCzIhLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uVGFnc0VudHJ5EiYKCGVuZF91c2VyGAcgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchIcChR3ZWJob29rX3VybF9vdmVycmlkZRgIIAEoCRIsCgZlcnJvcnMYCSADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRXJyb3ISLAoFc3RhdGUYCiABKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIWCg5ncmFudGVkX3Njb3BlcxgMIAMoCRIYChBjcmVkZW50aWFsc19raW5kGA0gASgJEjkKFWNyZWRlbnRpYWxzX2V4cGlyZV9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9mZXRjaGVkX2F0GBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgSIAEoBBIWCg5taXNzaW5nX3Njb3BlcxgTIAMoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9BQ1RJVkUQARISCg5TVEFURV9FWFBJUklORxACEhkKFVNUQVRFX1JFRlJFU0hfRkFJTElORxADEiIKHlNUQVRFX1JFQVVUSE9SSVpBVElPTl9SRVFVSVJFRBAEIuQBCgdFbmRVc2VyEhQKAmlkGAEgASgJQgi6SAVyAxj/ARIXCgVlbWFpbBgCIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAMgASgJQgi6SAVyAxj/ARIsCgR0YWdzGAQgAygLMh4ubGF0Y2hrZXkudjEuRW5kVXNlci5UYWdzRW50cnkSLwoMb3JnYW5pemF0aW9uGAUgASgLMhkubGF0Y2hrZXkudjEuT3JnYW5pemF0aW9uGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKDE9yZ2FuaXphdGlvbhIUCgJpZBgBIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAIgASgJQgi6SAVyAxj/ASIvCg9Db25uZWN0aW9uRXJyb3ISDAoEdHlwZRgBIAEoCRIOCgZsb2dfaWQYAiABKAkiqQMKEENvbm5lY3Rpb25JbXBvcnQSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHwoLaW50ZWdyYXRpb24YAiABKAlCCrpIB3IFEAEY/wESFAoCaWQYAyABKAlCCLpIBXIDGP8BEjUKC2NyZWRlbnRpYWxzGAQgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCBrpIA8gBARIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMgoRY29ubmVjdGlvbl9jb25maWcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiEKBHRhZ3MYByABKAsyEy5sYXRjaGtleS52MS5UYWdTZXQSJgoIZW5kX3VzZXIYCCABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEisKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAkgASgJQgi6SAVyAxiAEEgAiAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAogASgEQhcKFV93ZWJob29rX3VybF9vdmVycmlkZSJiCgZUYWdTZXQSKwoEdGFncxgBIAMoCzIdLmxhdGNoa2V5LnYxLlRhZ1NldC5UYWdzRW50cnkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoXSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QSOQoKY29ubmVjdGlvbhgBIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCBrpIA8gBASJYChhJbXBvcnRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJ4Ch1CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBJECgtjb25uZWN0aW9ucxgBIAMoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCELpIDZIBCggBEOgHIgPYAQMSEQoJcnVuX2hvb2tzGAIgASgIIkwKHkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuSW1wb3J0UmVzdWx0IoEBCgxJbXBvcnRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIPCgdjcmVhdGVkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEIm4KHlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBI5Cgpjb25uZWN0aW9uGAEgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkltcG9ydEIGukgD2AEDEhEKCXJ1bl9ob29rcxgCIAEoCCJbCh9TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlEg0KBWluZGV4GAEgASgEEikKBnJlc3VsdBgCIAEoCzIZLmxhdGNoa2V5LnYxLkltcG9ydFJlc3VsdCKDAQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhsKE2luY2x1ZGVfY3JlZGVudGlhbHMYAiABKAgSHQoVaW5jbHVkZV9yZWZyZXNoX3Rva2VuGAMgASgIInMKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhItCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzIlgKGkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0EjoKBHJlZnMYASADKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQhC6SA2SAQoIARDoByID2AEDIkYKG0JhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZRInCgdyZXN1bHRzGAEgAygLMhYubGF0Y2hrZXkudjEuR2V0UmVzdWx0IogBCglHZXRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIrCgpjb25uZWN0aW9uGAMgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiKjAgoQQ29ubmVjdGlvbkZpbHRlchIeCgxpbnRlZ3JhdGlvbnMYASADKAlCCLpIBZIBAhBkEgoKAmlkGAIgASgJEjUKBHRhZ3MYAyADKAsyJy5sYXRjaGtleS52MS5Db25uZWN0aW9uRmlsdGVyLlRhZ3NFbnRyeRItCgZzdGF0ZXMYBCADKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhgKBnNlYXJjaBgFIAEoCUIIukgFcgMY/wESGQoHcmVhc29ucxgGIAMoCUIIukgFkgECEGQSGwoJaWRfcHJlZml4GAcgASgJQgi6SAVyAxj/ARorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJXChdDb3VudENvbm5lY3Rpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIeCgxpbnRlZ3JhdGlvbnMYAiADKAlCCLpIBZIBAhBkIocBChhDb3VudENvbm5lY3Rpb25zUmVzcG9uc2USLAoGY291bnRzGAEgAygLMhwubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkNvdW50EhMKC2lzX2NvbXBsZXRlGAIgASgIEhgKC3JlYWRfc29fZmFyGAMgASgNSACIAQFCDgoMX3JlYWRfc29fZmFyInkKD0Nvbm5lY3Rpb25Db3VudBITCgtpbnRlZ3JhdGlvbhgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uU3RhdGUSFAoMc3RhdGVfcmVhc29uGAMgASgJEg0KBWNvdW50GAQgASgNIooCChZMaXN0Q29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEi0KBmZpbHRlchgCIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25GaWx0ZXISHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjQDygAEhIKCnBhZ2VfdG9rZW4YBCABKAkSOAoFb3JkZXIYBSABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyIjYKBU9yZGVyEhUKEU9SREVSX1VOU1BFQ0lGSUVEEAASFgoST1JERVJfTkVXRVNUX0ZJUlNUEAEiwgEKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSOAoFb3JkZXIYAyABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyEhcKCnRvdGFsX3NpemUYBCABKA1IAIgBAUINCgtfdG90YWxfc2l6ZSKiAQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSMwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24ipwEKFVVwZGF0ZU1ldGFkYXRhUmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMQoIbWV0YWRhdGEYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qga6SAPIAQESDwoHcmVwbGFjZRgDIAEoCBIZChFleHBlY3RlZF9yZXZpc2lvbhgEIAEoBCJFChZVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uImMKGkJhdGNoVXBkYXRlTWV0YWRhdGFSZXF1ZXN0EkUKB3VwZGF0ZXMYASADKAsyIi5sYXRjaGtleS52MS5VcGRhdGVNZXRhZGF0YVJlcXVlc3RCELpIDZIBCggBEOgHIgPYAQMiRgobQmF0Y2hVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEicKB3Jlc3VsdHMYASADKAsyFi5sYXRjaGtleS52MS5HZXRSZXN1bHQiZQoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSJqCh1CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVxdWVzdBJJCglkZWxldGlvbnMYASADKAsyJC5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJMCh5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVzcG9uc2USKgoHcmVzdWx0cxgBIAMoCzIZLmxhdGNoa2V5LnYxLkRlbGV0ZVJlc3VsdCJeCgxEZWxldGVSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbSJ5ChdXYXRjaENvbm5lY3Rpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1mcm9tX3JldmlzaW9uGAMgASgEEhQKDGNoYW5nZXNfb25seRgEIAEoCCKqAQoYV2F0Y2hDb25uZWN0aW9uc1Jlc3BvbnNlEioKBm1hcmtlchgBIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySAASJgoDcHV0GAIgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkgAEjEKB2RlbGV0ZWQYAyABKAsyHi5sYXRjaGtleS52MS5Db25uZWN0aW9uRGVsZXRlZEgAQgcKBWV2ZW50Ik4KEUNvbm5lY3Rpb25EZWxldGVkEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSEAoIcmV2aXNpb24YAiABKAQiSwoYUmVmcmVzaENvbm5lY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBASJIChlSZWZyZXNoQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uIkoKF1ZlcmlmeUNvbm5lY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBASK+AQoYVmVyaWZ5Q29ubmVjdGlvblJlc3BvbnNlEj4KB3ZlcmRpY3QYASABKA4yLS5sYXRjaGtleS52MS5WZXJpZnlDb25uZWN0aW9uUmVzcG9uc2UuVmVyZGljdCJiCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIUChBWRVJESUNUX0FDQ0VQVEVEEAESEwoPVkVSRElDVF9SRUZVU0VEEAISEwoPVkVSRElDVF9VTktOT1dOEAMipgEKFUV4cGxhaW5SZXF1ZXN0UmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESDgoGbWV0aG9kGAIgASgJEgwKBHBhdGgYAyABKAkSFAoMaGVhZGVyX25hbWVzGAQgAygJEhkKEWJhc2VfdXJsX292ZXJyaWRlGAUgASgJEg0KBXRva2VuGAYgASgJIrEBChZFeHBsYWluUmVxdWVzdFJlc3BvbnNlEgsKA3VybBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIYChBjcmVkZW50aWFsc19raW5kGAMgASgJEhQKDGhlYWRlcl9uYW1lcxgEIAMoCRIQCghpbmplY3RlZBgFIAMoCRIPCgdkcm9wcGVkGAYgAygJEiUKB3Byb2JsZW0YByABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtMuYNChFDb25uZWN0aW9uU2VydmljZRJoChBJbXBvcnRDb25uZWN0aW9uEiQubGF0Y2hrZXkudjEuSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QaJS5sYXRjaGtleS52MS5JbXBvcnRDb25uZWN0aW9uUmVzcG9uc2UiB5ACAsjzGAMSegoWQmF0Y2hJbXBvcnRDb25uZWN0aW9ucxIqLmxhdGNoa2V5LnYxLkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GisubGF0Y2hrZXkudjEuQmF0Y2hJbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgLI8xgDEn4KF1N0cmVhbUltcG9ydENvbm5lY3Rpb25zEisubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXF1ZXN0GiwubGF0Y2hrZXkudjEuU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZSIEyPMYAygBMAESXwoNR2V0Q29ubmVjdGlvbhIhLmxhdGNoa2V5LnYxLkdldENvbm5lY3Rpb25SZXF1ZXN0GiIubGF0Y2hrZXkudjEuR2V0Q29ubmVjdGlvblJlc3BvbnNlIgeQAgHI8xgCEnEKE0JhdGNoR2V0Q29ubmVjdGlvbnMSJy5sYXRjaGtleS52MS5CYXRjaEdldENvbm5lY3Rpb25zUmVxdWVzdBooLmxhdGNoa2V5LnYxLkJhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAhJoChBDb3VudENvbm5lY3Rpb25zEiQubGF0Y2hrZXkudjEuQ291bnRDb25uZWN0aW9uc1JlcXVlc3QaJS5sYXRjaGtleS52MS5Db3VudENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAISZQoPTGlzdENvbm5lY3Rpb25zEiMubGF0Y2hrZXkudjEuTGlzdENvbm5lY3Rpb25zUmVxdWVzdBokLmxhdGNoa2V5LnYxLkxpc3RDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCEmgKEFVwZGF0ZUNvbm5lY3Rpb24SJC5sYXRjaGtleS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIHkAICyPMYAxJiCg5VcGRhdGVNZXRhZGF0YRIiLmxhdGNoa2V5LnYxLlVwZGF0ZU1ldGFkYXRhUmVxdWVzdBojLmxhdGNoa2V5LnYxLlVwZGF0ZU1ldGFkYXRhUmVzcG9uc2UiB5ACAsjzGAMScQoTQmF0Y2hVcGRhdGVNZXRhZGF0YRInLmxhdGNoa2V5LnYxLkJhdGNoVXBkYXRlTWV0YWRhdGFSZXF1ZXN0GigubGF0Y2hrZXkudjEuQmF0Y2hVcGRhdGVNZXRhZGF0YVJlc3BvbnNlIgeQAgLI8xgDEmgKEERlbGV0ZUNvbm5lY3Rpb24SJC5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIHkAICyPMYAxJ6ChZCYXRjaERlbGV0ZUNvbm5lY3Rpb25zEioubGF0Y2hrZXkudjEuQmF0Y2hEZWxldGVDb25uZWN0aW9uc1JlcXVlc3QaKy5sYXRjaGtleS52MS5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAsjzGAMSagoQV2F0Y2hDb25uZWN0aW9ucxIkLmxhdGNoa2V5LnYxLldhdGNoQ29ubmVjdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuV2F0Y2hDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCMAESaAoRUmVmcmVzaENvbm5lY3Rpb24SJS5sYXRjaGtleS52MS5SZWZyZXNoQ29ubmVjdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5SZWZyZXNoQ29ubmVjdGlvblJlc3BvbnNlIgTI8xgDEmUKEFZlcmlmeUNvbm5lY3Rpb24SJC5sYXRjaGtleS52MS5WZXJpZnlDb25uZWN0aW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLlZlcmlmeUNvbm5lY3Rpb25SZXNwb25zZSIEyPMYAxJiCg5FeHBsYWluUmVxdWVzdBIiLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVxdWVzdBojLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_credentials, file_latchkey_v1_problem, file_latchkey_v1_watch]);
+  fileDesc("ChxsYXRjaGtleS92MS9jb25uZWN0aW9uLnByb3RvEgtsYXRjaGtleS52MSJmCg1Db25uZWN0aW9uUmVmEhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhYKAmlkGAMgASgJQgq6SAdyBRABGP8BIv4GCgpDb25uZWN0aW9uEicKA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbnVtYmVyGAIgASgNEhAKCHByb3ZpZGVyGAMgASgJEikKCG1ldGFkYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIyChFjb25uZWN0aW9uX2NvbmZpZxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoEdGFncxgGIAMoCzIhLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uVGFnc0VudHJ5EiYKCGVuZF91c2VyGAcgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchIcChR3ZWJob29rX3VybF9vdmVycmlkZRgIIAEoCRIsCgZlcnJvcnMYCSADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRXJyb3ISLAoFc3RhdGUYCiABKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIWCg5ncmFudGVkX3Njb3BlcxgMIAMoCRIYChBjcmVkZW50aWFsc19raW5kGA0gASgJEjkKFWNyZWRlbnRpYWxzX2V4cGlyZV9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9mZXRjaGVkX2F0GBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgSIAEoBBIWCg5taXNzaW5nX3Njb3BlcxgTIAMoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9BQ1RJVkUQARISCg5TVEFURV9FWFBJUklORxACEhkKFVNUQVRFX1JFRlJFU0hfRkFJTElORxADEiIKHlNUQVRFX1JFQVVUSE9SSVpBVElPTl9SRVFVSVJFRBAEIuQBCgdFbmRVc2VyEhQKAmlkGAEgASgJQgi6SAVyAxj/ARIXCgVlbWFpbBgCIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAMgASgJQgi6SAVyAxj/ARIsCgR0YWdzGAQgAygLMh4ubGF0Y2hrZXkudjEuRW5kVXNlci5UYWdzRW50cnkSLwoMb3JnYW5pemF0aW9uGAUgASgLMhkubGF0Y2hrZXkudjEuT3JnYW5pemF0aW9uGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKDE9yZ2FuaXphdGlvbhIUCgJpZBgBIAEoCUIIukgFcgMY/wESHgoMZGlzcGxheV9uYW1lGAIgASgJQgi6SAVyAxj/ASIvCg9Db25uZWN0aW9uRXJyb3ISDAoEdHlwZRgBIAEoCRIOCgZsb2dfaWQYAiABKAkiqQMKEENvbm5lY3Rpb25JbXBvcnQSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHwoLaW50ZWdyYXRpb24YAiABKAlCCrpIB3IFEAEY/wESFAoCaWQYAyABKAlCCLpIBXIDGP8BEjUKC2NyZWRlbnRpYWxzGAQgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCBrpIA8gBARIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMgoRY29ubmVjdGlvbl9jb25maWcYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiEKBHRhZ3MYByABKAsyEy5sYXRjaGtleS52MS5UYWdTZXQSJgoIZW5kX3VzZXIYCCABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEisKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAkgASgJQgi6SAVyAxiAEEgAiAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAogASgEQhcKFV93ZWJob29rX3VybF9vdmVycmlkZSJiCgZUYWdTZXQSKwoEdGFncxgBIAMoCzIdLmxhdGNoa2V5LnYxLlRhZ1NldC5UYWdzRW50cnkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoXSW1wb3J0Q29ubmVjdGlvblJlcXVlc3QSOQoKY29ubmVjdGlvbhgBIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCBrpIA8gBASJYChhJbXBvcnRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJ4Ch1CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBJECgtjb25uZWN0aW9ucxgBIAMoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25JbXBvcnRCELpIDZIBCggBEOgHIgPYAQMSEQoJcnVuX2hvb2tzGAIgASgIIkwKHkJhdGNoSW1wb3J0Q29ubmVjdGlvbnNSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkubGF0Y2hrZXkudjEuSW1wb3J0UmVzdWx0IoEBCgxJbXBvcnRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIPCgdjcmVhdGVkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEIm4KHlN0cmVhbUltcG9ydENvbm5lY3Rpb25zUmVxdWVzdBI5Cgpjb25uZWN0aW9uGAEgASgLMh0ubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkltcG9ydEIGukgD2AEDEhEKCXJ1bl9ob29rcxgCIAEoCCJbCh9TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlEg0KBWluZGV4GAEgASgEEikKBnJlc3VsdBgCIAEoCzIZLmxhdGNoa2V5LnYxLkltcG9ydFJlc3VsdCKDAQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhsKE2luY2x1ZGVfY3JlZGVudGlhbHMYAiABKAgSHQoVaW5jbHVkZV9yZWZyZXNoX3Rva2VuGAMgASgIInMKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhItCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzIlgKGkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0EjoKBHJlZnMYASADKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQhC6SA2SAQoIARDoByID2AEDIkYKG0JhdGNoR2V0Q29ubmVjdGlvbnNSZXNwb25zZRInCgdyZXN1bHRzGAEgAygLMhYubGF0Y2hrZXkudjEuR2V0UmVzdWx0IogBCglHZXRSZXN1bHQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIlCgdwcm9ibGVtGAIgASgLMhQubGF0Y2hrZXkudjEuUHJvYmxlbRIrCgpjb25uZWN0aW9uGAMgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbiKjAgoQQ29ubmVjdGlvbkZpbHRlchIeCgxpbnRlZ3JhdGlvbnMYASADKAlCCLpIBZIBAhBkEgoKAmlkGAIgASgJEjUKBHRhZ3MYAyADKAsyJy5sYXRjaGtleS52MS5Db25uZWN0aW9uRmlsdGVyLlRhZ3NFbnRyeRItCgZzdGF0ZXMYBCADKA4yHS5sYXRjaGtleS52MS5Db25uZWN0aW9uLlN0YXRlEhgKBnNlYXJjaBgFIAEoCUIIukgFcgMY/wESGQoHcmVhc29ucxgGIAMoCUIIukgFkgECEGQSGwoJaWRfcHJlZml4GAcgASgJQgi6SAVyAxj/ARorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJXChdDb3VudENvbm5lY3Rpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIeCgxpbnRlZ3JhdGlvbnMYAiADKAlCCLpIBZIBAhBkIocBChhDb3VudENvbm5lY3Rpb25zUmVzcG9uc2USLAoGY291bnRzGAEgAygLMhwubGF0Y2hrZXkudjEuQ29ubmVjdGlvbkNvdW50EhMKC2lzX2NvbXBsZXRlGAIgASgIEhgKC3JlYWRfc29fZmFyGAMgASgNSACIAQFCDgoMX3JlYWRfc29fZmFyInkKD0Nvbm5lY3Rpb25Db3VudBITCgtpbnRlZ3JhdGlvbhgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uU3RhdGUSFAoMc3RhdGVfcmVhc29uGAMgASgJEg0KBWNvdW50GAQgASgNIooCChZMaXN0Q29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEi0KBmZpbHRlchgCIAEoCzIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25GaWx0ZXISHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjQDygAEhIKCnBhZ2VfdG9rZW4YBCABKAkSOAoFb3JkZXIYBSABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyIjYKBU9yZGVyEhUKEU9SREVSX1VOU1BFQ0lGSUVEEAASFgoST1JERVJfTkVXRVNUX0ZJUlNUEAEiwgEKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSOAoFb3JkZXIYAyABKA4yKS5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0Lk9yZGVyEhcKCnRvdGFsX3NpemUYBCABKA1IAIgBAUINCgtfdG90YWxfc2l6ZSKiAQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSMwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24ipwEKFVVwZGF0ZU1ldGFkYXRhUmVxdWVzdBIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMQoIbWV0YWRhdGEYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qga6SAPIAQESDwoHcmVwbGFjZRgDIAEoCBIZChFleHBlY3RlZF9yZXZpc2lvbhgEIAEoBCJFChZVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uImMKGkJhdGNoVXBkYXRlTWV0YWRhdGFSZXF1ZXN0EkUKB3VwZGF0ZXMYASADKAsyIi5sYXRjaGtleS52MS5VcGRhdGVNZXRhZGF0YVJlcXVlc3RCELpIDZIBCggBEOgHIgPYAQMiRgobQmF0Y2hVcGRhdGVNZXRhZGF0YVJlc3BvbnNlEicKB3Jlc3VsdHMYASADKAsyFi5sYXRjaGtleS52MS5HZXRSZXN1bHQijQEKF0RlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBBIXCgprZWVwX2dyYW50GAMgASgISACIAQFCDQoLX2tlZXBfZ3JhbnQiRwoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCnJldm9jYXRpb24YASABKAsyFy5sYXRjaGtleS52MS5SZXZvY2F0aW9uIuIDCgpSZXZvY2F0aW9uEgoKAmlkGAEgASgJEicKA3JlZhgCIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSEAoIcHJvdmlkZXIYAyABKAkSEwoLZW5kX3VzZXJfaWQYBCABKAkSLAoFc3RhdGUYBSABKA4yHS5sYXRjaGtleS52MS5SZXZvY2F0aW9uLlN0YXRlEiwKBnRva2VucxgGIAMoCzIcLmxhdGNoa2V5LnYxLlRva2VuUmV2b2NhdGlvbhIQCghhdHRlbXB0cxgHIAEoDRISCgpsYXN0X2Vycm9yGAggASgJEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD25leHRfYXR0ZW1wdF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCSJTCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhEKDVNUQVRFX1BFTkRJTkcQARIOCgpTVEFURV9ET05FEAISEAoMU1RBVEVfRkFJTEVEEAMi2AEKD1Rva2VuUmV2b2NhdGlvbhINCgV0b2tlbhgBIAEoCRIzCgZyZXN1bHQYAiABKA4yIy5sYXRjaGtleS52MS5Ub2tlblJldm9jYXRpb24uUmVzdWx0Eg0KBWNhdXNlGAMgASgJInIKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfUkVWT0tFRBABEhgKFFJFU1VMVF9OT1RfU1VQUE9SVEVEEAISEQoNUkVTVUxUX0ZBSUxFRBADEg8KC1JFU1VMVF9LRVBUEAQi9wEKFkxpc3RSZXZvY2F0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoLaW50ZWdyYXRpb24YAiABKAlCCLpIBXIDGP8BEh8KDWNvbm5lY3Rpb25faWQYAyABKAlCCLpIBXIDGP8BEh0KC2VuZF91c2VyX2lkGAQgASgJQgi6SAVyAxj/ARItCgZzdGF0ZXMYBSADKA4yHS5sYXRjaGtleS52MS5SZXZvY2F0aW9uLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAcgASgJImAKF0xpc3RSZXZvY2F0aW9uc1Jlc3BvbnNlEiwKC3Jldm9jYXRpb25zGAEgAygLMhcubGF0Y2hrZXkudjEuUmV2b2NhdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiagodQmF0Y2hEZWxldGVDb25uZWN0aW9uc1JlcXVlc3QSSQoJZGVsZXRpb25zGAEgAygLMiQubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3RCELpIDZIBCggBEOgHIgPYAQMiTAoeQmF0Y2hEZWxldGVDb25uZWN0aW9uc1Jlc3BvbnNlEioKB3Jlc3VsdHMYASADKAsyGS5sYXRjaGtleS52MS5EZWxldGVSZXN1bHQiiwEKDERlbGV0ZVJlc3VsdBInCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiUKB3Byb2JsZW0YAiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEisKCnJldm9jYXRpb24YAyABKAsyFy5sYXRjaGtleS52MS5SZXZvY2F0aW9uInkKF1dhdGNoQ29ubmVjdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWZyb21fcmV2aXNpb24YAyABKAQSFAoMY2hhbmdlc19vbmx5GAQgASgIIqoBChhXYXRjaENvbm5lY3Rpb25zUmVzcG9uc2USKgoGbWFya2VyGAEgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABImCgNwdXQYAiABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uSAASMQoHZGVsZXRlZBgDIAEoCzIeLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25EZWxldGVkSABCBwoFZXZlbnQiTgoRQ29ubmVjdGlvbkRlbGV0ZWQSJwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIQCghyZXZpc2lvbhgCIAEoBCJLChhSZWZyZXNoQ29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBIkgKGVJlZnJlc2hDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24iSgoXVmVyaWZ5Q29ubmVjdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBIr4BChhWZXJpZnlDb25uZWN0aW9uUmVzcG9uc2USPgoHdmVyZGljdBgBIAEoDjItLmxhdGNoa2V5LnYxLlZlcmlmeUNvbm5lY3Rpb25SZXNwb25zZS5WZXJkaWN0ImIKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhQKEFZFUkRJQ1RfQUNDRVBURUQQARITCg9WRVJESUNUX1JFRlVTRUQQAhITCg9WRVJESUNUX1VOS05PV04QAyKmAQoVRXhwbGFpblJlcXVlc3RSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIOCgZtZXRob2QYAiABKAkSDAoEcGF0aBgDIAEoCRIUCgxoZWFkZXJfbmFtZXMYBCADKAkSGQoRYmFzZV91cmxfb3ZlcnJpZGUYBSABKAkSDQoFdG9rZW4YBiABKAkisQEKFkV4cGxhaW5SZXF1ZXN0UmVzcG9uc2USCwoDdXJsGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhgKEGNyZWRlbnRpYWxzX2tpbmQYAyABKAkSFAoMaGVhZGVyX25hbWVzGAQgAygJEhAKCGluamVjdGVkGAUgAygJEg8KB2Ryb3BwZWQYBiADKAkSJQoHcHJvYmxlbRgHIAEoCzIULmxhdGNoa2V5LnYxLlByb2JsZW0yzQ4KEUNvbm5lY3Rpb25TZXJ2aWNlEmgKEEltcG9ydENvbm5lY3Rpb24SJC5sYXRjaGtleS52MS5JbXBvcnRDb25uZWN0aW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLkltcG9ydENvbm5lY3Rpb25SZXNwb25zZSIHkAICyPMYAxJ6ChZCYXRjaEltcG9ydENvbm5lY3Rpb25zEioubGF0Y2hrZXkudjEuQmF0Y2hJbXBvcnRDb25uZWN0aW9uc1JlcXVlc3QaKy5sYXRjaGtleS52MS5CYXRjaEltcG9ydENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAsjzGAMSfgoXU3RyZWFtSW1wb3J0Q29ubmVjdGlvbnMSKy5sYXRjaGtleS52MS5TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1JlcXVlc3QaLC5sYXRjaGtleS52MS5TdHJlYW1JbXBvcnRDb25uZWN0aW9uc1Jlc3BvbnNlIgTI8xgDKAEwARJfCg1HZXRDb25uZWN0aW9uEiEubGF0Y2hrZXkudjEuR2V0Q29ubmVjdGlvblJlcXVlc3QaIi5sYXRjaGtleS52MS5HZXRDb25uZWN0aW9uUmVzcG9uc2UiB5ACAcjzGAIScQoTQmF0Y2hHZXRDb25uZWN0aW9ucxInLmxhdGNoa2V5LnYxLkJhdGNoR2V0Q29ubmVjdGlvbnNSZXF1ZXN0GigubGF0Y2hrZXkudjEuQmF0Y2hHZXRDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCEmgKEENvdW50Q29ubmVjdGlvbnMSJC5sYXRjaGtleS52MS5Db3VudENvbm5lY3Rpb25zUmVxdWVzdBolLmxhdGNoa2V5LnYxLkNvdW50Q29ubmVjdGlvbnNSZXNwb25zZSIHkAIByPMYAhJlCg9MaXN0Q29ubmVjdGlvbnMSIy5sYXRjaGtleS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiB5ACAcjzGAISaAoQVXBkYXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEmIKDlVwZGF0ZU1ldGFkYXRhEiIubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXF1ZXN0GiMubGF0Y2hrZXkudjEuVXBkYXRlTWV0YWRhdGFSZXNwb25zZSIHkAICyPMYAxJxChNCYXRjaFVwZGF0ZU1ldGFkYXRhEicubGF0Y2hrZXkudjEuQmF0Y2hVcGRhdGVNZXRhZGF0YVJlcXVlc3QaKC5sYXRjaGtleS52MS5CYXRjaFVwZGF0ZU1ldGFkYXRhUmVzcG9uc2UiB5ACAsjzGAMSaAoQRGVsZXRlQ29ubmVjdGlvbhIkLmxhdGNoa2V5LnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIgeQAgLI8xgDEnoKFkJhdGNoRGVsZXRlQ29ubmVjdGlvbnMSKi5sYXRjaGtleS52MS5CYXRjaERlbGV0ZUNvbm5lY3Rpb25zUmVxdWVzdBorLmxhdGNoa2V5LnYxLkJhdGNoRGVsZXRlQ29ubmVjdGlvbnNSZXNwb25zZSIHkAICyPMYAxJlCg9MaXN0UmV2b2NhdGlvbnMSIy5sYXRjaGtleS52MS5MaXN0UmV2b2NhdGlvbnNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuTGlzdFJldm9jYXRpb25zUmVzcG9uc2UiB5ACAcjzGAISagoQV2F0Y2hDb25uZWN0aW9ucxIkLmxhdGNoa2V5LnYxLldhdGNoQ29ubmVjdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuV2F0Y2hDb25uZWN0aW9uc1Jlc3BvbnNlIgeQAgHI8xgCMAESaAoRUmVmcmVzaENvbm5lY3Rpb24SJS5sYXRjaGtleS52MS5SZWZyZXNoQ29ubmVjdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5SZWZyZXNoQ29ubmVjdGlvblJlc3BvbnNlIgTI8xgDEmUKEFZlcmlmeUNvbm5lY3Rpb24SJC5sYXRjaGtleS52MS5WZXJpZnlDb25uZWN0aW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLlZlcmlmeUNvbm5lY3Rpb25SZXNwb25zZSIEyPMYAxJiCg5FeHBsYWluUmVxdWVzdBIiLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVxdWVzdBojLmxhdGNoa2V5LnYxLkV4cGxhaW5SZXF1ZXN0UmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_credentials, file_latchkey_v1_problem, file_latchkey_v1_watch]);
 
 /**
  * ConnectionRef identifies a connection.
@@ -1289,6 +1289,13 @@ export type DeleteConnectionRequest = Message<"latchkey.v1.DeleteConnectionReque
    * @generated from field: uint64 expected_revision = 2;
    */
   expectedRevision: bigint;
+
+  /**
+   * Do not revoke the grant at the provider. Absent means the integration's `keep_grants`.
+   *
+   * @generated from field: optional bool keep_grant = 3;
+   */
+  keepGrant?: boolean | undefined;
 };
 
 /**
@@ -1299,11 +1306,17 @@ export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> 
   messageDesc(file_latchkey_v1_connection, 31);
 
 /**
- * DeleteConnectionResponse has no fields.
+ * DeleteConnectionResponse holds what becomes of the grant.
  *
  * @generated from message latchkey.v1.DeleteConnectionResponse
  */
 export type DeleteConnectionResponse = Message<"latchkey.v1.DeleteConnectionResponse"> & {
+  /**
+   * The revocation, usually pending. Absent if the credentials are not a grant, such as an API key.
+   *
+   * @generated from field: latchkey.v1.Revocation revocation = 1;
+   */
+  revocation?: Revocation | undefined;
 };
 
 /**
@@ -1312,6 +1325,336 @@ export type DeleteConnectionResponse = Message<"latchkey.v1.DeleteConnectionResp
  */
 export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connection, 32);
+
+/**
+ * Revocation says what became of the grant of a deleted connection at the provider. It is stored in the commit of the
+ * deletion, and attempted until the provider answers, for 7 days. The tokens are sealed until then, and deleted at the
+ * end.
+ *
+ * @generated from message latchkey.v1.Revocation
+ */
+export type Revocation = Message<"latchkey.v1.Revocation"> & {
+  /**
+   * ID of the revocation.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The deleted connection.
+   *
+   * @generated from field: latchkey.v1.ConnectionRef ref = 2;
+   */
+  ref?: ConnectionRef | undefined;
+
+  /**
+   * Name of the provider.
+   *
+   * @generated from field: string provider = 3;
+   */
+  provider: string;
+
+  /**
+   * ID of the connection's end user. Empty if it had none.
+   *
+   * @generated from field: string end_user_id = 4;
+   */
+  endUserId: string;
+
+  /**
+   * State of the revocation.
+   *
+   * @generated from field: latchkey.v1.Revocation.State state = 5;
+   */
+  state: Revocation_State;
+
+  /**
+   * The tokens of the grant.
+   *
+   * @generated from field: repeated latchkey.v1.TokenRevocation tokens = 6;
+   */
+  tokens: TokenRevocation[];
+
+  /**
+   * Number of attempts.
+   *
+   * @generated from field: uint32 attempts = 7;
+   */
+  attempts: number;
+
+  /**
+   * Cause of the last failure, as a code. Empty if there was none.
+   *
+   * @generated from field: string last_error = 8;
+   */
+  lastError: string;
+
+  /**
+   * Time of the deletion.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 9;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Time of the next attempt. Absent at the end.
+   *
+   * @generated from field: google.protobuf.Timestamp next_attempt_at = 10;
+   */
+  nextAttemptAt?: Timestamp | undefined;
+
+  /**
+   * Time of the end. Absent before.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_at = 11;
+   */
+  endedAt?: Timestamp | undefined;
+
+  /**
+   * ID of the log. Empty before the end.
+   *
+   * @generated from field: string log_id = 12;
+   */
+  logId: string;
+};
+
+/**
+ * Describes the message latchkey.v1.Revocation.
+ * Use `create(RevocationSchema)` to create a new message.
+ */
+export const RevocationSchema: GenMessage<Revocation> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 33);
+
+/**
+ * State of a revocation.
+ *
+ * @generated from enum latchkey.v1.Revocation.State
+ */
+export const Revocation_State = {
+  /**
+   * Default value. Not used.
+   *
+   * @generated from enum value: STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The provider has not answered for each token yet.
+   *
+   * @generated from enum value: STATE_PENDING = 1;
+   */
+  PENDING: 1,
+
+  /**
+   * Each token has a result other than `RESULT_FAILED`.
+   *
+   * @generated from enum value: STATE_DONE = 2;
+   */
+  DONE: 2,
+
+  /**
+   * A token could not be revoked, and is not tried again.
+   *
+   * @generated from enum value: STATE_FAILED = 3;
+   */
+  FAILED: 3,
+} as const;
+
+/**
+ * State of a revocation.
+ *
+ * @generated from enum latchkey.v1.Revocation.State
+ */
+export type Revocation_State = (typeof Revocation_State)[keyof typeof Revocation_State] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.Revocation.State.
+ */
+export const Revocation_StateSchema: GenEnum<Revocation_State> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_connection, 33, 0);
+
+/**
+ * TokenRevocation says what became of a token.
+ *
+ * @generated from message latchkey.v1.TokenRevocation
+ */
+export type TokenRevocation = Message<"latchkey.v1.TokenRevocation"> & {
+  /**
+   * `refresh_token` or `access_token`.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * What became of it.
+   *
+   * @generated from field: latchkey.v1.TokenRevocation.Result result = 2;
+   */
+  result: TokenRevocation_Result;
+
+  /**
+   * Cause of the result, as a code: `requested` or `integration` (kept by the caller or the integration), `shared`
+   * (another connection uses the same grant), or the error of the provider. Empty if there is none.
+   *
+   * @generated from field: string cause = 3;
+   */
+  cause: string;
+};
+
+/**
+ * Describes the message latchkey.v1.TokenRevocation.
+ * Use `create(TokenRevocationSchema)` to create a new message.
+ */
+export const TokenRevocationSchema: GenMessage<TokenRevocation> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 34);
+
+/**
+ * What became of a token.
+ *
+ * @generated from enum latchkey.v1.TokenRevocation.Result
+ */
+export const TokenRevocation_Result = {
+  /**
+   * Not known yet.
+   *
+   * @generated from enum value: RESULT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The provider has ended the token, or said that it had ended before.
+   *
+   * @generated from enum value: RESULT_REVOKED = 1;
+   */
+  REVOKED: 1,
+
+  /**
+   * The provider's description names no way, or the provider does not revoke such tokens.
+   *
+   * @generated from enum value: RESULT_NOT_SUPPORTED = 2;
+   */
+  NOT_SUPPORTED: 2,
+
+  /**
+   * The provider refused, or did not answer for 7 days.
+   *
+   * @generated from enum value: RESULT_FAILED = 3;
+   */
+  FAILED: 3,
+
+  /**
+   * The token was not to be revoked.
+   *
+   * @generated from enum value: RESULT_KEPT = 4;
+   */
+  KEPT: 4,
+} as const;
+
+/**
+ * What became of a token.
+ *
+ * @generated from enum latchkey.v1.TokenRevocation.Result
+ */
+export type TokenRevocation_Result = (typeof TokenRevocation_Result)[keyof typeof TokenRevocation_Result] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.TokenRevocation.Result.
+ */
+export const TokenRevocation_ResultSchema: GenEnum<TokenRevocation_Result> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_connection, 34, 0);
+
+/**
+ * ListRevocationsRequest asks for a page of revocations.
+ *
+ * @generated from message latchkey.v1.ListRevocationsRequest
+ */
+export type ListRevocationsRequest = Message<"latchkey.v1.ListRevocationsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Only revocations of this integration. Empty means all.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * Only revocations of connections with this ID. Empty means all.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * Only revocations of this end user's connections. Empty means all.
+   *
+   * @generated from field: string end_user_id = 4;
+   */
+  endUserId: string;
+
+  /**
+   * Only revocations in one of these states. Empty means all.
+   *
+   * @generated from field: repeated latchkey.v1.Revocation.State states = 5;
+   */
+  states: Revocation_State[];
+
+  /**
+   * Maximum number of results, up to 1,000. 0 means 100.
+   *
+   * @generated from field: int32 page_size = 6;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the previous page, with the same filter. Empty for the first page.
+   *
+   * @generated from field: string page_token = 7;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ListRevocationsRequest.
+ * Use `create(ListRevocationsRequestSchema)` to create a new message.
+ */
+export const ListRevocationsRequestSchema: GenMessage<ListRevocationsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 35);
+
+/**
+ * ListRevocationsResponse is a page of revocations.
+ *
+ * @generated from message latchkey.v1.ListRevocationsResponse
+ */
+export type ListRevocationsResponse = Message<"latchkey.v1.ListRevocationsResponse"> & {
+  /**
+   * The revocations, newest first.
+   *
+   * @generated from field: repeated latchkey.v1.Revocation revocations = 1;
+   */
+  revocations: Revocation[];
+
+  /**
+   * Token of the next page. Empty on the last page. A page can be short or empty and still have a next page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ListRevocationsResponse.
+ * Use `create(ListRevocationsResponseSchema)` to create a new message.
+ */
+export const ListRevocationsResponseSchema: GenMessage<ListRevocationsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connection, 36);
 
 /**
  * BatchDeleteConnectionsRequest names the connections to delete.
@@ -1332,7 +1675,7 @@ export type BatchDeleteConnectionsRequest = Message<"latchkey.v1.BatchDeleteConn
  * Use `create(BatchDeleteConnectionsRequestSchema)` to create a new message.
  */
 export const BatchDeleteConnectionsRequestSchema: GenMessage<BatchDeleteConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 33);
+  messageDesc(file_latchkey_v1_connection, 37);
 
 /**
  * BatchDeleteConnectionsResponse holds the result of each deletion.
@@ -1353,7 +1696,7 @@ export type BatchDeleteConnectionsResponse = Message<"latchkey.v1.BatchDeleteCon
  * Use `create(BatchDeleteConnectionsResponseSchema)` to create a new message.
  */
 export const BatchDeleteConnectionsResponseSchema: GenMessage<BatchDeleteConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 34);
+  messageDesc(file_latchkey_v1_connection, 38);
 
 /**
  * DeleteResult is the result of deleting one connection.
@@ -1374,6 +1717,13 @@ export type DeleteResult = Message<"latchkey.v1.DeleteResult"> & {
    * @generated from field: latchkey.v1.Problem problem = 2;
    */
   problem?: Problem | undefined;
+
+  /**
+   * The revocation of its grant. Absent if the credentials are not a grant.
+   *
+   * @generated from field: latchkey.v1.Revocation revocation = 3;
+   */
+  revocation?: Revocation | undefined;
 };
 
 /**
@@ -1381,7 +1731,7 @@ export type DeleteResult = Message<"latchkey.v1.DeleteResult"> & {
  * Use `create(DeleteResultSchema)` to create a new message.
  */
 export const DeleteResultSchema: GenMessage<DeleteResult> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 35);
+  messageDesc(file_latchkey_v1_connection, 39);
 
 /**
  * WatchConnectionsRequest asks for an environment's connections and their changes.
@@ -1423,7 +1773,7 @@ export type WatchConnectionsRequest = Message<"latchkey.v1.WatchConnectionsReque
  * Use `create(WatchConnectionsRequestSchema)` to create a new message.
  */
 export const WatchConnectionsRequestSchema: GenMessage<WatchConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 36);
+  messageDesc(file_latchkey_v1_connection, 40);
 
 /**
  * WatchConnectionsResponse is an event of the stream.
@@ -1468,7 +1818,7 @@ export type WatchConnectionsResponse = Message<"latchkey.v1.WatchConnectionsResp
  * Use `create(WatchConnectionsResponseSchema)` to create a new message.
  */
 export const WatchConnectionsResponseSchema: GenMessage<WatchConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 37);
+  messageDesc(file_latchkey_v1_connection, 41);
 
 /**
  * ConnectionDeleted names a deleted connection.
@@ -1496,7 +1846,7 @@ export type ConnectionDeleted = Message<"latchkey.v1.ConnectionDeleted"> & {
  * Use `create(ConnectionDeletedSchema)` to create a new message.
  */
 export const ConnectionDeletedSchema: GenMessage<ConnectionDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 38);
+  messageDesc(file_latchkey_v1_connection, 42);
 
 /**
  * RefreshConnectionRequest names the connection to refresh.
@@ -1517,7 +1867,7 @@ export type RefreshConnectionRequest = Message<"latchkey.v1.RefreshConnectionReq
  * Use `create(RefreshConnectionRequestSchema)` to create a new message.
  */
 export const RefreshConnectionRequestSchema: GenMessage<RefreshConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 39);
+  messageDesc(file_latchkey_v1_connection, 43);
 
 /**
  * RefreshConnectionResponse holds the connection.
@@ -1538,7 +1888,7 @@ export type RefreshConnectionResponse = Message<"latchkey.v1.RefreshConnectionRe
  * Use `create(RefreshConnectionResponseSchema)` to create a new message.
  */
 export const RefreshConnectionResponseSchema: GenMessage<RefreshConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 40);
+  messageDesc(file_latchkey_v1_connection, 44);
 
 /**
  * VerifyConnectionRequest names the connection to verify.
@@ -1559,7 +1909,7 @@ export type VerifyConnectionRequest = Message<"latchkey.v1.VerifyConnectionReque
  * Use `create(VerifyConnectionRequestSchema)` to create a new message.
  */
 export const VerifyConnectionRequestSchema: GenMessage<VerifyConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 41);
+  messageDesc(file_latchkey_v1_connection, 45);
 
 /**
  * VerifyConnectionResponse holds the provider's verdict.
@@ -1580,7 +1930,7 @@ export type VerifyConnectionResponse = Message<"latchkey.v1.VerifyConnectionResp
  * Use `create(VerifyConnectionResponseSchema)` to create a new message.
  */
 export const VerifyConnectionResponseSchema: GenMessage<VerifyConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 42);
+  messageDesc(file_latchkey_v1_connection, 46);
 
 /**
  * Verdict says what the provider thinks of the credentials.
@@ -1629,7 +1979,7 @@ export type VerifyConnectionResponse_Verdict = (typeof VerifyConnectionResponse_
  * Describes the enum latchkey.v1.VerifyConnectionResponse.Verdict.
  */
 export const VerifyConnectionResponse_VerdictSchema: GenEnum<VerifyConnectionResponse_Verdict> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_connection, 42, 0);
+  enumDesc(file_latchkey_v1_connection, 46, 0);
 
 /**
  * ExplainRequestRequest describes a request through the proxy.
@@ -1685,7 +2035,7 @@ export type ExplainRequestRequest = Message<"latchkey.v1.ExplainRequestRequest">
  * Use `create(ExplainRequestRequestSchema)` to create a new message.
  */
 export const ExplainRequestRequestSchema: GenMessage<ExplainRequestRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 43);
+  messageDesc(file_latchkey_v1_connection, 47);
 
 /**
  * ExplainRequestResponse describes the request that would be sent.
@@ -1748,7 +2098,7 @@ export type ExplainRequestResponse = Message<"latchkey.v1.ExplainRequestResponse
  * Use `create(ExplainRequestResponseSchema)` to create a new message.
  */
 export const ExplainRequestResponseSchema: GenMessage<ExplainRequestResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connection, 44);
+  messageDesc(file_latchkey_v1_connection, 48);
 
 /**
  * ConnectionService manages connections: the authorized links of end users to integrations.
@@ -1863,7 +2213,7 @@ export const ConnectionService: GenService<{
     output: typeof BatchUpdateMetadataResponseSchema;
   },
   /**
-   * DeleteConnection deletes a connection and its credentials.
+   * DeleteConnection deletes a connection and its credentials, and revokes its grant at the provider: see `Revocation`.
    *
    * @generated from rpc latchkey.v1.ConnectionService.DeleteConnection
    */
@@ -1881,6 +2231,16 @@ export const ConnectionService: GenService<{
     methodKind: "unary";
     input: typeof BatchDeleteConnectionsRequestSchema;
     output: typeof BatchDeleteConnectionsResponseSchema;
+  },
+  /**
+   * ListRevocations returns a page of the revocations of an environment, newest first. They are kept for 30 days.
+   *
+   * @generated from rpc latchkey.v1.ConnectionService.ListRevocations
+   */
+  listRevocations: {
+    methodKind: "unary";
+    input: typeof ListRevocationsRequestSchema;
+    output: typeof ListRevocationsResponseSchema;
   },
   /**
    * WatchConnections streams the connections of an environment, and then every change.

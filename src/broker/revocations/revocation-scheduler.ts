@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { createJobPool } from "../../base/job-pool.ts";
+import { createScanLoop } from "../../base/scan-loop.ts";
+import type { World } from "../../base/world.ts";
+import type { RevocationTask } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createHeldLease } from "../../store/held-lease.ts";
+import type { Lease } from "../../store/leases.ts";
+import { type DueRevocations, groupOf } from "./due-revocations.ts";
+import { refOf } from "./ended-revocation.ts";
+import type { RevocationRunner } from "./revocation-runner.ts";
+
+/** Carries out the stored revocations, in one replica for all. A restart continues where the process ended. */
+export interface RevocationScheduler {
+  /** Begins, as soon as this replica has the lease. */
+  start(): void;
+  /** Does everything that is due now. */
+  run(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface RevocationSchedulerOptions {
+  readonly store: Store;
+  readonly due: DueRevocations;
+  readonly runner: RevocationRunner;
+  readonly world: World;
+}
+
+const leaseMs = 15_000;
+const scanEveryMs = 500;
+const mostOfIntegration = 4;
+const mostRunning = 16;
+/** Pause after an error of Latchkey's own, such as an unavailable store. */
+const pauseMs = 5_000;
+const closeWithinMs = 10_000;
+
+export function createRevocationScheduler(options: RevocationSchedulerOptions): RevocationScheduler {
+  const { store, due, runner, world } = options;
+  const { log } = world;
+  const lease = createHeldLease({ store, name: "revocations", lengthMs: leaseMs, onLost: () => due.invalidate() });
+  const stopping = new AbortController();
+  const { signal } = stopping;
+
+  const loop = createScanLoop({
+    everyMs: scanEveryMs,
+    scan,
+    onFailure(err) {
+      due.invalidate();
+      if (!signal.aborted) log.warn("could not scan for due revocations; will retry", { err });
+    },
+  });
+  const pool = createJobPool({
+    most: () => mostRunning,
+    mostOfGroup: () => mostOfIntegration,
+    pauseMs,
+    onEnded() {
+      if (!signal.aborted) loop.wake();
+    },
+  });
+
+  /** Returns how many tasks it began. */
+  async function scan(): Promise<number> {
+    if (!due.mayBeDue() && pool.size === 0) return 0;
+    // The lease costs commits: it is not taken while nothing waits.
+    if (pool.size === 0 && (await due.isEmpty())) return 0;
+    const held = await lease.hold();
+    if (held === undefined || !due.mayBeDue()) return 0;
+    const tasks = await due.read(runner.isHeld);
+    let begun = 0;
+    for (const task of tasks) {
+      const { environment, integration } = refOf(task);
+      const group = groupOf(environment, integration);
+      const job = { key: `${environment}\0${task.id}`, group };
+      // While a provider is away, one task of an integration asks for all.
+      const isFree = runner.mayBegin(group) && pool.mayBegin(job);
+      if (signal.aborted) break;
+      if (!isFree) {
+        due.invalidate();
+        continue;
+      }
+      runner.noteBegun(group);
+      pool.begin(job, () => attempt(task, held));
+      begun += 1;
+    }
+    return begun;
+  }
+
+  async function attempt(task: RevocationTask, held: Lease): Promise<void> {
+    const { environment, integration, id: connection } = refOf(task);
+    try {
+      await runner.run(task, { lease: held, signal });
+    } catch (err) {
+      if (signal.aborted) return;
+      due.invalidate();
+      if (held.isLostBy(err)) {
+        lease.lost(held);
+        return;
+      }
+      pool.pause(`${environment}\0${task.id}`);
+      log.error("could not revoke a deleted connection; will retry", { environment, integration, connection, err });
+    }
+  }
+
+  return {
+    start: () => loop.start(),
+    async run() {
+      while (!signal.aborted) {
+        await loop.idle();
+        due.invalidate();
+        const begun = await loop.scanNow();
+        if (begun === 0 && pool.size === 0) return;
+        await pool.oneEnded();
+      }
+    },
+    async close() {
+      stopping.abort();
+      due.close();
+      await loop.stop();
+      await Promise.race([pool.allEnded(), sleep(closeWithinMs, undefined, { ref: false })]);
+      await lease.release();
+    },
+  };
+}
