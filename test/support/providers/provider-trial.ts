@@ -95,7 +95,10 @@ export class ProviderTrial {
     await this.#world()
       .sidecar.client(IntegrationService)
       .createIntegration({
-        integration: { environment, key: name, provider: name, oauth: { clientId }, secrets: { clientSecret } },
+        integration: {
+          ...{ environment, key: name, provider: name, oauth: { clientId }, secrets: { clientSecret } },
+          settings: { ...fixture.settings },
+        },
       });
     if (this.#isAuthorized) await this.#authorize();
     else await this.#import();

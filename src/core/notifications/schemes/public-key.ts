@@ -41,7 +41,9 @@ function provePublicKey(rules: SignatureRules, request: ProofRequest): Proof | P
   if (!timely.proven) return timely;
   const keyed = { rules, request, algorithm };
   if (rules.publicKey === "" && rules.keyRequest !== undefined) return proveByFetchedKey(keyed, sent, timely);
-  const keys = rules.publicKey === "" ? keysIn(request.secret, keyed) : [knownKey(keyed, rules.publicKey, "")];
+  // An integration's own keys replace that of the description, such as when the sender has changed its key.
+  const isOwn = rules.publicKey === "" || request.secret !== "";
+  const keys = isOwn ? keysIn(request.secret, keyed) : [knownKey(keyed, rules.publicKey, "")];
   const usable = keys.filter((key) => key !== undefined);
   if (usable.length < keys.length || usable.length === 0) return unproven("unusable_secret");
   return areSigned(keyed, sent, usable) ? timely : unproven("wrong_signature");

@@ -2888,8 +2888,8 @@ export type SignatureRules = Message<"latchkey.v1.SignatureRules"> & {
   algorithm: string;
 
   /**
-   * The sender's public key in PEM for `public_key`, if all integrations have the same. Otherwise it is the
-   * integration's `webhook_secret`, or fetched as `key_request` says.
+   * The sender's public key in PEM for `public_key`, if all integrations have the same. The integration's
+   * `webhook_secret` replaces it. Without it, the key is the `webhook_secret`, or fetched as `key_request` says.
    *
    * @generated from field: string public_key = 26;
    */

@@ -445,6 +445,19 @@ it("reads a public key in each form, and no private key or key of another kind",
   expect(await of({ algorithm: "rsa_sha256" }, pemOf(short.publicKey), weak)).toBe("unusable_secret");
 });
 
+it("takes an integration's own key in place of the description's", async () => {
+  const published = pemOf(generateKeyPairSync("ed25519").publicKey);
+  const init = { scheme: "public_key", algorithm: "ed25519", header: "x-s", encoding: "base64", publicKey: published };
+  const headers = { "x-s": sign(null, Buffer.from(eventBody), ed.privateKey).toString("base64") };
+  const proofBy = (secret: string) =>
+    prove(create(SignatureRulesSchema, init), vectorOf({ headers, body: eventBody, secret }));
+  expect(await proofBy(pemOf(ed.publicKey))).toEqual({ proven: true });
+  for (const secret of ["", published]) {
+    expect(await proofBy(secret)).toEqual({ proven: false, reason: "wrong_signature" });
+  }
+  expect(await proofBy("secret")).toEqual({ proven: false, reason: "unusable_secret" });
+});
+
 it("takes a public key of Standard Webhooks for no shared key", async () => {
   const rules = create(SignatureRulesSchema, { scheme: "standard_webhooks" });
   const publicText = rawOf(ed.publicKey).toString("base64");
