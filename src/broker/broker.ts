@@ -161,7 +161,7 @@ async function openRooms(options: BrokerOptions) {
     shared,
     collections,
     connections,
-    tokens: channels.tokens,
+    channels,
     scripts,
     runs,
     limits: options.webhooks,

@@ -11,7 +11,7 @@ export const channelMetrics = {
   channelWatches: {
     kind: "counter",
     name: "latchkey_channel_watches_total",
-    help: "Channels that providers were asked for, first ones and renewals, by outcome: made, refused, put_off, unheard, id_taken, unsent.",
+    help: "Channels that providers were asked for, first ones and renewals, by outcome: made, renewed, adopted, gone, refused, put_off, unheard, id_taken, unsent.",
     labels: ["outcome"],
   },
   channelStops: {
@@ -25,6 +25,18 @@ export const channelMetrics = {
     name: "latchkey_channel_alerts_total",
     help: "Problems of channels that applications depend on, by kind: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
     labels: ["kind"],
+  },
+  channelNotices: {
+    kind: "counter",
+    name: "latchkey_channel_notices_total",
+    help: "Notices of providers about channels themselves, by what was done: reauthorize, recreate, catch_up, end, renew.",
+    labels: ["kind"],
+  },
+  channelConfirmations: {
+    kind: "counter",
+    name: "latchkey_channel_confirmations_total",
+    help: "Challenges that confirm what a provider was asked for, by outcome: accepted, refused.",
+    labels: ["outcome"],
   },
   channelCatchUps: {
     kind: "counter",

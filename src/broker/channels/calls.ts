@@ -3,11 +3,13 @@ import type { World } from "../../base/world.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import type { ChannelClients } from "./channel-clients.ts";
 import { createChannelRequests, stopNotSent } from "./channel-requests.ts";
 import type {
   ChannelStop,
   ChannelWatch,
   ChannelWatchOptions,
+  ProtocolServices,
   StopVerdict,
   WatchOutcome,
 } from "./protocols/protocol.ts";
@@ -16,7 +18,7 @@ import { ageSlot } from "./rules/aging.ts";
 import { newChannelId } from "./rules/channel-id.ts";
 import { recordNotMade } from "./rules/making.ts";
 import { applyChanges, type ChannelChanges, mergeChanges } from "./rules/move.ts";
-import { watchRuleFor } from "./rules/rules.ts";
+import { type WatchRule, watchRuleFor } from "./rules/rules.ts";
 import type { Slot, WatchedResource } from "./rules/slot.ts";
 import { recordConnectionGone, recordNotStopped, recordStopped } from "./rules/stopping.ts";
 import { claimedIn, tasksOf } from "./rules/tasks.ts";
@@ -47,22 +49,20 @@ export interface TendResult {
 interface ChannelCallsOptions {
   readonly slots: ChannelSlots;
   readonly live: Live;
+  readonly clients: ChannelClients;
   readonly asks: ProviderRequests;
   readonly urls: WebhookUrls;
   readonly world: World;
 }
 
-export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCallsOptions): ChannelCalls {
+export function createChannelCalls(options: ChannelCallsOptions): ChannelCalls {
+  const { slots, live, clients, asks, urls, world } = options;
   const { metrics, log } = world;
   const now = () => ({ nowMs: world.now(), random: Math.random() });
-  const requests = createChannelRequests({ slots, live, asks });
-  const protocols = createChannelProtocols({
-    slots,
-    send: requests.send,
-    stopReplaced: (watched, changes, nowMs) => stopClaimed(watched, changes, { nowMs }),
-    world,
-  });
-  const protocolOf = ({ provider }: LiveConnection) => protocols[channelKindOf(provider)];
+  const requests = createChannelRequests({ slots, live, clients, asks });
+  const { send } = requests;
+  const stopReplaced: ProtocolServices["stopReplaced"] = (at, changes, nowMs) => stopClaimed(at, changes, { nowMs });
+  const protocols = createChannelProtocols({ slots, send, stopReplaced, world });
 
   async function notPrepared(watched: WatchedResource, target: string, fault: Fault): Promise<WatchOutcome> {
     const kind = fault.status === 400 ? "refused" : "unsent";
@@ -88,18 +88,21 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
       if (!(error instanceof Fault)) throw error;
       return notPrepared(watched, target, error);
     }
-    return protocolOf(request.found).watch(request);
+    return protocols[channelKindOf(request.rule.watch)].watch(request);
   }
 
   async function stop(
     watched: WatchedResource,
-    { id, resourceId }: Pick<ChannelStop, "id" | "resourceId">,
+    { id, resourceId, providerId }: Pick<ChannelStop, "id" | "resourceId" | "providerId">,
     signal?: AbortSignal,
   ): Promise<StopVerdict> {
     let verdict: StopVerdict;
     try {
       const found = await requests.usable(watched, id);
-      verdict = await protocolOf(found).stop({ found, id, resourceId, signal });
+      const rule = ruleOf(watched, found);
+      const address = await urls.of(found.integration);
+      const kind = rule === undefined ? "successive" : channelKindOf(rule.watch);
+      verdict = await protocols[kind].stop({ watched, found, rule, id, resourceId, providerId, address, signal });
     } catch (error) {
       verdict = stopNotSent(error);
     }
@@ -112,9 +115,9 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
 
   /** Ends channels whose time has passed, whatever else is due. */
   async function applyTime(watched: WatchedResource): Promise<Slot> {
-    await slots.move(watched, (slot, connection) => {
+    await slots.move(watched, (slot, owner) => {
       const aged = ageSlot(slot, now(), newChannelId);
-      return connection === undefined
+      return owner === undefined
         ? mergeChanges(aged, recordConnectionGone(applyChanges(slot, aged), world.now()))
         : aged;
     });
@@ -138,7 +141,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
       let retryAfterMs: number | undefined;
       const slot = await applyTime(watched);
       for (const task of tasksOf(slot, world.now())) {
-        if (signal?.aborted === true) break;
+        if (signal?.aborted) break;
         const outcome = task.ask === "stop" ? await stop(watched, task) : await watch(watched, task.id);
         if ("retryAfterMs" in outcome && outcome.retryAfterMs !== undefined) {
           retryAfterMs = Math.max(retryAfterMs ?? 0, outcome.retryAfterMs);
@@ -148,4 +151,14 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
       return { retryAfterMs };
     },
   };
+}
+
+/** Returns the rule of a slot as the provider describes it now; undefined: it does not any more. */
+function ruleOf({ kind, resource }: WatchedResource, { provider }: LiveConnection): WatchRule | undefined {
+  try {
+    return watchRuleFor(provider, { resourceKind: kind, resource });
+  } catch (error) {
+    if (error instanceof Fault) return undefined;
+    throw error;
+  }
 }

@@ -40,12 +40,14 @@ const slotOf = ({ channel }: StoredChannel): readonly string[] => {
 export const unknownToken = "-".repeat(64);
 
 /**
- * The proof for a channel's notifications: the SHA-256 of its token in hex, followed by its integration and connection.
+ * The proof for a channel's notifications: the SHA-256 of its token in hex, followed by its integration, its connection,
+ * the provider's ID of it, and its own key, if it has one, after a plus sign.
  */
-function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
+function tokenOf({ tokenHash, channel, hasOwnKey, key }: StoredChannel): Uint8Array | undefined {
   const { integration = "", id = "" } = channel?.connection ?? {};
   const known = channel?.managed === false ? unknownToken : tokenHash;
-  return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}`);
+  const own = hasOwnKey ? `+${key}` : "";
+  return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}\0${channel?.providerId ?? ""}\0${own}`);
 }
 
 export type ChannelCollections = ReturnType<typeof createChannelCollections>;

@@ -1,5 +1,4 @@
 import type { World } from "../../base/world.ts";
-import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { Logs } from "../audit/logs.ts";
 import type { Events } from "../deliveries/events.ts";
@@ -10,7 +9,7 @@ import { channelOf, idOf, resourceOf } from "./rules/slot.ts";
 /** Reports what happened to channels: to the application by an event, and to the operator in the log. */
 export interface ChannelNotices {
   /** Returns the application's event and the log entry, for the commit of the change itself. */
-  changes(notices: readonly ChannelNotice[], connection: Connection | undefined): Change[];
+  changes(notices: readonly ChannelNotice[], owner: { readonly provider: string } | undefined): Change[];
   /** Counts and logs, after the commit. */
   report(notices: readonly ChannelNotice[]): void;
 }
@@ -23,15 +22,15 @@ interface ChannelNoticesOptions {
 }
 
 export const createChannelNotices = ({ providers, events, logs, world }: ChannelNoticesOptions): ChannelNotices => ({
-  changes: (notices, connection) =>
+  changes: (notices, owner) =>
     notices.flatMap(({ kind, channel: stored, code }): Change[] => {
       const channel = channelOf(stored);
       const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
       const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
       writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
       const ended = writer.end({ failed: true }).changes();
-      if (kind === "outcome_unknown" || kind === "not_stopped" || connection === undefined) return ended;
-      const provider = providers.find(connection.provider).name;
+      if (kind === "outcome_unknown" || kind === "not_stopped" || owner === undefined) return ended;
+      const provider = providers.find(owner.provider).name;
       return [...ended, ...events.channel({ operation: kind, channel, provider, code })];
     }),
   report(notices) {

@@ -4,8 +4,9 @@ import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import { reauthorize } from "../credentials/refresh/refresh-faults.ts";
+import type { ChannelClients } from "./channel-clients.ts";
 import type { SendChannelRequest, StopVerdict } from "./protocols/protocol.ts";
-import { channelOf, findChannel, type WatchedResource } from "./rules/slot.ts";
+import { channelOf, findChannel, isOfIntegration, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /** Requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
@@ -18,15 +19,18 @@ export interface ChannelRequests {
 interface ChannelRequestsOptions {
   readonly slots: Pick<ChannelSlots, "read">;
   readonly live: Live;
+  readonly clients: ChannelClients;
   readonly asks: ProviderRequests;
 }
 
 /** No request helps a connection whose end user has to authorize it again. */
 export const authorizationNeeded = "reauthorization_required";
 
-export const createChannelRequests = ({ slots, live, asks }: ChannelRequestsOptions): ChannelRequests => ({
+export const createChannelRequests = ({ slots, live, clients, asks }: ChannelRequestsOptions): ChannelRequests => ({
   async usable(watched, id) {
+    if (isOfIntegration(watched)) return clients.asClient(await clients.ofIntegration(watched.ref));
     const found = await live.get(watched.ref);
+    if (isAskedByApp(found)) return clients.asClient(found);
     const { state, stateReason } = found.connection;
     if (state !== Connection_State.REAUTHORIZATION_REQUIRED) return found;
     // A connection that must be authorized again may still have a valid access token. Once the provider has refused
@@ -39,6 +43,10 @@ export const createChannelRequests = ({ slots, live, asks }: ChannelRequestsOpti
   async send(found, request) {
     const answer = await asks.ofChannel(found, request);
     if (answer.status !== 401) return answer;
+    if (isAskedByApp(found)) {
+      const other = await clients.again(found);
+      return other === undefined ? answer : asks.ofChannel(other, request);
+    }
     const replacement = await live.replacementOf(found).catch((error: unknown) => {
       if (error instanceof Fault && error.code !== authorizationNeeded) return undefined;
       throw error;
@@ -46,6 +54,8 @@ export const createChannelRequests = ({ slots, live, asks }: ChannelRequestsOpti
     return replacement === undefined ? answer : asks.ofChannel(replacement, request);
   },
 });
+
+const isAskedByApp = ({ provider }: LiveConnection): boolean => (provider.channel?.authorization ?? "") !== "";
 
 /** Returns the verdict about a stop request that has no response; rethrows errors of Latchkey's own. */
 export function stopNotSent(error: unknown): StopVerdict {

@@ -7,10 +7,9 @@ import type { StoredRecordOf } from "../../store/records.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
-import type { CatchUp } from "../syncs/catch-up.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
 import { createLeftoverChannels } from "./leftover-channels.ts";
-import { createLossReports } from "./loss-reports.ts";
+import type { LossReports } from "./loss-reports.ts";
 import { type ChannelObservation, createChannelObservations, rhythmChange } from "./observations.ts";
 import { channelOf, idOf, isPending, isStopping, resourceOf } from "./rules/slot.ts";
 import { recordResourceId } from "./rules/stopping.ts";
@@ -36,7 +35,7 @@ interface ChannelScansOptions {
   readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly slots: ChannelSlots;
   readonly providers: Providers;
-  readonly catchUp: CatchUp;
+  readonly reports: LossReports;
   readonly world: World;
 }
 
@@ -46,11 +45,10 @@ const mostScanned = 10_000;
 const mostHandled = 200;
 
 export function createChannelScans(options: ChannelScansOptions): ChannelScans {
-  const { store, collections, slots, providers, catchUp, world } = options;
+  const { store, collections, slots, providers, reports, world } = options;
   const { channels } = collections;
   const observations = createChannelObservations({ store, collections, providers, now: world.now });
   const leftovers = createLeftoverChannels({ collections, slots });
-  const reports = createLossReports({ slots, catchUp, world });
   let position: string | undefined;
 
   /** Returns how many events and catch-ups came of the page. */

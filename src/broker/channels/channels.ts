@@ -16,7 +16,7 @@ import { type ChannelAt, type ChannelList, createChannelList } from "./channel-l
 import { createConnectionStop, type StopChannelsOf } from "./connection-stop.ts";
 import { newChannelId } from "./rules/channel-id.ts";
 import { requestedChannel } from "./rules/request.ts";
-import { requestedLifeMs, requireChannelId, watchRuleFor } from "./rules/rules.ts";
+import { ownedResource, requestedLifeMs, requireChannelId, watchRuleFor } from "./rules/rules.ts";
 import { channelOf, idOf, isManaged, isWanted, resourceOf, stateOf, type WatchedResource } from "./rules/slot.ts";
 import { requestStop } from "./rules/stopping.ts";
 import type { ChannelSlots } from "./slots.ts";
@@ -70,7 +70,8 @@ export function createChannels(options: ChannelsOptions): Channels {
     list,
     async create({ ref, id: given, expiresAt, ...named }, actor) {
       const { value: connection } = await connections.get(ref);
-      const { rules, kind, resource, isDefault } = watchRuleFor(await providers.findNow(connection.provider), named);
+      const provider = await providers.findNow(connection.provider);
+      const { rules, kind, resource, isDefault } = watchRuleFor(provider, named);
       requireChannelId(given, rules);
       const nowMs = world.now();
       const lifeMs = requestedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
@@ -79,7 +80,7 @@ export function createChannels(options: ChannelsOptions): Channels {
         throw new Fault("already_exists", `a channel with the id "${given}" already exists`);
       }
       const id = given === "" ? newChannelId() : given;
-      const watched = { ref, kind, resource };
+      const watched = ownedResource({ ref, kind, resource }, provider);
       // The channel is not due yet: this request does the work.
       const dueMs = nowMs + takenOverMs;
       const requested = requestedChannel({ ...watched, id, nowMs, dueMs, askedLifeMs: lifeMs, isDefault, kept: false });

@@ -4,8 +4,8 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import { newChannelId } from "./rules/channel-id.ts";
 import { requestedChannel } from "./rules/request.ts";
-import { defaultWatchRule } from "./rules/rules.ts";
-import { currentOf, isWanted } from "./rules/slot.ts";
+import { defaultWatchRule, ownedResource } from "./rules/rules.ts";
+import { currentOf, isOfIntegration, isWanted } from "./rules/slot.ts";
 import { renewSoon } from "./rules/tasks.ts";
 import type { ChannelSlots } from "./slots.ts";
 
@@ -24,7 +24,9 @@ export async function channelChanges(slots: ChannelSlots, filed: FiledConnection
   const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
   const rule = integration.channels?.automatic === true ? defaultWatchRule(provider) : undefined;
   if (rule === undefined) return [];
-  const watched = { ref, kind: rule.kind, resource: rule.resource };
+  const watched = ownedResource({ ref, kind: rule.kind, resource: rule.resource }, provider);
+  // The scan of connections requests a channel for an integration, so that there is only one.
+  if (isOfIntegration(watched)) return [];
   const slot = isNew ? [] : await slots.read(watched);
   if (!slot.some(isWanted)) {
     return slots.added(

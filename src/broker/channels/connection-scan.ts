@@ -9,7 +9,7 @@ import { newChannelId } from "./rules/channel-id.ts";
 import { adoptChannel, renewOvertaken } from "./rules/foreign.ts";
 import { applyChanges, hasNoChanges, mergeChanges } from "./rules/move.ts";
 import { requestedChannel } from "./rules/request.ts";
-import { defaultWatchRule, metadataChannel } from "./rules/rules.ts";
+import { defaultWatchRule, metadataChannel, ownedResource } from "./rules/rules.ts";
 import { forbidsReplacement, isWanted, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
@@ -86,8 +86,8 @@ export function createConnectionScan({ collections, slots, providers, world }: C
   async function adopt(watched: WatchedResource, isAutomatic: boolean): Promise<void> {
     await slots.move(
       watched,
-      (slot, now) => {
-        const channel = now === undefined ? undefined : channelIn(now);
+      (slot, owner) => {
+        const channel = owner?.connection === undefined ? undefined : channelIn(owner.connection);
         if (channel === undefined) return undefined;
         const moved = adoptChannel(slot, watched, channel, world.now());
         if (!isAutomatic || hasNoChanges(moved)) return moved;
@@ -98,13 +98,14 @@ export function createConnectionScan({ collections, slots, providers, world }: C
   }
 
   async function ensureChannel(connection: Connection): Promise<void> {
-    const watched = watchedIn(connection);
-    if (watched === undefined) return;
+    const named = watchedIn(connection);
+    if (named === undefined) return;
+    const watched = ownedResource(named, providers.find(connection.provider));
     const isSettled = (one: StoredChannel) => isWanted(one) || forbidsReplacement(one);
     await slots.move(
       watched,
-      (slot, now) => {
-        if (now === undefined || slot.some(isSettled)) return undefined;
+      (slot, owner) => {
+        if (owner === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
         const requested = requestedChannel({
           ...watched,

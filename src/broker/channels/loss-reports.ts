@@ -1,7 +1,7 @@
 import type { World } from "../../base/world.ts";
 import type { ChannelRhythm, StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { CatchUp } from "../syncs/catch-up.ts";
-import { type ChannelObservation, rhythmChange } from "./observations.ts";
+import { type ChannelObservation, type IntegrationChannelRules, rhythmChange } from "./observations.ts";
 import type { Loss } from "./rules/gap.ts";
 import { recordCaughtUp, recordLoss } from "./rules/loss.ts";
 import { idOf, resourceOf } from "./rules/slot.ts";
@@ -12,7 +12,11 @@ export interface LossReports {
   /** Stores the event for the application, and that it was sent, in one commit. */
   report(stored: StoredChannel, after: ChannelRhythm, loss: Loss): Promise<void>;
   /** Starts the syncs for a channel with a loss. If they cannot start now, the next scan tries again. */
-  startCatchUp(observation: ChannelObservation): Promise<void>;
+  startCatchUp(observation: CatchUpSubject): Promise<void>;
+}
+
+interface CatchUpSubject extends Pick<ChannelObservation, "stored"> {
+  readonly rules: Pick<IntegrationChannelRules, "catchUpSyncs"> | undefined;
 }
 
 interface LossReportsOptions {
@@ -24,7 +28,7 @@ interface LossReportsOptions {
 export const createLossReports = ({ slots, catchUp, world }: LossReportsOptions): LossReports => ({
   async report(stored, after, { kind, code }) {
     // A new channel would not help one that never delivered: the webhook URL is probably unreachable.
-    const isToRenew = code === "beyond_its_rhythm";
+    const isToRenew = code === "beyond_its_rhythm" || code === "no_heartbeat";
     await slots.move(
       resourceOf(stored),
       (slot) => recordLoss(slot, idOf(stored), { kind, code, isToRenew }, world.now()),

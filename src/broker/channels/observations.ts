@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { messageIdIn } from "../../core/notifications/values.ts";
 import {
   type ChannelHeard,
@@ -75,7 +75,10 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
     const entryOf = new Map(successors.map((successor, i) => [successor, entries[i]]));
     return all.map((one) => {
       const entry = entryOf.get(one);
-      return entry === undefined ? one.rhythm : inheritRhythm(fromBinary(ChannelRhythmSchema, entry.value), now());
+      if (entry === undefined) return one.rhythm;
+      const inherited = inheritRhythm(fromBinary(ChannelRhythmSchema, entry.value), now());
+      // A successor without a heartbeat is created again too.
+      return one.rules?.channel?.heartbeat === undefined ? inherited : { ...inherited, toldSilent: false };
     });
   }
 
@@ -135,6 +138,7 @@ export function createChannelObservations(options: ChannelObservationsOptions): 
           last: number === undefined || at === undefined ? undefined : { number, atMs: timestampMs(at) },
           isSequential: rules?.channel?.sequentialNumbers === true,
           arrived: arrived[i] ?? new Set<bigint>(),
+          heartbeatMs: heartbeatOf(stored, rules),
           isAnnounced: isManaged(stored) && rules?.notification.syncState !== "",
         };
         return { observation, ...judgeLosses(before[i], look) };
@@ -162,5 +166,11 @@ export const rhythmChange = (stored: StoredChannel, rhythm: ChannelRhythm): Chan
   key: rhythmKey(stored),
   value: toBinary(ChannelRhythmSchema, rhythm),
 });
+
+/** Only a channel of ours can be created again. */
+function heartbeatOf(stored: StoredChannel, rules: IntegrationChannelRules | undefined): number | undefined {
+  const heartbeat = rules?.channel?.heartbeat;
+  return heartbeat === undefined || !isManaged(stored) ? undefined : durationMs(heartbeat);
+}
 
 const noRules = create(NotificationRulesSchema);

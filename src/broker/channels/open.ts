@@ -7,9 +7,13 @@ import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createCatchUp } from "../syncs/catch-up.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import { createChannelCalls } from "./calls.ts";
+import { createChannelClients } from "./channel-clients.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
+import { type ChannelKeys, createChannelKeys } from "./channel-keys.ts";
 import { createChannelScans } from "./channel-scans.ts";
+import { type ChannelSignals, createChannelSignals } from "./channel-signals.ts";
 import { type Channels, createChannels } from "./channels.ts";
+import { createLossReports } from "./loss-reports.ts";
 import { type ChannelScheduler, createChannelScheduler } from "./scheduler.ts";
 import { type ChannelSlots, createChannelSlots } from "./slots.ts";
 import { type ChannelTokens, openChannelTokens } from "./tokens.ts";
@@ -20,6 +24,8 @@ export interface ChannelRoom {
   readonly channels: Channels;
   readonly scheduler: ChannelScheduler;
   readonly tokens: ChannelTokens;
+  readonly keys: ChannelKeys;
+  readonly signals: ChannelSignals;
 }
 
 interface ChannelRoomOptions {
@@ -35,12 +41,15 @@ interface ChannelRoomOptions {
 export async function openChannels(options: ChannelRoomOptions): Promise<ChannelRoom> {
   const { shared, collections, connections, credentials, syncs, scripts, publicUrl } = options;
   const { store, webhookUrls: urls, integrations, providers, destinations, events, logs, audit, world } = shared;
-  const { live, asks } = credentials;
+  const { live, asks, tokens: tokenEndpoint } = credentials;
   const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
-  const calls = createChannelCalls({ slots, live, asks, urls, world });
+  const clients = createChannelClients({ integrations, providers, tokens: tokenEndpoint, world });
+  const calls = createChannelCalls({ slots, live, clients, asks, urls, world });
   const catchUp = createCatchUp({ scripts, syncs, logs, world });
-  const scans = createChannelScans({ store, collections, slots, providers, catchUp, world });
+  const reports = createLossReports({ slots, catchUp, world });
+  const scans = createChannelScans({ store, collections, slots, providers, reports, world });
+  const tokens = await openChannelTokens({ store, world });
   return {
     slots,
     channels: createChannels({
@@ -56,6 +65,8 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
       world,
     }),
     scheduler: createChannelScheduler({ store, collections, slots, calls, scans, providers, publicUrl, world }),
-    tokens: await openChannelTokens({ store, world }),
+    tokens,
+    signals: createChannelSignals({ store, collections, slots, tokens, reports, logs, world }),
+    keys: createChannelKeys({ collections, slots, tokens, world }),
   };
 }

@@ -10,11 +10,22 @@ import type { Logs } from "../audit/logs.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { type ChannelCollections, channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
 import { createChannelNotices } from "./channel-notices.ts";
 import { type ChannelChanges, hasNoChanges } from "./rules/move.ts";
-import { metadataWith, metadataWithout } from "./rules/rules.ts";
-import { channelOf, idOf, isPending, resourceOf, type Slot, stateOf, type WatchedResource } from "./rules/slot.ts";
+import { metadataWith, metadataWithout, metadataWithPosition } from "./rules/rules.ts";
+import {
+  channelOf,
+  idOf,
+  isCurrent,
+  isOfIntegration,
+  isPending,
+  resourceOf,
+  type Slot,
+  stateOf,
+  type WatchedResource,
+} from "./rules/slot.ts";
 
 /** Changes channels: reads a slot, decides, commits, and repeats after a conflict. */
 export interface ChannelSlots {
@@ -29,7 +40,15 @@ export interface ChannelSlots {
   changes(slot: Slot, moved: ChannelChanges): Change[];
 }
 
-type Decide = (slot: Slot, connection: Connection | undefined) => ChannelChanges | undefined;
+type Decide = (slot: Slot, owner: ChannelOwner | undefined) => ChannelChanges | undefined;
+
+/** Whose channels a slot holds: a connection, or an integration for all its connections. */
+export interface ChannelOwner {
+  /** Name of the provider. */
+  readonly provider: string;
+  /** Undefined: the channels are the integration's. */
+  readonly connection: Connection | undefined;
+}
 
 export interface MoveOptions {
   /** Leaves the connection's metadata about channels unchanged. */
@@ -42,7 +61,7 @@ export interface MoveOptions {
 
 interface SlotsOptions {
   readonly store: Store;
-  readonly collections: ConnectionCollections & ChannelCollections;
+  readonly collections: Pick<SetupCollections, "integrations"> & ConnectionCollections & ChannelCollections;
   readonly providers: Providers;
   readonly events: Events;
   readonly logs: Logs;
@@ -61,7 +80,7 @@ export const slotKeyParts = ({
 
 export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   const { store, collections, providers, events, logs, environmentIdOf, world } = options;
-  const { channels, connections } = collections;
+  const { channels, connections, integrations } = collections;
   const notices = createChannelNotices({ providers, events, logs, world });
 
   async function readUnder(under: readonly string[]): Promise<readonly StoredRecordOf<StoredChannel>[]> {
@@ -95,6 +114,8 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     let { metadata = {} } = value;
     if (made !== undefined) {
       metadata = metadataWith(metadata, rules, { channel: channelOf(made), isDefault: made.isDefault });
+      // A successor goes on where its predecessor was, and syncs have moved on since.
+      if (!slot.some(isCurrent)) metadata = metadataWithPosition(metadata, rules, made);
     } else {
       for (const { id, state } of moved.put.map(channelOf)) {
         const isOver = state === Channel_State.STOPPED || state === Channel_State.EXPIRED;
@@ -120,18 +141,21 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     async move(watched, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
       const { environment, integration, id } = watched.ref;
       const { result } = await transact(store, async () => {
-        const [found, connection] = await Promise.all([
+        const [found, connection, own] = await Promise.all([
           readUnder(slotKeyParts(watched)),
-          connections.get(environment, integration, id),
+          isOfIntegration(watched) ? undefined : connections.get(environment, integration, id),
+          isOfIntegration(watched) ? integrations.get(environment, integration) : undefined,
         ]);
         const slot = found.map(({ value }) => value);
-        const moved = decide(slot, connection?.value);
+        const provider = (connection ?? own)?.value.provider;
+        const owner = provider === undefined ? undefined : { provider, connection: connection?.value };
+        const moved = decide(slot, owner);
         if (moved === undefined || hasNoChanges(moved)) return { changes: [], result: undefined };
         const conditions: Condition[] = isFirst ? [channels.none(slotKeyParts(watched), "wanted")] : [];
         const changes = [
           ...changesOf(found, moved),
           ...(leavesMetadata || connection === undefined ? [] : metadataChanges(slot, connection, moved)),
-          ...notices.changes(moved.notices, connection?.value),
+          ...notices.changes(moved.notices, owner),
           ...(alongside?.(moved) ?? []),
         ];
         return { changes, conditions, result: moved };

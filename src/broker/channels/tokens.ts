@@ -4,6 +4,7 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, keyOf, under } from "../../store/keys.ts";
 import { channelStateSpace, channelTokenSpace, unknownToken } from "./channel-collections.ts";
+import { createProviderIds } from "./provider-ids.ts";
 
 /** Proofs for the notifications of channels, in memory: receiving a notification reads nothing from the store. */
 export interface ChannelTokens {
@@ -11,6 +12,13 @@ export interface ChannelTokens {
   expectedOf(channel: ChannelOfIntegration): string | undefined;
   /** Returns the channel's connection; undefined: neither our own channel nor named by a connection's metadata. */
   connectionOf(channel: ChannelOfIntegration): string | undefined;
+  /**
+   * Returns the channel's own key; empty: it has one that is not known yet; undefined: not a channel of ours with a key
+   * of its own.
+   */
+  keyOf(channel: ChannelOfIntegration): string | undefined;
+  /** Returns Latchkey's ID of a channel that is named by either ID; undefined: it is unknown, or the name is ambiguous. */
+  idOf(channel: ChannelOfIntegration): string | undefined;
   close(): void;
 }
 
@@ -27,6 +35,13 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   /** Hash, integration and connection of each channel, in one text, by its stored key. */
   let tokens = new Map<string, string>();
   let states = new Map<string, string>();
+  let byProvider = createProviderIds();
+
+  function noteToken(key: string, text: string | undefined): void {
+    byProvider.replace(key, tokens.get(key)?.slice(hashLength), text?.slice(hashLength));
+    if (text === undefined) tokens.delete(key);
+    else tokens.set(key, text);
+  }
 
   function show(): void {
     const counts = new Map<string, number>();
@@ -68,6 +83,8 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
       const [freshTokens, freshStates] = [await readAll(channelTokenSpace), await readAll(channelStateSpace)];
       return () => {
         tokens = freshTokens;
+        byProvider = createProviderIds();
+        for (const [key, text] of tokens) byProvider.replace(key, undefined, text.slice(hashLength));
         states = freshStates;
         show();
       };
@@ -77,9 +94,10 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
         const { key } = change;
         const isState = key.startsWith(`${channelStateSpace}\0`);
         if (!isState && !key.startsWith(`${channelTokenSpace}\0`)) continue;
-        const into = isState ? states : tokens;
-        if (change.value === undefined) into.delete(key);
-        else into.set(key, Buffer.from(change.value).toString());
+        const text = change.value === undefined ? undefined : Buffer.from(change.value).toString();
+        if (!isState) noteToken(key, text);
+        else if (text === undefined) states.delete(key);
+        else states.set(key, text);
         if (isState) showSoon();
       }
     },
@@ -87,16 +105,28 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
 
   const keyFor = ({ environment, id }: ChannelOfIntegration) => keyOf(channelTokenSpace, environment, id);
   /** Cuts the text on each use: an object for each channel would take three times the memory. */
-  const partIn = (known: string | undefined, { integration }: ChannelOfIntegration, part: "hash" | "connection") => {
-    const [of, id] = known?.slice(hashLength).split("\0", 2) ?? [];
-    if (known === undefined || of !== integration) return undefined;
-    if (part === "connection") return id;
+  function partIn(channel: ChannelOfIntegration, part: "hash" | "connection" | "key"): string | undefined {
+    const id = idOf(channel);
+    const known = id === undefined ? undefined : tokens.get(keyFor({ ...channel, id }));
+    if (known === undefined) return undefined;
+    const [, connection = "", , own = ""] = known.slice(hashLength).split("\0");
+    if (part === "connection") return connection;
+    if (part === "key") return own === "" ? undefined : own.slice(1);
     return known.startsWith(unknownToken) ? undefined : known.slice(0, hashLength);
-  };
+  }
+
+  function idOf(channel: ChannelOfIntegration): string | undefined {
+    const known = tokens.get(keyFor(channel));
+    const isOwn = known?.startsWith(`${channel.integration}\0`, hashLength) === true;
+    if (isOwn) return channel.id;
+    return byProvider.idOf(channel);
+  }
 
   return {
-    expectedOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "hash"),
-    connectionOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "connection"),
+    expectedOf: (channel) => partIn(channel, "hash"),
+    connectionOf: (channel) => partIn(channel, "connection"),
+    keyOf: (channel) => partIn(channel, "key"),
+    idOf,
     close: () => watch.close(),
   };
 }

@@ -2,7 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { RequestFailed, type SendOptions, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
-import { placeholderValues } from "../../core/outgoing/placeholder-values.ts";
+import { placeholderValues, type ReadValue } from "../../core/outgoing/placeholder-values.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import type { DescribeRule, RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
@@ -155,7 +155,7 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
       }
     },
     async ofChannel(live, { template, values, deadlineMs: withinMs, signal }) {
-      const request = filledChannelRequest(template, placeholderValues(live).read, values);
+      const request = filledChannelRequest(template, readerFor(live), values);
       if (request === undefined)
         throw new Fault("invalid_path", "the connection lacks a value that the provider's request needs");
       return ask(live, request, { deadlineMs: withinMs, signal, mayLack: false });
@@ -175,6 +175,14 @@ function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[]
     else known.rules.push(rule);
   }
   return [...byRequest.values()];
+}
+
+/** The client's secret is part of a request only where that is the provider's way to tell who asks. */
+function readerFor(live: LiveConnection): ReadValue {
+  const { read } = placeholderValues(live);
+  if (live.provider.channel?.authorization !== "none") return read;
+  const secret = live.secrets?.clientSecret || undefined;
+  return (name) => (name === "integration.clientSecret" ? secret : read(name));
 }
 
 const nothing: DescribedValues = { metadata: {}, connectionConfig: {} };

@@ -28,9 +28,27 @@ export function filledRequest(template: RequestTemplate, read: ReadValue): Fille
 }
 
 /** Values that a channel request may use besides a connection's values; undefined if there is no such value. */
-export type ChannelValues = Readonly<
-  Partial<Record<"id" | "address" | "token" | "expiration" | "resource" | "resourceId", string | undefined>>
->;
+export interface ChannelValues extends Readonly<Partial<Record<ChannelValueName, string | undefined>>> {
+  /** The channels that one renewal or stop names. */
+  readonly ids?: readonly string[] | undefined;
+}
+
+type ChannelValueName =
+  | "id"
+  | "idNumber"
+  | "providerId"
+  | "address"
+  | "token"
+  | "expiration"
+  | "expirationSeconds"
+  | "expirationIso"
+  | "lifetimeSeconds"
+  | "position"
+  | "resource"
+  | "resourceId";
+
+/** Stands for the list of IDs where it is a whole JSON text. */
+const listPlace = "${ids}";
 
 /**
  * Fills a channel request. Omits a body field whose value is missing: the provider must not get an expiration that is
@@ -39,20 +57,30 @@ export type ChannelValues = Readonly<
 export function filledChannelRequest(
   template: RequestTemplate,
   readOther: ReadValue,
-  values: ChannelValues,
+  { ids, ...values }: ChannelValues,
 ): FilledRequest | undefined {
-  const { path, body, format } = template;
-  const given: ReadonlyMap<string, string | undefined> = new Map(Object.entries(values));
+  const { path } = template;
+  const given = new Map<string, string | undefined>([...Object.entries(values), ["ids", ids?.join(",")]]);
   const read: ReadValue = (name) => (given.has(name) ? given.get(name) : readOther(name));
-  return withBody(template, filledText(path, read, inPath), filledChannelBody({ body, format }, read), read);
+  return withBody(template, filledText(path, read, inPath), filledChannelBody(template, { read, ids }), read);
 }
 
-function filledChannelBody({ body, format }: Pick<RequestTemplate, "body" | "format">, read: ReadValue): string {
+interface ChannelBodyValues {
+  readonly read: ReadValue;
+  readonly ids: readonly string[] | undefined;
+}
+
+function filledChannelBody({ body, format }: RequestTemplate, { read, ids }: ChannelBodyValues): string {
   if (body === "") return "";
   if (format === "form") return filledForm(body, read, "omit") ?? "";
   // The template is valid JSON: the validation of descriptions ensures this.
-  return JSON.stringify(filledJson(JSON.parse(body) as JsonValue, read) ?? null);
+  return JSON.stringify(filledJson(JSON.parse(body) as JsonValue, { read, ids }) ?? null);
 }
+
+/** Some providers write the IDs of channels as numbers, and refuse them as texts. */
+const listOf = (ids: readonly string[]): JsonValue => (ids.every(isExact) ? ids.map(Number) : [...ids]);
+
+const isExact = (id: string): boolean => /^(0|[1-9]\d{0,15})$/.test(id) && Number.isSafeInteger(Number(id));
 
 function withBody(
   template: RequestTemplate,
@@ -106,14 +134,16 @@ function filledForm(body: string, read: ReadValue, missing: "refuse" | "omit"): 
 /**
  * Returns undefined if a value is missing. Fills in values after parsing, so that no value can break out of its text.
  */
-function filledJson(value: JsonValue, read: ReadValue): JsonValue | undefined {
+function filledJson(value: JsonValue, values: ChannelBodyValues): JsonValue | undefined {
   if (typeof value === "string") {
+    const { read, ids } = values;
+    if (value === listPlace) return ids === undefined ? undefined : listOf(ids);
     const names = [...value.matchAll(place)].map(([, name = ""]) => name);
     if (names.some((name) => read(name) === undefined)) return undefined;
     return value.replaceAll(place, (_, name: string) => read(name) ?? "");
   }
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((one) => filledJson(one, read)).filter((one) => one !== undefined);
-  const fields = Object.entries(value).map(([name, one]) => [name, filledJson(one, read)] as const);
+  if (Array.isArray(value)) return value.map((one) => filledJson(one, values)).filter((one) => one !== undefined);
+  const fields = Object.entries(value).map(([name, one]) => [name, filledJson(one, values)] as const);
   return Object.fromEntries(fields.filter((field): field is [string, JsonValue] => field[1] !== undefined));
 }

@@ -24,7 +24,8 @@ export const createNotificationMatching =
     if (found.matches.length > 0 || channel === undefined) return found;
     // The first message of a channel arrives before the provider has said which resource its messages will name.
     const id = tokens.connectionOf({ environment, integration, id: channel });
-    return id === undefined
+    // A channel of the integration names no connection.
+    return id === undefined || id === ""
       ? found
       : { ...found, matches: [create(ConnectionRefSchema, { environment, integration, id })] };
   };

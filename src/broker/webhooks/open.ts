@@ -1,7 +1,7 @@
 import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
-import type { ChannelTokens } from "../channels/tokens.ts";
+import type { ChannelRoom } from "../channels/open.ts";
 import type { Connections } from "../connections/connections.ts";
 import { type LookupIndex, openLookupIndex } from "../connections/lookup/lookup-index.ts";
 import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
@@ -41,7 +41,7 @@ interface WebhookRoomOptions {
   readonly shared: SharedServices;
   readonly collections: SetupCollections & WebhookCollections;
   readonly connections: Pick<Connections, "get">;
-  readonly tokens: ChannelTokens;
+  readonly channels: Pick<ChannelRoom, "tokens" | "keys" | "signals">;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly limits: WebhookLimits & DeliveryLimits;
@@ -52,8 +52,10 @@ interface WebhookRoomOptions {
 }
 
 export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
-  const { shared, collections, connections, tokens, scripts, runs, limits, leaseMs, send, sendToApplication } = options;
+  const { shared, collections, connections, channels, scripts, runs, limits, leaseMs, send, sendToApplication } =
+    options;
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
+  const { tokens, signals } = channels;
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
@@ -91,7 +93,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   return {
     resources,
     webhookReceivers: receivers,
-    webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, world }),
+    webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, signals, world }),
     deliveries,
     notifications: createNotifications({ collections, destinations }),
     destinationsOf,

@@ -9,6 +9,7 @@ import { notificationValues } from "../../core/notifications/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Notification, Notification_Proof } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import type { ChannelSignals } from "../channels/channel-signals.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import type { NotificationIntake } from "./notification-intake.ts";
 import type { MatchNotification } from "./notification-matching.ts";
@@ -62,12 +63,14 @@ interface WebhooksOptions {
   readonly match: MatchNotification;
   readonly intake: NotificationIntake;
   readonly urls: WebhookUrls;
+  readonly signals: ChannelSignals;
   readonly world: World;
 }
 
 const taken = { status: 200, body: { status: "success" } } as const;
 
-export function createWebhooks({ store, receivers, proofs, match, intake, urls, world }: WebhooksOptions): Webhooks {
+export function createWebhooks(options: WebhooksOptions): Webhooks {
+  const { store, receivers, proofs, match, intake, urls, signals, world } = options;
   const { metrics } = world;
 
   async function readReceiver(environmentId: string, integration: string): Promise<void> {
@@ -90,6 +93,7 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
       const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
       if (challenge !== undefined) {
+        if (!(await signals.challenged(addressed, reading))) throw unaskedChallenge();
         metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
@@ -111,6 +115,10 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
           metrics.notificationsRefused.inc({ reason });
           throw unproven(reason);
         }
+      }
+      if (hasNotices(receiver) && (await signals.notice(receiver, reading))) {
+        metrics.notifications.series({ outcome: "notice" }).add();
+        return taken;
       }
       const notification = await intake.take(receiver, reading, shown);
       metrics.notifications.series({ outcome: notification === undefined ? "repeated" : "taken" }).add();
@@ -137,6 +145,11 @@ export function createWebhooks({ store, receivers, proofs, match, intake, urls, 
     },
   };
 }
+
+const hasNotices = ({ provider }: WebhookReceiver): boolean => (provider.notification?.lifecycle.length ?? 0) > 0;
+
+const unaskedChallenge = (): Fault =>
+  new Fault("not_found", "the challenge confirms no channel that Latchkey asked for");
 
 /** Returns the fault for an unproven webhook. The sender gets no reason; only the operator does. */
 const unproven = (reason: ProofFailure, why = ""): Fault =>

@@ -18,7 +18,13 @@ export const wish = (): StoredChannel =>
   requestedChannel({ ...place, id: "a", nowMs: t0, askedLifeMs: 0, isDefault: true, kept: true });
 
 export const ask = (slot: Slot, target: string, id: string, nowMs: number): Slot =>
-  applyChanges(slot, beginWatch(slot, { target, id, tokenHash: `h-${id}`, untilMs: nowMs + lifeMs, nowMs }) ?? never());
+  applyChanges(
+    slot,
+    beginWatch(slot, { target, id, tokenHash: `h-${id}`, creation, untilMs: nowMs + lifeMs, nowMs }) ?? never(),
+  );
+
+/** Stopped by the ID of its resource, as calendars are. */
+export const creation = { key: "", stopsById: false, hasOwnKey: false };
 
 export const answer = (nowMs: number): WatchAnswer => ({
   resourceId: "r",

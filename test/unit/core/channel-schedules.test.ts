@@ -24,7 +24,7 @@ import { answerMs, claimMs } from "../../../src/broker/channels/rules/times.ts";
 import type { StoredChannel } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State as State } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { seeded } from "../../support/runner/seeded.ts";
-import { dayMs, lifeMs, place } from "./calendar-slot.ts";
+import { creation, dayMs, lifeMs, place } from "./calendar-slot.ts";
 
 interface AtProvider {
   readonly token: string;
@@ -90,7 +90,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     for (let tries = 0; tries < 3; tries += 1) {
       const token = `t${seed}-${id}-${tries}`;
       const intent: ChannelChanges | undefined = yield* move((slot) =>
-        beginWatch(slot, { target: wanted, id, tokenHash: token, untilMs: nowMs + 30 * dayMs, nowMs }),
+        beginWatch(slot, { target: wanted, id, tokenHash: token, creation, untilMs: nowMs + 30 * dayMs, nowMs }),
       );
       const asked = intent?.put.find((one) => idOf(one) === id && one.tokenHash === token);
       if (asked === undefined) return;

@@ -12,8 +12,8 @@ import type { ChannelSlots, MoveOptions } from "../slots.ts";
  * How one kind of notification channel lives at its provider: how it is created, renewed and stopped. A new kind is a
  * file in this folder and an entry in `protocols.ts`.
  *
- * - Ids: a channel's `id` is Latchkey's. A provider that chooses ids itself returns one, which is kept as `resourceId`.
- * - Renewal: by a successor (see `successive.ts`), or in place, which needs a transition in `rules/states.ts`.
+ * - Ids: a channel's `id` is Latchkey's. A provider that chooses ids itself returns one, which is kept as `providerId`.
+ * - Renewal: by a successor (see `successive.ts`), or in place (see `in-place.ts`).
  * - Notifications: where they name their channel, number and token is provider data, `NotificationRules`.
  */
 export interface ChannelProtocol {
@@ -43,11 +43,18 @@ export interface ChannelWatchOptions extends Pick<MoveOptions, "alongside"> {
 }
 
 export interface ChannelStop {
+  readonly watched: WatchedResource;
   readonly found: LiveConnection;
   /** Latchkey's id. */
   readonly id: string;
-  /** The provider's id, from its response or a notification. */
+  /** The provider's id of the resource, from its response or a notification. */
   readonly resourceId: string;
+  /** The ID that the provider chose; empty: it uses Latchkey's, or the ID is not known. */
+  readonly providerId: string;
+  /** Undefined: the provider's description does not name the kind of resource any more. */
+  readonly rule: WatchRule | undefined;
+  /** The webhook URL. */
+  readonly address: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -75,7 +82,7 @@ export type StopVerdict =
 /** Sends a channel request, and after a 401 once more with newer credentials if there are any. */
 export type SendChannelRequest = (found: LiveConnection, request: ChannelAsk) => Promise<SmallAnswer>;
 
-/** The services that protocols use. */
+/** The services that protocols use. `requests` of all protocols are the same. */
 export interface ProtocolServices {
   readonly slots: ChannelSlots;
   readonly send: SendChannelRequest;

@@ -2,13 +2,14 @@ import { hash, randomBytes } from "node:crypto";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { newChannelId } from "../rules/channel-id.ts";
 import { beginWatch, maySendWatch, recordMade, recordNotMade, replaceRefusedId } from "../rules/making.ts";
-import { mayLiveUntilMs } from "../rules/rules.ts";
+import { creationOf, mayLiveUntilMs } from "../rules/rules.ts";
 import { currentOf, idOf } from "../rules/slot.ts";
 import { recordConnectionGone } from "../rules/stopping.ts";
 import { storeOutcome } from "../store-outcome.ts";
+import type { WatchVerdict } from "./channel-answers.ts";
+import { createLostChannels } from "./lost-channels.ts";
 import type { ChannelProtocol, ChannelWatch, ChannelWatchOptions, ProtocolServices, WatchOutcome } from "./protocol.ts";
-import type { WatchVerdict } from "./successive-answers.ts";
-import { createSuccessiveRequests, type WatchNotSent } from "./successive-requests.ts";
+import type { ProtocolRequests, WatchNotSent } from "./protocol-requests.ts";
 
 /** Limits the IDs tried when the provider says that an ID is taken, if Latchkey chooses them. */
 const maxIds = 3;
@@ -20,31 +21,32 @@ interface WatchIntent {
 }
 
 /**
- * Channels as Google's APIs have them. Latchkey chooses the id and a token, which each notification repeats. No channel
- * can be renewed: a successor with another id is created, and then the old channel is stopped.
+ * Channels that cannot be extended: a successor with another id is created, and then the old channel is stopped.
  */
-export function createSuccessiveChannels(services: ProtocolServices): ChannelProtocol {
-  const { slots, send, stopReplaced, world } = services;
+export function createSuccessiveChannels(services: ProtocolServices, requests: ProtocolRequests): ChannelProtocol {
+  const { slots, stopReplaced, world } = services;
   const { metrics, log } = world;
-  const requests = createSuccessiveRequests({ send, now: world.now });
+  const lost = createLostChannels({ slots, requests, world });
   const now = () => ({ nowMs: world.now(), random: Math.random() });
   const count = (outcome: string) => metrics.channelWatches.inc({ outcome });
 
   /** Stores that a watch request is about to be sent. Undefined: the slot has changed, and no request may be sent. */
   async function storeIntent(
-    { watched, rule }: ChannelWatch,
+    { watched, rule, found }: ChannelWatch,
     { target, id, token }: WatchIntent,
     alongside: ChannelWatchOptions["alongside"],
   ): Promise<StoredChannel | undefined> {
     const tokenHash = hash("sha256", token);
+    const { isKeyOurs, ...rest } = creationOf(rule, found.provider.notification?.signature);
+    const creation = { ...rest, key: isKeyOurs ? token : "" };
     const intent = await slots.move(
       watched,
-      (slot, connection) => {
+      (slot, owner) => {
         const nowMs = world.now();
-        if (connection === undefined) return recordConnectionGone(slot, nowMs);
+        if (owner === undefined) return recordConnectionGone(slot, nowMs);
         const lifeMs = slot.find((one) => idOf(one) === target)?.askedLifeMs ?? 0;
-        const untilMs = mayLiveUntilMs(rule.rules, lifeMs, nowMs);
-        return beginWatch(slot, { target, id, tokenHash, untilMs, nowMs });
+        const untilMs = mayLiveUntilMs(rule, lifeMs, nowMs);
+        return beginWatch(slot, { target, id, tokenHash, creation, untilMs, nowMs });
       },
       { ...(alongside !== undefined && { alongside }) },
     );
@@ -87,6 +89,11 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
     async watch(request) {
       const { watched, options } = request;
       const { alongside, isIdGiven = false } = options;
+      const settled = await lost.settle(request);
+      if (settled !== undefined) {
+        if (settled.kind !== "made") await storeNotMade(request, request.target, settled);
+        return settled;
+      }
       const isRenewal = currentOf(await slots.read(watched)) !== undefined;
       let { target } = request;
       let id = isRenewal ? newChannelId() : target;
@@ -105,7 +112,7 @@ export function createSuccessiveChannels(services: ProtocolServices): ChannelPro
         id = newId;
       }
     },
-    stop: requests.stop,
+    stop: lost.stop,
   };
 }
 

@@ -14,12 +14,14 @@ import {
   isPending,
   isRenewing,
   isStopping,
+  isUnconfirmed,
   isUnsent,
   isWanted,
   type Slot,
+  unconfirmed,
 } from "./slot.ts";
 import { keptMs, transition } from "./states.ts";
-import { answerMs, maxWaitMs, minRestMs, type TransitionTime } from "./times.ts";
+import { answerMs, confirmationMs, maxWaitMs, minRestMs, type TransitionTime } from "./times.ts";
 
 /** Applies changes that only time causes. `newId` is called when another channel is requested. */
 export function ageSlot(slot: Slot, now: TransitionTime, newId: () => string): ChannelChanges {
@@ -49,13 +51,19 @@ function ageChannel(
   }
   if (isBeingCreated(one)) {
     // A clock that was set back would otherwise make the channel wait forever.
-    const isUp = one.dueMs <= nowMs || one.dueMs > nowMs + answerMs;
+    const isUp = one.dueMs <= nowMs || one.dueMs > nowMs + (isUnconfirmed(one) ? confirmationMs : answerMs);
     if (!isUp) return undefined;
+    const code = isUnconfirmed(one) ? unconfirmed : "interrupted";
     const kept = { ...one, kept: true };
     const inSlot = slot.map((other) => (other === one ? kept : other));
-    return recordNotMade(inSlot, idOf(one), { kind: "unheard", code: "interrupted", newId: newId() }, now);
+    return recordNotMade(inSlot, idOf(one), { kind: "unheard", code, newId: newId() }, now);
   }
-  if (expiresAtMs(one) <= nowMs) return expire(slot, one, nowMs, newId);
+  if (expiresAtMs(one) <= nowMs) return endChannel(slot, one, { nowMs, newId });
+  if (isRenewing(one) && one.inPlace) {
+    const isUp = one.dueMs <= nowMs || one.dueMs > nowMs + confirmationMs;
+    const code = isUnconfirmed(one) ? unconfirmed : "interrupted";
+    return isUp ? recordNotMade(slot, idOf(one), { kind: "put_off", code, newId: newId() }, now) : undefined;
+  }
   const isAlone = isRenewing(one) && !slot.some(isPending);
   return isAlone ? { ...noChanges, put: [transition(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
 }
@@ -69,17 +77,27 @@ function removeFinished(slot: Slot, one: StoredChannel, nowMs: number): ChannelC
   return isKept ? { ...noChanges, put: [{ ...one, dueMs: nowMs + keptMs }] } : { ...noChanges, removed: [one] };
 }
 
-function expire(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): ChannelChanges {
-  const { stateReason, createdAt } = channelOf(one);
-  const past = transition(one, "expired", { nowMs, shown: { stateReason: stateReason || "expired" } });
+interface ChannelEnd {
+  readonly nowMs: number;
+  readonly newId: () => string;
+  /** Why it ended, as a code. Undefined: its time has passed. */
+  readonly reason?: string;
+}
+
+/** The channel is gone, before or at its expiry: another one is requested, unless it was to be stopped. */
+export function endChannel(slot: Slot, one: StoredChannel, { nowMs, newId, reason }: ChannelEnd): ChannelChanges {
+  const { createdAt } = channelOf(one);
+  const stateReason = reason ?? channelOf(one).stateReason;
+  const past = transition(one, "expired", { nowMs, inPlace: false, shown: { stateReason: stateReason || "expired" } });
   if (isStopping(one)) return { ...noChanges, put: [past] };
   const notices: ChannelNotice[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
   const candidate = slot.find(isPending);
   // A new channel triggers a catch-up, since notifications were missed in the meantime.
-  const catchUp = "expired";
+  const catchUp = reason ?? "expired";
   if (candidate !== undefined) return { put: [past, { ...candidate, kept: true, catchUp }], removed: [], notices };
   const restedMs = Math.max(nowMs, (createdAt === undefined ? 0 : timestampMs(createdAt)) + minRestMs);
-  const dueMs = one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : restedMs;
+  const dueMs =
+    reason === undefined && one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : restedMs;
   const next = { id: newId(), nowMs, dueMs, failures: one.failures, catchUp, previousId: idOf(one) };
   return { put: [past, successor(one, next)], removed: [], notices };
 }

@@ -16,6 +16,8 @@ export interface LossEvidence {
   readonly isSequential: boolean;
   /** The numbers from `toVerify` that arrived. */
   readonly arrived: ReadonlySet<bigint>;
+  /** The provider sends a message at least this often; undefined: it sends them when there is something to say. */
+  readonly heartbeatMs?: number | undefined;
   /** The provider announces the channel by a first message without other content. */
   readonly isAnnounced: boolean;
 }
@@ -28,7 +30,7 @@ export interface LastMessage {
 
 export interface Loss {
   readonly kind: "gap" | "silent";
-  readonly code: "numbers_missing" | "numbers_restarted" | "beyond_its_rhythm" | "never_heard";
+  readonly code: "numbers_missing" | "numbers_restarted" | "beyond_its_rhythm" | "never_heard" | "no_heartbeat";
 }
 
 export interface GapJudgement {
@@ -130,7 +132,12 @@ function judgeJumps(before: ChannelRhythm, { arrived, nowMs }: LossEvidence): Ga
 }
 
 function judgeRhythm(before: ChannelRhythm, evidence: LossEvidence): GapJudgement {
-  const { nowMs, listeningSinceMs, last, isAnnounced } = evidence;
+  const { nowMs, listeningSinceMs, last, isAnnounced, heartbeatMs } = evidence;
+  if (heartbeatMs !== undefined && !before.toldSilent) {
+    const heardMs = Math.max(last?.atMs ?? 0, before.sinceMs, listeningSinceMs);
+    if (nowMs - heardMs > heartbeatMs)
+      return { after: { ...before, toldSilent: true }, losses: [{ kind: "silent", code: "no_heartbeat" }] };
+  }
   if (last === undefined) {
     const sinceMs = Math.max(before.sinceMs, listeningSinceMs);
     const isOverdue = isAnnounced && !before.toldSilent && nowMs - sinceMs > firstWithinMs;

@@ -18,7 +18,11 @@ export function recordLoss(
   const found = findChannel(slot, id);
   if (found === undefined) return noChanges;
   const isRenewed = isToRenew && isIdle(found);
-  const after = { ...found, catchUp: code, ...(isRenewed && { dueMs: Math.min(found.dueMs, nowMs) }) };
+  const after = {
+    ...found,
+    catchUp: code,
+    ...(isRenewed && { dueMs: found.dueMs === 0 ? nowMs : Math.min(found.dueMs, nowMs) }),
+  };
   return { put: [after], removed: [], notices: [{ kind, channel: after, code }] };
 }
 

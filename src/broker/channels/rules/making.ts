@@ -20,10 +20,20 @@ import {
   isWanted,
   resourceIdIn,
   type Slot,
+  unconfirmed,
 } from "./slot.ts";
 import { transition } from "./states.ts";
 import { endOf, stoppableFrom } from "./stopping.ts";
-import { answerMs, claimMs, renewalAtMs, type TransitionTime, usualLifeMs, waitMs } from "./times.ts";
+import {
+  answerMs,
+  claimMs,
+  confirmationMs,
+  lastMs,
+  renewalAtMs,
+  type TransitionTime,
+  usualLifeMs,
+  waitMs,
+} from "./times.ts";
 
 /**
  * A request for a channel, the first of a slot or the next one. Its record in state `creating` acts as a lease until it
@@ -34,6 +44,8 @@ export interface WatchAttempt {
   readonly target: string;
   readonly id: string;
   readonly tokenHash: string;
+  /** How channels of this resource are created. */
+  readonly creation: Pick<StoredChannel, "key" | "stopsById" | "hasOwnKey">;
   /** When the channel expires at the latest, if it is made. */
   readonly untilMs: number;
   readonly nowMs: number;
@@ -42,11 +54,12 @@ export interface WatchAttempt {
 /** Called before the request. Undefined: another process works on the channel, or it is no longer wanted. */
 export function beginWatch(
   slot: Slot,
-  { target, id, tokenHash, untilMs, nowMs }: WatchAttempt,
+  { target, id, tokenHash, creation, untilMs, nowMs }: WatchAttempt,
 ): ChannelChanges | undefined {
   const found = findChannel(slot, target);
   if (found === undefined) return undefined;
-  const making = { nowMs, tokenHash, dueMs: nowMs + answerMs, shown: { expiresAt: timestampFromMs(untilMs) } };
+  const shown = { expiresAt: timestampFromMs(untilMs), stateReason: "" };
+  const making = { ...creation, nowMs, tokenHash, confirmed: false, dueMs: nowMs + answerMs, shown };
   if (isUnsent(found)) {
     if (slot.some((other) => other !== found && isWanted(other))) return undefined;
     const own =
@@ -72,30 +85,46 @@ export interface WatchAnswer {
   readonly resourceUri: string;
   /** Undefined: the provider did not say. */
   readonly expiresAtMs: number | undefined;
+  /** Empty: the provider uses Latchkey's ID. */
+  readonly providerId?: string;
+  /** The key that the provider chose; empty: it chose none. */
+  readonly key?: string;
+  readonly position?: string;
+  /** The channel has no end. */
+  readonly isEndless?: boolean;
+  /** The channel exists only once a challenge has confirmed it. */
+  readonly awaitsChallenge?: boolean;
 }
 
 /** Stores a created channel. `sent` is the channel as requested, in case its record is gone. */
 export function recordMade(slot: Slot, sent: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
   const { nowMs } = now;
-  const { resourceId, resourceUri } = answer;
+  const { resourceId, resourceUri, providerId = "", position = "" } = answer;
   const candidate = findChannel(slot, idOf(sent)) ?? sent;
-  const wanted = sent.askedLifeMs > 0 ? nowMs + sent.askedLifeMs : nowMs + usualLifeMs;
-  const endMs = answer.expiresAtMs ?? wanted;
-  const known = { resourceId, resourceUri, expiresAt: timestampFromMs(endMs) };
+  const end = lifeOf(candidate, answer, now);
+  const known = { resourceId, resourceUri, providerId, position, ...end.shown };
+  const key = answer.key || candidate.key;
   if (!isPending(candidate)) {
     // The channel was given up in the meantime; the response now shows how to stop it.
-    return { ...noChanges, put: [transition(candidate, "made", { nowMs, dueMs: nowMs + claimMs, shown: known })] };
+    const shown = { ...known, ...(end.lifeMs === 0 && endOf(candidate, nowMs)) };
+    return { ...noChanges, put: [transition(candidate, "made", { nowMs, key, dueMs: nowMs + claimMs, shown })] };
   }
-  const lifeMs = Math.max(1, endMs - nowMs);
-  const renewAtMs = renewalAtMs(lifeMs, now);
+  if (answer.awaitsChallenge === true && !candidate.confirmed) {
+    const shown = { resourceId, resourceUri, providerId, position, stateReason: unconfirmed };
+    return {
+      ...noChanges,
+      put: [transition(candidate, "answered", { nowMs, key, dueMs: nowMs + confirmationMs, shown })],
+    };
+  }
   const current = transition(candidate, "made", {
     nowMs,
-    lifeMs,
-    dueMs: renewAtMs,
+    key,
+    lifeMs: end.lifeMs,
+    dueMs: end.dueMs,
     failures: 0,
     idRefusals: 0,
     kept: true,
-    shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
+    shown: { ...known, ...end.renewal, stateReason: "", createdAt: timestampFromMs(nowMs) },
   });
   const others = slot.filter((one) => idOf(one) !== idOf(current));
   // Also replaces a script's own channel on the same resource: its metadata is overwritten, so nothing else could stop
@@ -116,6 +145,28 @@ export function recordMade(slot: Slot, sent: StoredChannel, answer: WatchAnswer,
     .filter((one) => isStopping(one) && isManaged(one) && channelOf(one).resourceId === "" && resourceId !== "")
     .map((one) => transition(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
   return { put: [current, ...replaced, ...learned], removed: [], notices: [] };
+}
+
+/** The expiry and renewal of a channel that the provider has created, confirmed or extended. */
+export function lifeOf(
+  { askedLifeMs, confirmedLifeS }: Pick<StoredChannel, "askedLifeMs" | "confirmedLifeS">,
+  { expiresAtMs: answered, isEndless = false }: Pick<WatchAnswer, "expiresAtMs" | "isEndless">,
+  now: TransitionTime,
+) {
+  const { nowMs } = now;
+  const granted = confirmedLifeS > 0n ? nowMs + Number(confirmedLifeS) * 1_000 : answered;
+  if (isEndless && granted === undefined) {
+    return { lifeMs: 0, dueMs: 0, shown: { expiresAt: undefined }, renewal: { renewAt: undefined } } as const;
+  }
+  const endMs = Math.min(lastMs, granted ?? nowMs + (askedLifeMs > 0 ? askedLifeMs : usualLifeMs));
+  const lifeMs = Math.max(1, endMs - nowMs);
+  const dueMs = renewalAtMs(lifeMs, now);
+  return {
+    lifeMs,
+    dueMs,
+    shown: { expiresAt: timestampFromMs(endMs) },
+    renewal: { renewAt: timestampFromMs(dueMs) },
+  } as const;
 }
 
 /** The provider does not accept the ID: request the channel under another one. */
@@ -172,6 +223,7 @@ export function recordNotMade(
     const orphan = transition({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
       nowMs,
       failures: 0,
+      lost: lost.providerId === "",
       shown: reason,
     });
     put.push({ ...orphan, dueMs: stoppableFrom(slot, orphan, nowMs) });
@@ -181,7 +233,8 @@ export function recordNotMade(
     if (candidate !== undefined && kind !== "unheard") removed.push(candidate);
     const isLate = expiresAtMs(old) - nowMs < old.lifeMs * warnShare && !old.warned;
     const dueMs = Math.min(wait(old), expiresAtMs(old));
-    const patch = { nowMs, dueMs, failures: old.failures + 1, warned: old.warned || isLate, shown: reason };
+    const failures = old.failures + 1;
+    const patch = { nowMs, dueMs, failures, inPlace: false, warned: old.warned || isLate, shown: reason };
     const back = transition(old, "put_off", patch);
     put.push(back);
     if (isLate) notices.push({ kind: kind === "unsent" ? "expiring" : "renewal_failed", channel: back, code });
@@ -199,7 +252,14 @@ export function recordNotMade(
     if (candidate.kept) notices.push({ kind: "failed", channel: failed, code });
   } else {
     put.push(
-      transition(candidate, "put_off", { nowMs, failures, tokenHash: "", dueMs: wait(candidate), shown: reason }),
+      transition(candidate, "put_off", {
+        nowMs,
+        failures,
+        tokenHash: "",
+        key: "",
+        dueMs: wait(candidate),
+        shown: reason,
+      }),
     );
   }
   return { put, removed, notices };

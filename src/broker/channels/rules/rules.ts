@@ -1,8 +1,15 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../base/fault.ts";
+import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Channel, CreateChannelRequest } from "../../../gen/latchkey/v1/channel_pb.ts";
-import type { ChannelRules, Provider, WatchableResource } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type {
+  ChannelRules,
+  Provider,
+  SignatureRules,
+  WatchableResource,
+} from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { WatchedResource } from "./slot.ts";
 import { lastMs, usualMaxLifeMs } from "./times.ts";
 
 /** The resource to watch, from a provider's description. */
@@ -58,6 +65,35 @@ export function watchRuleFor(provider: Provider, { resourceKind, resource: named
 
 const wantsResource = ({ watch }: WatchableResource): boolean => names.test(`${watch?.path}${watch?.body}`);
 
+/** How channels of a rule are created, as the record of a channel keeps it. */
+export function creationOf(
+  { watch, rules }: Pick<WatchRule, "rules" | "watch">,
+  signature: Pick<SignatureRules, "keyOwner" | "handshakeHeader"> | undefined,
+): ChannelCreation {
+  const stop = watch.stop ?? rules.stop;
+  const hasOwnKey = signature?.keyOwner === "channel";
+  return {
+    stopsById: stop !== undefined && !`${stop.path}${stop.body}`.includes("${resourceId}"),
+    hasOwnKey,
+    isKeyOurs: hasOwnKey && watch.secret === "" && signature.handshakeHeader === "",
+  };
+}
+
+export interface ChannelCreation {
+  /** It can be stopped without the provider's ID of the resource. */
+  readonly stopsById: boolean;
+  readonly hasOwnKey: boolean;
+  /** The key is the token of the creation. */
+  readonly isKeyOurs: boolean;
+}
+
+/** The resource as its owner's: the channels of some providers are the integration's. */
+export const ownedResource = (watched: WatchedResource, { channel }: Pick<Provider, "channel">): WatchedResource =>
+  channel?.owner === "integration" ? { ...watched, ref: { ...watched.ref, id: "" } } : watched;
+
+/** Whether the channel of a rule has no end. */
+export const isEndless = ({ expirationFormat }: WatchableResource): boolean => expirationFormat === "none";
+
 function isResource(resource: string): boolean {
   // A path step such as `..` is no name, and NUL ends a key.
   return resource.length <= maxResourceLength && resource.isWellFormed() && !/^\.{1,2}$|\p{Cc}/u.test(resource);
@@ -79,15 +115,20 @@ export function requestedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expir
 }
 
 /** The requested expiry; undefined: the provider decides. */
-export function requestedExpirationMs(rules: ChannelRules, lifeMs: number, nowMs: number): number | undefined {
-  const most = rules.maxLifetime === undefined ? undefined : durationMs(rules.maxLifetime);
+export function requestedExpirationMs(
+  { rules, watch }: Pick<WatchRule, "rules" | "watch">,
+  lifeMs: number,
+  nowMs: number,
+): number | undefined {
+  const { maxLifetime = rules.maxLifetime } = watch;
+  const most = maxLifetime === undefined ? undefined : durationMs(maxLifetime);
   if (lifeMs > 0) return Math.trunc(nowMs + Math.min(lifeMs, most ?? lifeMs));
   return most === undefined ? undefined : Math.trunc(nowMs + most);
 }
 
 /** When the channel expires at the latest, if the response to its creation is lost. */
-export const mayLiveUntilMs = (rules: ChannelRules, lifeMs: number, nowMs: number): number =>
-  requestedExpirationMs(rules, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
+export const mayLiveUntilMs = (rule: Pick<WatchRule, "rules" | "watch">, lifeMs: number, nowMs: number): number =>
+  requestedExpirationMs(rule, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
 
 /** The connection's metadata after this channel was created. */
 export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: ScriptChannel): JsonObject {
@@ -105,6 +146,17 @@ export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: Sc
     }
   }
   return after;
+}
+
+/** The metadata with the position that the first channel of the default resource begins from. */
+export function metadataWithPosition(
+  metadata: JsonObject,
+  { resources }: ChannelRules,
+  { channel, isDefault }: Pick<StoredChannel, "channel" | "isDefault">,
+): JsonObject {
+  const { positionKey = "" } = resources[channel?.resourceKind ?? ""] ?? {};
+  const position = channel?.position ?? "";
+  return !isDefault || positionKey === "" || position === "" ? metadata : { ...metadata, [positionKey]: position };
 }
 
 interface ScriptChannel {

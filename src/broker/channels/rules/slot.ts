@@ -2,6 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { lastMs } from "./times.ts";
 
 /**
  * The channels of one resource of one connection. One is current; another may be in creation, and any number may wait
@@ -16,6 +17,9 @@ export interface WatchedResource {
   readonly resource: string;
 }
 
+/** Whether its channels serve all connections of the integration. */
+export const isOfIntegration = ({ ref }: WatchedResource): boolean => ref.id === "";
+
 export function channelOf({ channel }: StoredChannel): Channel {
   if (channel === undefined) throw new Error("the stored channel is empty");
   return channel;
@@ -29,9 +33,10 @@ export function resourceOf(stored: StoredChannel): WatchedResource {
   return { ref, kind, resource };
 }
 
+/** A channel without an end expires at the last time of all. */
 export const expiresAtMs = (stored: StoredChannel): number => {
   const { expiresAt } = channelOf(stored);
-  return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
+  return expiresAt === undefined ? lastMs : timestampMs(expiresAt);
 };
 
 const over: ReadonlySet<State> = new Set([State.STOPPED, State.EXPIRED, State.FAILED]);
@@ -54,6 +59,9 @@ export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) ||
 export const isUnsent = (stored: StoredChannel): boolean => isPending(stored) && stored.tokenHash === "";
 /** Requested from the provider, without an outcome yet. */
 export const isBeingCreated = (stored: StoredChannel): boolean => isPending(stored) && stored.tokenHash !== "";
+/** The provider has taken the request, and still has to confirm it by a challenge. */
+export const isUnconfirmed = (stored: StoredChannel): boolean => channelOf(stored).stateReason === unconfirmed;
+export const unconfirmed = "unconfirmed";
 export const isStopping = (stored: StoredChannel): boolean => stateOf(stored) === State.STOPPING;
 
 /** A caller stopped the channel, or the provider refused it for good: no automatic replacement is made. */
@@ -73,6 +81,9 @@ export const resourceIdIn = (slot: Slot): string =>
     .map((one) => channelOf(one).resourceId)
     .find((resourceId) => resourceId !== "") ?? "";
 
-/** The resource ID needed to stop the channel; empty: the channel cannot be stopped yet. */
+/** Whether the provider can be asked to stop the channel. */
+export const isStoppable = (slot: Slot, one: StoredChannel): boolean => one.stopsById || stopIdOf(slot, one) !== "";
+
+/** The resource ID that stops the channel; empty: it is not known. */
 export const stopIdOf = (slot: Slot, one: StoredChannel): string =>
   channelOf(one).resourceId || (isManaged(one) ? resourceIdIn(slot) : "");

@@ -8,6 +8,8 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
   [State.UNSPECIFIED]: {},
   [State.CREATING]: {
     asked: State.CREATING,
+    /** The provider has taken the request, and will confirm it. */
+    answered: State.CREATING,
     put_off: State.CREATING,
     made: State.ACTIVE,
     refused: State.FAILED,
@@ -20,13 +22,18 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
   [State.ACTIVE]: {
     renewal_begun: State.RENEWING,
     put_off: State.ACTIVE,
+    renewed: State.ACTIVE,
     replaced: State.STOPPING,
     stop_asked: State.STOPPING,
     expired: State.EXPIRED,
+    ended: State.FAILED,
     connection_gone: State.STOPPING,
   },
   [State.RENEWING]: {
     put_off: State.ACTIVE,
+    answered: State.RENEWING,
+    renewed: State.ACTIVE,
+    ended: State.FAILED,
     replaced: State.STOPPING,
     stop_asked: State.STOPPING,
     expired: State.EXPIRED,
@@ -34,6 +41,8 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
   },
   [State.STOPPING]: {
     made: State.STOPPING,
+    /** Its creation had no response, and the provider lists it. */
+    adopted: State.CREATING,
     stopped: State.STOPPED,
     put_off: State.STOPPING,
     stop_asked: State.STOPPING,
@@ -48,6 +57,10 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
 
 type ChannelTransition =
   | "asked"
+  | "answered"
+  | "renewed"
+  | "adopted"
+  | "ended"
   | "put_off"
   | "made"
   | "refused"

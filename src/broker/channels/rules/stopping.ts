@@ -12,6 +12,7 @@ import {
   isManaged,
   isOver,
   isPending,
+  isStoppable,
   isStopping,
   isUnsent,
   type Slot,
@@ -30,7 +31,7 @@ export function requestStop(slot: Slot, id: string, nowMs: number): ChannelChang
     const shownAs = {
       stateReason: "asked",
       resourceId: stopIdOf(slot, one),
-      ...(!isManaged(one) && endOf(one, nowMs)),
+      ...endOf(one, nowMs),
     };
     if (isUnsent(one)) {
       put.push(transition(one, "forgone", { nowMs, stopAsked: true, shown: shownAs }));
@@ -78,7 +79,7 @@ export function recordNotStopped(
 /** A notification revealed the resource ID: the channel can now be stopped. */
 export function recordResourceId(slot: Slot, id: string, resourceId: string, nowMs: number): ChannelChanges {
   const found = findChannel(slot, id);
-  const isOrphan = found !== undefined && isStopping(found) && stopIdOf(slot, found) === "";
+  const isOrphan = found !== undefined && isStopping(found) && !isStoppable(slot, found);
   if (!isOrphan || !isManaged(found)) return noChanges;
   return { ...noChanges, put: [transition(found, "made", { nowMs, dueMs: nowMs, shown: { resourceId } })] };
 }
@@ -92,7 +93,11 @@ export function recordConnectionGone(slot: Slot, nowMs: number): ChannelChanges 
     removed: slot.filter(isForgotten),
     put: slot
       .filter((one) => !isOver(one) && !isForgotten(one) && !(isStopping(one) && one.dueMs > nowMs))
-      .map((one) => transition(one, "connection_gone", { nowMs, dueMs: expiresAtMs(one), shown: shownAs })),
+      .map((one) => {
+        const end = endOf(one, nowMs);
+        const dueMs = end.expiresAt === undefined ? expiresAtMs(one) : timestampMs(end.expiresAt);
+        return transition(one, "connection_gone", { nowMs, dueMs, shown: { ...shownAs, ...end } });
+      }),
   };
 }
 
@@ -104,7 +109,7 @@ function isOld(one: StoredChannel, nowMs: number): boolean {
 
 /** When the channel can be stopped. If it cannot be stopped, it is due again after its expiry. */
 export const stoppableFrom = (slot: Slot, one: StoredChannel, nowMs: number): number =>
-  stopIdOf(slot, one) !== "" ? nowMs : expiresAtMs(one);
+  isStoppable(slot, one) ? nowMs : expiresAtMs(one);
 
 /** The expiry of the channel; if unknown, the latest time until which it must be stopped. */
 export const endOf = (one: StoredChannel, nowMs: number): Pick<Channel, "expiresAt"> => ({

@@ -1,12 +1,14 @@
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ChannelChanges, noChanges } from "./move.ts";
 import {
+  channelOf,
   idOf,
   isBeingCreated,
   isIdle,
   isManaged,
   isOver,
   isRenewing,
+  isStoppable,
   isStopping,
   isUnsent,
   type Slot,
@@ -21,11 +23,14 @@ interface StopTask {
   readonly ask: "stop";
   readonly id: string;
   readonly resourceId: string;
+  readonly providerId: string;
 }
 
 export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
+  // A creation first: it may adopt the channel that would be stopped.
   return slot
-    .filter((one) => !isOver(one) && one.dueMs <= nowMs)
+    .filter((one) => !isOver(one) && one.dueMs > 0 && one.dueMs <= nowMs)
+    .toSorted((a, b) => Number(isStopping(a)) - Number(isStopping(b)))
     .flatMap((one): readonly Task[] => {
       if (isStopping(one)) return stopOf(slot, one);
       return isIdle(one) || isUnsent(one) ? [{ ask: "watch", id: idOf(one) }] : [];
@@ -37,8 +42,9 @@ export const claimedIn = ({ put }: ChannelChanges, slot: Slot, nowMs: number): r
   put.filter((one) => isStopping(one) && one.dueMs === nowMs + claimMs).flatMap((one) => stopOf(slot, one));
 
 function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
-  const resourceId = stopIdOf(slot, one);
-  return resourceId === "" ? [] : [{ ask: "stop", id: idOf(one), resourceId }];
+  if (!isStoppable(slot, one)) return [];
+  const { providerId } = channelOf(one);
+  return [{ ask: "stop", id: idOf(one), resourceId: stopIdOf(slot, one), providerId }];
 }
 
 /** The credentials were replaced: makes everything due now that they can create, renew or stop. */

@@ -14,6 +14,8 @@ export const lastMs = 253_402_300_799_999;
 
 /** Wait for the response to a watch request; after that, the outcome is unknown. */
 export const answerMs = 60_000;
+/** Wait for a challenge that confirms a channel; after that, it is created again. */
+export const confirmationMs = 10 * 60_000;
 /** Time in which the process that decided to stop a channel stops it. Afterwards, the scheduler does. */
 export const claimMs = 30_000;
 /** Longest assumed lifetime if the provider states no limit. */

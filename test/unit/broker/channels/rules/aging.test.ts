@@ -16,7 +16,7 @@ it("a channel with an unknown outcome is requested again, and stopped if it exis
     slot,
     ageSlot(slot, { nowMs: late, random: 0 }, () => "x"),
   );
-  expect(tasksOf(after, late)).toEqual([{ ask: "stop", id: "b", resourceId: "r" }]);
+  expect(tasksOf(after, late)).toEqual([{ ask: "stop", id: "b", resourceId: "r", providerId: "" }]);
   expect(stateOf(currentOf(after) ?? never())).toBe(State.ACTIVE);
 });
 
@@ -29,5 +29,5 @@ it("a channel is stopped when its answer comes after it was given up", () => {
   );
   expect(tasksOf(given, late)).toEqual([{ ask: "watch", id: "x" }]);
   const after = applyChanges(given, recordMade(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
-  expect(tasksOf(after, late + claimMs)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
+  expect(tasksOf(after, late + claimMs)).toContainEqual({ ask: "stop", id: "a", resourceId: "r", providerId: "" });
 });

@@ -24,10 +24,10 @@ it("a channel is stopped only once the next one exists", () => {
   const next = slot.find((one) => idOf(one) === "b") ?? never();
   const after = applyChanges(slot, recordMade(slot, next, answer(now), { nowMs: now, random: 0 }));
   expect(claimedIn({ put: after, removed: [], notices: [] }, after, now)).toEqual([
-    { ask: "stop", id: "a", resourceId: "r" },
+    { ask: "stop", id: "a", resourceId: "r", providerId: "" },
   ]);
   expect(tasksOf(after, now)).toEqual([]);
-  expect(tasksOf(after, now + claimMs)).toEqual([{ ask: "stop", id: "a", resourceId: "r" }]);
+  expect(tasksOf(after, now + claimMs)).toEqual([{ ask: "stop", id: "a", resourceId: "r", providerId: "" }]);
   expect(idOf(currentOf(after) ?? never())).toBe("b");
 });
 
