@@ -41,6 +41,13 @@ function dottedPaths({
       [`channel.resources.${name}.resource_id`, resource.resourceId],
       [`channel.resources.${name}.resource_uri`, resource.resourceUri],
       [`channel.resources.${name}.expiration`, resource.expiration],
+      [`channel.resources.${name}.id`, resource.id],
+      [`channel.resources.${name}.secret`, resource.secret],
+      [`channel.resources.${name}.position`, resource.position],
+      [`channel.resources.${name}.list_items`, resource.listItems],
+      [`channel.resources.${name}.list_id`, resource.listId],
+      [`channel.resources.${name}.list_address`, resource.listAddress],
+      [`channel.resources.${name}.list_expiration`, resource.listExpiration],
     ]),
     ...describe.map(({ value }, i): [string, string] => [`describe.${i}.value`, value]),
     ...choices.flatMap(({ items, label, connectionConfig }, i): [string, string][] => [

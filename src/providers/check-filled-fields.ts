@@ -41,6 +41,8 @@ function checkIntegrationNames(provider: Provider): Mistake[] {
       const [from, name = ""] = placeholder.split(/\.(.*)/s);
       if (from !== "integration" || name === "clientId" || known.has(name)) return [];
       if (ofApp.includes(name) && mayNameApp.test(path)) return [];
+      const isOfApp = path.startsWith("channel.") && provider.channel?.authorization === "none";
+      if (isOfApp && name === "clientSecret") return [];
       return [mistake(path, `uses integration.${name}, which is not among integration_settings`)];
     }),
   );

@@ -2,17 +2,18 @@ import { assertNever } from "../base/assert-never.ts";
 import type { Mistake } from "../base/fault.ts";
 import {
   type ConnectionField,
-  type NotificationRules,
   type OAuth2Rules,
   type Provider,
   ProviderSchema,
   type RequestTemplate,
 } from "../gen/latchkey/v1/provider_pb.ts";
+import { checkChannel } from "./check-channel.ts";
 import { checkChoices } from "./check-choices.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
-import { checkFilledFields, checkNames, checkRequestHeaders } from "./check-filled-fields.ts";
+import { checkFilledFields, checkNames } from "./check-filled-fields.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOAuth2 } from "./check-oauth2.ts";
+import { checkRequest, isRead } from "./check-request.ts";
 import { checkRevocation } from "./check-revocation.ts";
 import { checkTokenRules } from "./check-token-rules.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
@@ -68,28 +69,11 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...checkFilledFields(provider),
     ...checkDottedPaths(provider),
     ...checkRevocation(provider),
-    ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
-      checkRequest(watch, `channel.resources.${name}.watch`),
-    ),
-    ...(provider.channel?.sequentialNumbers === true && !isCountable(notification)
-      ? [
-          mistake(
-            "channel.sequential_numbers",
-            "needs a notification.message_id made only of the channel and the number",
-          ),
-        ]
-      : []),
-    ...(provider.channel?.stop === undefined ? [] : checkRequest(provider.channel.stop, "channel.stop")),
+    ...checkChannel(provider),
     ...(provider.verification === undefined
       ? []
       : checkRequest(provider.verification.request, "verification.request", isRead)),
   ];
-}
-
-/** Reports whether the ID of any numbered message can be computed. */
-function isCountable({ messageId = [], channel = "", number = "" }: Partial<NotificationRules> = {}): boolean {
-  const isNamed = channel !== "" && number !== "" && channel !== number;
-  return isNamed && messageId.length === 2 && messageId.includes(channel) && messageId.includes(number);
 }
 
 function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: string): Mistake[] {
@@ -121,39 +105,8 @@ const checkTarget = (field: string, path: string): Mistake[] =>
     ? []
     : [mistake(path, "must be metadata.NAME or connection_config.NAME")];
 
-/** A request that reads may leave out its method: it is then GET. */
-const isRead = { isRead: true };
-
-function checkRequest(request: RequestTemplate | undefined, path: string, { isRead = false } = {}): Mistake[] {
-  const { method = "", path: target = "", body = "", format = "", headers = {} } = request ?? {};
-  return [
-    ...(/^[A-Z]+$/.test(method) || (isRead && method === "")
-      ? []
-      : [mistake(`${path}.method`, "must be an HTTP method in upper case")]),
-    ...(target.startsWith("/") && !target.startsWith("//")
-      ? []
-      : [mistake(`${path}.path`, "must begin with exactly one slash")]),
-    ...(body === "" || (format === "form" ? isForm(body) : isJson(body))
-      ? []
-      : [mistake(`${path}.body`, format === "form" ? "must be a form: name=value, joined by &" : "must be JSON")]),
-    ...checkRequestHeaders({ headers }, path),
-  ];
-}
-
 const textOf = (request: RequestTemplate | undefined): string =>
   request === undefined ? "" : [request.path, request.body, ...Object.values(request.headers)].join(" ");
-
-const isForm = (text: string): boolean => text.split("&").every((pair) => /^[^=\s]+=[^\s]*$/.test(pair));
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    // The author of the description has to find the error.
-    return false;
-  }
-}
 
 const isOfExchange = ({ auth }: Provider) =>
   auth.case === "app" || auth.case === "twoStep" || auth.case === "signature";
