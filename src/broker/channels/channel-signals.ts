@@ -1,6 +1,6 @@
 import type { World } from "../../base/world.ts";
 import type { NotificationReading } from "../../core/notifications/reading.ts";
-import { valuesOf } from "../../core/notifications/values.ts";
+import { valuesOf } from "../../core/notifications/value-rule.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { Logs } from "../audit/logs.ts";
