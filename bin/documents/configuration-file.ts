@@ -43,6 +43,7 @@ integrations:
       client_secret: { file: /run/secrets/google-client-secret }
       private_key: { file: /run/secrets/app-key.pem }  # instead of a secret, where the provider asks for one
       scopes: ["https://www.googleapis.com/auth/calendar"]
+      further_scopes: { user: [users:read] } # of the provider's further tokens, as Slack has
       publishing: production                 # or testing: Google ends such grants after 7 days
     webhook_secret: { env: WEBHOOK_SECRET }  # proves the provider's webhooks
     client_certificate: { file: /run/secrets/client.pem }      # for providers with mTLS

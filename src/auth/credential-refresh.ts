@@ -1,6 +1,7 @@
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { furtherRefreshOf, withRefreshedToken } from "./oauth2/further-tokens.ts";
 import type { Tokens } from "./oauth2/tokens.ts";
 import { schemeOf } from "./schemes.ts";
 import type { TokenRefresh } from "./token-refresh.ts";
@@ -11,8 +12,12 @@ interface RefreshableCredentials {
   readonly integration: Pick<Integration, "oauth">;
 }
 
-/** Returns the request that refreshes credentials; undefined without a token endpoint, or without what it needs. */
-export function tokenRefreshOf(refreshable: RefreshableCredentials): TokenRefresh | undefined {
+/**
+ * Returns the request that refreshes credentials, or one of their further tokens; undefined without a token endpoint,
+ * or without what it needs.
+ */
+export function tokenRefreshOf(refreshable: RefreshableCredentials, further?: string): TokenRefresh | undefined {
+  if (further !== undefined) return furtherRefreshOf(refreshable.credentials, refreshable.provider, further);
   const { credentials, provider, integration } = refreshable;
   const { kind } = credentials;
   const { auth } = provider;
@@ -29,8 +34,11 @@ export function canRefresh({ kind }: Credentials, provider: Provider, nowMs: num
 }
 
 /** Returns the refreshed credentials. Values that the response does not name stay as they were. */
-export function refreshedCredentials({ kind }: Credentials, tokens: Tokens): Credentials["kind"] {
+export function refreshedCredentials({ kind }: Credentials, tokens: Tokens, further?: string): Credentials["kind"] {
   if (kind.case === undefined) throw new Error("credentials of no kind are not refreshed");
+  if (further !== undefined && kind.case === "oauth2") {
+    return { case: "oauth2", value: withRefreshedToken(kind.value, further, tokens) };
+  }
   const value = schemeOf(kind.case).refreshed(kind.value, tokens);
   // A scheme returns credentials of its own kind.
   return { case: kind.case, value } as Credentials["kind"];

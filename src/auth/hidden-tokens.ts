@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 
 /** Free-form parts of credentials. */
-interface FreeParts {
+export interface FreeParts {
   readonly raw?: JsonObject | undefined;
   readonly fields?: JsonObject | undefined;
 }

@@ -11,6 +11,8 @@ export interface TokenRefresh {
   readonly dpopKey: string | undefined;
   /** The token that the refresh uses up, or what represents it. Distinguishes one attempt from another. */
   readonly spent: string;
+  /** The name of the further token that is refreshed; undefined: the main one. */
+  readonly further?: string;
 }
 
 export type RefreshGrant =
@@ -39,5 +41,5 @@ export const describedRefresh = (fields: JsonObject, spent: string): TokenRefres
 });
 
 /** The expiry of new tokens, as a field of credentials; none if the response does not state it. */
-export const expiryOf = ({ expiresAtMs }: Tokens): { expiresAt?: Timestamp } =>
+export const expiryOf = ({ expiresAtMs }: Pick<Tokens, "expiresAtMs">): { expiresAt?: Timestamp } =>
   expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) };

@@ -144,6 +144,7 @@ function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageIni
           oauth: {
             clientId: oauth.client_id ?? "",
             scopes: oauth.scopes ?? [],
+            furtherScopes: furtherScopes(oauth.further_scopes),
             publishing: publishing[oauth.publishing ?? ""] ?? 0,
           },
         }),
@@ -163,6 +164,9 @@ function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageIni
     keepGrants: one.keep_grants ?? false,
   };
 }
+
+const furtherScopes = (given: Readonly<Record<string, string[]>> = {}) =>
+  Object.fromEntries(Object.entries(given).map(([name, scopes]) => [name, { scopes }]));
 
 const channelSettings = ({
   automatic = false,

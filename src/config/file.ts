@@ -150,6 +150,12 @@ export const fileSchema = v.strictObject({
             client_secret: v.optional(secret),
             private_key: v.optional(secret),
             scopes: v.optional(v.array(v.string())),
+            further_scopes: v.optional(
+              v.pipe(
+                v.record(v.string(), v.array(v.string())),
+                v.description("Scopes of the provider's further_tokens, by their names."),
+              ),
+            ),
             publishing: v.optional(v.picklist(["testing", "production"])),
           }),
         ),

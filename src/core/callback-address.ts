@@ -4,7 +4,8 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 type SetUp = Pick<Integration, "callback">;
 
 /** Reports whether authorization sends end users to the provider's page and back to a redirect URI. */
-export const hasCallback = ({ auth }: Provider): boolean => auth.case === "oauth2" || auth.case === "oauth1";
+export const hasCallback = ({ auth }: Provider): boolean =>
+  auth.case === "oauth2" || auth.case === "oauth1" || (auth.case === "app" && auth.value.installUrl !== "");
 
 /**
  * Reports whether a response of another provider could be mistaken for one of this provider: no issuer is known in
@@ -12,7 +13,7 @@ export const hasCallback = ({ auth }: Provider): boolean => auth.case === "oauth
  * this process, ties each response to its provider.
  */
 const isAnonymous = ({ auth }: Provider): boolean =>
-  auth.case === "oauth2" && (auth.value.issuer === "" || auth.value.issuer.includes("${"));
+  auth.case === "app" || (auth.case === "oauth2" && (auth.value.issuer === "" || auth.value.issuer.includes("${")));
 
 /** The redirect URI form of a new integration that does not choose one. */
 export function newCallback(provider: Provider | undefined): Integration_Callback {

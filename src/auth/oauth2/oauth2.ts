@@ -1,5 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { withoutRefreshTokenIn } from "../hidden-tokens.ts";
+import { type FreeParts, withoutRefreshTokenIn } from "../hidden-tokens.ts";
 import { place, placedNames } from "../placement.ts";
 import type { AuthScheme, RulesOf } from "../scheme.ts";
 import { expiryOf, ownClient } from "../token-refresh.ts";
@@ -37,13 +37,21 @@ export const oauth2: AuthScheme<"oauth2"> = {
   refreshed({ expiresAt: _, ...kept }, tokens) {
     // A new token without a key is bound to none: providers refuse a bearer token that comes with a DPoP proof.
     const { accessToken, raw, refreshToken = kept.refreshToken, dpopKey = "" } = tokens;
-    return { ...kept, accessToken, raw, refreshToken, dpopKey, ...expiryOf(tokens) };
+    // A refresh brings only the main token: `raw` keeps showing the others.
+    const hasOthers = Object.keys(kept.furtherTokens).length > 0;
+    const shown = hasOthers ? { ...kept.raw, ...raw } : raw;
+    return { ...kept, accessToken, raw: shown, refreshToken, dpopKey, ...expiryOf(tokens) };
   },
-  withoutRefreshToken: (credentials) => ({
-    ...credentials,
-    ...withoutRefreshTokenIn(credentials, credentials.refreshToken),
-    refreshToken: "",
-  }),
+  withoutRefreshToken(credentials) {
+    const named = Object.entries(credentials.furtherTokens);
+    const hidden = [credentials.refreshToken, ...named.map(([, { refreshToken }]) => refreshToken)];
+    return {
+      ...credentials,
+      ...hidden.reduce<FreeParts>(withoutRefreshTokenIn, { raw: credentials.raw }),
+      refreshToken: "",
+      furtherTokens: Object.fromEntries(named.map(([name, token]) => [name, { ...token, refreshToken: "" }])),
+    };
+  },
   dpopKeyOf: ({ dpopKey }) => dpopKey,
   withoutDpopKey: (credentials) => ({ ...credentials, dpopKey: "" }),
 };

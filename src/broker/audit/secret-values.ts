@@ -32,6 +32,10 @@ function inMessage({ schema, message, isSecret, found }: SecretScan): void {
     if (below?.typeName === StructSchema.typeName) {
       // A Struct in a field is plain JSON.
       if (isMarked) inJson(value as JsonValue, { isAnswer: field.name === "raw", name: "", found });
+    } else if (field.fieldKind === "map" && field.mapKind === "message") {
+      for (const item of Object.values(value as Readonly<Record<string, SecretFields>>)) {
+        inMessage({ schema: field.message, message: item, isSecret: isMarked, found });
+      }
     } else if (field.fieldKind === "message" && below !== undefined) {
       inMessage({ schema: below, message: value as SecretFields, isSecret: isMarked, found });
     } else if (isMarked && field.fieldKind === "map") {

@@ -28,6 +28,8 @@ export class CachedConnection implements LoadedConnection {
   readonly validUntil: number;
   refreshFrom: number;
   readonly lastUse: UsedThing;
+  /** The same connection with its further tokens, as far as they were used. */
+  named: Map<string, NamedConnection> | undefined = undefined;
 
   constructor(loaded: LoadedConnection) {
     this.connection = loaded.connection;
@@ -38,6 +40,42 @@ export class CachedConnection implements LoadedConnection {
     this.validUntil = loaded.validUntil;
     this.refreshFrom = loaded.refreshFrom;
     this.lastUse = loaded.lastUse;
+  }
+
+  /** The cache no longer holds the connection. */
+  leave(): void {
+    this.slot.leave();
+    for (const { slot } of this.named?.values() ?? []) slot.leave();
+  }
+}
+
+/** A connection whose requests carry a further token. */
+export class NamedConnection implements LiveConnection {
+  readonly slot = new CacheSlot();
+  readonly connection: Connection;
+  readonly integration: Integration;
+  readonly secrets: IntegrationSecrets | undefined;
+  readonly provider: Provider;
+  /** All of them, so that no token appears where one must not. */
+  readonly credentials: Credentials;
+  readonly token: string;
+  readonly validUntil: number;
+  refreshFrom: number;
+
+  constructor(
+    base: CachedConnection,
+    token: string,
+    times: { readonly validUntil: number; readonly refreshFrom: number },
+  ) {
+    this.connection = base.connection;
+    this.integration = base.integration;
+    this.secrets = base.secrets;
+    this.provider = base.provider;
+    this.credentials = base.credentials;
+    this.token = token;
+    this.validUntil = times.validUntil;
+    this.refreshFrom = times.refreshFrom;
+    if (base.slot.live !== undefined) this.slot.live = this;
   }
 }
 

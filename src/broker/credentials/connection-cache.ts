@@ -41,7 +41,7 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
     onInsert: (entry) => {
       entry.slot.live = entry;
     },
-    dispose: ({ slot }) => slot.leave(),
+    dispose: (entry) => entry.leave(),
     fetchMethod: (_key, _stale, { context: ref }) => load(ref),
   });
 

@@ -17,6 +17,8 @@ export interface RequestToExplain {
   readonly path: string;
   readonly headerNames: readonly string[];
   readonly baseUrlOverride: string;
+  /** Name of a further token; empty: the main one. */
+  readonly token: string;
 }
 
 export interface Explanation {
@@ -34,8 +36,8 @@ interface ExplainOptions {
 }
 
 export function createExplain({ live, attachments }: ExplainOptions): Explain {
-  return async ({ ref, method, path: givenPath, headerNames, baseUrlOverride }) => {
-    const found = await live.get(ref);
+  return async ({ ref, method, path: givenPath, headerNames, baseUrlOverride, token }) => {
+    const found = await live.get(ref, token === "" ? {} : { token });
     const { attachment, binding } = attachments(found);
     const path = givenPath === "" ? "/" : givenPath;
     const mistake = mistakeInPath(path);

@@ -13,6 +13,8 @@ export interface LiveConnection {
   readonly provider: Provider;
   readonly credentials: Credentials;
   readonly slot?: CacheSlot;
+  /** The further token that requests carry; undefined: the main one. */
+  readonly token?: string;
 }
 
 /**
@@ -28,17 +30,23 @@ export class CacheSlot extends Memo {
   }
 }
 
+export interface LiveRequest {
+  readonly forceRefresh?: boolean;
+  /** The further token to use. Rejects with a Fault if the connection has none of this name. */
+  readonly token?: string | undefined;
+}
+
 /** Hands out connections for use. The only place that does. */
 export interface Live {
   /**
    * Returns a connection, refreshed first if its credentials have expired. Rejects with a Fault if the refresh fails.
    */
-  get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
+  get(ref: ConnectionRef, options?: LiveRequest): Promise<LiveConnection>;
   /**
    * Returns the cached connection if it is valid, without a promise. `before` is its former slot, usually still
-   * current.
+   * current. `token` names a further token.
    */
-  peek(ref: ConnectionRef, before?: CacheSlot): LiveConnection | undefined;
+  peek(ref: ConnectionRef, before?: CacheSlot, token?: string): LiveConnection | undefined;
   /** Called when the provider refused the credentials. Returns their replacement; undefined: there is none. */
   replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
   close(): void;

@@ -14,6 +14,7 @@ import type { LastUsedTimes } from "../stored/last-used.ts";
 import { CachedConnection } from "./cached-connection.ts";
 import { openConnectionCache } from "./connection-cache.ts";
 import { createConnectionLoader } from "./connection-loader.ts";
+import { createFurtherConnections } from "./further-connections.ts";
 import type { Live, LiveConnection } from "./live-connections.ts";
 import type { RefreshReason } from "./refresh/refresh-request.ts";
 import type { Refresher } from "./refresh/refresher.ts";
@@ -73,8 +74,11 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     });
   }
 
+  const further = createFurtherConnections({ cache, refresher, lastUsed, world });
+
   return {
-    peek(ref, before) {
+    peek(ref, before, token) {
+      if (token !== undefined) return further.peek(ref, token);
       const now = world.now();
       const held = before?.live;
       if (held instanceof CachedConnection && now - begunAt < held.sureUntil) {
@@ -89,7 +93,8 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       known.sureUntil = Math.min(known.validUntil, known.refreshFrom, now + lookedForEveryMs) - begunAt;
       return known;
     },
-    async get(ref, { forceRefresh } = { forceRefresh: false }) {
+    async get(ref, { forceRefresh = false, token } = {}) {
+      if (token !== undefined) return further.get(ref, token);
       let found = await cache.get(ref);
       let why: RefreshReason | undefined = isDue(found) ? "due" : undefined;
       if (forceRefresh && tokenRefreshOf(found) !== undefined) why = "requested";
@@ -105,6 +110,9 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     },
     async replacementOf(refused) {
       const { ref } = refused.connection;
+      if (ref !== undefined && refused.token !== undefined) {
+        return further.replacementOf(ref, refused.credentials, refused.token);
+      }
       if (ref === undefined || tokenRefreshOf(refused) === undefined) return undefined;
       const { credentials } = refused;
       const isOther = (entry: CachedConnection) => !equals(CredentialsSchema, entry.credentials, credentials);

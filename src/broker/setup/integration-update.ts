@@ -23,6 +23,7 @@ const fields = {
   "oauth.client_id": ({ oauth }, target) => withOAuth(target, { clientId: oauth?.clientId ?? "" }),
   "oauth.scopes": ({ oauth }, target) => withOAuth(target, { scopes: oauth?.scopes ?? [] }),
   "oauth.publishing": ({ oauth }, target) => withOAuth(target, { publishing: oauth?.publishing ?? 0 }),
+  "oauth.further_scopes": ({ oauth }, target) => withOAuth(target, { furtherScopes: oauth?.furtherScopes ?? {} }),
   callback: ({ callback }) => ({ callback }),
   hosts: ({ hosts }) => ({ hosts }),
   channels: ({ channels }) => ({ channels }) as Partial<Integration>,
@@ -72,6 +73,7 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   "oauth.client_id": nothing,
   "oauth.scopes": nothing,
   "oauth.publishing": nothing,
+  "oauth.further_scopes": nothing,
   // At a shared address, another provider's answer can be mixed up with this one's, and a code sent to the wrong one.
   callback: ({ before, after }) =>
     before.callback === Integration_Callback.BOUND && after.callback !== Integration_Callback.BOUND ? ["callback"] : [],

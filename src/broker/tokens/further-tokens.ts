@@ -1,6 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { namedToken } from "../../auth/oauth2/further-tokens.ts";
 import type { NamedTokens } from "../../auth/oauth2/tokens.ts";
-import type { FurtherToken, OAuth2Rules, TokenAnswer } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Credentials, NamedToken } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { FurtherToken, OAuth2Rules, Provider, TokenAnswer } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
 import { readTokenAnswer, type TokenHttpAnswer, type TokenReading, type TokenReadingOptions } from "./token-answer.ts";
 
@@ -46,6 +48,27 @@ export function furtherTokensIn(
   });
   return Object.fromEntries(found);
 }
+
+/** Returns imported credentials with the further tokens that their `raw` shows, if they name none themselves. */
+export function withShownTokens(
+  credentials: Credentials,
+  { auth }: Pick<Provider, "auth">,
+  nowMs: number,
+): Credentials {
+  const { kind } = credentials;
+  if (kind.case !== "oauth2" || auth.case !== "oauth2" || kind.value.raw === undefined) return credentials;
+  if (Object.keys(kind.value.furtherTokens).length > 0) return credentials;
+  const shown = Object.entries(furtherTokensIn(kind.value.raw, auth.value, nowMs));
+  if (shown.length === 0) return credentials;
+  const furtherTokens = Object.fromEntries(
+    shown.map(([name, { expiresAtMs: _, ...token }]) => [name, asImported(token)]),
+  );
+  return { ...credentials, kind: { case: "oauth2", value: { ...kind.value, furtherTokens } } };
+}
+
+/** The time from which a lifetime in an imported answer counts is not known. */
+const asImported = (token: Omit<NamedTokens, "expiresAtMs">): NamedToken =>
+  namedToken({ ...token, expiresAtMs: undefined });
 
 /** Reads the answer to the refresh of a further token: at its own place, or else where the main token usually is. */
 export function readFurtherAnswer(

@@ -9,6 +9,8 @@ export function integrationTexts({ provider, integration, secrets, client: own }
   const rules = provider.auth.value;
   const defaults = rules !== undefined && "defaultScopes" in rules ? rules.defaultScopes : [];
   return {
+    ...integration.settings,
+    ...secrets?.settings,
     clientId: own?.id ?? clientId,
     clientSecret: own === undefined ? (secrets?.clientSecret ?? "") : own.secret,
     scopes: (scopes.length > 0 ? scopes : defaults).join(" "),

@@ -25,6 +25,7 @@ interface CallOptions {
   readonly include?: true;
   readonly retries?: number;
   readonly baseUrl?: string;
+  readonly furtherToken?: string;
   readonly key?: string;
   readonly keyFile?: string;
 }
@@ -42,6 +43,7 @@ export function addCall(program: Command, act: Act): void {
     .option("-i, --include", "print the status and headers of the response")
     .addOption(new Option("--retries <count>", "let Latchkey retry failed requests").argParser(count))
     .option("--base-url <origin>", "another origin of the provider (Base-Url-Override)")
+    .option("--further-token <name>", "a further token of the connection, such as user (Latchkey-Token)")
     .addOption(dataOption())
     .configureHelp({
       ...command.configureHelp(),
@@ -93,6 +95,7 @@ async function call({ terminal, name, method, path }: CallTarget, given: CallOpt
     ["provider-config-key", name.integration],
     ["connection-id", name.id],
     ...(given.retries === undefined ? [] : [["retries", String(given.retries)]]),
+    ...(given.furtherToken === undefined ? [] : [["latchkey-token", given.furtherToken]]),
     ...(given.baseUrl === undefined ? [] : [["base-url-override", given.baseUrl]]),
     ...(body === undefined
       ? []

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { scopesIn } from "../../core/granted-scopes.ts";
 import {
   DeleteIntegrationResponseSchema,
   Integration_Callback,
@@ -42,6 +43,7 @@ interface IntegrationOptions extends RevisionOption {
   readonly clientCertificateFile?: string;
   readonly clientPrivateKeyFile?: string;
   readonly scope?: readonly string[];
+  readonly furtherScope?: Readonly<Record<string, string>>;
   readonly publishing?: keyof typeof publishings;
   readonly callback?: keyof typeof callbacks;
   readonly reflection?: keyof typeof reflections;
@@ -232,6 +234,11 @@ const withSettings = (command: Command): Command =>
     )
     .option("--client-private-key-file <file>", "file with the PEM private key of that certificate")
     .option("--scope <scope>", "OAuth scope to request; repeatable, replaces all", listed)
+    .option(
+      "--further-scope <token=scopes>",
+      "scopes of a further token, as user=chat:write,users:read; repeatable, replaces all",
+      paired,
+    )
     .addOption(
       new Option("--publishing <state>", "publishing state of the OAuth app").choices(Object.keys(publishings)),
     )
@@ -300,6 +307,7 @@ async function readSettings(given: IntegrationOptions, terminal: Terminal): Prom
     "oauth.client_id": given.clientId,
     "oauth.scopes": given.scope,
     "oauth.publishing": given.publishing,
+    "oauth.further_scopes": given.furtherScope,
     "secrets.client_secret": secrets.clientSecret,
     "secrets.webhook_secret": secrets.webhookSecret,
     "secrets.private_key": secrets.privateKey,
@@ -333,6 +341,9 @@ function fieldsOf(given: IntegrationOptions, secrets: Readonly<Record<SecretFiel
     oauth: {
       clientId: given.clientId ?? "",
       scopes: [...(given.scope ?? [])],
+      furtherScopes: Object.fromEntries(
+        Object.entries(given.furtherScope ?? {}).map(([name, text]) => [name, { scopes: scopesIn(text) }]),
+      ),
       publishing: given.publishing === undefined ? OAuthApp_Publishing.UNSPECIFIED : publishings[given.publishing],
     },
     secrets: { clientSecret, webhookSecret, privateKey, clientCertificate, clientPrivateKey },

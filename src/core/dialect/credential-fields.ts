@@ -1,6 +1,6 @@
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { ClientOverride } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { ClientOverride, NamedToken, NamedTokenSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { JsonFields } from "./json-fields.ts";
 
 /** Fields that several kinds of credentials share in the SDK's dialect: how they are read, and how they are written. */
@@ -41,6 +41,33 @@ export const clientOverrideJson = (client: ClientOverride | undefined): JsonObje
   client === undefined
     ? {}
     : { config_override: presentJson({ client_id: client.clientId, client_secret: client.clientSecret }) };
+
+/** Tokens of the same authorization beside the main one, by name. */
+export function furtherTokens(fields: JsonFields) {
+  const given = fields.object("further_tokens");
+  if (given === undefined) return {};
+  const tokens: Record<string, MessageInitShape<typeof NamedTokenSchema>> = {};
+  for (const name of Object.keys(given.rest())) {
+    const one = fields.object("further_tokens")?.object(name);
+    if (one === undefined) continue;
+    const accessToken = one.requiredText("access_token");
+    tokens[name] = { accessToken, ...present({ refreshToken: one.text("refresh_token") }), ...expiry(one) };
+    one.ignoreRest();
+  }
+  return { furtherTokens: tokens };
+}
+
+export const furtherTokensJson = (tokens: Readonly<Record<string, NamedToken>>): JsonObject => {
+  const named = Object.entries(tokens).map(([name, { accessToken, refreshToken, expiresAt, scopes }]) => [
+    name,
+    {
+      access_token: accessToken,
+      ...presentJson({ refresh_token: refreshToken, scope: scopes.join(" ") }),
+      ...expiryJson(expiresAt),
+    },
+  ]);
+  return named.length === 0 ? {} : { further_tokens: Object.fromEntries(named) };
+};
 
 /** Removes absent fields: a message must not receive undefined fields. */
 export function present<T extends Record<string, string | undefined>>(given: T) {

@@ -8,6 +8,8 @@ import {
   expiry,
   expiryJson,
   expiryTime,
+  furtherTokens,
+  furtherTokensJson,
   present,
   presentJson,
   raw,
@@ -38,15 +40,17 @@ const kinds: { readonly [N in SchemeName]: CredentialDialect<N> } = {
         refreshToken: fields.text("refresh_token"),
         dpopKey: fields.text("dpop_key"),
       });
-      return { ...tokens, ...expiry(fields), ...raw(fields), ...clientOverride(fields) };
+      const further = furtherTokens(fields);
+      return { ...tokens, ...expiry(fields), ...raw(fields), ...clientOverride(fields), ...further };
     },
-    write: ({ accessToken, refreshToken, expiresAt, raw: answer, configOverride, dpopKey }) => ({
+    write: ({ accessToken, refreshToken, expiresAt, raw: answer, configOverride, dpopKey, furtherTokens: named }) => ({
       access_token: accessToken,
       ...presentJson({ refresh_token: refreshToken }),
       ...expiryJson(expiresAt),
       raw: answer ?? {},
       ...clientOverrideJson(configOverride),
       ...presentJson({ dpop_key: dpopKey }),
+      ...furtherTokensJson(named),
     }),
   },
   oauth2Client: {

@@ -16,7 +16,7 @@ const fateOf = byFieldName((lower): FieldFate => {
 
 /** A cache that uses only the URL as its key must not serve one user's response to another. */
 const varies =
-  "Authorization, Proxy-Authorization, Latchkey-Key, Provider-Config-Key, Connection-Id, Base-Url-Override";
+  "Authorization, Proxy-Authorization, Latchkey-Key, Provider-Config-Key, Connection-Id, Base-Url-Override, Latchkey-Token";
 
 /** Rewrites URLs in the provider's fields: those of the provider's own address then lead through this proxy. */
 export interface LinkRewriter {

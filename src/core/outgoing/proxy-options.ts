@@ -8,6 +8,8 @@ export interface ProxyOptions {
   readonly retries: number;
   /** Additional statuses to retry. */
   readonly retryOn: readonly number[];
+  /** The further token to use; undefined: the main one. */
+  readonly token: string | undefined;
 }
 
 const maxRetries = 10;
@@ -21,11 +23,19 @@ export function proxyOptions(header: (name: string) => string | undefined): Prox
   }
   const retries = retriesOf(header("retries"));
   const retryOn = statusesOf(header("retry-on"));
-  return baseUrl === undefined && retries === 0 && retryOn.length === 0 ? nothing : { baseUrl, retries, retryOn };
+  const token = tokenOf(header("latchkey-token"));
+  const isPlain = baseUrl === undefined && retries === 0 && retryOn.length === 0 && token === undefined;
+  return isPlain ? nothing : { baseUrl, retries, retryOn, token };
 }
 
 /** The options of most callers, shared by all of them. */
-const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [] };
+const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [], token: undefined };
+
+function tokenOf(text: string | undefined): string | undefined {
+  if (text === undefined || text === "") return undefined;
+  if (/^[a-z][a-z0-9_-]{0,62}$/.test(text)) return text;
+  throw new Fault("invalid_headers", "Latchkey-Token must be the name of a further token");
+}
 
 function retriesOf(text: string | undefined): number {
   if (text === undefined || text === "") return 0;

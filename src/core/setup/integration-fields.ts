@@ -94,19 +94,28 @@ const noFields = (): readonly FieldText[] => [];
 type FieldsOf<N extends SchemeName> = (rules: RulesOf<N>, of: string) => readonly FieldText[];
 
 const fieldsByKind: { readonly [N in SchemeName]: FieldsOf<N> } = {
-  oauth2: (rules, of) => [clientId(of), ...clientProof(rules, of), scopesField(rules), ...publishingField(rules, of)],
+  oauth2: (rules, of) => [
+    clientId(of),
+    ...clientProof(rules, of),
+    scopesField(rules),
+    ...furtherScopeFields(rules),
+    ...publishingField(rules, of),
+  ],
   oauth2Client: (rules, of) => {
     const description = "Only for connections that have no client of their own.";
     return [optional(clientId(of), description), optional(clientSecret(of), description), scopesField(rules)];
   },
   oauth1: consumerFields,
   tba: consumerFields,
-  app: signingKey,
-  jwt: signingKey,
+  app: (rules, of) => [
+    ...(rules.installUrl === "" ? [] : [clientId(of), clientSecret(of)]),
+    ...exchangeFields(rules, of),
+  ],
+  jwt: exchangeFields,
   clientCertificate: () => certificate(false),
   apiKey: noFields,
   basic: noFields,
-  twoStep: noFields,
+  twoStep: exchangeFields,
   signature: noFields,
   awsSigv4: noFields,
   none: noFields,
@@ -146,7 +155,24 @@ function signingKey({ jwt }: TokenRules, of: string): readonly FieldText[] {
   return [privateKey(`PEM key of your app at ${of}. It signs the tokens of all connections.`)];
 }
 
-const scopesField = ({ defaultScopes, scopeNotes }: OAuth2Rules): FieldText => ({
+/** What an integration needs for a token that is created or exchanged. */
+function exchangeFields(rules: TokenRules, of: string): readonly FieldText[] {
+  const hasScopes = rules.defaultScopes.length + rules.scopeNotes.length > 0;
+  return [...signingKey(rules, of), ...(hasScopes ? [scopesField(rules)] : [])];
+}
+
+const furtherScopeFields = ({ furtherTokens }: OAuth2Rules): readonly FieldText[] =>
+  Object.entries(furtherTokens).map(([name, token]) => ({
+    ...scopesField(token),
+    path: `oauth.further_scopes.${name}`,
+    title: `Scopes of the token "${name}"`,
+    description:
+      token.defaultScopes.length === 0
+        ? "What end users are asked to allow for this token. Without scopes, there is no such token."
+        : "What end users are asked to allow for this token.",
+  }));
+
+const scopesField = ({ defaultScopes, scopeNotes }: Pick<OAuth2Rules, "defaultScopes" | "scopeNotes">): FieldText => ({
   path: "oauth.scopes",
   title: "Scopes",
   description: "What end users are asked to allow. Request no more than you need.",
@@ -252,7 +278,8 @@ function hasValue(path: string, { integration, secrets }: FilledIn): boolean {
     default:
       break;
   }
-  const [, place, name = ""] = /^(secrets\.settings|settings|connection_defaults)\.(.*)$/s.exec(path) ?? [];
+  const [, place, name = ""] =
+    /^(secrets\.settings|settings|connection_defaults|oauth\.further_scopes)\.(.*)$/s.exec(path) ?? [];
   // An older version, or an older description, may have stored a secret among the others.
   const plain = integration?.settings[name] ?? "";
   switch (place) {
@@ -260,6 +287,8 @@ function hasValue(path: string, { integration, secrets }: FilledIn): boolean {
       return (secrets?.settings[name] ?? "") !== "" || plain !== "";
     case "settings":
       return plain !== "";
+    case "oauth.further_scopes":
+      return (oauth?.furtherScopes[name]?.scopes ?? []).length > 0;
     default:
       return (connectionDefaults[name] ?? "") !== "";
   }

@@ -84,9 +84,10 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
         const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
         ready(prepareCall(cache, context, { since, caller, live: one, key, options, use }));
       };
-      const held = live.peek(ref);
+      const { token } = options;
+      const held = live.peek(ref, undefined, token);
       if (held !== undefined) return found(held);
-      return live.get(ref).then(found, async (error: unknown) => {
+      return live.get(ref, { token }).then(found, async (error: unknown) => {
         if (error instanceof Fault) await hints.add(error, caller);
         throw error;
       });
@@ -107,9 +108,10 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const wanted = requestOf(context);
     if (wanted === undefined) return undefined;
     const { caller, key, ref, options } = wanted;
-    const held = live.peek(ref, wanted.slot);
+    const { token } = options;
+    const held = live.peek(ref, wanted.slot, token);
     // The error is reported by the full path.
-    if (held === undefined) return live.get(ref).then(ignore, ignore);
+    if (held === undefined) return live.get(ref, { token }).then(ignore, ignore);
     if (isUseRecorded(held)) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;
     return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });

@@ -29,6 +29,7 @@ export const singleHeaders = [
   "content-type",
   "host",
   "latchkey-key",
+  "latchkey-token",
   "provider-config-key",
   "proxy-authorization",
   "retries",

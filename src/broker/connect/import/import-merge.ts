@@ -16,6 +16,7 @@ import { credentialsKey } from "../../connections/connection-collections.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
 import { scopesOfImport } from "../../connections/import-scopes.ts";
 import type { Numbers } from "../../connections/numbers.ts";
+import { withShownTokens } from "../../tokens/further-tokens.ts";
 import type { AuthorizedImport } from "./authorized-import.ts";
 import type { ImportDescriptions } from "./import-descriptions.ts";
 import { importedTags, kindName } from "./import-rules.ts";
@@ -86,8 +87,8 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
 
   return async (request) => {
     const { item, ref, runHooks, target, before, base, record, authorized } = request;
-    const { credentials } = item;
-    if (credentials === undefined) throw withoutCredentials();
+    if (item.credentials === undefined) throw withoutCredentials();
+    const credentials = withShownTokens(item.credentials, target.provider, world.now());
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
     // New credentials end all problems of the former ones.

@@ -1,8 +1,10 @@
+import { clone } from "@bufbuild/protobuf";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import type { World } from "../../../base/world.ts";
+import { RefreshRecordSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
-import type { Condition, Restoration } from "../../../store/contract.ts";
+import type { Change, Condition, Restoration } from "../../../store/contract.ts";
 import type { LogWriter } from "../../audit/logs.ts";
 import { secretValues } from "../../audit/secret-values.ts";
 import { causesOf } from "./health-causes.ts";
@@ -28,6 +30,14 @@ export interface RefreshUpdates {
    * the refresh is more than a routine one.
    */
   noteSuccess(known: ConnectionSnapshot, succeeded: SucceededRefresh): HealthUpdate;
+  /** Called when the request for a further token has ended. It says nothing about the health of the connection. */
+  noteFurther(known: ConnectionSnapshot, ended: FurtherRefresh): HealthUpdate;
+}
+
+interface FurtherRefresh {
+  /** The credentials to store; undefined: they stay. */
+  readonly credentials: Credentials | undefined;
+  readonly changes?: readonly Change[];
 }
 
 export interface FailedRefresh extends Omit<ConnectionSetup, "credentials"> {
@@ -108,6 +118,22 @@ export function createRefreshUpdates({ judgement, world }: RefreshUpdatesOptions
         logId: ended.id,
       });
       return { ...noted, changes: [...noted.changes, ...ended.changes()], conditions: [sameCredentials(known)] };
+    },
+    noteFurther(known, { credentials, changes = [] }) {
+      const { connection, record: before } = known;
+      const record = clone(RefreshRecordSchema, recordOf(known));
+      delete record.intent;
+      return {
+        changes: [
+          ...recordChanges(before, record),
+          ...(credentials === undefined ? [] : [credentialsChange(known, credentials)]),
+          ...changes,
+        ],
+        conditions: credentials === undefined ? [sameCredentials(known)] : [],
+        connection: connection.value,
+        isChanged: false,
+        record,
+      };
     },
     noteSuccess(known, { log, isAskedFor, tokenClient, patch = {}, ...setup }) {
       const { connection, record: recordBefore } = known;

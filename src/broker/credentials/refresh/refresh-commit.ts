@@ -66,7 +66,9 @@ export function createResultCommit(options: ResultCommitOptions): CommitResult {
         known = undefined;
         const isOurs = isDurable && credentials !== undefined && hasCredentials(now, credentials);
         if (!isOurs && !hasCredentials(now, found.known.credentials)) return isDurable ? "written" : "overtaken";
-        if (!isOurs && isDead(now) && !wasDead) return "refused";
+        // A further token is refreshed whatever became of the main one.
+        const isMain = attempt.renewal.further === undefined;
+        if (!isOurs && isMain && isDead(now) && !wasDead) return "refused";
         // The lease was lost, and another process has sent a request since. Its result is newer, so wait for that
         // first.
         const open = now.known.record?.value.intent?.attemptId ?? intent.attemptId;

@@ -1,3 +1,4 @@
+import { withDeadToken } from "../../../auth/oauth2/further-tokens.ts";
 import type { TokenFailure } from "../../../auth/oauth2/tokens.ts";
 import type { World } from "../../../base/world.ts";
 import type { Restoration } from "../../../store/contract.ts";
@@ -34,8 +35,15 @@ export function createFailureNotes(options: FailureNotesOptions): NoteFailure {
   return async (sent, failure) => {
     const { ref, log: writer } = sent.attempt;
     const { kind, code, retryAfterMs } = failure;
+    const { further } = sent.attempt.renewal;
     let reason = code;
     const outcome = await commitResult(sent, async ({ known, integration, provider }) => {
+      // Only this token has ended: the connection goes on with the others.
+      if (further !== undefined) {
+        const ended = writer.end({ failed: true, last: [] });
+        const credentials = kind === "grant_dead" ? withDeadToken(known.credentials, further, code) : undefined;
+        return health.noteFurther(known, { credentials, changes: ended.changes() });
+      }
       // The count includes this connection, whose grant was found dead only now.
       const liveGrants = kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
       const restoration = kind === "grant_dead" ? await restorationOf() : undefined;

@@ -1,6 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import { tokenRefreshOf } from "../../../auth/credential-refresh.ts";
+import { furtherTokenOf } from "../../../auth/oauth2/further-tokens.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import {
@@ -18,6 +19,8 @@ export interface RefreshRequest {
   /** The caller's credentials. Compared by value: re-sealing rewrites equal ones. */
   readonly seen: Credentials;
   readonly why: RefreshReason;
+  /** The further token to refresh; undefined: the main one. */
+  readonly token?: string | undefined;
 }
 
 /**
@@ -28,8 +31,8 @@ export interface RefreshRequest {
 export type RefreshReason = "due" | "requested" | "refused";
 
 /** Whether the stored credentials already answer the request, without a refresh. */
-export const isAnswered = (target: RefreshTarget, { seen, why }: RefreshRequest, nowMs: number): boolean =>
-  !hasCredentials(target, seen) || (why === "refused" && isCoolingDown(target, nowMs));
+export const isAnswered = (target: RefreshTarget, { seen, why, token }: RefreshRequest, nowMs: number): boolean =>
+  !hasCredentials(target, seen) || (why === "refused" && token === undefined && isCoolingDown(target, nowMs));
 
 /** Whether the current credentials replaced ones that were refused to another caller a moment ago. */
 function isCoolingDown({ known: { record } }: RefreshTarget, nowMs: number): boolean {
@@ -42,13 +45,18 @@ interface RefreshCheck {
   readonly ref: ConnectionRef;
   readonly target: RefreshTarget;
   readonly why: RefreshReason;
+  readonly token?: string | undefined;
   readonly nowMs: number;
 }
 
 /** Throws the caller's error if the provider should not be asked now. */
-export function requireRefreshable({ ref, target, why, nowMs }: RefreshCheck): void {
+export function requireRefreshable({ ref, target, why, token, nowMs }: RefreshCheck): void {
   const { known, integration, provider } = target;
   const { credentials } = known;
+  if (token !== undefined) {
+    if (tokenRefreshOf({ credentials, provider, integration }, token) !== undefined) return;
+    throw reauthorize(ref, furtherTokenOf(credentials, token)?.deadReason || "credentials_expired");
+  }
   const record = known.record?.value;
   const isForced = why === "refused" || (why === "requested" && record !== undefined && record.failures > 0);
   if (record !== undefined && record.deadReason !== "") throw reauthorize(ref, record.deadReason);
@@ -68,9 +76,9 @@ export function requireRefreshable({ ref, target, why, nowMs }: RefreshCheck): v
 }
 
 /** Limits how soon a refresh may follow another: only if new tokens expire at once, or a caller asks in a loop. */
-export function pauseBeforeMs({ target: { known }, why, nowMs }: Omit<RefreshCheck, "ref">): number {
+export function pauseBeforeMs({ target: { known }, why, token, nowMs }: Omit<RefreshCheck, "ref">): number {
   const { record, credentials } = known;
-  if (record === undefined) return 0;
+  if (record === undefined || token !== undefined) return 0;
   const isLimited = why === "requested" || areShortLived(record.value, credentialsExpireAt(credentials));
   return isLimited ? pauseAfterSuccessMs(record.value, nowMs) : 0;
 }

@@ -49,13 +49,14 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
     readonly found: RefreshTarget;
     readonly free: FreeLease;
     readonly isForced: boolean;
+    readonly token: string | undefined;
     readonly callbacks: AttemptCallbacks;
   }
 
-  async function startAttempt({ ref, found, free, isForced, callbacks }: AttemptStart): Promise<AttemptOutcome> {
+  async function startAttempt({ ref, found, free, isForced, token, callbacks }: AttemptStart): Promise<AttemptOutcome> {
     const { integration, secrets, provider } = found;
     const { credentials } = found.known;
-    const renewal = tokenRefreshOf({ credentials, provider, integration });
+    const renewal = tokenRefreshOf({ credentials, provider, integration }, token);
     if (renewal === undefined) return "done";
     const log = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
     const probe = breaker.enter(integrationKey(ref), world.now());
@@ -68,7 +69,7 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
   }
 
   return async (ref, request, callbacks) => {
-    const { why } = request;
+    const { why, token } = request;
     const until = performance.now() + patienceMs;
     const holder = watchHolder({ sessions: store.sessions, silenceMs });
     for (;;) {
@@ -76,9 +77,9 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
       try {
         const [found, free] = await Promise.all([read(ref), findLease(ref, holder)]);
         if (isAnswered(found, request, world.now())) return 0;
-        requireRefreshable({ ref, target: found, why, nowMs: world.now() });
+        requireRefreshable({ ref, target: found, why, token, nowMs: world.now() });
         const mayPause = !callbacks.hasPaused && !isClosing();
-        const pauseMs = mayPause ? pauseBeforeMs({ target: found, why, nowMs: world.now() }) : 0;
+        const pauseMs = mayPause ? pauseBeforeMs({ target: found, why, token, nowMs: world.now() }) : 0;
         if (pauseMs > 0) return pauseMs;
         const closed = breaker.closedUntil(integrationKey(ref), world.now());
         if (closed !== undefined) throw faultOfClosed(closed, world.now());
@@ -88,7 +89,14 @@ export function createRefreshRun(options: RefreshRunOptions): RunRefresh {
             callbacks.onSent();
           };
           const isForced = why !== "due";
-          const outcome = await startAttempt({ ref, found, free, isForced, callbacks: { ...callbacks, onSent } });
+          const outcome = await startAttempt({
+            ref,
+            found,
+            free,
+            isForced,
+            token,
+            callbacks: { ...callbacks, onSent },
+          });
           if (outcome === "done") return 0;
           continue;
         }

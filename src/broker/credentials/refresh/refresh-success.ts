@@ -40,8 +40,10 @@ export function createSuccessNotes(options: SuccessNotesOptions): NoteSuccess {
   async function noteSuccess(sent: SentAttempt, tokens: Tokens, base: Credentials): Promise<AttemptOutcome> {
     const { intent, attempt } = sent;
     const { ref, log: writer, isForced: isAskedFor } = attempt;
-    const credentials = create(CredentialsSchema, { kind: refreshedCredentials(base, tokens) });
+    const { further } = attempt.renewal;
+    const credentials = create(CredentialsSchema, { kind: refreshedCredentials(base, tokens, further) });
     const decide = ({ known, integration, provider }: RefreshTarget) => {
+      if (further !== undefined) return health.noteFurther(known, { credentials });
       const patch = patchOf(known.connection.value, tokens);
       const own = tokenClient({ ...intent.found, credentials });
       return health.noteSuccess(known, {

@@ -17,12 +17,12 @@ interface TokenRequestsOptions {
 }
 
 export function createTokenRequests({ tokens, metrics }: TokenRequestsOptions): RequestTokens {
-  return async ({ grant, client, dpopKey }, { provider, integration, secrets, known }, { mayFollow }) => {
+  return async ({ grant, client, dpopKey, further }, { provider, integration, secrets, known }, { mayFollow }) => {
     const since = performance.now();
     const connectionConfig = { ...integration.connectionDefaults, ...known.connection.value.connectionConfig };
     metrics.refreshesOpen.inc();
     try {
-      const request = { provider, integration, secrets, client, connectionConfig, grant, dpopKey, mayFollow };
+      const request = { provider, integration, secrets, client, connectionConfig, grant, dpopKey, further, mayFollow };
       return await tokens.ask(request);
     } catch (error) {
       if (error instanceof TokenFailure) return error;

@@ -161,7 +161,8 @@ export function createRefresher(options: RefresherOptions): Refresher {
       const key = connectionKey(ref);
       for (let known = running.get(key); known !== undefined; known = running.get(key)) {
         // A refresh for a refused token may end without a request.
-        const isEnough = known.why !== "refused" || request.why === "refused";
+        const isSame = known.token === request.token;
+        const isEnough = isSame && (known.why !== "refused" || request.why === "refused");
         if (isEnough && equals(CredentialsSchema, known.seen, request.seen)) return known.shared;
         // The running attempt replaces credentials that are no longer stored, so its result is irrelevant here.
         await patiently(known.finished.catch(ignoreFailure), known.storeTrouble);
@@ -170,7 +171,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       const { promise: storeTrouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
       const finished = refresh(ref, request, { onDurable, onStoreTrouble }).finally(() => running.delete(key));
       const shared = patiently(Promise.race([finished, durable]), storeTrouble);
-      running.set(key, { seen: request.seen, why: request.why, finished, shared, storeTrouble });
+      running.set(key, { ...request, finished, shared, storeTrouble });
       return shared;
     },
     forgive: (environment, integration) => breaker.forget(integrationKey({ environment, integration })),

@@ -22,6 +22,7 @@ export const listIn = (text: string | undefined): readonly string[] =>
 export const scopesIn = (values: SetupValues): readonly string[] => listIn(values["oauth.scopes"]);
 
 const defaultsPath = "connection_defaults.";
+const furtherScopesPath = "oauth.further_scopes.";
 const settingsPath = "settings.";
 const secretSettingsPath = "secrets.settings.";
 const yes = "yes";
@@ -46,6 +47,12 @@ export function integrationOf(values: SetupValues): Integration {
     oauth: {
       clientId: text("oauth.client_id"),
       scopes: [...scopesIn(values)],
+      furtherScopes: Object.fromEntries(
+        Object.entries(withoutEmpty(under(furtherScopesPath))).map(([name, text]) => [
+          name,
+          { scopes: [...listIn(text)] },
+        ]),
+      ),
       publishing: numberOf<OAuthApp_Publishing>(OAuthApp_PublishingSchema, values["oauth.publishing"]),
     },
     secrets: {
@@ -86,6 +93,10 @@ function hostRule(line: string): { readonly prefix: string; readonly origin: str
 /** Returns the values of an integration. Secrets are never among them. */
 export function valuesOf(integration: Integration): SetupValues {
   const { displayName, oauth, connectionDefaults, settings, hosts, channels } = integration;
+  const further = Object.entries(oauth?.furtherScopes ?? {}).map(([name, { scopes }]) => [
+    `${furtherScopesPath}${name}`,
+    scopes.join(" "),
+  ]);
   const defaults = Object.entries(connectionDefaults).map(([name, value]) => [`${defaultsPath}${name}`, value]);
   return {
     display_name: displayName,
@@ -104,6 +115,7 @@ export function valuesOf(integration: Integration): SetupValues {
     credentials_in_scripts: flag(integration.credentialsInScripts),
     keep_grants: flag(integration.keepGrants),
     ...Object.fromEntries(defaults),
+    ...Object.fromEntries(further),
     ...Object.fromEntries(Object.entries(settings).map(([name, value]) => [`${settingsPath}${name}`, value])),
   };
 }
@@ -116,7 +128,7 @@ export const changedPaths = (before: SetupValues, after: SetupValues): readonly 
 
 /** The update mask's path of a field: some fields are replaced as a whole. */
 export const maskPathOf = (path: string): string =>
-  path.replace(/^(connection_defaults|channels|settings|secrets\.settings)\..*$/, "$1");
+  path.replace(/^(connection_defaults|channels|settings|secrets\.settings|oauth\.further_scopes)\..*$/, "$1");
 
 const longest = 2_048;
 
