@@ -1,5 +1,5 @@
 /** Validates the catalogue's YAML files and writes the one file that latchkey loads, with one provider a line. */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJson } from "@bufbuild/protobuf";
 import { ProviderSchema } from "../src/gen/latchkey/v1/provider_pb.ts";
@@ -7,15 +7,19 @@ import { checkProviderFile } from "../src/providers/check-file.ts";
 import { root } from "./steps.ts";
 
 const folder = "src/providers/catalogue";
+const fixtures = "test/fixtures/providers";
 
 function lineOf(file: string): string {
   const { providers, mistakes } = checkProviderFile(readFileSync(join(root, folder, file), "utf8"));
   const [provider] = providers;
-  if (provider !== undefined && `${provider.name}.yaml` === file)
+  const isNamed = provider !== undefined && `${provider.name}.yaml` === file;
+  if (isNamed && existsSync(join(root, fixtures, file)))
     return JSON.stringify(toJson(ProviderSchema, provider, { useProtoFieldName: true }));
-  const misnamed = { line: 1, column: 1, path: "name", message: "must be the name of the file" };
-  for (const { line, column, path, message } of mistakes.length > 0 ? mistakes : [misnamed])
-    process.stdout.write(`${folder}/${file}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}\n`);
+  const message = isNamed ? `has no fixture ${fixtures}/${file}` : "must be the name of the file";
+  for (const { line, column, path, message: text } of mistakes.length > 0
+    ? mistakes
+    : [{ line: 1, column: 1, path: isNamed ? "" : "name", message }])
+    process.stdout.write(`${folder}/${file}:${line}:${column}: ${path === "" ? "" : `${path}: `}${text}\n`);
   process.exitCode = 1;
   return "";
 }

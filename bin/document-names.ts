@@ -1,6 +1,7 @@
 /** The generated files of docs/. Those of the folder docs/rpc have the names of the proto files. */
 export const documentNames = [
   "api.md",
+  "catalog.md",
   "cli.md",
   "configuration.md",
   "errors.md",

@@ -4,6 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DocumentName } from "./document-names.ts";
 import { apiPage } from "./documents/api.ts";
+import { catalogPage } from "./documents/catalog.ts";
 import { configurationPage } from "./documents/configuration.ts";
 import { errorsPage } from "./documents/errors.ts";
 import { metricsPage } from "./documents/metrics.ts";
@@ -17,6 +18,7 @@ mkdirSync(docs, { recursive: true });
 const document = openApi();
 const files: Readonly<Record<DocumentName, string>> = {
   "api.md": apiPage(document),
+  "catalog.md": catalogPage(),
   "cli.md": cliPage(),
   "configuration.md": configurationPage(),
   "errors.md": errorsPage(),

@@ -92,14 +92,16 @@ export class ProviderTrial {
 
   async connect(): Promise<void> {
     const { name, fixture } = this;
-    await this.#world()
-      .sidecar.client(IntegrationService)
-      .createIntegration({
-        integration: {
-          ...{ environment, key: name, provider: name, oauth: { clientId }, secrets: { clientSecret } },
-          settings: { ...fixture.settings },
-        },
-      });
+    const { settings = {} } = fixture;
+    const integration = {
+      environment,
+      key: name,
+      provider: name,
+      settings,
+      oauth: { clientId },
+      secrets: { clientSecret },
+    };
+    await this.#world().sidecar.client(IntegrationService).createIntegration({ integration });
     if (this.#isAuthorized) await this.#authorize();
     else await this.#import();
     const { connection_config, metadata } = (await this.#shown("")).body;
