@@ -112,6 +112,9 @@ function refusalIn(answer: JsonObject, path: string): { readonly text: string | 
   const found = [path === "" ? "error" : path, "error"].map((one) => valueAt(one, answer));
   const text = found.find((value): value is string => typeof value === "string" && value !== "");
   if (text !== undefined) return { text };
+  // Facebook's and TikTok's codes are numbers; 0 is a success.
+  const number = found.find((value) => typeof value === "number" && value !== 0);
+  if (number !== undefined) return { text: String(number) };
   // The format of Slack and of providers that copy it.
   if (found.includes(false) || answer["ok"] === false) return { text: undefined };
   // An error object with details: use its code, if it is in the usual field.

@@ -1452,8 +1452,8 @@ export type TokenAnswer = Message<"latchkey.v1.TokenAnswer"> & {
   metadata: { [key: string]: string };
 
   /**
-   * Path of the error code. Empty means `error`. A response of any status, even 200, with text or false there is a
-   * failure.
+   * Path of the error code. Empty means `error`. A response of any status, even 200, with text, false or a number other
+   * than 0 there is a failure.
    *
    * @generated from field: string error = 8;
    */

@@ -129,6 +129,11 @@ it("O09: finds the error at the provider's field, form or not", () => {
   const at = { error: "status.failure" };
   expect(read({ status: { failure: "gone" }, ...good }, { at })).toEqual({ is: "refusal", code: "gone" });
   expect(read({ success: false, ...good }, { at: { error: "success" } })).toEqual({ is: "refusal", code: undefined });
+  // A number is a code as well, unless it says that all is well.
+  const expired = { error: { message: "Session has expired.", code: 190 } };
+  expect(read(expired, { status: 400, at: { error: "error.code" } })).toEqual({ is: "refusal", code: "190" });
+  expect(read({ code: 40105, data: {} }, { at: { error: "code" } })).toEqual({ is: "refusal", code: "40105" });
+  expect(read({ code: 0, ...good }, { at: { error: "code" } })).toMatchObject({ is: "tokens" });
   const type = "application/x-www-form-urlencoded";
   expect(read("error=bad_verification_code&error_uri=x", { type })).toEqual({
     is: "refusal",
