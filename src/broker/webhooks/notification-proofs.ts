@@ -3,7 +3,7 @@ import type { World } from "../../base/world.ts";
 import { integrationValue } from "../../core/integration-values.ts";
 import { firstProof, proofOf, waysOf, webhookSecret } from "../../core/notifications/proof.ts";
 import type { NotificationReading } from "../../core/notifications/reading.ts";
-import type { Proof } from "../../core/notifications/schemes/scheme.ts";
+import { type Proof, unproven } from "../../core/notifications/schemes/scheme.ts";
 import { valuesOf } from "../../core/notifications/value-rule.ts";
 import type { SignatureRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
@@ -32,13 +32,23 @@ interface ProofsOptions {
 export function createNotificationProofs({ send, tokens, world }: ProofsOptions): NotificationProofs {
   const keys = createSignerKeys({ send, world });
   const senderKeys = createSenderKeys({ send, world });
+
+  /** Returns the key of the channel that a notification claims to come from; undefined: it has none of its own. */
+  function keyIn(receiver: WebhookReceiver, reading: NotificationReading): string | undefined {
+    const channel = channelIn(receiver, reading);
+    return channel === undefined ? undefined : tokens.keyOf(channel);
+  }
+
   return {
     check(receiver, { reading, method, url }) {
       const { provider, integration, secrets } = receiver;
       const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
       const settings = (name: string) => integrationValue(name, { integration, secrets });
       const prove = (rules: SignatureRules | undefined) => {
-        const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
+        const key = rules?.keyOwner === "channel" ? keyIn(receiver, reading) : undefined;
+        // The channel has a key that is not known yet.
+        if (key === "") return unproven("wrong_token");
+        const secret = key ?? webhookSecret(rules, { webhookSecret: own, clientSecret });
         const base = { rules, reading, method, url, secret, keys, settings, nowMs: world.now() };
         const request =
           rules?.keyRequest === undefined
@@ -61,7 +71,7 @@ function* lazily<T, P>(ways: readonly T[], prove: (way: T) => P): Generator<P> {
 }
 
 /** Returns the channel that a notification claims to come from. */
-function channelIn(
+export function channelIn(
   { provider, integration }: Pick<WebhookReceiver, "provider" | "integration">,
   reading: NotificationReading,
 ): ChannelOfIntegration | undefined {

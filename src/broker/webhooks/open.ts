@@ -14,6 +14,7 @@ import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs/runs.ts";
+import { createHandshakes } from "./handshakes.ts";
 import { type AssignNotification, createNotificationAssignment } from "./notification-assignment.ts";
 import { createNotificationFiling } from "./notification-filing.ts";
 import { createNotificationIntake } from "./notification-intake.ts";
@@ -55,7 +56,8 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   const { shared, collections, connections, channels, scripts, runs, limits, leaseMs, send, sendToApplication } =
     options;
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
-  const { tokens, signals } = channels;
+  const { tokens, keys, signals } = channels;
+  const handshakes = createHandshakes({ keys });
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
@@ -93,7 +95,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   return {
     resources,
     webhookReceivers: receivers,
-    webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, signals, world }),
+    webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, signals, handshakes, world }),
     deliveries,
     notifications: createNotifications({ collections, destinations }),
     destinationsOf,

@@ -11,6 +11,7 @@ import { type Notification, Notification_Proof } from "../../gen/latchkey/v1/web
 import type { Store } from "../../store/contract.ts";
 import type { ChannelSignals } from "../channels/channel-signals.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import type { Handshakes } from "./handshakes.ts";
 import type { NotificationIntake } from "./notification-intake.ts";
 import type { MatchNotification } from "./notification-matching.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -64,13 +65,14 @@ interface WebhooksOptions {
   readonly intake: NotificationIntake;
   readonly urls: WebhookUrls;
   readonly signals: ChannelSignals;
+  readonly handshakes: Handshakes;
   readonly world: World;
 }
 
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, receivers, proofs, match, intake, urls, signals, world } = options;
+  const { store, receivers, proofs, match, intake, urls, signals, handshakes, world } = options;
   const { metrics } = world;
 
   async function readReceiver(environmentId: string, integration: string): Promise<void> {
@@ -90,6 +92,8 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const addressed =
         receivers.peek(environmentId, integration) ?? (await receivers.find(environmentId, integration));
       const reading = readingOf(received);
+      const handshake = handshakes.answer(addressed, reading);
+      if (handshake !== undefined) return handshake;
       const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
       if (challenge !== undefined) {
