@@ -53,6 +53,8 @@ export function clientAuthentication(request: AuthenticationRequest): ClientAuth
   switch (method === "" ? usual(client) : method) {
     case "client_secret_basic":
       return secretByBasic(required(client.secret, "client secret"));
+    case "client_secret_user":
+      return secretAsUser(required(client.secret, "client secret"));
     case "client_secret_post":
       return ClientSecretPost(required(client.secret, "client secret"));
     case "client_secret_jwt":
@@ -86,6 +88,13 @@ const secretByBasic =
   (_, { client_id: id }, __, headers) => {
     const pair = `${formEncoded(id)}:${formEncoded(secret)}`;
     headers.set("authorization", `Basic ${Buffer.from(pair).toString("base64")}`);
+  };
+
+/** The secret alone, as the user name: it names the client as well. */
+const secretAsUser =
+  (secret: string): ClientAuth =>
+  (_, __, ___, headers) => {
+    headers.set("authorization", `Basic ${Buffer.from(`${secret}:`).toString("base64")}`);
   };
 
 const formEncoded = (text: string) => new URLSearchParams([["", text]]).toString().slice(1);

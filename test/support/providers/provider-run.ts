@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { createTestBrowser } from "../sidecar/connecting.ts";
 import type { TestSidecar } from "../sidecar/harness.ts";
@@ -150,7 +151,7 @@ export async function authorize({ sidecar, played, provider, fixture }: ConnectO
   const authorization = new URL(await browser.until(start, "https://"));
   const back = authorization.searchParams.get(redirectParam(provider));
   const state = authorization.searchParams.get("state");
-  const callback = new URL(back ?? oauth1Callback(played));
+  const callback = new URL(back ?? (await callbackOf({ sidecar, played, provider, fixture })));
   const names = parametersOf(provider);
   const query = {
     ...(state !== null && { state }),
@@ -165,6 +166,14 @@ export async function authorize({ sidecar, played, provider, fixture }: ConnectO
   signCallback(provider, callback);
   const page = await browser.go(callback.href);
   return { page, authorization, callback };
+}
+
+/** Where a provider sends the user back whom the authorization URL does not tell. */
+async function callbackOf({ sidecar, played, provider: { name, auth } }: ConnectOptions): Promise<string> {
+  if (auth.case !== "oauth2") return oauth1Callback(played);
+  const named = { environment: "dev", key: name };
+  const { integration } = await sidecar.client(IntegrationService).getIntegration(named);
+  return integration?.callbackUrl ?? "";
 }
 
 /** Signs the query of a callback, where the provider does. */

@@ -543,7 +543,11 @@ it("does not encode the ordinary characters of a client's name, for servers that
   const tokenUrl = `https://127.0.0.1:${provider.port}/token`;
   const who = asking({ provider: oauth2({ tokenUrl }), clientId: "my-app_1.test*", clientSecret: "s-e_c.r*t" });
   await tokens.ask({ ...who, grant: { type: "client_credentials", scopes: [] } });
-  expect(seen).toEqual([`Basic ${btoa("my-app_1.test*:s-e_c.r*t")}`]);
+  // Where the secret is the user name, no other name is sent.
+  const asUser = oauth2({ tokenUrl, tokenEndpointAuthMethod: "client_secret_user" });
+  const other = asking({ provider: asUser, clientId: "ca_1", clientSecret: "sk_live_1" });
+  await tokens.ask({ ...other, grant: { type: "client_credentials", scopes: [] } });
+  expect(seen).toEqual([`Basic ${btoa("my-app_1.test*:s-e_c.r*t")}`, `Basic ${btoa("sk_live_1:")}`]);
 });
 
 it("is a public client without a secret, and reports a missing one", async () => {
@@ -561,6 +565,7 @@ it("is a public client without a secret, and reports a missing one", async () =>
   for (const tokenEndpointAuthMethod of [
     "client_secret_basic",
     "client_secret_post",
+    "client_secret_user",
     "client_secret_jwt",
     "private_key_jwt",
     "tls_client_auth",
