@@ -85,6 +85,19 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
       "Filter by `integrationId`, `connectionId`, `search` (id or end user) and `tags[key]=value`. Page by `cursor`, or by `page`.",
     answer: object({ connections: list(ref("ConnectionItem")), next_cursor: text }, "next_cursor"),
   },
+  "DELETE /end-users/:id": {
+    subject: "Connections",
+    summary: "Ends everything of an end user",
+    description:
+      "Deletes the user's connections in all integrations, with channels, syncs, records and metadata, revokes their grants, and ends connect sessions. Waits up to 20 s; if `state` is `running` then, the work goes on. A second call joins the first.",
+    answer: ref("EndUserDeletion"),
+  },
+  "GET /end-users/:id/deletion": {
+    subject: "Connections",
+    summary: "Returns the report of an end user's deletion",
+    answer: ref("EndUserDeletion"),
+    errors: ["not_found"],
+  },
   "GET /revocations": {
     subject: "Connections",
     summary: "Lists what became of the grants of deleted connections, newest first",

@@ -68,6 +68,16 @@ export const schemas: Readonly<Record<string, Schema>> = {
     next_attempt_at: timeOrNull,
     ended_at: timeOrNull,
   }),
+  EndUserDeletion: object({
+    end_user_id: text,
+    state: { type: "string", enum: ["running", "done"] },
+    connections: integer,
+    connect_sessions: integer,
+    device_authorizations: integer,
+    revocations: list(ref("Revocation")),
+    created_at: time,
+    ended_at: timeOrNull,
+  }),
   EndUser: object({
     id: text,
     email: textOrNull,

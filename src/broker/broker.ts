@@ -16,6 +16,7 @@ import { type CredentialsRoom, openCredentials } from "./credentials/open.ts";
 import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
+import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
@@ -43,6 +44,7 @@ export interface Broker
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
     Pick<RevocationRoom, "listRevocations">,
+    Pick<EndUserRoom, "endUsers">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close"> {
   readonly scripts: ScriptHost;
@@ -157,6 +159,12 @@ async function openRooms(options: BrokerOptions) {
     syncs,
     publicUrl,
   });
+  const endUsers = await openEndUsers({
+    shared,
+    collections,
+    connections: connect.connections,
+    listRevocations: revocations.listRevocations,
+  });
   const webhooks = await openWebhooks({
     shared,
     collections,
@@ -182,6 +190,7 @@ async function openRooms(options: BrokerOptions) {
     scripted,
     channels,
     connect,
+    endUsers,
     webhooks,
   };
 }
@@ -251,6 +260,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     webhooks.deliveries,
     connect.descriptions,
     revocations.scheduler,
+    rooms.endUsers.loop,
     housekeeping,
     reindex,
   ];
@@ -266,6 +276,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       scripted.scheduler.start();
       connect.descriptions.start();
       revocations.scheduler.start();
+      rooms.endUsers.loop.start();
     },
     keepHouse: async () => {
       await housekeeping.run();
@@ -347,6 +358,7 @@ function operationsOf(rooms: Rooms): Operations {
     tokens: credentials.tokens,
     ...scriptOperations,
     channels: channels.channels,
+    endUsers: rooms.endUsers.endUsers,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,

@@ -4,6 +4,7 @@ import { createChannelCollections } from "./channels/channel-collections.ts";
 import { createAuthorizationCollections } from "./connect/authorization-collections.ts";
 import { createConnectionCollections, type LookupFieldNames } from "./connections/connection-collections.ts";
 import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
+import { createEndUserCollections } from "./end-users/end-user-collections.ts";
 import { createRecordCollections } from "./records/record-collections.ts";
 import { createRevocationCollections } from "./revocations/revocation-collections.ts";
 import { createSetupCollections } from "./setup/setup-collections.ts";
@@ -17,6 +18,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
     ...createConnectionCollections(store, names),
     ...createAuthorizationCollections(store),
     ...createRevocationCollections(store),
+    ...createEndUserCollections(store),
     ...createWebhookCollections(store),
     ...createChannelCollections(store),
     ...createSyncCollections(store),

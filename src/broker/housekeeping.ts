@@ -8,6 +8,7 @@ import { createHealthScan } from "./connections/health/health-scan.ts";
 import type { IdleRefresh } from "./credentials/idle-refresh.ts";
 import type { Destinations } from "./deliveries/destinations.ts";
 import { createDeliverySweep } from "./deliveries/retention.ts";
+import { createDeletionSweep } from "./end-users/deletion-retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
 import { createRecordSweep } from "./records/record-retention.ts";
 import { createRevocationSweep } from "./revocations/revocation-retention.ts";
@@ -64,6 +65,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     // The previous holder of the lease has deleted logs that were counted here.
     onTaken: () => logSweep.forget(),
   });
+  const deletionSweep = createDeletionSweep({ store, collections, world });
   const revocationSweep = createRevocationSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
@@ -92,6 +94,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     await idleRefresh.step({ lease: held, signal });
     await connectSweep(signal);
     await revocationSweep(signal);
+    await deletionSweep();
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
     await deliverySweep({ maxAgeMs: retention.deliveriesMs, nowMs: world.now(), lease: held, signal });

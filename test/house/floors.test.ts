@@ -83,6 +83,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "channels",
     "webhooks",
     "connect",
+    "end-users",
     "system",
   ],
   auth: ["jwt", "oauth1", "oauth2"],

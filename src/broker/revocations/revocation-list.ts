@@ -1,6 +1,6 @@
 import type { Revocation, Revocation_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
-import type { RevocationCollections } from "./revocation-collections.ts";
+import { createdMsOf, type RevocationCollections } from "./revocation-collections.ts";
 
 /** Which revocations are wanted. Empty texts and lists mean any. */
 export interface RevocationFilter {
@@ -9,6 +9,8 @@ export interface RevocationFilter {
   readonly connectionId: string;
   readonly endUserId: string;
   readonly states: readonly Revocation_State[];
+  /** Only those created since. */
+  readonly sinceMs?: number;
 }
 
 /** Lists revocations, newest first. */
@@ -17,7 +19,7 @@ export type ListRevocations = (filter: RevocationFilter, page: PageOptions) => P
 export const createRevocationList =
   ({ revocations }: Pick<RevocationCollections, "revocations">): ListRevocations =>
   (filter, page) => {
-    const { environment, integration, connectionId, endUserId, states } = filter;
+    const { environment, integration, connectionId, endUserId, states, sinceMs = 0 } = filter;
     const ofConnection = integration !== "" && connectionId !== "";
     return siftedPage({
       question: ["revocations", filter],
@@ -35,6 +37,6 @@ export const createRevocationList =
         (connectionId === "" || ref?.id === connectionId) &&
         (endUserId === "" || of === endUserId) &&
         (states.length === 0 || states.includes(state)),
-      isPast: () => false,
+      isPast: (revocation) => createdMsOf(revocation) < sinceMs,
     });
   };

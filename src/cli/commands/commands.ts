@@ -7,6 +7,7 @@ import { addChannels } from "./channels.ts";
 import { addConnect } from "./connect.ts";
 import { addConnectSessions } from "./connect-sessions.ts";
 import { addConnections } from "./connections/connections.ts";
+import { addEndUsers } from "./end-users.ts";
 import { addEnvironments } from "./environments.ts";
 import { addHealth } from "./health.ts";
 import { addIntegrations } from "./integrations.ts";
@@ -38,6 +39,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);
   addConnections(program, act);
+  addEndUsers(program, act);
   addConnect(program, act);
   addConnectSessions(program, act);
   addCall(program, act);

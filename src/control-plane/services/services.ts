@@ -6,6 +6,7 @@ import type { ConfigInForce } from "../../core/config-in-force.ts";
 import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import { EndUserService } from "../../gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
@@ -20,6 +21,7 @@ import type { RequireValid } from "../server/validate.ts";
 import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
 import { connectionService } from "./connections.ts";
+import { endUserService } from "./end-users.ts";
 import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
 import { logService } from "./logs.ts";
@@ -36,6 +38,7 @@ export const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,
   ConnectionService,
+  EndUserService,
   EnvironmentService,
   IntegrationService,
   LogService,
@@ -75,6 +78,7 @@ export const implementServices = (
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
   serve(ConnectionService, connectionService(broker, requireValid)),
+  serve(EndUserService, endUserService(broker)),
   serve(ChannelService, channelService(broker)),
   serve(SyncService, syncService(broker)),
   serve(ConnectSessionService, connectSessionService(broker)),

@@ -12,7 +12,7 @@ import { endUserField, endUserOf } from "./end-user-field.ts";
 import type { ValuesOf } from "./field-shape.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
-import { revocationJson } from "./revocation-routes.ts";
+import { revocationJson } from "./revocation-json.ts";
 
 /** The largest page of `GET /connections`, and the default when the caller sets no limit. */
 const maxPage = 2_000;

@@ -1,12 +1,11 @@
-import type { JsonObject } from "@bufbuild/protobuf";
-import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Broker } from "../../broker/broker.ts";
-import { stateOfRevocation, tokenResults } from "../../core/revocation-words.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import { type Revocation, Revocation_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import { Revocation_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
+import { endUserRoutes } from "./end-user-routes.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
+import { revocationJson } from "./revocation-json.ts";
 
 const maxPage = 1_000;
 
@@ -29,6 +28,7 @@ export const revocationRoutes: readonly JsonRoute[] = [
     query: listQuery,
     handle: listRevocations,
   }),
+  ...endUserRoutes,
 ];
 
 async function listRevocations(
@@ -46,26 +46,4 @@ async function listRevocations(
   const { items, next } = await broker.listRevocations(filter, { size, token });
   const body = { revocations: items.map(revocationJson), ...(next === "" ? {} : { next_cursor: next }) };
   return { status: 200, body };
-}
-
-/** Returns a revocation as the JSON routes show it. */
-export function revocationJson(revocation: Revocation): JsonObject {
-  const { id, ref, provider, endUserId, tokens, attempts, lastError, createdAt, nextAttemptAt, endedAt } = revocation;
-  const iso = (at: typeof createdAt) => (at === undefined ? null : timestampDate(at).toISOString());
-  const causes = tokens.filter(({ cause }) => cause !== "").map(({ token, cause }) => [token, cause]);
-  return {
-    id,
-    connection_id: ref?.id ?? "",
-    provider_config_key: ref?.integration ?? "",
-    provider,
-    end_user_id: endUserId === "" ? null : endUserId,
-    state: stateOfRevocation(revocation),
-    tokens: tokenResults(revocation),
-    causes: Object.fromEntries(causes),
-    attempts,
-    last_error: lastError === "" ? null : lastError,
-    created_at: iso(createdAt),
-    next_attempt_at: iso(nextAttemptAt),
-    ended_at: iso(endedAt),
-  };
 }
