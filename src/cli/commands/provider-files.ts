@@ -81,6 +81,31 @@ export const providerSchemaCommand = (terminal: Terminal): OwnCommand => ({
   },
 });
 
+/** The command `providers import-openapi`. Needs no running Latchkey. */
+export const providerDraftCommand = (terminal: Terminal): OwnCommand => ({
+  name: "import-openapi",
+  summary: "draft a provider file from an OpenAPI document",
+  arguments: ["<file>"],
+  options: [{ flags: "--name <name>", summary: "name of the provider (default: from the title of the document)" }],
+  helpText:
+    "FILE is OpenAPI 3 or Swagger 2.0, as YAML or JSON; - reads stdin. The draft is printed as YAML: credentials, scopes,\n" +
+    "addresses, pagination and a verification request, as far as the document says. Its comments say what to find out.\n" +
+    "Then: providers check FILE, and providers create FILE.\n",
+  async run([file = "-"], { name }) {
+    const { draftFromOpenApi, OpenApiMistake } = await import("../../providers/openapi/draft.ts");
+    const text = await readInput(file, terminal);
+    try {
+      const draft = draftFromOpenApi(text, { name: typeof name === "string" ? name : undefined });
+      await write(terminal.stdout, draft.text);
+      await write(terminal.stderr, `${formatCount(draft.questions.length, "question")} to answer: see the comments\n`);
+      return exitCodes.ok;
+    } catch (error) {
+      if (error instanceof OpenApiMistake) throw new UsageMistake(`${nameOf(file)}: ${error.message}`);
+      throw error;
+    }
+  },
+});
+
 /** Reads the description of one provider. Reports every mistake with its place. */
 export async function readProviderFile(file: string, terminal: Terminal): Promise<Provider> {
   const { checkProviderFile } = await fileChecks();

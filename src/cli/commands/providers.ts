@@ -11,7 +11,13 @@ import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
-import { checkOnServer, providerCheckCommand, providerSchemaCommand, readProviderFile } from "./provider-files.ts";
+import {
+  checkOnServer,
+  providerCheckCommand,
+  providerDraftCommand,
+  providerSchemaCommand,
+  readProviderFile,
+} from "./provider-files.ts";
 
 interface ProviderCommandContext {
   readonly terminal: Terminal;
@@ -22,7 +28,7 @@ interface ProviderCommandContext {
 export function addProviders(program: Command, act: Act, { terminal, keepExitCode }: ProviderCommandContext): void {
   const group = program.command("providers").summary("show the catalog of providers, and manage custom ones");
   addList(group, act);
-  for (const own of [providerCheckCommand(terminal), providerSchemaCommand(terminal)])
+  for (const own of [providerCheckCommand(terminal), providerDraftCommand(terminal), providerSchemaCommand(terminal)])
     addOwnCommand(group, own, keepExitCode);
 
   const get = group
