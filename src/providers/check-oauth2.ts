@@ -8,7 +8,7 @@ import type {
   Provider,
   ScopeNote,
 } from "../gen/latchkey/v1/provider_pb.ts";
-import { checkExchanges } from "./check-exchanges.ts";
+import { checkExchanges, textsOf } from "./check-exchanges.ts";
 import { checkPlaceholders } from "./check-placeholders.ts";
 import { mistake } from "./mistake.ts";
 
@@ -31,6 +31,7 @@ export function checkOAuth2(provider: Provider): Mistake[] {
       : []),
     ...checkRequests(rules),
     ...checkNames(rules),
+    ...checkParams(rules, provider),
     ...checkExchanges(rules.exchanges, provider),
     ...(rules.clientAssertion === undefined ? [] : checkAssertion(rules.clientAssertion, rules, provider)),
     ...(auth.case === "oauth2" ? [...checkCallback(rules, provider), ...checkFurther(rules)] : onlyForUsers(rules)),
@@ -61,6 +62,24 @@ function checkRequests({ tokenRequestFormat, tokenRequestMethod, refreshRequestM
       ? [mistake("auth.token_request_format", "must be query or empty, because a GET has no body")]
       : [];
   });
+}
+
+function checkParams({ authorizationParams, tokenParams, refreshParams }: OAuth2Rules, provider: Provider): Mistake[] {
+  const params = {
+    authorization_params: authorizationParams,
+    token_params: tokenParams,
+    refresh_params: refreshParams,
+  };
+  const secrets = provider.integrationSettings.filter(({ secret }) => secret).map(({ name }) => name);
+  return textsOf("auth", params).flatMap(([path, text]) => [
+    ...checkPlaceholders(text, path, provider, ["integration", "connectionConfig"]),
+    ...[...text.matchAll(/\$\{(\w+)\.(\w+)\}/g)].flatMap(([, from = "", name = ""]) => {
+      if (from === "connectionConfig" && !provider.connectionFields.some((field) => field.name === name))
+        return [mistake(path, `uses connectionConfig.${name}, which is no connection field`)];
+      const isShown = path.startsWith("auth.authorization_params.") && from === "integration" && secrets.includes(name);
+      return isShown ? [mistake(path, `must not contain integration.${name}: the end user would see a secret`)] : [];
+    }),
+  ]);
 }
 
 const mayBeOmitted = ["response_type", "redirect_uri", "scope", "client_id", "client_secret", "grant_type"];

@@ -5,6 +5,7 @@ import type { Tokens } from "../../auth/oauth2/tokens.ts";
 import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { filledParams } from "./filled-params.ts";
 import { furtherTokensIn, readFurtherAnswer } from "./further-tokens.ts";
 import { isAuthorization } from "./id-token-check.ts";
 import type { IdTokens } from "./id-tokens.ts";
@@ -41,7 +42,7 @@ export async function askOAuth2(
   const rules = oauth2RulesOf(request);
   const { grant, further } = request;
   const scopes = grant.type === "client_credentials" ? scopesFor(request, rules, grant.scopes) : [];
-  const form = grantForm(grant, rules, scopes);
+  const form = grantForm(grant, withFilledParams(rules, request), scopes);
   const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
   const dpopKey = rules.dpop ? (request.dpopKey ?? newDpopKey()) : undefined;
   const proof = dpopKey === undefined ? undefined : proving(dpopKey, party);
@@ -112,6 +113,12 @@ export function scopesFor(
   const own = integration.oauth?.scopes ?? [];
   return own.length > 0 ? own : defaultScopes;
 }
+
+const withFilledParams = (rules: OAuth2Rules, parties: TokenParties): OAuth2Rules => ({
+  ...rules,
+  tokenParams: filledParams(rules.tokenParams, parties),
+  refreshParams: filledParams(rules.refreshParams, parties),
+});
 
 function proving(dpopKey: string, { client, nowMs }: Party): DPoPHandle {
   return DPoP(client, readDpopKey(dpopKey), {

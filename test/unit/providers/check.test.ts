@@ -178,3 +178,21 @@ it.each([
 ])("applies the schema to %s", (path, more) => {
   expect(pathsIn(more)).toEqual([path]);
 });
+
+it("lets added parameters name what exists, and shows no secret to the browser", () => {
+  const settings = [{ name: "appId" }, { name: "key", secret: true }];
+  const at = (rules: object) =>
+    mistakesIn({ ...oauth2(rules), integration_settings: settings, connection_fields: [shop] });
+  expect(at({ authorization_params: { app: "${integration.appId}", context: "${connectionConfig.shop}" } })).toEqual(
+    [],
+  );
+  expect(at({ token_params: { key: "${integration.key}" }, refresh_params: { key: "${integration.key}" } })).toEqual(
+    [],
+  );
+  expect(at({ authorization_params: { key: "${integration.key}" } })).toEqual([
+    "oauth2.authorization_params.key: must not contain integration.key: the end user would see a secret",
+  ]);
+  expect(at({ token_params: { x: "${connectionConfig.other}", secret: "${integration.clientSecret}" } })).toHaveLength(
+    2,
+  );
+});

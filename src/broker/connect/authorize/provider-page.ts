@@ -3,6 +3,7 @@ import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
 import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { filledFor } from "../../tokens/authorization-server.ts";
+import { filledForBrowsers } from "../../tokens/filled-params.ts";
 import { challengeOf } from "../../tokens/pkce.ts";
 import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
 import { type AuthorizationContext, defaultsOf, furtherScopesOf, scopesOf } from "./authorization-context.ts";
@@ -47,7 +48,8 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
     secrets.push(...[state, codeVerifier, nonce].filter((one) => one !== ""));
     const { url, pushedUrl } = await tokenEndpoint.authorization(parties);
     if (url === "") throw new Fault("integration_misconfigured", "its provider has no authorization URL");
-    const parameters = authorizationParameters(rules, {
+    const own = { ...rules, authorizationParams: filledForBrowsers(rules.authorizationParams, parties) };
+    const parameters = authorizationParameters(own, {
       clientId: parties.integration.oauth?.clientId ?? "",
       redirectUri,
       state,

@@ -768,21 +768,23 @@ export type OAuth2Rules = Message<"latchkey.v1.OAuth2Rules"> & {
   scopeSeparator: string;
 
   /**
-   * Additional parameters of the authorization request.
+   * Additional parameters of the authorization request. A value may contain `${connectionConfig.NAME}` and
+   * `${integration.NAME}`, but no secret: the end user sees it. A parameter whose value is missing is left out.
    *
    * @generated from field: map<string, string> authorization_params = 8;
    */
   authorizationParams: { [key: string]: string };
 
   /**
-   * Additional parameters of the request that exchanges the code.
+   * Additional parameters of the request that exchanges the code, or of one for client credentials. A value may contain
+   * `${connectionConfig.NAME}` and `${integration.NAME}`. A parameter whose value is missing is left out.
    *
    * @generated from field: map<string, string> token_params = 9;
    */
   tokenParams: { [key: string]: string };
 
   /**
-   * Additional parameters of a refresh.
+   * Additional parameters of a refresh. As for `token_params`.
    *
    * @generated from field: map<string, string> refresh_params = 10;
    */
