@@ -73,6 +73,7 @@ function pathsOfSignature(signature: SignatureRules): [string, string][] {
     ["notification.signature.body", body],
     ["notification.signature.signature_path", signaturePath],
     ["notification.signature.timestamp_path", timestampPath],
+    ["notification.signature.identity_path", signature.identityPath],
     ["notification.signature.key_request.path", keyRequest?.path ?? ""],
     ...contentFields.map((path, i): [string, string] => [`notification.signature.content_fields.${i}`, path || "."]),
     ...Object.entries(rules).flatMap(([name, rule]): [string, string][] => [

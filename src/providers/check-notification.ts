@@ -1,12 +1,13 @@
 import type { Mistake } from "../base/fault.ts";
-import type { ChallengeRules, NotificationRules } from "../gen/latchkey/v1/provider_pb.ts";
+import type { NotificationAnswer, NotificationRules } from "../gen/latchkey/v1/provider_pb.ts";
+import { checkChallenge } from "./check-challenge.ts";
 import { checkSignature } from "./check-signature.ts";
-import { checkHeaderName, checkValueRule, isOneSet } from "./check-value-rule.ts";
+import { checkHeaderName, checkValueRule } from "./check-value-rule.ts";
 import { mistake } from "./mistake.ts";
 
 /** Checks what the schema cannot express: that names refer to values, and that the proof is sound. */
 export function checkNotification(rules: NotificationRules, settings: readonly string[] = []): Mistake[] {
-  const { signature, furtherSignatures, values, challenge, headerPrefix, secretHeaders, channel } = rules;
+  const { signature, furtherSignatures, values, challenge, headerPrefix, secretHeaders, channel, answer } = rules;
   const context = { headerPrefix, secretHeaders, channel, settings };
   return [
     ...(signature === undefined ? [] : checkSignature(signature, "notification.signature", context)),
@@ -21,7 +22,8 @@ export function checkNotification(rules: NotificationRules, settings: readonly s
         ? []
         : [mistake(`notification.${path}`, `must name a declared value; there is no "${name}"`)],
     ),
-    ...(challenge === undefined ? [] : checkChallenge(challenge)),
+    ...(challenge === undefined ? [] : checkChallenge(challenge, rules, settings)),
+    ...(answer === undefined ? [] : checkAnswer(answer)),
     ...(headerPrefix === "" ? [] : checkHeaderName(headerPrefix, "notification.header_prefix")),
     ...secretHeaders.flatMap((name, i) => checkHeaderName(name, `notification.secret_headers.${i}`)),
     ...(rules.number !== "" && rules.channel === ""
@@ -45,18 +47,10 @@ const namesIn = ({
   ...Object.entries({ channel, number, state, resource_id: resourceId, kind }).filter(([, name]) => name !== ""),
 ];
 
-function checkChallenge({ query, body, header, contentType, when, is }: ChallengeRules): Mistake[] {
-  const at = (name: string) => `notification.challenge.${name}`;
-  return [
-    ...(isOneSet([query, body, header]) ? [] : [mistake(at("query"), "or body or header must name the value to echo")]),
-    ...(header === "" ? [] : checkHeaderName(header, at("header"))),
-    ...(["", "text/plain", "application/json"].includes(contentType)
-      ? []
-      : [mistake(at("content_type"), "must be text/plain or application/json")]),
-    ...((when === "") === (is === "") ? [] : [mistake(at("when"), "and is must be set together")]),
-    // Strangers choose the value, so the header must not have a meaning for the receiver of the response.
-    ...(header === "" || header.startsWith("x-")
-      ? []
-      : [mistake(at("header"), "must be a header of the provider that begins with x-")]),
-  ];
+const answerTypes = ["", "text/plain", "application/json"];
+
+function checkAnswer({ contentType }: NotificationAnswer): Mistake[] {
+  return answerTypes.includes(contentType)
+    ? []
+    : [mistake("notification.answer.content_type", "must be text/plain or application/json")];
 }

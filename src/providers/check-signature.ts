@@ -113,10 +113,14 @@ function checkTokenPlace({ header, body, audience, bodyHashClaim, tolerance }: S
   ];
 }
 
-function checkPublicKey({ algorithm, publicKey, keyRequest }: SignatureRules): Mistake[] {
+function checkPublicKey({ algorithm, publicKey, keyRequest, identityPath }: SignatureRules): Mistake[] {
   const known = publicKeyAlgorithmOf(algorithm);
   if (known === undefined) return [mistake("algorithm", `must be one of ${publicKeyAlgorithms.join(", ")}`)];
   return [
+    // The secret would be the key as well.
+    ...(identityPath !== "" && publicKey === "" && keyRequest === undefined
+      ? [mistake("identity_path", "needs public_key or key_request")]
+      : []),
     ...(publicKey !== "" && keyRequest !== undefined
       ? [mistake("public_key", "and key_request must not both be set")]
       : []),

@@ -16,7 +16,7 @@ export interface NotificationProofs {
   check(receiver: WebhookReceiver, proven: ProofSubject): Proof | Promise<Proof>;
 }
 
-interface ProofSubject {
+export interface ProofSubject {
   readonly reading: NotificationReading;
   readonly method: string;
   /** The webhook URL as the provider was given it. */
@@ -49,7 +49,9 @@ export function createNotificationProofs({ send, tokens, world }: ProofsOptions)
         // The channel has a key that is not known yet.
         if (key === "") return unproven("wrong_token");
         const secret = key ?? webhookSecret(rules, { webhookSecret: own, clientSecret });
-        const base = { rules, reading, method, url, secret, keys, settings, nowMs: world.now() };
+        const refusesChallenges = provider.notification?.challenge?.proof?.kind === "hmac";
+        const nowMs = world.now();
+        const base = { rules, reading, method, url, secret, keys, settings, refusesChallenges, nowMs };
         const request =
           rules?.keyRequest === undefined
             ? base

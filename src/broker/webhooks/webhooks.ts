@@ -1,16 +1,19 @@
 import { Fault } from "../../base/fault.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
-import { challengeAnswer } from "../../core/notifications/challenge.ts";
+import { type Challenge, challengeIn, usesSecrets } from "../../core/notifications/challenge.ts";
 import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import { isAccepted } from "../../core/notifications/proof.ts";
 import { readingOf } from "../../core/notifications/reading.ts";
 import type { ProofFailure } from "../../core/notifications/schemes/scheme.ts";
 import { notificationValues } from "../../core/notifications/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { NotificationAnswer } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type Notification, Notification_Proof } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { ChannelSignals } from "../channels/channel-signals.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import { createChallengeAnswers } from "./challenge-answers.ts";
 import type { Handshakes } from "./handshakes.ts";
 import type { NotificationIntake } from "./notification-intake.ts";
 import type { MatchNotification } from "./notification-matching.ts";
@@ -61,6 +64,7 @@ interface WebhooksOptions {
   readonly store: Store;
   readonly receivers: WebhookReceivers;
   readonly proofs: NotificationProofs;
+  readonly send: SendSmallRequest;
   readonly match: MatchNotification;
   readonly intake: NotificationIntake;
   readonly urls: WebhookUrls;
@@ -69,11 +73,25 @@ interface WebhooksOptions {
   readonly world: World;
 }
 
-const taken = { status: 200, body: { status: "success" } } as const;
+const taken: WebhookAnswer = { status: 200, body: { status: "success" } };
+const answers = new WeakMap<NotificationAnswer, WebhookAnswer>();
+
+/** Returns the response to an accepted notification. */
+function answerOf(rules: NotificationAnswer | undefined): WebhookAnswer {
+  if (rules === undefined) return taken;
+  const known = answers.get(rules);
+  if (known !== undefined) return known;
+  const type = `${rules.contentType || "text/plain"}; charset=utf-8`;
+  const headers = { "content-type": type, "x-content-type-options": "nosniff" };
+  const made = { status: 200, body: rules.body, headers };
+  answers.set(rules, made);
+  return made;
+}
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, receivers, proofs, match, intake, urls, signals, handshakes, world } = options;
+  const { store, receivers, proofs, send, match, intake, urls, signals, handshakes, world } = options;
   const { metrics } = world;
+  const challenges = createChallengeAnswers({ proofs, send, world });
 
   async function readReceiver(environmentId: string, integration: string): Promise<void> {
     await receivers.find(environmentId, integration).catch(async (error: unknown) => {
@@ -85,22 +103,46 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     });
   }
 
+  /** Returns the receiver with everything committed before now, at any replica. */
+  async function currentReceiver({ environmentId, integration }: WebhookReceipt, addressed: WebhookReceiver) {
+    const behind = store.caughtUp();
+    if (behind === undefined) return addressed;
+    await behind;
+    return receivers.find(environmentId, integration);
+  }
+
+  function refuse(reason: ProofFailure): never {
+    metrics.notifications.series({ outcome: "refused" }).add();
+    metrics.notificationsRefused.inc({ reason });
+    throw unproven(reason);
+  }
+
+  async function answerChallenge(receipt: WebhookReceipt, addressed: WebhookReceiver, challenge: Challenge) {
+    const { received, method, url } = receipt;
+    const receiver = usesSecrets(challenge.rules) ? await currentReceiver(receipt, addressed) : addressed;
+    const reading = readingOf(received);
+    const answer = await challenges.answer(receiver, challenge, { reading, method, url });
+    if ("refused" in answer) return refuse(answer.refused);
+    if (!(await signals.challenged(receiver, reading))) throw unaskedChallenge();
+    metrics.notifications.series({ outcome: "challenge" }).add();
+    return answer;
+  }
+
   return {
     requireReceiver: (environmentId, integration) =>
       receivers.peek(environmentId, integration) === undefined ? readReceiver(environmentId, integration) : undefined,
-    async receive({ environmentId, integration, received, method, url }) {
+    async receive(receipt) {
+      const { environmentId, integration, received, method, url } = receipt;
       const addressed =
         receivers.peek(environmentId, integration) ?? (await receivers.find(environmentId, integration));
       const reading = readingOf(received);
       const handshake = handshakes.answer(addressed, reading);
       if (handshake !== undefined) return handshake;
-      const rules = addressed.provider.notification;
-      const challenge = challengeAnswer(rules?.challenge, reading);
-      if (challenge !== undefined) {
-        if (!(await signals.challenged(addressed, reading))) throw unaskedChallenge();
-        metrics.notifications.series({ outcome: "challenge" }).add();
-        return challenge;
-      }
+      const challenge = challengeIn(addressed.provider.notification?.challenge, reading, method);
+      if (challenge !== undefined) return answerChallenge(receipt, addressed, challenge);
+      // Some providers look whether the URL exists.
+      if (method === "HEAD") return { status: 200, body: undefined };
+      if (method !== "POST") throw onlyPost();
       // Prove and match with everything committed before the webhook arrived: a change at another replica a moment ago
       // may be its cause.
       const behind = store.caughtUp();
@@ -114,11 +156,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         if (isAccepted(proof)) {
           shown = reason === "no_secret" ? Notification_Proof.NO_SECRET : Notification_Proof.NOT_SIGNED;
           metrics.notificationsUnproven.series({ reason }).add();
-        } else {
-          metrics.notifications.series({ outcome: "refused" }).add();
-          metrics.notificationsRefused.inc({ reason });
-          throw unproven(reason);
-        }
+        } else refuse(reason);
       }
       if (hasNotices(receiver) && (await signals.notice(receiver, reading))) {
         metrics.notifications.series({ outcome: "notice" }).add();
@@ -126,7 +164,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       }
       const notification = await intake.take(receiver, reading, shown);
       metrics.notifications.series({ outcome: notification === undefined ? "repeated" : "taken" }).add();
-      return taken;
+      return answerOf(receiver.provider.notification?.answer);
     },
     async accept(receiver, received) {
       await store.caughtUp();
@@ -154,6 +192,10 @@ const hasNotices = ({ provider }: WebhookReceiver): boolean => (provider.notific
 
 const unaskedChallenge = (): Fault =>
   new Fault("not_found", "the challenge confirms no channel that Latchkey asked for");
+const onlyPost = (): Fault =>
+  new Fault("method_not_allowed", "the method must be POST: this is the address of webhooks", {
+    metadata: { allow: "POST, HEAD" },
+  });
 
 /** Returns the fault for an unproven webhook. The sender gets no reason; only the operator does. */
 const unproven = (reason: ProofFailure, why = ""): Fault =>

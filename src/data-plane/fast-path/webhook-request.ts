@@ -141,6 +141,7 @@ class WebhookRequest implements RouteRequest {
   readonly caller = undefined;
   readonly body = nothing;
   readonly fields = noReport;
+  readonly method: string;
   readonly params: RouteRequest["params"];
   readonly headers: IncomingHttpHeaders;
   readonly target: string;
@@ -148,6 +149,7 @@ class WebhookRequest implements RouteRequest {
   readonly received: ReceivedNotification;
 
   constructor({ match, head, headers }: WebhookCallOptions, body: Buffer) {
+    this.method = head.method;
     this.params = match.params;
     this.headers = headers;
     this.target = head.url;

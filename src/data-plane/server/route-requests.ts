@@ -87,8 +87,8 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     const query = readQuery(rawQuery, refusesMisspelled && route.scope !== undefined);
     const unknown: string[] = [];
     const fields = { refusesMisspelled, ignore: (names: readonly string[]) => void unknown.push(...names) };
-    const { headers, url: target = "" } = request;
-    const input = { caller, params, query, rawQuery, target, body, received, headers, fields };
+    const { headers, method = "", url: target = "" } = request;
+    const input = { caller, method, params, query, rawQuery, target, body, received, headers, fields };
     const answer = await Promise.resolve(route.answer(input)).finally(() => room.give(received?.body.length ?? 0));
     if (received === undefined) unknown.push(...query.end());
     const names = ignored.report(route.path, unknown);

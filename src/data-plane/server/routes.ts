@@ -54,6 +54,7 @@ export interface FieldReport {
 export interface RouteRequest {
   /** Undefined for a route without a scope. */
   readonly caller: Caller | undefined;
+  readonly method: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: QueryReader;
   /** The query as text. */
@@ -176,7 +177,7 @@ export function createRouter(routes: readonly Route[], others: (path: string) =>
 
 /** Returns the lookup of routes with raw bodies; undefined: there are none. */
 export function createWebhookLookup(routes: readonly Route[]) {
-  const webhooks = routes.filter(({ takesBody }) => takesBody === "raw");
+  const webhooks = routes.filter(({ method, takesBody }) => method === "POST" && takesBody === "raw");
   const prefixes = webhooks.map(({ path }) => path.slice(0, path.indexOf(":")));
   if (webhooks.length === 0) return undefined;
   const router = createRouter(webhooks);

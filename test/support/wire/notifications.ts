@@ -1,7 +1,12 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { type ChallengeContext, challengeAnswer, challengeIn } from "../../../src/core/notifications/challenge.ts";
 import type { ReceivedNotification } from "../../../src/core/notifications/notification.ts";
 import { type NotificationReading, readingOf } from "../../../src/core/notifications/reading.ts";
-import { type NotificationRules, NotificationRulesSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import {
+  type ChallengeRules,
+  type NotificationRules,
+  NotificationRulesSchema,
+} from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../src/providers/catalogue.ts";
 
 interface Sent {
@@ -21,6 +26,17 @@ export const reading = (sent: Sent): NotificationReading => readingOf(receivedOf
 
 export const rulesOf = (rules: MessageInitShape<typeof NotificationRulesSchema>): NotificationRules =>
   create(NotificationRulesSchema, rules);
+
+/** The answer to a challenge; undefined if a request is none, or is not answered. */
+export function replyTo(
+  rules: ChallengeRules | undefined,
+  read: NotificationReading,
+  context: Partial<ChallengeContext> = {},
+) {
+  const whole = { method: "POST", url: "https://hooks.latchkey.test/webhook/e1/x", secret: "", ...context };
+  const challenge = challengeIn(rules, read, whole.method);
+  return challenge && challengeAnswer(challenge, { settings: () => undefined, signature: undefined, ...whole });
+}
 
 const catalogue = loadCatalogue();
 

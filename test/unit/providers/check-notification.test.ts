@@ -96,3 +96,130 @@ it.each([
 ])("refuses the rules %j", (rules, path) => {
   expect(mistakesIn({ values, ...rules })).toEqual([path]);
 });
+
+const challenge = (rules: object, more: object = {}) => mistakesIn({ challenge: rules, ...more });
+const proof = { kind: "hmac" };
+
+it("accepts each kind of challenge", () => {
+  for (const [rules, more] of [
+    [
+      { query: "a", answer: '{"a":"${challenge}","b":"${proof}"}', content_type: "application/json", proof },
+      { signature: hmac },
+    ],
+    [{ query: "a", answer: "${proof}", proof: { kind: "hash", content: "${challenge}${secret}${url}" } }],
+    [
+      {
+        body: "a",
+        when: "b",
+        is: "c",
+        proven: true,
+        answer: "${proof}",
+        proof: { kind: "hmac", content: "x${challenge}" },
+      },
+    ],
+    [{ header: "x-a", answer_header: "a-hook-response" }],
+    [{ when: "type", is: "1", answer: '{"type":1}', content_type: "application/json", proven: true }],
+    [{ when_header: "x-type", is: "c", proven: true, confirm_url: "url", confirm_hosts: ["sns.*.amazonaws.com"] }],
+  ] as const) {
+    expect({ rules, mistakes: challenge(rules, more) }).toEqual({ rules, mistakes: [] });
+  }
+});
+
+it.each([
+  // What a stranger chooses would be signed in the form of a webhook.
+  [{ query: "a", answer: "${proof}", proof: { kind: "hmac", content: "v0:${challenge}" } }, "challenge.proof.content"],
+  [{ query: "a", answer: "${proof}", proof: { kind: "hmac", content: "${url}" } }, "challenge.proof.content"],
+  [{ query: "a", answer: "${proof}", proof: { kind: "hash", content: "${challenge}" } }, "challenge.proof.content"],
+  [{ query: "a", answer: "${proof}", proof: { kind: "hash", content: "${secret}" } }, "challenge.proof.content"],
+  [{ query: "a", answer: "${proof}", proof: { kind: "md5" } }, "challenge.proof.kind"],
+  [{ query: "a", answer: "${proof}" }, "challenge.answer"],
+  [{ query: "a", answer: "${other}" }, "challenge.answer"],
+  [{ query: "a", answer: '{"a":${challenge}}', content_type: "application/json" }, "challenge.answer"],
+  [{ query: "a", method: "PUT" }, "challenge.method"],
+  [{ query: "a", answer_header: "set-cookie" }, "challenge.answer_header"],
+  [{ query: "a", answer_header: "location" }, "challenge.answer_header"],
+  [{ query: "a", when_query: "b" }, "challenge.when"],
+  [{ query: "a", when_query: "b", when: "c", is: "d" }, "challenge.when"],
+  [{ answer: "ok" }, "challenge.when"],
+  [{ query: "a", token_query: "t" }, "challenge.token_setting"],
+  [{ query: "a", token_query: "t", token_setting: "missing" }, "challenge.token_setting"],
+  [{ when: "a", is: "b", confirm_url: "u", confirm_hosts: ["a.example.com"] }, "challenge.proven"],
+  [{ when: "a", is: "b", confirm_url: "u", proven: true }, "challenge.confirm_hosts"],
+  [{ when: "a", is: "b", confirm_url: "u", proven: true, confirm_hosts: ["*.com"] }, "challenge.confirm_hosts.0"],
+  [{ when: "a", is: "b", confirm_url: "u", proven: true, confirm_hosts: ["10.0.0.1"] }, "challenge.confirm_hosts.0"],
+])("refuses the challenge %j", (rules, path) => {
+  expect(challenge(rules)).toEqual([path]);
+});
+
+it.each(["shared_token", "basic"])("refuses a computed answer with the key of %s", (scheme) => {
+  const signature = { scheme, ...(scheme === "basic" ? {} : { header: "x-t" }) };
+  expect(challenge({ query: "a", answer: "${proof}", proof }, { signature })).toEqual(["challenge.proof"]);
+});
+
+const signed = { ...hmac, scheme: "public_key", hash: "", algorithm: "ed25519" };
+const request = { url: "https://api.example.com/keys/${keyId}", key_id: { header: "x-k" } };
+
+it("accepts keys of senders from the hosts of the description", () => {
+  for (const key_request of [
+    request,
+    { url: "https://api.example.com/keys?id=${keyId}&a=b", key_id: { header: "x-k" }, path: "key", format: "jwk" },
+    {
+      url_value: { header: "x-u" },
+      hosts: ["api.*.example.com"],
+      format: "certificate",
+      certificate_names: ["a.example.com"],
+    },
+    { url: "https://api.example.com/key", body: '{"id":"${integration.clientId}","key":"${keyId}"}' },
+  ]) {
+    expect(inSignature({ ...signed, key_request })).toEqual([]);
+  }
+});
+
+it.each([
+  [{}, "key_request.url"],
+  [{ ...request, url_value: { header: "x-u" }, hosts: ["a.example.com"] }, "key_request.url"],
+  [{ url: "http://api.example.com/k" }, "key_request.url"],
+  [{ url: "https://api.example.com:444/k" }, "key_request.url"],
+  [{ url: "https://${keyId}.example.com/k" }, "key_request.url"],
+  [{ url: "https://api.example.com/k-${keyId}" }, "key_request.url"],
+  [{ url: "https://api.example.com/${other}" }, "key_request.url"],
+  [{ url_value: { header: "x-u" } }, "key_request.hosts"],
+  [{ url_value: { header: "x-u" }, hosts: ["*.com"] }, "key_request.hosts.0"],
+  [{ url_value: { header: "x-u" }, hosts: ["https://a.example.com"] }, "key_request.hosts.0"],
+  [{ url_value: { header: "x-u" }, hosts: ["127.0.0.1"] }, "key_request.hosts.0"],
+  [{ ...request, certificate_names: ["a.example.com"] }, "key_request.certificate_names"],
+  [{ ...request, body: "{" }, "key_request.body"],
+  [{ ...request, body: '{"a":"${integration.clientSecret}"}' }, "key_request.body"],
+  [{ ...request, path: "a..b" }, "key_request.path"],
+])("refuses the key request %j", (key_request, path) => {
+  expect(inSignature({ ...signed, key_request })).toContain(`signature.${path}`);
+});
+
+it.each([
+  [{ ...signed, algorithm: "" }, "signature.algorithm"],
+  [{ ...signed, public_key: "x" }, "signature.public_key"],
+  [{ ...signed, identity_path: "a" }, "signature.identity_path"],
+  [{ ...hmac, signature_path: "a" }, "signature.header"],
+  [{ ...hmac, header: "", signature_path: "a.*" }, "signature.signature_path"],
+  [{ ...hmac, header: "", signature_path: "a.*.s", content_fields: ["b"] }, "signature.content_fields"],
+  [{ ...hmac, content: "x", content_fields: ["b"] }, "signature.content"],
+  [{ ...hmac, content_field_format: "name_value_lines" }, "signature.content_field_format"],
+  [{ ...hmac, content: "${body.a}" }, "signature.content"],
+  [{ ...hmac, content: "${header.X}${body}" }, "signature.content"],
+  [{ ...hmac, content: "${integration.a}${body}" }, "signature.content"],
+  [{ ...hmac, separator: ";" }, "signature.separator"],
+  [{ ...hmac, part: "v", separator: "ab" }, "signature.separator"],
+  [{ ...hmac, key_owner: "channel" }, "signature.key_owner"],
+  [{ ...hmac, handshake_header: "x-h" }, "signature.key_owner"],
+  [{ scheme: "jwt_secret" }, "signature.header"],
+  [{ scheme: "jwt_secret", body: "a", body_hash_claim: "b" }, "signature.header"],
+  [{ scheme: "jwt_secret", header: "x-j", audience: "${other}" }, "signature.audience"],
+])("refuses the proof %j", (signature, path) => {
+  expect(inSignature(signature)).toContain(path);
+});
+
+it("refuses a further way that proves nothing", () => {
+  expect(mistakesIn({ signature: hmac, further_signatures: [{ scheme: "basic" }] })).toEqual([]);
+  expect(mistakesIn({ signature: hmac, further_signatures: [{}] })).toEqual(["further_signatures"]);
+  expect(mistakesIn({ further_signatures: [hmac] })).toEqual(["further_signatures"]);
+});

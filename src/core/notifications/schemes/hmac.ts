@@ -1,4 +1,5 @@
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { isChallengeContent } from "../challenge-text.ts";
 import { isSame } from "./constant-time.ts";
 import { type Proof, type ProofRequest, unproven, type VerificationScheme, withSecrets } from "./scheme.ts";
 import { sharedKeyOf } from "./shared-key.ts";
@@ -15,6 +16,9 @@ export const hmac: VerificationScheme = {
 function proveHmac(rules: SignatureRules, secrets: readonly string[], request: ProofRequest): Proof {
   const sent = signedMessagesOf(rules, request);
   if (sent === undefined) return unproven("unsigned");
+  if (request.refusesChallenges === true && sent.messages.some(({ content }) => isChallengeContent(content))) {
+    return unproven("wrong_signature");
+  }
   const keys = secrets.map((secret) => sharedKeyOf(rules, secret));
   if (keys.some((key) => key.length === 0)) return unproven("unusable_secret");
   const encoding = rules.encoding === "base64" ? "base64" : "hex";

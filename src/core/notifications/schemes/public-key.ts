@@ -8,14 +8,15 @@ import {
 } from "../../../base/crypto/public-keys.ts";
 import type { SignatureRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { senderKeyTarget } from "../sender-key.ts";
-import { type Proof, type ProofRequest, unproven, type VerificationScheme } from "./scheme.ts";
+import { type Proof, type ProofRequest, secretsIn, unproven, type VerificationScheme } from "./scheme.ts";
 import { inTime, toleranceMs } from "./signature.ts";
 import { type SignedMessages, signedMessagesOf } from "./signed-message.ts";
 
 /** A signature with the sender's private key. */
 export const publicKey: VerificationScheme = {
   prove: provePublicKey,
-  needsSecret: ({ publicKey: own, keyRequest }) => own === "" && keyRequest === undefined,
+  needsSecret: ({ publicKey: own, keyRequest, identityPath }) =>
+    (own === "" && keyRequest === undefined) || identityPath !== "",
   signedIdHeader: () => undefined,
 };
 
@@ -31,6 +32,8 @@ function provePublicKey(rules: SignatureRules, request: ProofRequest): Proof | P
   if (publicKey.needsSecret(rules) && request.secret === "") return unproven("no_secret");
   const sent = signedMessagesOf(rules, request);
   if (sent === undefined) return unproven("unsigned");
+  // The sender's key signs for others too.
+  if (rules.identityPath !== "" && !isOurs(rules.identityPath, request)) return unproven("wrong_identity");
   // The time first: no key is fetched, and nothing computed, for a recording.
   const timely = inTime({
     timestamp: sent.timestamp,
@@ -42,11 +45,16 @@ function provePublicKey(rules: SignatureRules, request: ProofRequest): Proof | P
   const keyed = { rules, request, algorithm };
   if (rules.publicKey === "" && rules.keyRequest !== undefined) return proveByFetchedKey(keyed, sent, timely);
   // An integration's own keys replace that of the description, such as when the sender has changed its key.
-  const isOwn = rules.publicKey === "" || request.secret !== "";
+  const isOwn = rules.publicKey === "" || (request.secret !== "" && rules.identityPath === "");
   const keys = isOwn ? keysIn(request.secret, keyed) : [knownKey(keyed, rules.publicKey, "")];
   const usable = keys.filter((key) => key !== undefined);
   if (usable.length < keys.length || usable.length === 0) return unproven("unusable_secret");
   return areSigned(keyed, sent, usable) ? timely : unproven("wrong_signature");
+}
+
+function isOurs(path: string, { reading, secret }: ProofRequest): boolean {
+  const [identity] = reading.textsAt(path);
+  return identity !== undefined && secretsIn(secret).includes(identity);
 }
 
 async function proveByFetchedKey(keyed: KeyedRequest, sent: SignedMessages, timely: Proof): Promise<Proof> {

@@ -52,6 +52,8 @@ export interface ProofRequest {
   readonly senderKey?: FetchSenderKey;
   /** Returns a value of the integration. */
   readonly settings?: ((name: string) => string | undefined) | undefined;
+  /** Contents that a challenge can have must prove nothing: Latchkey signs these for anyone who asks. */
+  readonly refusesChallenges?: boolean;
   readonly nowMs: number;
 }
 

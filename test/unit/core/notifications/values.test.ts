@@ -1,6 +1,5 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { challengeAnswer } from "../../../../src/core/notifications/challenge.ts";
 import { emailHash } from "../../../../src/core/notifications/email-hash.ts";
 import type { Lookup } from "../../../../src/core/notifications/notification.ts";
 import { payloadFormOf, payloadOf } from "../../../../src/core/notifications/payload.ts";
@@ -10,7 +9,7 @@ import { notificationValues } from "../../../../src/core/notifications/values.ts
 import { StoredNotification_PayloadForm } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { LookupRule_Transform, type ValueRule, ValueRuleSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../../src/providers/catalogue.ts";
-import { knownRules, randomBytes, reading, rulesOf } from "../../../support/wire/notifications.ts";
+import { knownRules, randomBytes, reading, replyTo, rulesOf } from "../../../support/wire/notifications.ts";
 
 type Place = Partial<Omit<ValueRule, "$typeName" | "$unknown">>;
 const values = (place: Place, sent: Parameters<typeof reading>[0]) =>
@@ -292,7 +291,7 @@ it("throws at no input, and makes JSON of all of it", () => {
     });
     for (const rules of all) {
       notificationValues(rules, read);
-      challengeAnswer(rules.challenge, read);
+      replyTo(rules.challenge, read);
     }
     const payload = payloadOf(payloadFormOf(undefined, read), [{ name: "x", value: "y" }], body);
     expect(() => JSON.parse(payload)).not.toThrow();
