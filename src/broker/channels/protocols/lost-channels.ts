@@ -4,7 +4,7 @@ import type { World } from "../../../base/world.ts";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ListedChannel, lostIn, recordAdopted, recordFound } from "../rules/lost.ts";
 import { isEndless, type WatchRule } from "../rules/rules.ts";
-import { channelOf, idOf, isPending, resourceOf, type Slot } from "../rules/slot.ts";
+import { channelOf, idOf, isPending, isWanted, resourceOf, type Slot } from "../rules/slot.ts";
 import { recordStopped } from "../rules/stopping.ts";
 import type { ChannelSlots } from "../slots.ts";
 import type { ChannelStop, ChannelWatch, StopVerdict, WatchOutcome } from "./protocol.ts";
@@ -37,16 +37,16 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
   /** The listed channels that are the lost one, or may be it. Undefined: a sibling's creation may be under way. */
   async function mayBe(
     listed: readonly ListedChannel[],
-    { address, id, watched }: { readonly address: string; readonly id: string } & Pick<ChannelWatch, "watched">,
+    { address, id, watched, rule }: LostSubject,
   ): Promise<{ readonly isExact: boolean; readonly found: readonly ListedChannel[] } | undefined> {
     const ours = listed.filter((one) => isAtAddress(one.address, address));
     const exact = ours.filter((one) => namesId(one.address, id));
-    if (exact.length > 0 || ours.every((one) => one.address !== address)) return { isExact: true, found: exact };
+    if (carriesId(rule)) return { isExact: true, found: exact };
     const all = await slots.readAll(watched.ref);
     const isOther = (one: StoredChannel) => resourceOf(one).resource !== watched.resource;
     if (all.some((one) => isOther(one) && isPending(one) && one.tokenHash !== "")) return undefined;
     const known = new Set(all.map((one) => channelOf(one).providerId));
-    return { isExact: false, found: ours.filter((one) => one.address === address && !known.has(one.providerId)) };
+    return { isExact: false, found: ours.filter((one) => !known.has(one.providerId)) };
   }
 
   async function stopFound(request: StopSubject, found: readonly ListedChannel[]): Promise<StopVerdict> {
@@ -61,7 +61,7 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
     const { watched, rule, found: live, address } = request;
     const id = idOf(one);
     const listed = await requests.list(request);
-    const matching = listed === undefined ? undefined : await mayBe(listed, { address, id, watched });
+    const matching = listed === undefined ? undefined : await mayBe(listed, { address, id, watched, rule });
     if (matching === undefined) return { kind: "put_off", code: "not_listed" };
     const [first] = matching.found;
     if (matching.isExact && first !== undefined && isAdoptable(rule, one)) {
@@ -101,10 +101,14 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
     },
     async stop(channel) {
       const { rule, id, providerId, address, watched } = channel;
+      if (rule !== undefined && isOfAccount(rule) && (await slots.read(watched)).some(isWanted)) {
+        // The account's only channel is another one's by now.
+        return { kind: "stopped" };
+      }
       if (rule === undefined || rule.watch.id === "" || providerId !== "") return requests.stop(channel);
       if (rule.watch.list === undefined) return { kind: "not_stopped", code: "unknown_id", isHopeless: true };
       const listed = await requests.list({ found: channel.found, rule });
-      const matching = listed === undefined ? undefined : await mayBe(listed, { address, id, watched });
+      const matching = listed === undefined ? undefined : await mayBe(listed, { address, id, watched, rule });
       if (matching === undefined) return { kind: "not_stopped", code: "not_listed", isHopeless: false };
       const [first] = matching.found;
       if (first !== undefined && matching.isExact) {
@@ -115,6 +119,19 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
       return stopFound(channel, matching.found);
     },
   };
+}
+
+interface LostSubject extends Pick<ChannelWatch, "watched" | "rule" | "address"> {
+  readonly id: string;
+}
+
+/** Whether the webhook URL of each channel has its ID. */
+const carriesId = ({ watch: { watch } }: WatchRule): boolean => /\$\{address\}[^"&]*\$\{id\}/.test(watch?.body ?? "");
+
+/** Whether a stop names no channel: it then stops the only one that the account can have. */
+function isOfAccount({ watch, rules }: WatchRule): boolean {
+  const { path = "", body = "" } = watch.stop ?? rules.stop ?? {};
+  return !/\$\{(id|idNumber|ids|providerId|resourceId|address)\}/.test(path + body);
 }
 
 type StopSubject = Omit<ChannelStop, "resourceId" | "providerId">;

@@ -74,7 +74,8 @@ export function createProtocolRequests({ send, now }: ProtocolRequestsOptions): 
   ): Promise<RenewalVerdict | WatchNotSent> {
     try {
       const answer = await send(found, { template, values, deadlineMs: watchWithinMs });
-      return renewalVerdict(rule, { answer, body: jsonOf(answer), nowMs: now() });
+      const verdict = renewalVerdict(rule, { answer, body: jsonOf(answer), nowMs: now() });
+      return verdict.kind === "renewed" ? { ...verdict, ...askedEnd(verdict, values) } : verdict;
     } catch (error) {
       if (error instanceof RequestFailed) return { kind: "put_off", code: error.reason };
       return notSent(error);
@@ -102,7 +103,8 @@ export function createProtocolRequests({ send, now }: ProtocolRequestsOptions): 
         const template = rule.watch.watch;
         const answer = await send(found, { template, values: { ...values, position }, deadlineMs: watchWithinMs });
         const verdict = watchVerdict(rule, { answer, body: jsonOf(answer), nowMs: now() });
-        return verdict.kind === "made" && position !== undefined ? { ...verdict, position } : verdict;
+        if (verdict.kind !== "made") return verdict;
+        return { ...verdict, ...(position !== undefined && { position }), ...askedEnd(verdict, values) };
       } catch (error) {
         if (error instanceof RequestFailed) {
           return { kind: isAsked && error.mayHaveArrived ? "unheard" : "put_off", code: error.reason };
@@ -173,9 +175,18 @@ const numberOf = (id: string): string =>
 /** The key of a channel is the token of its creation, unless the provider chose it. */
 const tokenIn = ({ hasOwnKey, key }: StoredChannel): string | undefined => (hasOwnKey && key !== "" ? key : undefined);
 
+/** A provider that names no expiry is taken to have granted the one that it was asked for. */
+function askedEnd(
+  { expiresAtMs }: { readonly expiresAtMs: number | undefined },
+  { expiration }: ChannelValues,
+): { readonly expiresAtMs: number | undefined } {
+  return { expiresAtMs: expiresAtMs ?? (expiration === undefined ? undefined : Number(expiration)) };
+}
+
 const endValues = (endMs: number, nowMs: number): ChannelValues => ({
   expiration: String(endMs),
   expirationSeconds: String(Math.floor(endMs / 1_000)),
-  expirationIso: new Date(endMs).toISOString(),
+  // Some providers take neither fractions nor `Z`.
+  expirationIso: new Date(endMs).toISOString().replace(/\.\d{3}Z$/, "+00:00"),
   lifetimeSeconds: String(Math.max(1, Math.floor((endMs - nowMs) / 1_000))),
 });

@@ -152,10 +152,11 @@ export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: Sc
 export function metadataWithPosition(
   metadata: JsonObject,
   { resources }: ChannelRules,
-  { channel, isDefault }: Pick<StoredChannel, "channel" | "isDefault">,
+  { channel }: Pick<StoredChannel, "channel">,
 ): JsonObject {
-  const { positionKey = "" } = resources[channel?.resourceKind ?? ""] ?? {};
+  const { positionKey = "", defaultResource = "" } = resources[channel?.resourceKind ?? ""] ?? {};
   const position = channel?.position ?? "";
+  const isDefault = channel?.resource === defaultResource;
   return !isDefault || positionKey === "" || position === "" ? metadata : { ...metadata, [positionKey]: position };
 }
 
