@@ -119,6 +119,21 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
     errors: oneConnection,
     example: { tags: { team: "red" } },
   },
+  "GET /connections/:id/choices": {
+    subject: "Connections",
+    summary: "Lists what can be chosen for a connection, such as one of several sites",
+    description:
+      "Asks the provider, which takes up to 10 seconds. Each choice has `name`, `title`, `needed`, `options` (`id`, `label`, `connection_config`, `chosen`) and, without a list, `problem`.",
+    answer: object({ choices: list(anyObject) }),
+    errors: [...oneConnection, "reauthorization_required"],
+  },
+  "POST /connections/:id/choices": {
+    subject: "Connections",
+    summary: "Stores chosen options in the `connection_config`",
+    answer: ref("Connection"),
+    errors: [...oneConnection, "reauthorization_required", "provider_unreachable"],
+    example: { options: { site: "Acme" } },
+  },
   "DELETE /connections/:id": {
     subject: "Connections",
     summary: "Deletes a connection and its credentials",
@@ -442,6 +457,14 @@ export const otherRoutes: readonly OtherRoute[] = [
     path: "/oauth/connect/:key/confirm",
     status: 303,
     summary: "Continues after the user agreed on our page",
+    body: textMap,
+    bodyType: "application/x-www-form-urlencoded",
+  },
+  {
+    ...page,
+    method: "POST",
+    path: "/oauth/choose",
+    summary: "Stores what the user of a new connection chose on our page",
     body: textMap,
     bodyType: "application/x-www-form-urlencoded",
   },

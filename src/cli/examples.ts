@@ -59,6 +59,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "connections metadata set": ["latchkey connections metadata set github/ada @metadata.json"],
   "connections refresh": ["latchkey connections refresh github/ada"],
   "connections reconnect": ["latchkey connections reconnect github/ada --wait"],
+  "connections choose": ["latchkey connections choose jira/ada", "latchkey connections choose jira/ada site=Acme"],
   "connections explain": ["latchkey connections explain github/ada GET /user"],
   "connections delete": [
     "latchkey connections delete github/ada",

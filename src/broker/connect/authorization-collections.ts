@@ -3,6 +3,8 @@ import {
   ConnectOutcomeSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
+  type PendingChoice,
+  PendingChoiceSchema,
   type PendingDevice,
   PendingDeviceSchema,
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
@@ -43,6 +45,14 @@ export function createAuthorizationCollections(store: Store) {
         age: ({ createdAt }: PendingAuthorization) => [[bornAt(createdAt)]],
         session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
       },
+    }),
+    pendingChoices: createRecords({
+      store,
+      name: "pending-choice",
+      schema: PendingChoiceSchema,
+      secret: true,
+      key: ({ tokenHash }: PendingChoice) => [tokenHash],
+      indexes: { age: ({ createdAt }: PendingChoice) => [[bornAt(createdAt)]] },
     }),
     pendingDevices: createRecords({
       store,

@@ -1,8 +1,6 @@
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import type { Connections } from "../connections/connections.ts";
 import type { GrantCount } from "../credentials/grant-count.ts";
-import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import type { Origins } from "../setup/origins.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
@@ -19,13 +17,14 @@ import { createFailedAuthorizations } from "./authorize/failed-authorizations.ts
 import { createFinishAuthorization, type FinishAuthorization } from "./authorize/finish.ts";
 import { createPendingClaims } from "./authorize/pending-claims.ts";
 import { createProviderPage } from "./authorize/provider-page.ts";
+import { type ChoiceRoom, type ChoiceRoomOptions, openChoices } from "./choices/open.ts";
 import { createDeviceAuthorizations, type DeviceAuthorizations } from "./devices/device-authorizations.ts";
 import { createDeviceWaits } from "./devices/device-waits.ts";
 import type { Imports } from "./import/imports.ts";
 import type { ConnectSessions } from "./sessions.ts";
 
 /** Authorizations of end users at providers, and by credentials that they enter. */
-export interface Authorizations {
+export interface Authorizations extends ChoiceRoom {
   /** Stores a pending authorization, and returns the provider's address. */
   readonly begin: StartAuthorization;
   /**
@@ -46,15 +45,14 @@ export interface Authorizations {
 }
 
 interface AuthorizationsOptions
-  extends Pick<SharedServices, "store" | "environments" | "integrations" | "providers" | "logs" | "audit" | "world"> {
+  extends ChoiceRoomOptions,
+    Pick<SharedServices, "store" | "environments" | "integrations" | "providers" | "logs" | "audit" | "world"> {
   readonly collections: SetupCollections & ConnectionCollections & AuthorizationCollections;
-  readonly connections: Connections;
   readonly sessions: ConnectSessions;
   readonly sharedCallbacks: SharedCallbacks;
   readonly origins: Origins;
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
-  readonly asks: ProviderRequests;
   readonly grants: GrantCount;
   readonly hooks: Pick<ScriptHooks, "validate">;
   readonly publicUrl: () => string;
@@ -62,7 +60,8 @@ interface AuthorizationsOptions
 
 export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
   const contexts = createAuthorizationContexts(options);
-  const authorized = createAuthorizedConnections(options);
+  const { choiceLists, choices, choosePage } = openChoices(options);
+  const authorized = createAuthorizedConnections({ ...options, choiceLists });
   const failures = createFailedAuthorizations(options);
   const providerPage = createProviderPage(options.tokenEndpoint);
   const claims = createPendingClaims(options);
@@ -70,7 +69,9 @@ export function createAuthorizations(options: AuthorizationsOptions): Authorizat
   const deviceWaits = createDeviceWaits({ ...options, contexts, authorized, failures });
   return {
     begin: createStartAuthorization({ ...options, contexts, providerPage, failures }),
-    finish: createFinishAuthorization({ ...options, claims, complete, failures }),
+    finish: createFinishAuthorization({ ...options, claims, complete, choosePage, failures }),
+    choices,
+    choosePage,
     connect: createTakeCredentials({ ...options, contexts, authorized, failures }),
     devices: createDeviceAuthorizations({ ...options, contexts, failures, waits: deviceWaits }),
     resume: () => deviceWaits.resume(),

@@ -27,13 +27,14 @@ export function createConnectSweep({
   collections,
   world,
 }: ConnectSweepOptions): (signal: AbortSignal) => Promise<void> {
-  const { connectSessions, pendingAuthorizations, pendingDevices, connectOutcomes } = collections;
+  const { connectSessions, pendingAuthorizations, pendingChoices, pendingDevices, connectOutcomes } = collections;
   const { browserSessions, signInLinks, pendingSignIns } = collections;
 
   async function outdated(): Promise<Change[]> {
     return [
       ...(await olderThan(sessionLifetimeMs, connectSessions)),
       ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
+      ...(await olderThan(pendingLifetimeMs, pendingChoices)),
       ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
       ...(await olderThan(browserSessionLifetimeMs, browserSessions)),

@@ -93,6 +93,7 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
     imports,
     tokenEndpoint: tokens,
     asks,
+    live,
     grants,
     hooks,
     logs,

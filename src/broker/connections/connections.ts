@@ -1,6 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../../base/world.ts";
+import { neededChoices } from "../../core/needed-choices.ts";
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
@@ -24,7 +25,7 @@ export interface Connections extends ConnectionUpdates {
   getMany(refs: readonly ConnectionRef[]): Promise<readonly (Connection | undefined)[]>;
   credentialsOf(ref: ConnectionRef): Promise<Credentials | undefined>;
   readonly delete: RemoveConnection;
-  /** Adds the last-used times, which are stored separately. */
+  /** Adds the last-used times, which are stored separately, and the choices that are still to be made. */
   withLastUse(connections: readonly Connection[]): Promise<readonly Connection[]>;
 }
 
@@ -75,7 +76,11 @@ export function createConnections(options: ConnectionsOptions): Connections {
       const used = await lastUsed.lastOf(keys);
       return all.map((connection, i) => {
         const created = connection.createdAt === undefined ? 0 : timestampMs(connection.createdAt);
-        return { ...connection, lastFetchedAt: timestampFromMs(Math.max(used[i] ?? 0, created)) };
+        return {
+          ...connection,
+          lastFetchedAt: timestampFromMs(Math.max(used[i] ?? 0, created)),
+          choicesNeeded: neededChoices(providers.lookUp(connection.provider), connection.connectionConfig),
+        };
       });
     },
   };

@@ -4,6 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { SendOptions, SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { plainRules } from "../../core/outgoing/filled-fields.ts";
 import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { outgoingParts } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
@@ -70,7 +71,7 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
       host: new URL(origin).host,
       basePath,
       attachment,
-      proxy: live.provider.proxy,
+      proxy: plainRules(live.provider.proxy),
       wantsPlain: false,
       content,
       nowMs: world.now(),

@@ -14,7 +14,7 @@ export function missingValueFault(cause: UnboundHost | UnfilledField, live: Live
     const what = (choice.title || choice.name).toLowerCase();
     return new Fault("choice_needed", `the end user must choose first: ${what}`, {
       cause,
-      hint: `latchkey connections choose ${integration.key}/${id}`,
+      hint: `run latchkey connections choose ${integration.key}/${id}`,
       metadata: { choice: choice.name },
     });
   }

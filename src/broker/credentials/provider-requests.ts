@@ -22,6 +22,8 @@ export interface ProviderRequests {
   describe(live: LiveConnection): Promise<DescribedValues>;
   /** Requests the fields of these rules. Logs nothing, and returns every failure beside the values found. */
   tryDescribe(live: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal): Promise<Description>;
+  /** Sends the request of a choice. `earlier_choice`: it needs a value that is still missing. */
+  list(live: LiveConnection, template: RequestTemplate): Promise<ListAnswer>;
   /** Tests whether the provider accepts the credentials, as far as one request can show. */
   prove(live: LiveConnection): Promise<"good" | "refused" | "unproven">;
   /**
@@ -44,6 +46,9 @@ export interface DescribeFailure {
   readonly retryAfterMs?: number | undefined;
 }
 
+/** The response to the request for a list, or why there is none. */
+export type ListAnswer = { readonly body: JsonValue } | { readonly problem: string };
+
 export interface ChannelAsk {
   readonly template: RequestTemplate;
   readonly values: ChannelValues;
@@ -60,6 +65,7 @@ interface ProviderRequestsOptions {
 const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
+const maxListBytes = 4 * 1024 * 1024;
 
 interface AskOptions extends SendOptions {
   /** False: the connection must have all values that the provider's description requires. */
@@ -71,12 +77,12 @@ interface DescribeRequest {
   readonly rules: readonly DescribeRule[];
 }
 
-export function createProviderRequests({ askWith, world }: ProviderRequestsOptions): ProviderRequests {
-  async function ask(
-    live: LiveConnection,
-    { method, path, body, contentType, headers }: FilledRequest,
-    { mayLack = true, ...options }: AskOptions = { deadlineMs },
-  ): Promise<SmallAnswer> {
+/** Sends a filled request and returns the whole response. */
+type Ask = (live: LiveConnection, request: FilledRequest, options?: AskOptions) => Promise<SmallAnswer>;
+
+const createAsk =
+  (askWith: AskWithConnection): Ask =>
+  (live, { method, path, body, contentType, headers }, { mayLack = true, ...options } = { deadlineMs }) => {
     const content = body === "" ? undefined : Buffer.from(body);
     const own = new Set(headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()));
     const rawHeaders = [
@@ -85,7 +91,10 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
       ...headers,
     ];
     return askWith(live, { method, path, rawHeaders, content, mayLack }, { maxBytes, ...options });
-  }
+  };
+
+export function createProviderRequests({ askWith, world }: ProviderRequestsOptions): ProviderRequests {
+  const ask = createAsk(askWith);
 
   async function described(live: LiveConnection, { template, rules }: DescribeRequest, signal?: AbortSignal) {
     const filled = filledRequest(template, placeholderValues(live).read);
@@ -133,6 +142,21 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
       return filed;
     },
     tryDescribe,
+    async list(live, template) {
+      const filled = filledRequest(template, placeholderValues(live).read);
+      if (filled === undefined) return { problem: "earlier_choice" };
+      try {
+        const answer = await ask(live, filled, { deadlineMs, maxBytes: maxListBytes });
+        const { status } = answer;
+        if (status < 200 || status > 299) return { problem: `status_${status}` };
+        const body = jsonOf(answer);
+        return body === undefined ? { problem: "not_json" } : { body };
+      } catch (error) {
+        if (error instanceof RequestFailed) return { problem: error.reason };
+        if (error instanceof Fault) return { problem: error.code };
+        throw error;
+      }
+    },
     async prove(live) {
       const { verification } = live.provider;
       const request =

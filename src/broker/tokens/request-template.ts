@@ -147,3 +147,9 @@ function filledJson(value: JsonValue, values: ChannelBodyValues): JsonValue | un
   const fields = Object.entries(value).map(([name, one]) => [name, filledJson(one, values)] as const);
   return Object.fromEntries(fields.filter((field): field is [string, JsonValue] => field[1] !== undefined));
 }
+
+/** Whether a request contains a value of the connection. */
+export const namesValue = (request: RequestTemplate | undefined, name: string): boolean =>
+  [request?.path, request?.body, ...Object.values(request?.headers ?? {})].some(
+    (text) => text?.includes(`\${connectionConfig.${name}}`) === true,
+  );

@@ -1,6 +1,7 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
+import { neededChoices } from "../../core/needed-choices.ts";
 import {
   type Connection,
   type ConnectionRef,
@@ -13,13 +14,15 @@ import type { RequireValid } from "../server/validate.ts";
 export interface ConnectionCalls {
   /** Fills in the environment of a ref, if the caller may access it. Batch items were not validated before. */
   refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef>;
-  /** Adds the time of the last use. */
+  /** Adds the time of the last use, and the choices that are still to be made. */
   shown(connection: Connection): Promise<Connection>;
+  /** Adds only the choices. */
+  withChoices(connection: Connection): Connection;
   updateMetadata(caller: Caller, request: UpdateMetadataRequest): Promise<Connection>;
 }
 
 export function createConnectionCalls(
-  { connections, environments }: Pick<Broker, "connections" | "environments">,
+  { connections, environments, providers }: Pick<Broker, "connections" | "environments" | "providers">,
   requireValid: RequireValid,
 ): ConnectionCalls {
   async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
@@ -43,5 +46,10 @@ export function createConnectionCalls(
     return shown(connection);
   }
 
-  return { refOf, shown, updateMetadata };
+  const withChoices = (connection: Connection): Connection => ({
+    ...connection,
+    choicesNeeded: neededChoices(providers.lookUp(connection.provider), connection.connectionConfig),
+  });
+
+  return { refOf, shown, withChoices, updateMetadata };
 }

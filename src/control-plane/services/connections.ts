@@ -15,6 +15,7 @@ import { callerOf, pageOf } from "../server/context.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
+import { choiceMethods } from "./choices.ts";
 import { batchMethods } from "./connection-batches.ts";
 import { createConnectionCalls } from "./connection-calls.ts";
 import { countedConnections } from "./connection-counts.ts";
@@ -34,6 +35,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
     ...batchMethods(broker, calls, requireValid),
     ...trialMethods(broker, calls),
     ...deletionMethods(broker, calls),
+    ...choiceMethods(broker, calls),
     async getConnection({ ref: requested, includeCredentials, includeRefreshToken }, context) {
       const caller = callerOf(context);
       const ref = await refOf(caller, requested);
@@ -88,7 +90,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
       const under = integration === "" ? [environment] : [environment, integration];
       const request = { under, from: Number(fromRevision), changesOnly, ...watcherOf(context) };
       for await (const step of feeds.connections(request)) {
-        if (step.kind === "put") yield { event: { case: "put" as const, value: step.value } };
+        if (step.kind === "put") yield { event: { case: "put" as const, value: calls.withChoices(step.value) } };
         else if (step.kind === "deleted") {
           const [, key = "", id = ""] = step.parts;
           const ref = { environment, integration: key, id };

@@ -24,7 +24,18 @@ import { authModeOf, credentialsJson } from "./credentials.ts";
  * reason to ask again.
  */
 export function connectionItem(connection: Connection): JsonObject {
-  const { ref, number, provider, metadata = {}, tags, endUser, errors, missingScopes, createdAt } = connection;
+  const {
+    ref,
+    number,
+    provider,
+    metadata = {},
+    tags,
+    endUser,
+    errors,
+    missingScopes,
+    choicesNeeded,
+    createdAt,
+  } = connection;
   return {
     id: number,
     connection_id: ref?.id ?? "",
@@ -36,6 +47,7 @@ export function connectionItem(connection: Connection): JsonObject {
     errors: errors.map(({ type, logId }) => ({ type, log_id: logId })),
     end_user: endUserJson(endUser),
     missing_scopes: [...missingScopes],
+    ...(choicesNeeded.length === 0 ? {} : { choices_needed: [...choicesNeeded] }),
   };
 }
 

@@ -69,3 +69,17 @@ export function filledFields(proxy: ProxyRules | undefined, values: PlaceholderV
 
 const templatesIn = (fields: Readonly<Record<string, string>> | undefined): readonly NameValue[] =>
   Object.entries(fields ?? {}).filter(([, value]) => value.includes("${"));
+
+const plain = new WeakMap<ProxyRules, ProxyRules>();
+
+/** Returns the rules without the headers and parameters that `filledFields` fills, for requests that may lack some. */
+export function plainRules(proxy: ProxyRules | undefined): ProxyRules | undefined {
+  if (proxy === undefined || templatesIn(proxy.headers).length + templatesIn(proxy.query).length === 0) return proxy;
+  const known = plain.get(proxy);
+  if (known !== undefined) return known;
+  const without = (fields: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(fields).filter(([, value]) => !value.includes("${")));
+  const made = { ...proxy, headers: without(proxy.headers), query: without(proxy.query) };
+  plain.set(proxy, made);
+  return made;
+}

@@ -6,6 +6,7 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import { inBody, type RefuseField } from "./body-fields.ts";
+import { choiceRoutes } from "./choice-routes.ts";
 import { connectionImport } from "./connection-import.ts";
 import { fullConnection } from "./connection-json.ts";
 import { endUserField, endUserOf } from "./end-user-field.ts";
@@ -57,6 +58,7 @@ export const connectionRoutes: readonly JsonRoute[] = [
   jsonRoute({ ...read, method: "GET", path, query: getQuery, handle: getConnection }),
   jsonRoute({ ...write, method: "PATCH", path, query: oneQuery, body: changeBody, handle: updateConnection }),
   jsonRoute({ ...write, method: "DELETE", path, query: deleteQuery, handle: deleteConnection }),
+  ...choiceRoutes,
 ];
 
 async function listConnections(

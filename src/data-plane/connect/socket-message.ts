@@ -1,4 +1,4 @@
-import type { AuthorizationOutcome } from "../../broker/connect/authorize/finish.ts";
+import type { AuthorizationOutcome } from "../../broker/connect/authorize/outcome.ts";
 
 /** A message to a waiting page, in the format of the frontend SDK. */
 export type SocketMessage =

@@ -48,6 +48,8 @@ h1:focus{outline:none}h2{margin:1.5rem 0 .5rem;font-size:1rem;font-weight:600}p{
 .choices a:hover{background:var(--hover);border-color:var(--link)}.choices .mark{width:2.25rem;height:2.25rem;border-radius:.6rem}.choices .name{flex:1}.choices .go{flex:none;color:var(--quiet)}
 .search{margin:1rem 0 0}label{display:block;margin-top:1.1rem;font-weight:600;font-size:.9375rem}
 input{display:block;width:100%;margin-top:.35rem;padding:.65rem .8rem;font:inherit;color:inherit;background:var(--card);border:1px solid var(--edge);border-radius:.6rem}
+select{display:block;width:100%;margin-top:.35rem;padding:.65rem .8rem;font:inherit;color:inherit;background:var(--card);border:1px solid var(--edge);border-radius:.6rem}fieldset{margin:1rem 0 0;padding:0;border:0}legend{font-weight:600;font-size:.9375rem}
+label.option{display:flex;align-items:center;gap:.75rem;margin:.5rem 0;padding:.7rem .85rem;font-weight:500;border:1px solid var(--edge);border-radius:.6rem;cursor:pointer}label.option:hover{background:var(--hover)}input[type=radio]{flex:none;width:auto;margin:0}
 input:hover{border-color:var(--ink)}input::placeholder{color:var(--quiet);opacity:1}.secret{position:relative;display:block}.secret:has(button:not([hidden])) input{padding-right:5.5rem}
 .secret button{position:absolute;inset:0 0 0 auto;width:auto;margin:0;padding:0 .9rem;font-size:.875rem;color:var(--link);background:none;border:0}
 input[aria-invalid=true]{border-color:var(--bad);box-shadow:0 0 0 1px var(--bad)}.problem{margin:.4rem 0;font-size:.9rem}.problem:empty{display:none}

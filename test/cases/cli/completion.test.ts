@@ -45,10 +45,13 @@ it("is a script that bash takes, and that knows where it is", async () => {
     "import",
     "update",
     "metadata",
+    "verify",
     "refresh",
     "reconnect",
     "explain",
+    "choose",
     "delete",
+    "revocations",
     "watch",
   ]);
   expect(offers(script, ["store", ""])).toEqual("status backup verify restore move scrub reseal keys".split(" "));

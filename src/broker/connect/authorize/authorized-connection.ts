@@ -3,6 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../../base/fault.ts";
 import {
   type Connection,
+  type ConnectionChoice,
   ConnectionImportSchema,
   ConnectionRefSchema,
   ConnectionSchema,
@@ -13,7 +14,9 @@ import type { LiveConnection } from "../../credentials/live-connections.ts";
 import type { ProviderRequests } from "../../credentials/provider-requests.ts";
 import type { Integrations } from "../../setup/integrations.ts";
 import type { ScriptHooks } from "../../syncs/script-hooks.ts";
+import { namesValue } from "../../tokens/request-template.ts";
 import type { AuthorizationCollections } from "../authorization-collections.ts";
+import { type ChoiceLists, withConfig } from "../choices/choice-lists.ts";
 import type { Imports } from "../import/imports.ts";
 import type { ConnectSessions } from "../sessions.ts";
 import type { AuthorizationContext } from "./authorization-context.ts";
@@ -44,6 +47,8 @@ export interface StoredAuthorization extends ConnectionSummary {
   /** The name of the account, as the provider gave it; empty: not known. */
   readonly account: string;
   readonly connection: Connection;
+  /** What the end user still has to choose. */
+  readonly choices: readonly ConnectionChoice[];
 }
 
 /** Fields of the metadata by which a person knows their account. */
@@ -61,12 +66,13 @@ interface AuthorizedConnectionsOptions {
   readonly sessions: ConnectSessions;
   readonly imports: Imports;
   readonly asks: ProviderRequests;
+  readonly choiceLists: ChoiceLists;
   readonly grants: GrantCount;
   readonly hooks: Pick<ScriptHooks, "validate">;
 }
 
 export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
-  const { collections, integrations, sessions, imports, asks, grants, hooks } = options;
+  const { collections, integrations, sessions, imports, asks, choiceLists, grants, hooks } = options;
 
   async function file(
     context: AuthorizationContext,
@@ -78,7 +84,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
     const { environment, key } = integration;
     const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
     const draft = await draftOf(context, grant, id);
-    const { connectionConfig, metadata } = await asks.describe(draft);
+    const { connectionConfig, metadata, choices } = await described(draft, existing);
     await hooks.validate(draft);
     const summary = { connectionId: id, missingScopes: grant.missingScopes };
     const item = create(ConnectionImportSchema, {
@@ -109,7 +115,28 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       createdBy,
     );
     await grants.noteNew(connection, provider);
-    return { ...summary, account: accountIn({ ...grant.metadata, ...metadata }), connection };
+    return { ...summary, account: accountIn({ ...grant.metadata, ...metadata }), connection, choices };
+  }
+
+  /** Asks the provider what it says about the connection, and what there is to choose. */
+  async function described(draft: LiveConnection, existing: Connection | undefined) {
+    const { connectionConfig, metadata } = await asks.describe(draft);
+    const { choices, describe } = draft.provider;
+    if (choices.length === 0) return { connectionConfig, metadata, choices: [] };
+    const former = { ...existing?.connectionConfig, ...draft.connection.connectionConfig };
+    const known = withConfig(draft, { ...former, ...connectionConfig });
+    const decided = await choiceLists.decide(known);
+    const config = { ...connectionConfig, ...decided.connectionConfig };
+    const isNamed = (name: string) => describe.some(({ request }) => namesValue(request, name));
+    if (!Object.keys(decided.connectionConfig).some(isNamed)) {
+      return { connectionConfig: config, metadata, choices: decided.open };
+    }
+    const more = await asks.describe(withConfig(known, decided.connectionConfig));
+    return {
+      connectionConfig: { ...config, ...more.connectionConfig },
+      metadata: { ...metadata, ...more.metadata },
+      choices: decided.open,
+    };
   }
 
   async function draftOf(context: AuthorizationContext, grant: GrantResult, id: string): Promise<LiveConnection> {

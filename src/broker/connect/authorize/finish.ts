@@ -4,10 +4,12 @@ import { type PendingAuthorization, PendingAuthorizationSchema } from "../../../
 import { secretValues } from "../../audit/secret-values.ts";
 import type { Providers } from "../../setup/providers.ts";
 import type { SetupCollections } from "../../setup/setup-collections.ts";
+import type { ChoosePage } from "../choices/choose-page.ts";
 import { type CallbackAnswer, isSame, readCallback } from "./callback.ts";
 import type { CompleteAuthorization } from "./completion.ts";
 import type { AuthorizationAttempt, FailedAuthorizations } from "./failed-authorizations.ts";
 import { AuthorizationFailure, type FailureReason } from "./failure.ts";
+import type { AuthorizationOutcome } from "./outcome.ts";
 import { type PendingClaims, unknownAuthorization } from "./pending-claims.ts";
 
 /** The browser's return from a provider. */
@@ -19,30 +21,6 @@ export interface AuthorizationCallback {
   readonly browser: string | undefined;
 }
 
-/** The outcome for the end user, and for the listener. */
-export interface AuthorizationOutcome {
-  readonly environment: string;
-  readonly integration: string;
-  /** The integration's name for people. */
-  readonly title: string;
-  readonly listener: string;
-  readonly returnTo: string;
-  /** The language requested at the start; empty: the browser's. */
-  readonly language: string;
-  readonly theme: string;
-  /** The last segment of the redirect URI. */
-  readonly redirectContext: string;
-  /** The token with which the browser that began may try again; empty: it may not. */
-  readonly sessionToken: string;
-  readonly connected?: {
-    readonly connectionId: string;
-    readonly missingScopes: readonly string[];
-    /** The name of the account; empty: not known. */
-    readonly account: string;
-  };
-  readonly failed?: { readonly by: FailureReason; readonly message: string };
-}
-
 export type FinishAuthorization = (back: AuthorizationCallback) => Promise<AuthorizationOutcome>;
 
 interface FinishAuthorizationOptions {
@@ -50,12 +28,13 @@ interface FinishAuthorizationOptions {
   readonly providers: Providers;
   readonly claims: PendingClaims;
   readonly complete: CompleteAuthorization;
+  readonly choosePage: Pick<ChoosePage, "begin">;
   readonly failures: FailedAuthorizations;
   readonly world: World;
 }
 
 export function createFinishAuthorization(options: FinishAuthorizationOptions): FinishAuthorization {
-  const { collections, providers, claims, complete, failures, world } = options;
+  const { collections, providers, claims, complete, choosePage, failures, world } = options;
 
   const attemptOf = async (pending: PendingAuthorization, answer: CallbackAnswer): Promise<AuthorizationAttempt> => ({
     environment: pending.environment,
@@ -106,7 +85,8 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
       if (answer.misuse !== undefined) throw malformed(answer);
       const connected = await complete(pending, answer);
       world.metrics.authorizations.inc({ credentials: attempt.credentials, outcome: "connected" });
-      return { ...common, connected };
+      const choosing = await choosePage.begin(connected, { ...common, browserHash: pending.browserHash });
+      return { ...common, connected, ...(choosing === undefined ? {} : { choosing }) };
     } catch (error) {
       const { by, message } = await failures.note(error, attempt);
       return { ...common, failed: { by, message }, sessionToken: retried.has(by) ? pending.sessionToken : "" };

@@ -9,5 +9,5 @@ export const deviceLifetimeMs = 30 * 60_000;
 /** How long, from the start, the outcome can be queried. */
 export const deviceKeptMs = 2 * deviceLifetimeMs;
 
-export const isOver = ({ createdAt }: PendingAuthorization, now: number): boolean =>
+export const isOver = ({ createdAt }: Pick<PendingAuthorization, "createdAt">, now: number): boolean =>
   createdAt === undefined || timestampMs(createdAt) + pendingLifetimeMs <= now;

@@ -16,6 +16,7 @@ import { readJsonObject } from "../../terminal/json-object.ts";
 import { paired, revision } from "../../terminal/option-values.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import type { RevisionOption } from "../command-kinds.ts";
+import { addChoose } from "./choose.ts";
 import { addCount } from "./count.ts";
 import { addImport } from "./import-command.ts";
 import { addList } from "./list.ts";
@@ -44,6 +45,7 @@ export function addConnections(program: Command, act: Act): void {
   addUpdate(group, act);
   addMetadata(group, act);
   addRefresh(group, act);
+  addChoose(group, act);
   addDelete(group, act);
   addRevocations(group, act);
   addWatch(group, act);

@@ -84,6 +84,14 @@ export const de: PageTexts = {
     support: "Hilfe erhalten",
     code: "Fehlercode: {code}",
   },
+  values: {
+    title: "{title}: noch ein Schritt",
+    lead: "Ihr Konto hat Zugang zu mehreren. Wählen Sie aus, was verbunden werden soll.",
+    choose: "Auswählen",
+    pick: "Auswählen …",
+    unavailable: "Die Liste war nicht zu laden. Versuchen Sie es gleich noch einmal.",
+    refused: "Das war nicht zu speichern. Wählen Sie noch einmal.",
+  },
   failures: {
     denied: "Der Zugriff wurde nicht erlaubt.",
     expired: "Der Code wurde nicht rechtzeitig eingegeben.",

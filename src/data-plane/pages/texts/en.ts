@@ -79,6 +79,14 @@ export const en = {
     support: "Get help",
     code: "Error code: {code}",
   },
+  values: {
+    title: "{title}: one more step",
+    lead: "Your account gives access to several. Choose the one to connect.",
+    choose: "Choose",
+    pick: "Choose …",
+    unavailable: "The list could not be loaded. Try again in a moment.",
+    refused: "That could not be stored. Choose again.",
+  },
   failures: {
     denied: "Access was not allowed.",
     expired: "The code was not entered in time.",

@@ -80,6 +80,14 @@ export const es: PageTexts = {
     support: "Obtener ayuda",
     code: "Código de error: {code}",
   },
+  values: {
+    title: "{title}: un paso más",
+    lead: "Su cuenta da acceso a varios. Elija cuál quiere conectar.",
+    choose: "Elegir",
+    pick: "Elija …",
+    unavailable: "No se pudo cargar la lista. Inténtelo de nuevo en un momento.",
+    refused: "No se pudo guardar. Elija de nuevo.",
+  },
   failures: {
     denied: "No se permitió el acceso.",
     expired: "El código no se introdujo a tiempo.",

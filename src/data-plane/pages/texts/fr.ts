@@ -82,6 +82,14 @@ export const fr: PageTexts = {
     support: "Obtenir de l’aide",
     code: "Code d’erreur : {code}",
   },
+  values: {
+    title: "{title} : encore une étape",
+    lead: "Votre compte donne accès à plusieurs. Choisissez ce que vous voulez connecter.",
+    choose: "Choisir",
+    pick: "Choisissez …",
+    unavailable: "La liste n’a pas pu être chargée. Réessayez dans un instant.",
+    refused: "Cela n’a pas pu être enregistré. Choisissez à nouveau.",
+  },
   failures: {
     denied: "L’accès n’a pas été autorisé.",
     expired: "Le code n’a pas été saisi à temps.",

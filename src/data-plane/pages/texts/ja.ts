@@ -83,6 +83,14 @@ export const ja: PageTexts = {
     support: "サポートを受ける",
     code: "エラーコード: {code}",
   },
+  values: {
+    title: "{title}:あと一歩です",
+    lead: "アカウントから複数の対象を利用できます。接続するものを選んでください。",
+    choose: "選択する",
+    pick: "選択…",
+    unavailable: "一覧を読み込めませんでした。しばらくしてからもう一度お試しください。",
+    refused: "保存できませんでした。もう一度選んでください。",
+  },
   failures: {
     denied: "アクセスが許可されませんでした。",
     expired: "コードが時間内に入力されませんでした。",

@@ -34,7 +34,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoKQmFja3VwTm90ZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSDQoFYnl0ZXMYBCABKAQidgoJU2NydWJOb3RlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgCIAEoCRIPCgdjaGVja2VkGAMgASgEEg8KB2RhbWFnZWQYBCABKAQSEAoIZXhhbXBsZXMYBSADKAkijQEKC1JlcGxpY2FTaWduEgwKBGhvc3QYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZWVuX21zGAQgASgBEg4KBmR1dGllcxgFIAMoCRIOCgZiZWhpbmQYBiABKAQiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQinAQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCRIaCg1zZXNzaW9uX3Rva2VuGBQgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASKjAQoRU3RvcmVkRGVzdGluYXRpb24SEwoLZW52aXJvbm1lbnQYASABKAkSCwoDdXJsGAIgASgJEhUKDXBhdXNlZF9yZWFzb24YAyABKAkSLQoJcGF1c2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYXVzZWRfYnkYBSABKAkSEwoLcGF1c2VkX25vdGUYBiABKAkirQEKDExvb2t1cEZpbGluZxIQCghwcm92aWRlchgBIAEoCRIOCgZmaWVsZHMYAiADKAkSDAoEZm9ybRgDIAEoDRISCgp3YWxrc19sZWZ0GAQgASgNEikKBWFmdGVyGAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKbAgoVQ29ubmVjdGlvbkRlc2NyaXB0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRJDCgVmb3VuZBgHIAMoCzI0LmxhdGNoa2V5LnN0b3JlZC52MS5Db25uZWN0aW9uRGVzY3JpcHRpb24uRm91bmRFbnRyeRosCgpGb3VuZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEisgMKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKc3RvcF9hc2tlZBgNIAEoCBILCgNrZXkYDiABKAkSEwoLc3RvcHNfYnlfaWQYDyABKAgSDAoEbG9zdBgQIAEoCBIRCgljb25maXJtZWQYESABKAgSGAoQY29uZmlybWVkX2xpZmVfcxgSIAEoBBITCgtyZWF1dGhvcml6ZRgTIAEoCBITCgtoYXNfb3duX2tleRgUIAEoCBIQCghpbl9wbGFjZRgVIAEoCCJbCgxDaGFubmVsSGVhcmQSDgoGbnVtYmVyGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtyZXNvdXJjZV9pZBgDIAEoCSLlAQoNQ2hhbm5lbFJoeXRobRIQCghzaW5jZV9tcxgBIAEoARIPCgdoaWdoZXN0GAIgASgEEg8KB3NldHRsZWQYAyABKAQSFQoNbWlzc2luZ19iZWxvdxgEIAEoBBIYChBtaXNzaW5nX3NpbmNlX21zGAUgASgBEg8KB2JhY2tfYXQYBiABKAQSFQoNYmFja19zaW5jZV9tcxgHIAEoARIQCghoZWFyZF9tcxgIIAEoARIQCghwYXVzZV9tcxgJIAEoARIOCgZwYXVzZXMYCiABKA0SEwoLdG9sZF9zaWxlbnQYCyABKAgiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCLBAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCBITCgtoYXNfZmFpbHVyZRgOIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCSLzAQoPU2lnbmVkSW5Ccm93c2VyEgoKAmlkGAEgASgJEhIKCnRva2VuX2hhc2gYAiABKAkSEwoLc2VjcmV0X2hhc2gYAyABKAkSDgoGa2V5X2lkGAQgASgJEhIKCmtleV9kaWdlc3QYBSABKAkSMgoGcGVyc29uGAYgASgLMiIubGF0Y2hrZXkuc3RvcmVkLnYxLlNpZ25lZEluUGVyc29uEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FkZHJlc3MYCCABKAkSEgoKdXNlcl9hZ2VudBgJIAEoCSJPCg5TaWduZWRJblBlcnNvbhIOCgZpc3N1ZXIYASABKAkSDwoHc3ViamVjdBgCIAEoCRIMCgRuYW1lGAMgASgJEg4KBmdyb3VwcxgEIAMoCSK+AQoKU2lnbkluTGluaxISCgp0b2tlbl9oYXNoGAEgASgJEg4KBmtleV9pZBgCIAEoCRISCgprZXlfZGlnZXN0GAMgASgJEjIKBnBlcnNvbhgEIAEoCzIiLmxhdGNoa2V5LnN0b3JlZC52MS5TaWduZWRJblBlcnNvbhIUCgxicm93c2VyX2hhc2gYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiwgEKDVBlbmRpbmdTaWduSW4SEgoKc3RhdGVfaGFzaBgBIAEoCRIaCg1jb2RlX3ZlcmlmaWVyGAIgASgJQgOAAQESEgoFbm9uY2UYAyABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYBCABKAkSFAoMYnJvd3Nlcl9oYXNoGAUgASgJEhEKCXJldHVybl90bxgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLRAgoOUmV2b2NhdGlvblRhc2sSCgoCaWQYASABKAkSKwoKY29ubmVjdGlvbhgCIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SMgoLY3JlZGVudGlhbHMYAyABKAsyGC5sYXRjaGtleS52MS5DcmVkZW50aWFsc0IDgAEBEi0KC2ludGVncmF0aW9uGAQgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24SNQoHc2VjcmV0cxgFIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uU2VjcmV0c0IDgAEBEicKCHByb3ZpZGVyGAYgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXISDQoFYWN0b3IYByABKAkSEgoKY3JlYXRlZF9tcxgIIAEoARIOCgZkdWVfbXMYCSABKAESEAoIcmVmdXNhbHMYCiABKA0ijgEKFVN0b3JlZEVuZFVzZXJEZWxldGlvbhIuCghkZWxldGlvbhgBIAEoCzIcLmxhdGNoa2V5LnYxLkVuZFVzZXJEZWxldGlvbhINCgVhY3RvchgCIAEoCRIXCgprZWVwX2dyYW50GAMgASgISACIAQESDgoGZHVlX21zGAQgASgBQg0KC19rZWVwX2dyYW50YgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_end_user, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoKQmFja3VwTm90ZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSDQoFYnl0ZXMYBCABKAQidgoJU2NydWJOb3RlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgCIAEoCRIPCgdjaGVja2VkGAMgASgEEg8KB2RhbWFnZWQYBCABKAQSEAoIZXhhbXBsZXMYBSADKAkijQEKC1JlcGxpY2FTaWduEgwKBGhvc3QYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZWVuX21zGAQgASgBEg4KBmR1dGllcxgFIAMoCRIOCgZiZWhpbmQYBiABKAQiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQinAQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCRIaCg1zZXNzaW9uX3Rva2VuGBQgASgJQgOAAQEilQIKDVBlbmRpbmdDaG9pY2USEgoKdG9rZW5faGFzaBgBIAEoCRInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBXRpdGxlGAMgASgJEhQKDGJyb3dzZXJfaGFzaBgEIAEoCRIVCghsaXN0ZW5lchgFIAEoCUIDgAEBEhEKCXJldHVybl90bxgGIAEoCRIQCghsYW5ndWFnZRgHIAEoCRINCgV0aGVtZRgIIAEoCRIPCgdhY2NvdW50GAkgASgJEhYKDm1pc3Npbmdfc2NvcGVzGAogAygJEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoEBCg5Db25uZWN0T3V0Y29tZRIVCg1saXN0ZW5lcl9oYXNoGAEgASgJEigKB21lc3NhZ2UYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIr8CCg1QZW5kaW5nRGV2aWNlEgoKAmlkGAEgASgJEjcKDWF1dGhvcml6YXRpb24YAiABKAsyIC5sYXRjaGtleS52MS5EZXZpY2VBdXRob3JpemF0aW9uEi8KCmJlZ3VuX3dpdGgYAyABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbhIVCg1jb25uZWN0aW9uX2lkGAQgASgJEhgKC2RldmljZV9jb2RlGAUgASgJQgOAAQESEwoLaW50ZXJ2YWxfbXMYBiABKA0SDgoGc2NvcGVzGAcgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAggASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJSCg5TaWduaW5nU2VjcmV0cxITCgtlbnZpcm9ubWVudBgBIAEoCRIrCgdzZWNyZXRzGAIgAygLMhoubGF0Y2hrZXkudjEuU2lnbmluZ1NlY3JldCKZAgoSU3RvcmVkTm90aWZpY2F0aW9uEi8KDG5vdGlmaWNhdGlvbhgBIAEoCzIZLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvbhJICgxwYXlsb2FkX2Zvcm0YAiABKA4yMi5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkTm90aWZpY2F0aW9uLlBheWxvYWRGb3JtEhYKDmVudmlyb25tZW50X2lkGAMgASgJInAKC1BheWxvYWRGb3JtEhwKGFBBWUxPQURfRk9STV9VTlNQRUNJRklFRBAAEhUKEVBBWUxPQURfRk9STV9KU09OEAESFQoRUEFZTE9BRF9GT1JNX0ZPUk0QAhIVChFQQVlMT0FEX0ZPUk1fVEVYVBADIlwKEE5vdGlmaWNhdGlvblNlZW4SFwoPbm90aWZpY2F0aW9uX2lkGAEgASgJEi8KC3JlY2VpdmVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLwBQoNU3RvcmVkRm9yd2FyZBIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRIVCg1jb25uZWN0aW9uX2lkGAQgASgJEgwKBHR5cGUYBSABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAYgASgJEgwKBGJvZHkYByABKAwSOgoHYWRkcmVzcxgIIAEoDjIpLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWRGb3J3YXJkLkFkZHJlc3MSFAoMb3ZlcnJpZGVfdXJsGAkgASgJEikKBXN0YXRlGAogASgOMhoubGF0Y2hrZXkudjEuRm9yd2FyZC5TdGF0ZRIUCgxzdGF0ZV9yZWFzb24YCyABKAkSFQoNYXR0ZW1wdF9jb3VudBgMIAEoDRIVCg1zY2hlZHVsZV9zdGVwGA0gASgNEjMKD25leHRfYXR0ZW1wdF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoIYXR0ZW1wdHMYESADKAsyFC5sYXRjaGtleS52MS5BdHRlbXB0EgwKBGxhbmUYEiABKAkSDgoGbnVtYmVyGBMgASgJEjEKDXNjaGVkdWxlZF9mb3IYFCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHNlcXVlbmNlGBUgASgJEhYKDmVudmlyb25tZW50X2lkGBYgASgJImQKB0FkZHJlc3MSFwoTQUREUkVTU19VTlNQRUNJRklFRBAAEhMKD0FERFJFU1NfUFJJTUFSWRABEhUKEUFERFJFU1NfU0VDT05EQVJZEAISFAoQQUREUkVTU19PVkVSUklERRADIsUBCg5XYWl0aW5nRm9yd2FyZBIOCgZkdWVfbXMYASABKAESEgoKY3JlYXRlZF9tcxgCIAEoARI6CgdhZGRyZXNzGAMgASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYBCABKAkSDAoEbGFuZRgFIAEoCRIOCgZudW1iZXIYBiABKAkSDQoFZmlyc3QYByABKAgSEAoIc2luY2VfbXMYCCABKAEiowEKEVN0b3JlZERlc3RpbmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEgsKA3VybBgCIAEoCRIVCg1wYXVzZWRfcmVhc29uGAMgASgJEi0KCXBhdXNlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGF1c2VkX2J5GAUgASgJEhMKC3BhdXNlZF9ub3RlGAYgASgJIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAimwIKFUNvbm5lY3Rpb25EZXNjcmlwdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCHByb3ZpZGVyGAQgASgJEioKBmR1ZV9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYBiABKA0SQwoFZm91bmQYByADKAsyNC5sYXRjaGtleS5zdG9yZWQudjEuQ29ubmVjdGlvbkRlc2NyaXB0aW9uLkZvdW5kRW50cnkaLAoKRm91bmRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIrIDCg1TdG9yZWRDaGFubmVsEiUKB2NoYW5uZWwYASABKAsyFC5sYXRjaGtleS52MS5DaGFubmVsEhIKCnRva2VuX2hhc2gYAiABKAkSFQoNYXNrZWRfbGlmZV9tcxgDIAEoARIPCgdsaWZlX21zGAQgASgBEg4KBmR1ZV9tcxgFIAEoARIQCghmYWlsdXJlcxgGIAEoDRITCgtpZF9yZWZ1c2FscxgHIAEoDRIMCgRrZXB0GAggASgIEg4KBndhcm5lZBgJIAEoCBISCgppc19kZWZhdWx0GAogASgIEhAKCGNhdGNoX3VwGAsgASgJEhYKDmVudmlyb25tZW50X2lkGAwgASgJEhIKCnN0b3BfYXNrZWQYDSABKAgSCwoDa2V5GA4gASgJEhMKC3N0b3BzX2J5X2lkGA8gASgIEgwKBGxvc3QYECABKAgSEQoJY29uZmlybWVkGBEgASgIEhgKEGNvbmZpcm1lZF9saWZlX3MYEiABKAQSEwoLcmVhdXRob3JpemUYEyABKAgSEwoLaGFzX293bl9rZXkYFCABKAgSEAoIaW5fcGxhY2UYFSABKAgiWwoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLcmVzb3VyY2VfaWQYAyABKAki5QEKDUNoYW5uZWxSaHl0aG0SEAoIc2luY2VfbXMYASABKAESDwoHaGlnaGVzdBgCIAEoBBIPCgdzZXR0bGVkGAMgASgEEhUKDW1pc3NpbmdfYmVsb3cYBCABKAQSGAoQbWlzc2luZ19zaW5jZV9tcxgFIAEoARIPCgdiYWNrX2F0GAYgASgEEhUKDWJhY2tfc2luY2VfbXMYByABKAESEAoIaGVhcmRfbXMYCCABKAESEAoIcGF1c2VfbXMYCSABKAESDgoGcGF1c2VzGAogASgNEhMKC3RvbGRfc2lsZW50GAsgASgIIogDCgpTdG9yZWRTeW5jEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIPCgd2YXJpYW50GAUgASgJEg4KBnBhdXNlZBgGIAEoCBIRCglmcmVxdWVuY3kYByABKAkSDgoGZHVlX21zGAggASgBEisKCmNoZWNrcG9pbnQYCSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei8KC2xhc3RfcnVuX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpydW5uaW5nX2lkGAsgASgJEhEKCXF1ZXVlZF9pZBgMIAEoCRIQCghlbmRlZF9pZBgNIAEoCRIOCgZmYWlsZWQYDiABKAgSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YECABKAQiwQIKCVN0b3JlZFJ1bhIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4SDwoHdmFyaWFudBgCIAEoCRIMCgRsYW5lGAMgASgJEg4KBmR1ZV9tcxgEIAEoARIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUSDQoFZXZlbnQYBiABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAcgASgJEhEKCWhhc19pbnB1dBgIIAEoCBISCgpoYXNfb3V0cHV0GAkgASgIEhAKCGF0dGVtcHRzGAogASgNEhAKCGZhaWx1cmVzGAsgASgNEhYKDmVudmlyb25tZW50X2lkGAwgASgJEhIKCmNhbmNlbGxpbmcYDSABKAgSEwoLaGFzX2ZhaWx1cmUYDiABKAgimgEKDFN0b3JlZFJlY29yZBIKCgJpZBgBIAEoCRIRCgRkYXRhGAIgASgMQgOAAQESEwoLbGFzdF9hY3Rpb24YAyABKAkSFQoNZmlyc3Rfc2Vlbl9tcxgEIAEoARIYChBsYXN0X21vZGlmaWVkX21zGAUgASgBEhIKCmRlbGV0ZWRfbXMYBiABKAESEQoJcHJ1bmVkX21zGAcgASgBIl0KC1JlY29yZFBsYWNlEhAKCHNlcXVlbmNlGAEgASgEEhEKCWRhdGFfaGFzaBgCIAEoDBIVCg1maXJzdF9zZWVuX21zGAMgASgBEhIKCmRlbGV0ZWRfbXMYBCABKAEiswEKC1JlY29yZE1vZGVsEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDQoFc3BhY2UYBCABKAkSEAoIc2VxdWVuY2UYBSABKAQSDQoFY291bnQYBiABKAQSEgoKY2hhbmdlZF9tcxgHIAEoARISCgp0b3VjaGVkX21zGAggASgBEhEKCXBydW5lZF90bxgJIAEoBCJKCg1EZWxldGVkUmVjb3JkEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAki8wEKD1NpZ25lZEluQnJvd3NlchIKCgJpZBgBIAEoCRISCgp0b2tlbl9oYXNoGAIgASgJEhMKC3NlY3JldF9oYXNoGAMgASgJEg4KBmtleV9pZBgEIAEoCRISCgprZXlfZGlnZXN0GAUgASgJEjIKBnBlcnNvbhgGIAEoCzIiLmxhdGNoa2V5LnN0b3JlZC52MS5TaWduZWRJblBlcnNvbhIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdhZGRyZXNzGAggASgJEhIKCnVzZXJfYWdlbnQYCSABKAkiTwoOU2lnbmVkSW5QZXJzb24SDgoGaXNzdWVyGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDAoEbmFtZRgDIAEoCRIOCgZncm91cHMYBCADKAkivgEKClNpZ25JbkxpbmsSEgoKdG9rZW5faGFzaBgBIAEoCRIOCgZrZXlfaWQYAiABKAkSEgoKa2V5X2RpZ2VzdBgDIAEoCRIyCgZwZXJzb24YBCABKAsyIi5sYXRjaGtleS5zdG9yZWQudjEuU2lnbmVkSW5QZXJzb24SFAoMYnJvd3Nlcl9oYXNoGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsIBCg1QZW5kaW5nU2lnbkluEhIKCnN0YXRlX2hhc2gYASABKAkSGgoNY29kZV92ZXJpZmllchgCIAEoCUIDgAEBEhIKBW5vbmNlGAMgASgJQgOAAQESFAoMcmVkaXJlY3RfdXJpGAQgASgJEhQKDGJyb3dzZXJfaGFzaBgFIAEoCRIRCglyZXR1cm5fdG8YBiABKAkSLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi0QIKDlJldm9jYXRpb25UYXNrEgoKAmlkGAEgASgJEisKCmNvbm5lY3Rpb24YAiABKAsyFy5sYXRjaGtleS52MS5Db25uZWN0aW9uEjIKC2NyZWRlbnRpYWxzGAMgASgLMhgubGF0Y2hrZXkudjEuQ3JlZGVudGlhbHNCA4ABARItCgtpbnRlZ3JhdGlvbhgEIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBSABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABARInCghwcm92aWRlchgGIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyEg0KBWFjdG9yGAcgASgJEhIKCmNyZWF0ZWRfbXMYCCABKAESDgoGZHVlX21zGAkgASgBEhAKCHJlZnVzYWxzGAogASgNIo4BChVTdG9yZWRFbmRVc2VyRGVsZXRpb24SLgoIZGVsZXRpb24YASABKAsyHC5sYXRjaGtleS52MS5FbmRVc2VyRGVsZXRpb24SDQoFYWN0b3IYAiABKAkSFwoKa2VlcF9ncmFudBgDIAEoCEgAiAEBEg4KBmR1ZV9tcxgEIAEoAUINCgtfa2VlcF9ncmFudGIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_end_user, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey encrypts values. The newest epoch encrypts, all decrypt. A separate one without an epoch authenticates.
@@ -741,6 +741,97 @@ export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@_
   messageDesc(file_latchkey_stored_v1_stored, 13);
 
 /**
+ * PendingChoice is a browser that shows the choices of a new connection. It is stored encrypted.
+ *
+ * @generated from message latchkey.stored.v1.PendingChoice
+ */
+export type PendingChoice = Message<"latchkey.stored.v1.PendingChoice"> & {
+  /**
+   * SHA-256 of the token of the page.
+   *
+   * @generated from field: string token_hash = 1;
+   */
+  tokenHash: string;
+
+  /**
+   * The connection, which exists.
+   *
+   * @generated from field: latchkey.v1.ConnectionRef ref = 2;
+   */
+  ref?: ConnectionRef | undefined;
+
+  /**
+   * Name of the integration for people.
+   *
+   * @generated from field: string title = 3;
+   */
+  title: string;
+
+  /**
+   * SHA-256 of the cookie of the browser that authorized.
+   *
+   * @generated from field: string browser_hash = 4;
+   */
+  browserHash: string;
+
+  /**
+   * ID of the WebSocket that receives the result. Empty if there is none.
+   *
+   * @generated from field: string listener = 5;
+   */
+  listener: string;
+
+  /**
+   * URL that the browser is sent to at the end. Empty if there is none.
+   *
+   * @generated from field: string return_to = 6;
+   */
+  returnTo: string;
+
+  /**
+   * Requested language of the page. Empty means the browser's.
+   *
+   * @generated from field: string language = 7;
+   */
+  language: string;
+
+  /**
+   * Requested theme of the page. Empty means the system's.
+   *
+   * @generated from field: string theme = 8;
+   */
+  theme: string;
+
+  /**
+   * Name of the account. Empty if unknown.
+   *
+   * @generated from field: string account = 9;
+   */
+  account: string;
+
+  /**
+   * Scopes that were not granted.
+   *
+   * @generated from field: repeated string missing_scopes = 10;
+   */
+  missingScopes: string[];
+
+  /**
+   * Time of the authorization.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 11;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.PendingChoice.
+ * Use `create(PendingChoiceSchema)` to create a new message.
+ */
+export const PendingChoiceSchema: GenMessage<PendingChoice> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 14);
+
+/**
  * ConnectOutcome is the result of an authorization, for the process whose WebSocket the page listens to.
  *
  * @generated from message latchkey.stored.v1.ConnectOutcome
@@ -773,7 +864,7 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  * Use `create(ConnectOutcomeSchema)` to create a new message.
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 14);
+  messageDesc(file_latchkey_stored_v1_stored, 15);
 
 /**
  * PendingDevice is a device authorization with the data to continue it. It is stored encrypted, so that any
@@ -851,7 +942,7 @@ export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
  * Use `create(PendingDeviceSchema)` to create a new message.
  */
 export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 15);
+  messageDesc(file_latchkey_stored_v1_stored, 16);
 
 /**
  * SigningSecrets sign deliveries of an environment to the application. Stored encrypted.
@@ -879,7 +970,7 @@ export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
  * Use `create(SigningSecretsSchema)` to create a new message.
  */
 export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 16);
+  messageDesc(file_latchkey_stored_v1_stored, 17);
 
 /**
  * StoredNotification is a received webhook, and the form of its payload: the same bytes for every delivery.
@@ -914,7 +1005,7 @@ export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"
  * Use `create(StoredNotificationSchema)` to create a new message.
  */
 export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 17);
+  messageDesc(file_latchkey_stored_v1_stored, 18);
 
 /**
  * PayloadForm says how the payload is converted to JSON.
@@ -962,7 +1053,7 @@ export type StoredNotification_PayloadForm = (typeof StoredNotification_PayloadF
  * Describes the enum latchkey.stored.v1.StoredNotification.PayloadForm.
  */
 export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_PayloadForm> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 17, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 18, 0);
 
 /**
  * NotificationSeen recognizes repeated messages.
@@ -990,7 +1081,7 @@ export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & 
  * Use `create(NotificationSeenSchema)` to create a new message.
  */
 export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 18);
+  messageDesc(file_latchkey_stored_v1_stored, 19);
 
 /**
  * StoredForward is a forward as stored. Its body is created from the notification for each attempt.
@@ -1158,7 +1249,7 @@ export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
  * Use `create(StoredForwardSchema)` to create a new message.
  */
 export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 19);
+  messageDesc(file_latchkey_stored_v1_stored, 20);
 
 /**
  * Address is a kind of destination.
@@ -1206,7 +1297,7 @@ export type StoredForward_Address = (typeof StoredForward_Address)[keyof typeof 
  * Describes the enum latchkey.stored.v1.StoredForward.Address.
  */
 export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 19, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 20, 0);
 
 /**
  * WaitingForward is the part of a pending forward that is kept in memory.
@@ -1277,7 +1368,7 @@ export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
  * Use `create(WaitingForwardSchema)` to create a new message.
  */
 export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 20);
+  messageDesc(file_latchkey_stored_v1_stored, 21);
 
 /**
  * StoredDestination is the state of a URL that forwards go to.
@@ -1333,7 +1424,7 @@ export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> 
  * Use `create(StoredDestinationSchema)` to create a new message.
  */
 export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 21);
+  messageDesc(file_latchkey_stored_v1_stored, 22);
 
 /**
  * LookupFiling says by which fields a provider's connections are indexed for notifications, and the progress of a
@@ -1391,7 +1482,7 @@ export type LookupFiling = Message<"latchkey.stored.v1.LookupFiling"> & {
  * Use `create(LookupFilingSchema)` to create a new message.
  */
 export const LookupFilingSchema: GenMessage<LookupFiling> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 22);
+  messageDesc(file_latchkey_stored_v1_stored, 23);
 
 /**
  * ConnectionDescription says what the provider is still to be asked about an imported connection, and what it
@@ -1457,7 +1548,7 @@ export type ConnectionDescription = Message<"latchkey.stored.v1.ConnectionDescri
  * Use `create(ConnectionDescriptionSchema)` to create a new message.
  */
 export const ConnectionDescriptionSchema: GenMessage<ConnectionDescription> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 23);
+  messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
  * StoredChannel is a notification channel as stored.
@@ -1619,7 +1710,7 @@ export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
  * Use `create(StoredChannelSchema)` to create a new message.
  */
 export const StoredChannelSchema: GenMessage<StoredChannel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 24);
+  messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
  * ChannelHeard is the last notification of a channel, stored separately: matching does not depend on it.
@@ -1654,7 +1745,7 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
  * Use `create(ChannelHeardSchema)` to create a new message.
  */
 export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 25);
+  messageDesc(file_latchkey_stored_v1_stored, 26);
 
 /**
  * ChannelRhythm is the state of the health checks of a channel. Only the channel scheduler writes it; matching
@@ -1746,7 +1837,7 @@ export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
  * Use `create(ChannelRhythmSchema)` to create a new message.
  */
 export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 26);
+  messageDesc(file_latchkey_stored_v1_stored, 27);
 
 /**
  * StoredSync is the state of a sync of a connection: its schedule and checkpoint.
@@ -1872,7 +1963,7 @@ export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
  * Use `create(StoredSyncSchema)` to create a new message.
  */
 export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 27);
+  messageDesc(file_latchkey_stored_v1_stored, 28);
 
 /**
  * StoredRun is an execution of a script, queued or ended.
@@ -1985,7 +2076,7 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
  * Use `create(StoredRunSchema)` to create a new message.
  */
 export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 28);
+  messageDesc(file_latchkey_stored_v1_stored, 29);
 
 /**
  * StoredRecord is a record that a sync saved, keyed by its position among the changes of its model. Stored
@@ -2049,7 +2140,7 @@ export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
  * Use `create(StoredRecordSchema)` to create a new message.
  */
 export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 29);
+  messageDesc(file_latchkey_stored_v1_stored, 30);
 
 /**
  * RecordPlace holds what must be known of a record without reading it, keyed by a hash of its ID. Stored
@@ -2092,7 +2183,7 @@ export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
  * Use `create(RecordPlaceSchema)` to create a new message.
  */
 export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 30);
+  messageDesc(file_latchkey_stored_v1_stored, 31);
 
 /**
  * RecordModel is the state of the records of one model of a connection. It changes with each record.
@@ -2169,7 +2260,7 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
  * Use `create(RecordModelSchema)` to create a new message.
  */
 export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 31);
+  messageDesc(file_latchkey_stored_v1_stored, 32);
 
 /**
  * DeletedRecord names a record to remove when it has been deleted for long enough.
@@ -2204,7 +2295,7 @@ export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
  * Use `create(DeletedRecordSchema)` to create a new message.
  */
 export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 32);
+  messageDesc(file_latchkey_stored_v1_stored, 33);
 
 /**
  * SignedInBrowser is a browser that is signed in to the dashboard. Stored encrypted.
@@ -2281,7 +2372,7 @@ export type SignedInBrowser = Message<"latchkey.stored.v1.SignedInBrowser"> & {
  * Use `create(SignedInBrowserSchema)` to create a new message.
  */
 export const SignedInBrowserSchema: GenMessage<SignedInBrowser> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 33);
+  messageDesc(file_latchkey_stored_v1_stored, 34);
 
 /**
  * SignedInPerson is a person of an identity provider.
@@ -2323,7 +2414,7 @@ export type SignedInPerson = Message<"latchkey.stored.v1.SignedInPerson"> & {
  * Use `create(SignedInPersonSchema)` to create a new message.
  */
 export const SignedInPersonSchema: GenMessage<SignedInPerson> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 34);
+  messageDesc(file_latchkey_stored_v1_stored, 35);
 
 /**
  * SignInLink signs a browser in once. Stored encrypted under the hash of its token.
@@ -2379,7 +2470,7 @@ export type SignInLink = Message<"latchkey.stored.v1.SignInLink"> & {
  * Use `create(SignInLinkSchema)` to create a new message.
  */
 export const SignInLinkSchema: GenMessage<SignInLink> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 35);
+  messageDesc(file_latchkey_stored_v1_stored, 36);
 
 /**
  * PendingSignIn is a person who is at the identity provider. Stored encrypted under the hash of its state.
@@ -2442,7 +2533,7 @@ export type PendingSignIn = Message<"latchkey.stored.v1.PendingSignIn"> & {
  * Use `create(PendingSignInSchema)` to create a new message.
  */
 export const PendingSignInSchema: GenMessage<PendingSignIn> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 36);
+  messageDesc(file_latchkey_stored_v1_stored, 37);
 
 /**
  * RevocationTask holds what the revocation of a deleted connection's grant needs. It is stored encrypted, and deleted
@@ -2527,7 +2618,7 @@ export type RevocationTask = Message<"latchkey.stored.v1.RevocationTask"> & {
  * Use `create(RevocationTaskSchema)` to create a new message.
  */
 export const RevocationTaskSchema: GenMessage<RevocationTask> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 37);
+  messageDesc(file_latchkey_stored_v1_stored, 38);
 
 /**
  * StoredEndUserDeletion is the deletion of an end user, with what is needed to continue it.
@@ -2569,5 +2660,5 @@ export type StoredEndUserDeletion = Message<"latchkey.stored.v1.StoredEndUserDel
  * Use `create(StoredEndUserDeletionSchema)` to create a new message.
  */
 export const StoredEndUserDeletionSchema: GenMessage<StoredEndUserDeletion> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 38);
+  messageDesc(file_latchkey_stored_v1_stored, 39);
 
