@@ -7,7 +7,7 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { touchedBy } from "../stored/last-used.ts";
 import { CachedConnection, validUntilMs } from "./cached-connection.ts";
-import { refreshAheadMs } from "./refresh-ahead.ts";
+import { longestAheadMs, refreshAheadMs } from "./refresh-ahead.ts";
 import { tokenClient } from "./token-client.ts";
 
 interface ConnectionLoaderOptions {
@@ -55,7 +55,12 @@ export function createConnectionLoader(options: ConnectionLoaderOptions): LoadCo
       validUntil,
       refreshFrom:
         isRenewable && Number.isFinite(validUntil)
-          ? refreshAheadMs({ expiresAtMs: validUntil, lifeMs: statedLifetimeMs(credentials), jitter: Math.random() })
+          ? refreshAheadMs({
+              expiresAtMs: validUntil,
+              lifeMs: statedLifetimeMs(credentials),
+              longestMs: longestAheadMs(provider),
+              jitter: Math.random(),
+            })
           : Number.POSITIVE_INFINITY,
       lastUse: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
     });
