@@ -115,7 +115,8 @@ export class ProviderTrial {
     const { name, provider, fixture } = this;
     const { sidecar, played, ids } = this.#world();
     const { page, authorization } = await authorize({ sidecar, played, provider, fixture });
-    const outcome = page.text.includes("is connected") ? "connected" : textOf(page.text);
+    const isDone = page.text.includes(fixture.choose === undefined ? "is connected" : "one more step");
+    const outcome = isDone ? "connected" : textOf(page.text);
     expect([page.status, outcome]).toEqual([200, "connected"]);
     for (const [key, value] of Object.entries(fixture.authorization?.params ?? {}))
       expect([key, authorization.searchParams.get(key)]).toEqual([key, value]);
@@ -128,6 +129,10 @@ export class ProviderTrial {
     const { connections } = await sidecar.client(ConnectionService).listConnections({ environment, filter });
     expect(connections).toHaveLength(1);
     ids.set(name, connections[0]?.ref?.id ?? "");
+    if (fixture.choose === undefined) return;
+    const path = `/connections/${this.#id}/choices?provider_config_key=${name}`;
+    const { status, body } = await sidecar.rest("POST", path, { body: { options: fixture.choose } });
+    expect([status, body.error]).toEqual([200, undefined]);
   }
 
   async #import(): Promise<void> {
