@@ -115,5 +115,13 @@ function proofPaths({ value: rules }: Provider["auth"]): [string, string][] {
   return [
     ["auth.installation_proof.items", proof.items],
     ["auth.installation_proof.value", proof.value],
+    ...Object.entries(proof.connectionConfig).map(([name, place]): [string, string] => [
+      `auth.installation_proof.connection_config.${name}`,
+      place,
+    ]),
+    ...Object.entries(proof.metadata).map(([name, place]): [string, string] => [
+      `auth.installation_proof.metadata.${name}`,
+      place,
+    ]),
   ];
 }

@@ -1,5 +1,5 @@
 import type { Mistake } from "../base/fault.ts";
-import type { Provider, TokenExchange } from "../gen/latchkey/v1/provider_pb.ts";
+import type { TokenExchange } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkPlaceholders, type PlaceholderRoot } from "./check-placeholders.ts";
 import { mistake } from "./mistake.ts";
 
@@ -7,7 +7,7 @@ const maxSteps = 5;
 const allowed: readonly PlaceholderRoot[] = ["token", "integration", "clientSecret", "connectionConfig"];
 
 /** Checks the further steps of a token exchange, apart from their URLs, which are checked with all others. */
-export function checkExchanges(exchanges: readonly TokenExchange[], provider: Provider): Mistake[] {
+export function checkExchanges(exchanges: readonly TokenExchange[]): Mistake[] {
   return [
     ...(exchanges.length > maxSteps ? [mistake("auth.exchanges", `must be at most ${maxSteps} steps`)] : []),
     ...exchanges.flatMap(({ url, method, format, params, headers }, i) => {
@@ -21,7 +21,7 @@ export function checkExchanges(exchanges: readonly TokenExchange[], provider: Pr
         ...(texts.some((text) => text.includes("${token}"))
           ? []
           : [mistake(`${path}.params`, "or headers must contain ${token}, which is exchanged")]),
-        ...textsOf(path, { params, headers }).flatMap(([at, text]) => checkPlaceholders(text, at, provider, allowed)),
+        ...textsOf(path, { params, headers }).flatMap(([at, text]) => checkPlaceholders(text, at, allowed)),
         ...checkHeaderNames(headers, `${path}.headers`),
       ];
     }),

@@ -32,8 +32,8 @@ export function checkOAuth2(provider: Provider): Mistake[] {
     ...checkRequests(rules),
     ...checkNames(rules),
     ...checkParams(rules, provider),
-    ...checkExchanges(rules.exchanges, provider),
-    ...(rules.clientAssertion === undefined ? [] : checkAssertion(rules.clientAssertion, rules, provider)),
+    ...checkExchanges(rules.exchanges),
+    ...(rules.clientAssertion === undefined ? [] : checkAssertion(rules.clientAssertion, rules)),
     ...(auth.case === "oauth2" ? [...checkCallback(rules, provider), ...checkFurther(rules)] : onlyForUsers(rules)),
   ];
 }
@@ -72,7 +72,7 @@ function checkParams({ authorizationParams, tokenParams, refreshParams }: OAuth2
   };
   const secrets = provider.integrationSettings.filter(({ secret }) => secret).map(({ name }) => name);
   return textsOf("auth", params).flatMap(([path, text]) => [
-    ...checkPlaceholders(text, path, provider, ["integration", "connectionConfig"]),
+    ...checkPlaceholders(text, path, ["integration", "connectionConfig"]),
     ...[...text.matchAll(/\$\{(\w+)\.(\w+)\}/g)].flatMap(([, from = "", name = ""]) => {
       if (from === "connectionConfig" && !provider.connectionFields.some((field) => field.name === name))
         return [mistake(path, `uses connectionConfig.${name}, which is no connection field`)];
@@ -190,7 +190,6 @@ const placeOf = ({ tokenAnswer }: FurtherToken): string => tokenAnswer?.accessTo
 function checkAssertion(
   { header, lifetime, audience }: ClientAssertionRules,
   { tokenEndpointAuthMethod: method }: OAuth2Rules,
-  provider: Provider,
 ): Mistake[] {
   const lifeMs = lifetime === undefined ? 60_000 : durationMs(lifetime);
   return [
@@ -203,7 +202,7 @@ function checkAssertion(
     ...(audience.includes("${") ? [mistake("auth.client_assertion.audience", "must not contain placeholders")] : []),
     ...Object.entries(header).flatMap(([name, text]) => [
       ...(["alg", "typ"].includes(name) ? [mistake(`auth.client_assertion.header.${name}`, "cannot be set")] : []),
-      ...checkPlaceholders(text, `auth.client_assertion.header.${name}`, provider, ["integration"]),
+      ...checkPlaceholders(text, `auth.client_assertion.header.${name}`, ["integration"]),
     ]),
   ];
 }

@@ -12,15 +12,15 @@ export function checkTokenRules(provider: Provider): Mistake[] {
   if (auth.case !== "app" && auth.case !== "jwt" && auth.case !== "twoStep" && auth.case !== "signature") return [];
   const rules = auth.value;
   return [
-    ...checkRequest(rules, provider),
-    ...(rules.jwt === undefined ? [] : checkJwt(rules.jwt, provider)),
-    ...checkExchanges(rules.exchanges, provider),
+    ...checkRequest(rules),
+    ...(rules.jwt === undefined ? [] : checkJwt(rules.jwt)),
+    ...checkExchanges(rules.exchanges),
     ...checkScopeNotes(rules.scopeNotes, "auth.scope_notes"),
     ...(auth.case === "app" ? checkInstallation(rules, provider) : onlyForApps(rules)),
   ];
 }
 
-function checkRequest({ request, jwt }: TokenRules, provider: Provider): Mistake[] {
+function checkRequest({ request, jwt }: TokenRules): Mistake[] {
   if (request === undefined) return [];
   const { params, headers, authorization } = request;
   const usesJwt = authorization === "jwt" || Object.values(params).some((text) => text.includes("${jwt}"));
@@ -28,17 +28,17 @@ function checkRequest({ request, jwt }: TokenRules, provider: Provider): Mistake
   const inParams: readonly PlaceholderRoot[] = [...inHeaders, "jwt"];
   return [
     ...(usesJwt && jwt === undefined ? [mistake("auth.jwt", "must say how the JWT of the request is created")] : []),
-    ...textsOf("auth.request", { params }).flatMap(([at, text]) => checkPlaceholders(text, at, provider, inParams)),
-    ...textsOf("auth.request", { headers }).flatMap(([at, text]) => checkPlaceholders(text, at, provider, inHeaders)),
+    ...textsOf("auth.request", { params }).flatMap(([at, text]) => checkPlaceholders(text, at, inParams)),
+    ...textsOf("auth.request", { headers }).flatMap(([at, text]) => checkPlaceholders(text, at, inHeaders)),
     ...checkHeaderNames(headers, "auth.request.headers"),
   ];
 }
 
 const inJwt: readonly PlaceholderRoot[] = ["credentials", "connectionConfig", "integration", "iat", "exp"];
 
-const checkJwt = ({ header, claims }: JwtRules, provider: Provider): Mistake[] => [
-  ...textsOf("auth.jwt", { header }).flatMap(([at, text]) => checkPlaceholders(text, at, provider, inJwt)),
-  ...claimTexts("auth.jwt.claims", claims ?? {}).flatMap(([at, text]) => checkPlaceholders(text, at, provider, inJwt)),
+const checkJwt = ({ header, claims }: JwtRules): Mistake[] => [
+  ...textsOf("auth.jwt", { header }).flatMap(([at, text]) => checkPlaceholders(text, at, inJwt)),
+  ...claimTexts("auth.jwt.claims", claims ?? {}).flatMap(([at, text]) => checkPlaceholders(text, at, inJwt)),
 ];
 
 function claimTexts(path: string, value: JsonValue): [string, string][] {
@@ -99,12 +99,14 @@ function checkInstallation(rules: TokenRules, provider: Provider): Mistake[] {
 }
 
 /** A setting may only be a whole segment of the path: it then leads to no other host. */
-function checkInstallUrl(url: string, provider: Provider): Mistake[] {
+function checkInstallUrl(url: string, { integrationSettings }: Provider): Mistake[] {
   const path = "auth.install_url";
   const filled = url.replaceAll(/(?<=\/)\$\{integration\.\w+\}(?=\/|$|\?)/g, "a");
-  const wrong = checkPlaceholders(url, path, provider, ["integration"]);
+  const wrong = checkPlaceholders(url, path, ["integration"]);
   if (wrong.length > 0) return wrong;
   if (filled.includes("${")) return [mistake(path, "may contain ${integration.NAME} only as a whole path segment")];
+  const isShown = integrationSettings.some(({ name, secret }) => secret && url.includes(`\${integration.${name}}`));
+  if (isShown) return [mistake(path, "must not contain a secret setting, which the end user would see")];
   const isUrl = URL.canParse(filled) && new URL(filled).protocol === "https:" && new URL(filled).username === "";
   return isUrl ? [] : [mistake(path, "must be an https URL")];
 }

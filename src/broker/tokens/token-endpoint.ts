@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Tokens } from "../../auth/oauth2/tokens.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { InstallationProof, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
 /**
  * Requests tokens from a provider, and what precedes and follows them. The only code that sends a client's secret, a
@@ -20,6 +20,11 @@ export interface TokenEndpoint {
   push(request: PushRequest): Promise<PushedRequest>;
   /** Requests a code to show to the end user (RFC 8628). */
   beginDevice(request: ScopedRequest): Promise<DeviceCode>;
+  /**
+   * Finds a value in the list of what the end user may use: exchanges the code of a callback for a token of the end
+   * user, which only reads the list. Returns the item with the value; undefined if there is none.
+   */
+  installation(request: ClaimedInstallation): Promise<JsonObject | undefined>;
   /** Revokes a token (RFC 7009). Returns false if the provider has no such endpoint; the token then stays valid. */
   revoke(request: RevocationRequest): Promise<boolean>;
   /** Requests temporary credentials of OAuth 1.0a (RFC 5849, section 2.1). */
@@ -51,6 +56,12 @@ export interface TokenRequest extends TokenParties {
    * can handle a request of which it is unknown whether it arrived.
    */
   readonly mayFollow?: boolean | undefined;
+}
+
+export interface ClaimedInstallation extends TokenParties {
+  readonly proof: InstallationProof;
+  readonly code: string;
+  readonly value: string;
 }
 
 export interface AuthorizationEndpoint {

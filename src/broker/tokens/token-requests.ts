@@ -4,6 +4,7 @@ import type { World } from "../../base/world.ts";
 import { createAuthorizationServers, issuerOf } from "./authorization-server.ts";
 import { askDescribed } from "./custom-grants.ts";
 import { createIdTokens } from "./id-tokens.ts";
+import { provenInstallation } from "./installation-proof.ts";
 import { createOAuth1Legs } from "./oauth1-requests.ts";
 import { createParties } from "./oauth2-client.ts";
 import { createOAuth2Requests } from "./oauth2-requests.ts";
@@ -65,6 +66,7 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
     },
     push: (request) => counted("pushed_request", () => requests.push(request)),
     beginDevice: (request) => counted("device_authorization", () => requests.beginDevice(request)),
+    installation: (request) => counted("installation_proof", () => provenInstallation(request, { send, world })),
     revoke: (request) => counted("revocation", () => requests.revoke(request)),
     requestToken: (request) => counted("oauth1_request_token", () => legs.requestToken(request)),
     accessToken: (request) => counted("oauth1_access_token", () => legs.accessToken(request)),

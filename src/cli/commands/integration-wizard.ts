@@ -51,7 +51,8 @@ export async function askForIntegration(session: CommandSession, start: WizardSt
 }
 
 /** Whether connections are made through an app that is registered at the provider. */
-const needsApp = ({ auth }: Provider): boolean => auth.case === "oauth2" || auth.case === "oauth1";
+const needsApp = ({ auth }: Provider): boolean =>
+  auth.case === "oauth2" || auth.case === "oauth1" || (auth.case === "app" && auth.value.installUrl !== "");
 
 async function askForScopes(provider: Provider, prompter: Prompter): Promise<readonly string[] | undefined> {
   if (provider.auth.case !== "oauth2") return undefined;

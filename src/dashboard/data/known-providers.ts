@@ -65,7 +65,11 @@ export const authTitle = ({ auth }: Pick<Provider, "auth">): string =>
 
 /** Whether an end user can connect an account on the hosted page. */
 export const isConnectable = ({ auth }: Pick<Provider, "auth">): boolean =>
-  ["oauth2", "oauth1", "apiKey", "basic", "oauth2Client", "none"].includes(auth.case ?? "");
+  isAuthorized({ auth }) || ["apiKey", "basic", "oauth2Client", "none"].includes(auth.case ?? "");
+
+/** Whether end users are sent to a page of the provider. */
+export const isAuthorized = ({ auth }: Pick<Provider, "auth">): boolean =>
+  auth.case === "oauth2" || auth.case === "oauth1" || (auth.case === "app" && auth.value.installUrl !== "");
 
 const categoryTitles: Readonly<Record<string, string>> = { crm: "CRM", "e-commerce": "E-commerce" };
 

@@ -1,4 +1,5 @@
 import { type Html, html } from "../../base/html.ts";
+import { hasCallback } from "../../core/callback-address.ts";
 import { userFields } from "../../core/dialect/connect-params.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
@@ -29,13 +30,12 @@ export interface IntegrationChoice {
 export const titleOf = ({ integration, provider }: IntegrationChoice, settings: PageSettings): string =>
   integration.displayName || (provider.displayName === "" ? integration.key : provided(settings, provider.displayName));
 
-export const isRedirected = ({ provider: { auth } }: IntegrationChoice): boolean =>
-  auth.case === "oauth2" || auth.case === "oauth1";
+export const isRedirected = ({ provider }: IntegrationChoice): boolean => hasCallback(provider);
 
 /** Returns why the pages cannot connect an integration, for its developer; undefined: they can. */
 export function obstacleOf({ integration, provider }: IntegrationChoice): string | undefined {
   const { auth } = provider;
-  if (auth.case !== "oauth2" && auth.case !== "oauth1") {
+  if (!hasCallback(provider)) {
     return auth.case !== undefined && isTypedIn(auth.case)
       ? undefined
       : `The integration "${integration.key}" uses credentials that can only be imported.`;
@@ -43,7 +43,10 @@ export function obstacleOf({ integration, provider }: IntegrationChoice): string
   if ((integration.oauth?.clientId ?? "") === "") {
     return `The integration "${integration.key}" has no client id. Set the OAuth app that is registered at the provider.`;
   }
-  const isKnown = auth.value.authorizationUrl !== "" || (auth.case === "oauth2" && auth.value.metadataUrl !== "");
+  const isKnown =
+    auth.case === "oauth2" || auth.case === "oauth1"
+      ? auth.value.authorizationUrl !== "" || (auth.case === "oauth2" && auth.value.metadataUrl !== "")
+      : true;
   return isKnown ? undefined : `The provider of the integration "${integration.key}" has no authorization page.`;
 }
 

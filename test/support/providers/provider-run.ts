@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
@@ -13,6 +13,16 @@ import type { PlayedProvider, PlayedRequest, PlayRequest } from "./played-provid
 export const clientId = "client-id";
 export const clientSecret = "client-secret";
 export const code = "code-1";
+let key: string | undefined;
+
+/** A private key for providers that sign with one: `${privateKey}` in the credentials of a fixture. */
+export function privateKey(): string {
+  key ??= generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
+    type: "pkcs8",
+    format: "pem",
+  }) as string;
+  return key;
+}
 
 /** Turns a URL of a description into a pattern for the addresses that it stands for. */
 const patternOf = (url: string): RegExp =>
@@ -170,7 +180,7 @@ export async function authorize({ sidecar, played, provider, fixture }: ConnectO
 
 /** Where a provider sends the user back whom the authorization URL does not tell. */
 async function callbackOf({ sidecar, played, provider: { name, auth } }: ConnectOptions): Promise<string> {
-  if (auth.case !== "oauth2") return oauth1Callback(played);
+  if (auth.case === "oauth1") return oauth1Callback(played);
   const named = { environment: "dev", key: name };
   const { integration } = await sidecar.client(IntegrationService).getIntegration(named);
   return integration?.callbackUrl ?? "";

@@ -15,6 +15,7 @@ import {
   detailOf,
   get,
   paramsOf,
+  privateKey,
   textOf,
   tokenUrlsOf,
 } from "./provider-run.ts";
@@ -99,7 +100,7 @@ export class ProviderTrial {
       provider: name,
       settings,
       oauth: { clientId },
-      secrets: { clientSecret },
+      secrets: { clientSecret, privateKey: signsItself(this.provider) ? privateKey() : "" },
     };
     await this.#world().sidecar.client(IntegrationService).createIntegration({ integration });
     if (this.#isAuthorized) await this.#authorize();
@@ -143,7 +144,7 @@ export class ProviderTrial {
         provider_config_key: name,
         connection_id: this.#id,
         connection_config: fixture.connection_config ?? {},
-        credentials: { type: typeOf(provider), ...fixture.credentials },
+        credentials: { type: typeOf(provider), ...withKey(fixture.credentials) },
       },
     });
     expect([status, body.error]).toEqual([201, undefined]);
@@ -208,6 +209,15 @@ export class ProviderTrial {
     expect(JSON.stringify([fixture.refresh, fixture.exchanges])).toContain(token);
   }
 }
+
+/** Whether the key of the integration signs for all connections. */
+const signsItself = ({ auth }: Provider): boolean =>
+  auth.value !== undefined && "jwt" in auth.value && auth.value.jwt?.keyField === "";
+
+const withKey = (credentials: ProviderFixture["credentials"] = {}) =>
+  Object.fromEntries(
+    Object.entries(credentials).map(([name, value]) => [name, value === "${privateKey}" ? privateKey() : value]),
+  );
 
 const types: Readonly<Record<string, string>> = {
   oauth2: "OAUTH2",

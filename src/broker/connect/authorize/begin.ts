@@ -3,6 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
 import type { World } from "../../../base/world.ts";
+import { hasCallback } from "../../../core/callback-address.ts";
 import { returnTarget } from "../../../core/return-target.ts";
 import { PendingAuthorizationSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../../store/contract.ts";
@@ -78,7 +79,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
     const { session, integration, provider } = context;
     const { environment } = integration;
     const kind = provider.auth.case;
-    if (kind !== "oauth2" && kind !== "oauth1") {
+    if (!hasCallback(provider)) {
       throw new Fault(
         "invalid_query_params",
         `the integration "${integration.key}" has no page at the provider: enter or import its credentials`,
@@ -113,7 +114,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
       ...prepared,
     });
     await store.commit(pendingAuthorizations.change({ before: undefined, after }));
-    world.metrics.authorizationsBegun.inc({ credentials: kind });
+    world.metrics.authorizationsBegun.inc({ credentials: kind ?? "none" });
     return { location };
   }
 

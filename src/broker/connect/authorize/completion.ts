@@ -13,6 +13,7 @@ import { type CallbackAnswer, isSignedCallback } from "./callback.ts";
 import { callbackConfig } from "./callback-config.ts";
 import { AuthorizationFailure, refusedOr } from "./failure.ts";
 import { grantResultOf } from "./grant-result.ts";
+import { createInstallations } from "./installation.ts";
 
 /** Exchanges a provider's response for credentials, and stores the connection. Throws what kept it from that. */
 export type CompleteAuthorization = (
@@ -38,6 +39,8 @@ interface CompletionRequest {
 
 export function createCompleteAuthorization(options: CompletionOptions): CompleteAuthorization {
   const { collections, contexts, authorized, sharedCallbacks, tokenEndpoint, world } = options;
+
+  const installed = createInstallations(tokenEndpoint);
 
   async function completeOAuth2({ pending, answer, context, parties }: CompletionRequest, rules: OAuth2Rules) {
     const { callbackSignature: rule } = rules;
@@ -99,6 +102,10 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
     const { auth } = context.provider;
     const parties = await contexts.partiesOf(context, pending.connectionConfig ?? {});
     if (auth.case === "oauth1") return completeOAuth1({ pending, answer, context, parties });
+    if (auth.case === "app" && auth.value.installUrl !== "") {
+      const grant = await installed({ answer, parties, pending, rules: auth.value });
+      return authorized.file(context, grant);
+    }
     if (auth.case !== "oauth2")
       throw new AuthorizationFailure(
         "misconfigured",

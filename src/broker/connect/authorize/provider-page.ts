@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
-import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { OAuth2Rules, TokenRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { filledFor } from "../../tokens/authorization-server.ts";
 import { filledForBrowsers } from "../../tokens/filled-params.ts";
 import { challengeOf } from "../../tokens/pkce.ts";
@@ -85,15 +85,37 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
     };
   }
 
+  /** The page where an administrator installs the app; its answer carries the state. */
+  function prepareInstallation(rules: TokenRules, parties: TokenParties, secrets: string[]): PreparedPage {
+    const state = unguessable();
+    secrets.push(state);
+    const location = withQuery(installUrlOf(rules, parties), { state });
+    return { stateHash: digestOf(state), scopes: [], location };
+  }
+
   return {
     async prepare(request) {
       const { context, parties, redirectUri } = request;
       const { auth } = context.provider;
       if (auth.case === "oauth2") return prepareOAuth2(request, auth.value);
+      if (auth.case === "app") return prepareInstallation(auth.value, parties, request.secrets);
       if (auth.case !== "oauth1") throw new Error("only OAuth has a page at the provider");
       return prepareOAuth1(filledFor(parties, auth.value.authorizationUrl), parties, redirectUri);
     },
   };
+}
+
+/** Fills the page of an app. A browser carries it, so that no secret is part of it. */
+function installUrlOf({ installUrl }: TokenRules, { integration }: TokenParties): string {
+  const values: Readonly<Record<string, string>> = {
+    ...integration.settings,
+    clientId: integration.oauth?.clientId ?? "",
+  };
+  return installUrl.replaceAll(/\$\{integration\.(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value !== undefined && value !== "" && !/^\.{1,2}$/.test(value)) return encodeURIComponent(value);
+    throw new Fault("integration_misconfigured", `it has no value for the setting ${name}`);
+  });
 }
 
 function requireUnreserved(params: ProviderPageRequest["authorizationParams"], rules: OAuth2Rules): void {
