@@ -1,7 +1,13 @@
 import { createPublicKey, type KeyObject, verify } from "node:crypto";
 
 /** Algorithms of `public_key`. */
-export const publicKeyAlgorithms = ["ed25519", "ecdsa_p256_sha256", "rsa_sha256", "rsa_sha1"] as const;
+export const publicKeyAlgorithms = [
+  "ed25519",
+  "ecdsa_p256_sha256",
+  "ecdsa_p256_sha1",
+  "rsa_sha256",
+  "rsa_sha1",
+] as const;
 export type PublicKeyAlgorithm = (typeof publicKeyAlgorithms)[number];
 
 export const publicKeyAlgorithmOf = (name: string): PublicKeyAlgorithm | undefined =>
@@ -22,6 +28,8 @@ export function isSignedByKey({ algorithm, key, content, signature }: Asymmetric
       return verify(null, bytes, key, signature);
     case "ecdsa_p256_sha256":
       return verify("sha256", bytes, { key, dsaEncoding: "der" }, signature);
+    case "ecdsa_p256_sha1":
+      return verify("sha1", bytes, { key, dsaEncoding: "der" }, signature);
     case "rsa_sha256":
       return verify("sha256", bytes, key, signature);
     case "rsa_sha1":
@@ -29,14 +37,16 @@ export function isSignedByKey({ algorithm, key, content, signature }: Asymmetric
   }
 }
 
+const isOfCurve = (algorithm: PublicKeyAlgorithm | undefined): boolean =>
+  algorithm === "ecdsa_p256_sha256" || algorithm === "ecdsa_p256_sha1";
+
 /** Shorter RSA keys can be factored. */
 const minRsaBits = 2_048;
 
 /** Reports whether a key is one for this algorithm. */
 export function isKeyFor(algorithm: PublicKeyAlgorithm, { asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
   if (algorithm === "ed25519") return asymmetricKeyType === "ed25519";
-  if (algorithm === "ecdsa_p256_sha256")
-    return asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1";
+  if (isOfCurve(algorithm)) return asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1";
   return asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? 0) >= minRsaBits;
 }
 
@@ -76,7 +86,7 @@ function keyIn(algorithm: PublicKeyAlgorithm | undefined, text: string, encoding
   if (algorithm === "ed25519" && bytes.length === ed25519Bytes) {
     return createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: bytes.toString("base64url") }, format: "jwk" });
   }
-  if (algorithm === "ecdsa_p256_sha256" && bytes.length === pointBytes && bytes[0] === 4) {
+  if (isOfCurve(algorithm) && bytes.length === pointBytes && bytes[0] === 4) {
     const [x = "", y = ""] = [bytes.subarray(1, 33), bytes.subarray(33)].map((half) => half.toString("base64url"));
     return createPublicKey({ key: { kty: "EC", crv: "P-256", x, y }, format: "jwk" });
   }

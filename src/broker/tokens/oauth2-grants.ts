@@ -17,7 +17,10 @@ export interface GrantForm {
 const deviceCode = "urn:ietf:params:oauth:grant-type:device_code";
 const tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange";
 
-/** Returns the parameters of a grant. Parameters of the protocol override those that a description adds. */
+/**
+ * Returns the parameters of a grant. Parameters of the protocol override those that a description adds, but for the
+ * redirect URI: eBay wants the ID under which it knows that.
+ */
 export function grantForm(grant: OAuth2Grant, rules: OAuth2Rules, scopes: readonly string[]): GrantForm {
   const { tokenParams, refreshParams, renewal } = rules;
   switch (grant.type) {
@@ -26,7 +29,7 @@ export function grantForm(grant: OAuth2Grant, rules: OAuth2Rules, scopes: readon
       const proof = codeVerifier === undefined ? {} : { code_verifier: codeVerifier };
       return {
         grantType: "authorization_code",
-        parameters: { ...tokenParams, code, redirect_uri: redirectUri, ...proof },
+        parameters: { redirect_uri: redirectUri, ...tokenParams, code, ...proof },
         isRenewal: false,
         secrets: [code, codeVerifier ?? ""],
       };

@@ -24,7 +24,7 @@ export interface Challenge {
 /** What a challenge is compared with, and answered by. */
 export interface ChallengeContext {
   readonly method: string;
-  /** The webhook URL as the provider was given it. */
+  /** The webhook URL as the request has it, with the parameter of the challenge. */
   readonly url: string;
   /** Returns a value of the integration. */
   readonly settings: (name: string) => string | undefined;
@@ -95,7 +95,9 @@ export function confirmationOf({ confirmUrl, confirmHosts }: ChallengeRules, rea
  */
 export function challengeAnswer({ rules, value }: Challenge, context: ChallengeContext): ChallengeAnswer | undefined {
   const { query, body, header, contentType, answer, answerHeader } = rules;
-  const proof = rules.proof === undefined ? "" : proofIn(rules.proof, value, context);
+  // The provider was given the URL without its challenge.
+  const url = withoutParameter(context.url, query);
+  const proof = rules.proof === undefined ? "" : proofIn(rules.proof, value, { ...context, url });
   if (proof === undefined) return undefined;
   const isJson = contentType === "application/json";
   const name = answerHeader || (isInHeader(rules) ? header : "");
@@ -123,6 +125,17 @@ const filled = (answer: string, values: Readonly<Record<string, string>>, isJson
     const value = values[name] ?? "";
     return isJson ? JSON.stringify(value).slice(1, -1) : value;
   });
+
+/** Removes a parameter of the query, and leaves the rest as it is written. */
+function withoutParameter(url: string, name: string): string {
+  const at = url.indexOf("?");
+  if (name === "" || at === -1) return url;
+  const kept = url
+    .slice(at + 1)
+    .split("&")
+    .filter((pair) => !new URLSearchParams(pair).has(name));
+  return kept.length === 0 ? url.slice(0, at) : `${url.slice(0, at)}?${kept.join("&")}`;
+}
 
 function proofIn(
   { kind, hash, encoding, prefix, content }: ChallengeProof,

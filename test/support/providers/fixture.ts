@@ -58,6 +58,8 @@ export interface WebhookVector {
 
 export interface ChallengeVector extends Omit<WebhookVector, "answer"> {
   readonly answer: PlayedAnswer;
+  /** A text with `${url}`, the webhook URL, whose SHA-256 in hex the answer contains as `${hash}`. */
+  readonly hashed?: string;
 }
 
 /** What the documentation of a provider shows: answers to each request, and a signed webhook. */

@@ -161,7 +161,9 @@ export async function authorize({ sidecar, played, provider, fixture }: ConnectO
   const authorization = new URL(await browser.until(start, "https://"));
   const back = authorization.searchParams.get(redirectParam(provider));
   const state = authorization.searchParams.get("state");
-  const callback = new URL(back ?? (await callbackOf({ sidecar, played, provider, fixture })));
+  // A provider that knows the redirect URI by an ID, such as eBay, sends the browser there.
+  const known = back !== null && URL.canParse(back) ? back : undefined;
+  const callback = new URL(known ?? (await callbackOf({ sidecar, played, provider, fixture })));
   const names = parametersOf(provider);
   const query = {
     ...(state !== null && { state }),

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { expect } from "vitest";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
@@ -39,14 +40,18 @@ export class WebhookTrial {
     }
   }
 
-  async challenge({ answer, ...vector }: ChallengeVector): Promise<void> {
+  async challenge({ answer, hashed = "", ...vector }: ChallengeVector): Promise<void> {
     const { clock } = this.#world();
     try {
       clock.ms = vector.at === undefined ? undefined : Date.parse(vector.at);
       await this.#useSecrets(vector);
       const { status, text, headers } = await this.#sendAsIs(vector);
       const isObject = typeof answer.body === "object" && answer.body !== null;
-      expect([status, isObject ? JSON.parse(text) : text]).toEqual([answer.status ?? 200, answer.body ?? ""]);
+      const hash = createHash("sha256")
+        .update(hashed.replaceAll("${url}", await this.#url({})))
+        .digest("hex");
+      const body = isObject ? answer.body : String(answer.body ?? "").replaceAll("${hash}", hash);
+      expect([status, isObject ? JSON.parse(text) : text]).toEqual([answer.status ?? 200, body]);
       expect(Object.fromEntries(headers)).toMatchObject(answer.headers ?? {});
     } finally {
       clock.ms = undefined;

@@ -66,7 +66,8 @@ export function authorizationParameters(rules: OAuth2Rules, request: Authorizati
     ...Object.fromEntries(Object.entries(free).filter(([name]) => !isReserved(name, rules))),
     response_type: "code",
     client_id: clientId,
-    redirect_uri: redirectUri,
+    // eBay wants the ID under which it knows the redirect URI.
+    redirect_uri: authorizationParams["redirect_uri"] ?? redirectUri,
     state,
     ...(scopes.length === 0 ? {} : { [scopeParameter || "scope"]: written(scopes) }),
     ...Object.fromEntries(Object.entries(furtherScopes).map(([parameter, list]) => [parameter, written(list)])),

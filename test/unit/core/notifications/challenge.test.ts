@@ -93,6 +93,11 @@ describe("a computed answer", () => {
     expect(answered(ebay, { query: "challenge_code=a8628072" }, { ...get, secret: "token\nold", url })?.body).toBe(
       `{"challengeResponse":"${createHash("sha256").update(`a8628072token${url}`).digest("hex")}"}`,
     );
+    // The request's URL has the challenge, the registered one has not.
+    const asked = { ...get, secret: "token", url: `${url}?a=%7E&challenge_code=a8628072&b=` };
+    expect(answered(ebay, { query: "challenge_code=a8628072" }, asked)?.body).toBe(
+      `{"challengeResponse":"${createHash("sha256").update(`a8628072token${url}?a=%7E&b=`).digest("hex")}"}`,
+    );
     expect(answered(x, { query: "crc_token=a" }, { ...get, secret: "" })).toBeUndefined();
   });
 

@@ -411,6 +411,7 @@ it("reads a public key in each form, and no private key or key of another kind",
   const signed = {
     ed25519: sign(null, content, ed.privateKey).toString("base64"),
     ecdsa_p256_sha256: sign("sha256", content, ec.privateKey).toString("base64"),
+    ecdsa_p256_sha1: sign("sha1", content, ec.privateKey).toString("base64"),
     rsa_sha256: sign("sha256", content, rsa.privateKey).toString("base64"),
   };
   const point = Buffer.concat([
@@ -422,6 +423,7 @@ it("reads a public key in each form, and no private key or key of another kind",
   for (const [algorithm, key, raw] of [
     ["ed25519", ed.publicKey, rawOf(ed.publicKey)],
     ["ecdsa_p256_sha256", ec.publicKey, point],
+    ["ecdsa_p256_sha1", ec.publicKey, point],
     ["rsa_sha256", rsa.publicKey, spkiOf(rsa.publicKey)],
   ] as const) {
     const signature = signed[algorithm];
