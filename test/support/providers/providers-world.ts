@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type JsonObject, toJson } from "@bufbuild/protobuf";
+import { type DescService, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Provider, ProviderSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../src/providers/catalogue.ts";
 import { secretKey, startUnmanaged, type TestSidecar } from "../sidecar/harness.ts";
@@ -32,8 +32,15 @@ export async function startProvidersWorld(names: readonly string[]): Promise<Pro
     now: () => clock.ms ?? Date.now(),
     resolve: played.resolve,
   });
+  // One connection for each service: a new one for each call would reach the most that the listener accepts.
+  const clients = new Map<DescService, unknown>();
+  const client: TestSidecar["client"] = (service) => {
+    const known = clients.get(service) ?? sidecar.client(service);
+    clients.set(service, known);
+    return known as ReturnType<typeof sidecar.client<typeof service>>;
+  };
   return {
-    sidecar,
+    sidecar: { ...sidecar, client },
     played,
     clock,
     ids: new Map(),
