@@ -194,12 +194,13 @@ describe.each(all)("%s", (name, provider) => {
       state,
       resourceId,
       kind,
+      lifecycle = [],
     } = provider.notification ?? {};
     for (const { header, body, query, form } of Object.values(values)) {
       expect([header, body, query, form].filter((one) => one !== "")).toHaveLength(1);
     }
     const others = [channel, number, state, resourceId, kind].filter((one) => one !== undefined && one !== "");
-    const used = [...lookups.map(({ value }) => value), ...messageId, ...others];
+    const used = [...[...lookups, ...lifecycle].map(({ value }) => value), ...messageId, ...others];
     expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
   });
 
