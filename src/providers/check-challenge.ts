@@ -13,7 +13,9 @@ const answerHeaderForm = /^(?:x-[a-z0-9-]+|[a-z0-9-]*(?:hook|challenge|verificat
 export function checkChallenge(rules: ChallengeRules, of: NotificationRules, settings: readonly string[]): Mistake[] {
   const { query, body, header, contentType, answer, answerHeader, method, proof } = rules;
   const used = [...answer.matchAll(/\$\{([^}]*)\}?/g)].map(([, name = ""]) => name);
-  const needsValue = answer === "" || used.includes("challenge") || answerHeader !== "" || proof !== undefined;
+  const isEmpty = rules.status === 204;
+  const needsValue =
+    (answer === "" && !isEmpty) || used.includes("challenge") || answerHeader !== "" || proof !== undefined;
   const hasValue = isOneSet([query, body, header]);
   const hasNone = query + body + header === "";
   const isEcho = header !== "" && answer === "" && answerHeader === "";
@@ -40,6 +42,7 @@ export function checkChallenge(rules: ChallengeRules, of: NotificationRules, set
     ...(contentType === "application/json" && answer !== "" && !isJson(answer)
       ? [mistake(at("answer"), "must be JSON")]
       : []),
+    ...(isEmpty && answer !== "" ? [mistake(at("answer"), "must be empty for the status 204")] : []),
     ...(["", "GET", "POST"].includes(method) ? [] : [mistake(at("method"), "must be GET or POST")]),
     ...checkCondition(rules, hasNone),
     ...checkToken(rules, settings),
@@ -55,7 +58,7 @@ function checkCondition(rules: ChallengeRules, hasNone: boolean): Mistake[] {
     ...((places.length === 0) === (is === "") ? [] : [mistake(at("when"), "and is must be set together")]),
     ...(places.length > 1 ? [mistake(at("when"), "or when_query or when_header must be removed")] : []),
     // Without a condition, every notification would be a challenge.
-    ...(hasNone && places.length === 0 && (answer !== "" || confirmUrl !== "")
+    ...(hasNone && places.length === 0 && (answer !== "" || confirmUrl !== "" || rules.status === 204)
       ? [mistake(at("when"), "is required for an answer without a value")]
       : []),
   ];

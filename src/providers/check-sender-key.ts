@@ -7,7 +7,7 @@ import { mistake } from "./mistake.ts";
 
 /** Checks that a sender's key can come only from hosts of the description. */
 export function checkSenderKey(rules: SenderKeyRequest, path: string, settings: readonly string[]): Mistake[] {
-  const { url, keyId, urlValue, hosts, format, certificateNames, body } = rules;
+  const { url, keyId, urlValue, hosts, format, certificateNames, body, authorization } = rules;
   const at = (name: string) => `${path}.${name}`;
   return [
     ...(isOneSet([url, urlValue === undefined ? "" : "value"])
@@ -19,6 +19,10 @@ export function checkSenderKey(rules: SenderKeyRequest, path: string, settings: 
     // Without a list, a stranger would choose whose key is trusted.
     ...(urlValue !== undefined && hosts.length === 0 ? [mistake(at("hosts"), "is required with url_value")] : []),
     ...checkHosts(hosts, at("hosts")),
+    // A credential goes only to an address that no notification chooses.
+    ...(url === "" && (body !== "" || authorization !== "")
+      ? [mistake(at("url"), "is required with body or authorization")]
+      : []),
     ...(certificateNames.length > 0 && format !== "certificate"
       ? [mistake(at("certificate_names"), "needs the format certificate")]
       : []),

@@ -19,6 +19,8 @@ export interface ChannelClients {
   ofIntegration(ref: Pick<ConnectionRef, "environment" | "integration">): Promise<LiveConnection>;
   /** Replaces the credentials as the rules say. Rejects with a Fault if the app gets no token. */
   asClient(found: LiveConnection): Promise<LiveConnection>;
+  /** Returns a token of the OAuth app itself. Rejects with a Fault if it gets none. */
+  tokenFor(ref: Pick<ConnectionRef, "environment" | "integration">): Promise<string>;
   /** The provider has refused the app's token: returns it with another one; undefined: it had none. */
   again(found: LiveConnection): Promise<LiveConnection | undefined>;
 }
@@ -108,17 +110,20 @@ export function createChannelClients({
     }
   }
 
+  const ofIntegration: ChannelClients["ofIntegration"] = async ({ environment, integration: key }) => {
+    const { integration, secrets } = await integrations.inUse({ environment, key });
+    const provider = await providers.findNow(integration.provider);
+    const connection: Connection = create(ConnectionSchema, {
+      ref: { environment, integration: key, id: "" },
+      provider: integration.provider,
+    });
+    return { connection, integration, secrets, provider, credentials: create(CredentialsSchema) };
+  };
+
   return {
-    async ofIntegration({ environment, integration: key }) {
-      const { integration, secrets } = await integrations.inUse({ environment, key });
-      const provider = await providers.findNow(integration.provider);
-      const connection: Connection = create(ConnectionSchema, {
-        ref: { environment, integration: key, id: "" },
-        provider: integration.provider,
-      });
-      return { connection, integration, secrets, provider, credentials: create(CredentialsSchema) };
-    },
+    ofIntegration,
     asClient,
+    tokenFor: async (ref) => tokenOf(await ofIntegration(ref)),
     async again(found) {
       if (authorizationOf(found.provider) !== "client") return undefined;
       held.delete(nameOf(found.integration));

@@ -7,7 +7,7 @@ import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createCatchUp } from "../syncs/catch-up.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import { createChannelCalls } from "./calls.ts";
-import { createChannelClients } from "./channel-clients.ts";
+import { type ChannelClients, createChannelClients } from "./channel-clients.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
 import { type ChannelKeys, createChannelKeys } from "./channel-keys.ts";
 import { createChannelScans } from "./channel-scans.ts";
@@ -26,6 +26,7 @@ export interface ChannelRoom {
   readonly tokens: ChannelTokens;
   readonly keys: ChannelKeys;
   readonly signals: ChannelSignals;
+  readonly clientToken: ChannelClients["tokenFor"];
 }
 
 interface ChannelRoomOptions {
@@ -68,5 +69,6 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
     tokens,
     signals: createChannelSignals({ store, collections, slots, tokens, reports, logs, world }),
     keys: createChannelKeys({ collections, slots, tokens, world }),
+    clientToken: clients.tokenFor,
   };
 }

@@ -7,7 +7,7 @@ import { type Proof, unproven } from "../../core/notifications/schemes/scheme.ts
 import { valuesOf } from "../../core/notifications/value-rule.ts";
 import type { SignatureRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
-import { createSenderKeys } from "./sender-keys.ts";
+import { type ClientToken, createSenderKeys } from "./sender-keys.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import type { WebhookReceiver } from "./webhook-receivers.ts";
 
@@ -26,12 +26,14 @@ export interface ProofSubject {
 interface ProofsOptions {
   readonly send: SendSmallRequest;
   readonly tokens: ChannelTokens;
+  /** Returns a token of an integration's OAuth app. */
+  readonly clientToken: ClientToken;
   readonly world: World;
 }
 
-export function createNotificationProofs({ send, tokens, world }: ProofsOptions): NotificationProofs {
+export function createNotificationProofs({ send, tokens, clientToken, world }: ProofsOptions): NotificationProofs {
   const keys = createSignerKeys({ send, world });
-  const senderKeys = createSenderKeys({ send, world });
+  const senderKeys = createSenderKeys({ send, clientToken, world });
 
   /** Returns the key of the channel that a notification claims to come from; undefined: it has none of its own. */
   function keyIn(receiver: WebhookReceiver, reading: NotificationReading): string | undefined {
@@ -55,7 +57,10 @@ export function createNotificationProofs({ send, tokens, world }: ProofsOptions)
         const request =
           rules?.keyRequest === undefined
             ? base
-            : { ...base, senderKey: senderKeys.of(`${integration.environment}\0${integration.key}`) };
+            : {
+                ...base,
+                senderKey: senderKeys.of({ environment: integration.environment, integration: integration.key }),
+              };
         const channel = rules?.scheme === "channel_token" ? channelIn(receiver, reading) : undefined;
         if (channel === undefined) return proofOf(request);
         return proofOf({ ...request, expected: tokens.expectedOf(channel) });

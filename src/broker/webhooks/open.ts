@@ -42,7 +42,7 @@ interface WebhookRoomOptions {
   readonly shared: SharedServices;
   readonly collections: SetupCollections & WebhookCollections;
   readonly connections: Pick<Connections, "get">;
-  readonly channels: Pick<ChannelRoom, "tokens" | "keys" | "signals">;
+  readonly channels: Pick<ChannelRoom, "tokens" | "keys" | "signals" | "clientToken">;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly limits: WebhookLimits & DeliveryLimits;
@@ -56,12 +56,12 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   const { shared, collections, connections, channels, scripts, runs, limits, leaseMs, send, sendToApplication } =
     options;
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
-  const { tokens, keys, signals } = channels;
+  const { tokens, keys, signals, clientToken } = channels;
   const handshakes = createHandshakes({ keys });
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
-  const proofs = createNotificationProofs({ send, tokens, world });
+  const proofs = createNotificationProofs({ send, tokens, clientToken, world });
   const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
   const match = createNotificationMatching({ resources, tokens });
   const filing = createNotificationFiling({ store, collections, forwards });

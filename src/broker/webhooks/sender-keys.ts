@@ -5,15 +5,21 @@ import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.
 import type { World } from "../../base/world.ts";
 import type { FetchSenderKey } from "../../core/notifications/schemes/scheme.ts";
 import { readSenderKey, type SenderKey, type SenderKeyTarget } from "../../core/notifications/sender-key.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 
 /**
  * Public keys of senders, fetched one by one. A notification, which anyone may have sent, names the key: so fetches are
  * few, a failure is remembered, and keys that are known stay usable when fetches fail.
  */
 export interface SenderKeys {
-  /** `owner` is the integration, whose values may be part of the request. */
-  readonly of: (owner: string) => FetchSenderKey;
+  /** `owner` is the integration, whose values and token may be part of the request. */
+  readonly of: (owner: KeyOwner) => FetchSenderKey;
 }
+
+type KeyOwner = Pick<ConnectionRef, "environment" | "integration">;
+
+/** Returns a token of an integration's OAuth app. Rejects with a Fault if it gets none. */
+export type ClientToken = (owner: KeyOwner) => Promise<string>;
 
 /** Age at which a key is fetched again. A provider that withdraws a key is obeyed after this time. */
 const freshMs = 3_600_000;
@@ -42,9 +48,11 @@ interface FetchCount {
 
 export function createSenderKeys({
   send,
+  clientToken,
   world,
 }: {
   readonly send: SendSmallRequest;
+  readonly clientToken: ClientToken;
   readonly world: World;
 }): SenderKeys {
   const known = new LRUCache<string, CachedSenderKey>({ max: kept });
@@ -59,9 +67,16 @@ export function createSenderKeys({
     return current.count <= fetchesPerMinute;
   }
 
-  async function fetchKey(target: SenderKeyTarget, algorithm: PublicKeyAlgorithm | undefined) {
+  async function fetchKey(
+    owner: KeyOwner,
+    target: SenderKeyTarget,
+    algorithm: PublicKeyAlgorithm | undefined,
+  ): Promise<SenderKey | undefined> {
     const { url, body, rules } = target;
-    const accept = { accept: rules.path === "" && rules.format !== "jwk" ? "*/*" : "application/json" };
+    const accept = {
+      accept: rules.path === "" && rules.format !== "jwk" ? "*/*" : "application/json",
+      ...(rules.authorization === "client" && { authorization: `Bearer ${await clientToken(owner)}` }),
+    };
     const request =
       body === undefined
         ? { url, method: "GET", headers: accept }
@@ -81,15 +96,15 @@ export function createSenderKeys({
 
   function remember(
     name: string,
-    owner: string,
+    owner: KeyOwner,
     [target, algorithm]: Parameters<FetchSenderKey>,
     old?: CachedSenderKey,
   ) {
-    if (!mayFetch(owner)) {
+    if (!mayFetch(nameOf(owner))) {
       if (old?.before !== undefined) return old;
       throw unreachable();
     }
-    const fetching = fetchKey(target, algorithm);
+    const fetching = fetchKey(owner, target, algorithm);
     const entry: CachedSenderKey = { fetching, fetchedMs: world.now(), before: old?.before };
     known.set(name, entry, { ttl: keptMs });
     const settle = (after: CachedSenderKey, ttl: number) => {
@@ -110,7 +125,7 @@ export function createSenderKeys({
 
   return {
     of: (owner) => async (target, algorithm) => {
-      const name = [owner, algorithm ?? "", target.url, target.body ?? "", target.rules.path].join("\0");
+      const name = [nameOf(owner), algorithm ?? "", target.url, target.body ?? "", target.rules.path].join("\0");
       const found = known.get(name);
       const isFresh = found !== undefined && world.now() - found.fetchedMs < freshMs;
       const entry = isFresh ? found : remember(name, owner, [target, algorithm], found);
@@ -124,6 +139,8 @@ export function createSenderKeys({
     },
   };
 }
+
+const nameOf = ({ environment, integration }: KeyOwner) => `${environment}\0${integration}`;
 
 /** The sender did nothing wrong: the fault asks for a retry. */
 const unreachable = (): Fault =>

@@ -9,7 +9,7 @@ import { sharedKeyOf } from "./schemes/shared-key.ts";
 
 /** The response to a provider that verifies the webhook URL and sends no event yet. */
 export interface ChallengeAnswer {
-  readonly status: 200;
+  readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
@@ -103,7 +103,7 @@ export function challengeAnswer({ rules, value }: Challenge, context: ChallengeC
   const name = answerHeader || (isInHeader(rules) ? header : "");
   const fields = name === "" ? {} : { [name]: value };
   return {
-    status: 200,
+    status: rules.status || 200,
     headers: {
       ...fields,
       "content-type": `${isJson ? "application/json" : "text/plain"}; charset=utf-8`,

@@ -81,8 +81,8 @@ interface ClaimRules {
   readonly audience: string;
   /** Maximum age of `iat`; undefined: any. */
   readonly maxAgeMs: number | undefined;
-  /** The token binds a body by its hash, so it may lack an expiry. */
-  readonly isOfBody: boolean;
+  /** The token may lack an expiry: it binds a body by its hash, or is signed with a secret of ours alone. */
+  readonly mayLackEnd: boolean;
   readonly nowMs: number;
 }
 
@@ -91,10 +91,10 @@ const toleranceS = 60;
 
 /** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
 export function findWrongClaim({ claims }: ParsedJwt, rules: ClaimRules) {
-  const { issuer, audience, maxAgeMs, isOfBody, nowMs } = rules;
+  const { issuer, audience, maxAgeMs, nowMs } = rules;
   const { iss, aud, exp, nbf, iat } = claims;
   const nowS = nowMs / 1000;
-  const mayLackEnd = isOfBody && exp === undefined;
+  const mayLackEnd = rules.mayLackEnd && exp === undefined;
   if (!mayLackEnd && (typeof exp !== "number" || exp + toleranceS < nowS)) return "too_old" as const;
   if (maxAgeMs !== undefined) {
     if (typeof iat !== "number" || nowMs - iat * 1000 > maxAgeMs) return "too_old" as const;

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { expect } from "vitest";
+import { waysOf } from "../../../src/core/notifications/proof.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import type { SignatureRules } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { webhookMutations } from "../wire/webhook-mutations.ts";
 import type { ChallengeVector, WebhookVector } from "./fixture.ts";
@@ -97,7 +99,10 @@ export class WebhookTrial {
   }
 
   async #refuseMutations(vector: WebhookVector): Promise<void> {
-    const rules = providerOf(this.#name).notification?.signature;
+    const { notification } = providerOf(this.#name);
+    const ways = notification === undefined ? [] : waysOf(notification);
+    // The way of this webhook is the one whose header it has.
+    const rules = ways.find((way) => hasHeaderOf(way, vector)) ?? ways[0];
     if (rules === undefined || rules.scheme === "" || vector.secret === "") return;
     const { clock } = this.#world();
     const url = await this.#url(vector);
@@ -120,6 +125,9 @@ export class WebhookTrial {
     expect(mutations.length).toBeGreaterThanOrEqual(tokenSchemes.includes(rules.scheme) ? 1 : 12);
   }
 }
+
+const hasHeaderOf = ({ scheme, header }: SignatureRules, { headers = {} }: WebhookVector): boolean =>
+  (header || (scheme === "standard_webhooks" ? "webhook-signature" : "")) in headers;
 
 async function send(
   url: string,

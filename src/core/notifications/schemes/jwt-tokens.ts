@@ -38,7 +38,13 @@ export function wrongClaimOf(token: ParsedJwt, rules: SignatureRules, request: P
   // Without the value, a token for anyone would be for us.
   if (isMissing) return "wrong_audience";
   const isOfBody = bodyHashClaim !== "";
-  const wrong = findWrongClaim(token, { issuer, audience, maxAgeMs: toleranceMs(rules), isOfBody, nowMs });
+  const wrong = findWrongClaim(token, {
+    issuer,
+    audience,
+    maxAgeMs: toleranceMs(rules),
+    mayLackEnd: isOfBody || rules.scheme === "jwt_secret",
+    nowMs,
+  });
   if (wrong !== undefined || !isOfBody) return wrong;
   return isHashOfBody(token, rules, request) ? undefined : "wrong_body";
 }

@@ -28,9 +28,12 @@ function proveStandard(rules: SignatureRules, secrets: readonly string[], { read
   const content = [Buffer.from(`${id}.${timestamp}.`), reading.received.body];
   // A public key is never used as a shared key: everyone knows it.
   const [open, shared] = [secrets.filter(isPublic), secrets.filter((secret) => !isPublic(secret))];
-  const keys = shared.map((secret) => Buffer.from(secret.replace(/^whsec_/, ""), "base64"));
+  // A line may be a token of another way of proof.
+  const keys = shared
+    .map((secret) => Buffer.from(secret.replace(/^whsec_/, ""), "base64"))
+    .filter((key) => key.length > 0);
   const publicKeys = open.map((secret) => readPublicKey("ed25519", secret.slice(publicKeyPrefix.length), "base64"));
-  if (keys.some((key) => key.length === 0) || publicKeys.includes(undefined)) return unproven("unusable_secret");
+  if (keys.length + publicKeys.length === 0 || publicKeys.includes(undefined)) return unproven("unusable_secret");
   const made = keys.map((key) => signed({ hash: "sha256", key, content }).toString("base64"));
   const isShared = made.some((one) => named("v1").some((other) => isSame(one, other)));
   if (!isShared && !publicKeys.some((key) => isSignedPublicly(key, content, named("v1a")))) {

@@ -135,11 +135,11 @@ function keysWith(answer: (request: SmallRequest) => { status: number; body?: st
   };
   const log = { warn() {} };
   const world = { now: () => now, log } as unknown as World;
-  const keys = createSenderKeys({ send, world });
-  const of = (id: string, owner = "dev\0hook") => {
-    const target = targetOf(byId, { "x-key": id });
+  const keys = createSenderKeys({ send, clientToken: async ({ integration }) => `token-of-${integration}`, world });
+  const of = (id: string, integration = "hook", rules: Rules = byId) => {
+    const target = targetOf(rules, { "x-key": id });
     if (target === undefined) throw new Error("the key has no target");
-    return keys.of(owner)(target, "ed25519");
+    return keys.of({ environment: "dev", integration })(target, "ed25519");
   };
   return {
     asked,
@@ -175,7 +175,7 @@ it("limits the fetches that forged notifications cause, and keeps known keys usa
   expect(forged.filter(({ status }) => status === "rejected")).toHaveLength(170);
   // The limit is reached: the known key is used although it is old. Another integration has its own limit.
   expect((await of("k-1"))?.type).toBe("public");
-  expect((await of("k-1", "dev\0other"))?.type).toBe("public");
+  expect((await of("k-1", "other"))?.type).toBe("public");
   later(60_000);
   expect((await of("k-1"))?.type).toBe("public");
   expect(asked).toHaveLength(33);
@@ -200,4 +200,12 @@ it("uses a known key while the provider is away, and obeys when it withdraws one
     answer = { status: 200, body };
     expect(await of(`k-${body.length}-x`)).toBeUndefined();
   }
+});
+
+it("asks with the OAuth app's token where the description says so", async () => {
+  const { asked, of } = keysWith(() => good);
+  expect((await of("k-1", "hook", { ...byId, authorization: "client" }))?.type).toBe("public");
+  expect(asked.map(({ headers }) => headers)).toEqual([
+    { accept: "application/json", authorization: "Bearer token-of-hook" },
+  ]);
 });

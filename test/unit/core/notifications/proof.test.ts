@@ -510,9 +510,9 @@ it("proves HubSpot's and Shopify's with the app's own secret unless there is ano
 it("knows which providers need a secret to be believed", () => {
   const wanting = [...loadCatalogue().values()].filter(wantsWebhookSecret).map(({ name }) => name);
   expect(wanting).toEqual(
-    expect.arrayContaining(["airtable", "asana", "github", "google-mail", "hubspot", "slack", "stripe", "twilio"]),
+    expect.arrayContaining(["github", "google-mail", "hubspot", "slack", "stripe", "twilio", "zendesk"]),
   );
-  for (const name of ["google-calendar", "google-drive", "salesforce", "private-api-key"]) {
+  for (const name of ["google-calendar", "google-drive", "salesforce", "private-api-key", "jira"]) {
     expect(wanting).not.toContain(name);
   }
 });
