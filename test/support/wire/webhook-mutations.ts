@@ -78,6 +78,8 @@ function inField(rules: SignatureRules, field: string, change: (signature: strin
     .join(separator);
 }
 
+const queryOf = ({ query, signatureValue }: SignatureRules): string => query || (signatureValue?.query ?? "");
+
 /** Changes every signature of a webhook, wherever it is. */
 const withSignature =
   (rules: SignatureRules, change: (signature: string) => string): Change =>
@@ -87,7 +89,8 @@ const withSignature =
       const field = headers[name];
       if (field !== undefined) headers[name] = inField(rules, field, change);
     }
-    const { query, body, signaturePath, signatureValue } = rules;
+    const { body, signaturePath, signatureValue } = rules;
+    const query = queryOf(rules);
     let changed: WebhookVector = { ...vector, headers };
     if (signatureValue !== undefined) changed = withDecodedHeader(changed, signatureValue, change);
     if (query !== "") changed = withQuery(changed, query, change);
@@ -100,7 +103,8 @@ const withoutCarrier =
   (vector) => {
     const carriers = [...carriersOf(rules), rules.signatureValue?.header ?? ""];
     const headers = Object.fromEntries(Object.entries(vector.headers).filter(([name]) => !carriers.includes(name)));
-    const { query, body, signaturePath } = rules;
+    const { body, signaturePath } = rules;
+    const query = queryOf(rules);
     let changed: WebhookVector = { ...vector, headers };
     if (query !== "") changed = { ...changed, url: changed.url.replace(new RegExp(`([?&])${query}=[^&]*&?`), "$1") };
     for (const path of [body, signaturePath]) if (path !== "") changed = withoutField(changed, path);

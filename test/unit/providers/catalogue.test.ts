@@ -46,7 +46,7 @@ const categories = [
   ...["calendar", "file-storage", "mail", "spreadsheets", "documents", "databases", "communication", "crm", "support"],
   ...["developer-tools", "project-management", "payments", "e-commerce", "accounting", "erp", "marketing", "social"],
   ...["hr", "recruiting", "scheduling", "forms", "e-signature", "design", "analytics", "identity", "infrastructure"],
-  ...["ai", "sport", "media", "example", "other"],
+  ...["ai", "sport", "media", "productivity", "example", "other"],
 ];
 
 /** Providers that the customer hosts: only the customer knows where they are. */
@@ -196,10 +196,13 @@ describe.each(all)("%s", (name, provider) => {
       kind,
       lifecycle = [],
     } = provider.notification ?? {};
+    const { mode, lifetime, resource } = provider.channel?.confirmation ?? {};
     for (const { header, body, query, form } of Object.values(values)) {
       expect([header, body, query, form].filter((one) => one !== "")).toHaveLength(1);
     }
-    const others = [channel, number, state, resourceId, kind].filter((one) => one !== undefined && one !== "");
+    const others = [channel, number, state, resourceId, kind, mode, lifetime, resource].filter(
+      (one) => one !== undefined && one !== "",
+    );
     const used = [...[...lookups, ...lifecycle].map(({ value }) => value), ...messageId, ...others];
     expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
   });
