@@ -363,7 +363,7 @@ const proxied = {
   answer: {},
   summary: "Sends the request to the provider, with the connection's credentials",
   description:
-    "Path, query and body are sent as they are; so are status and body of the answer. Optional headers: `Retries`, `Retry-On`, `Base-Url-Override`. An answer with the header `latchkey-error` is Latchkey's; any other is the provider's.",
+    "Path, query and body are sent as they are; so are status and body of the answer. Optional headers: `Retries`, `Retry-On`, `Base-Url-Override`, `Latchkey-Token`. An answer with the header `latchkey-error` is Latchkey's; any other is the provider's.",
   errors: [...dead, "host_not_allowed", "too_many_requests", "provider_unreachable", "provider_timeout"],
 } as const;
 

@@ -250,6 +250,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     providers: setup.providers,
     health,
     destinations: outgoing.destinations,
+    logs: rooms.auditing.logs,
     world,
     idleRefresh: credentials.idleRefresh,
     retention,

@@ -1,8 +1,10 @@
 import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
+import type { Logs } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect/expired-sessions.ts";
+import { createInterruptedSweep } from "./connect/interrupted-authorizations.ts";
 import type { ConnectionHealth } from "./connections/health/health.ts";
 import { createHealthScan } from "./connections/health/health-scan.ts";
 import type { IdleRefresh } from "./credentials/idle-refresh.ts";
@@ -44,6 +46,7 @@ interface HousekeepingOptions {
   readonly idleRefresh: IdleRefresh;
   readonly retention: RetentionPeriods;
   readonly destinations: Pick<Destinations, "isCurrent">;
+  readonly logs: Logs;
   readonly world: World;
 }
 
@@ -68,6 +71,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const deletionSweep = createDeletionSweep({ store, collections, world });
   const revocationSweep = createRevocationSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
+  const interruptedSweep = createInterruptedSweep({ store, collections, logs: options.logs, world });
   const ended = new AbortController();
   let { retention } = options;
   let round: Promise<void> | undefined;
@@ -92,6 +96,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     const { signal } = ended;
     await healthSweep(signal);
     await idleRefresh.step({ lease: held, signal });
+    await interruptedSweep(signal);
     await connectSweep(signal);
     await revocationSweep(signal);
     await deletionSweep();

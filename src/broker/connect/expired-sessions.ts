@@ -1,5 +1,6 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../../base/world.ts";
+import type { PendingAuthorization } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
@@ -33,7 +34,7 @@ export function createConnectSweep({
   async function outdated(): Promise<Change[]> {
     return [
       ...(await olderThan(sessionLifetimeMs, connectSessions)),
-      ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
+      ...(await olderThan(pendingLifetimeMs, pendingAuthorizations, isUnclaimed)),
       ...(await olderThan(pendingLifetimeMs, pendingChoices)),
       ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
@@ -43,11 +44,15 @@ export function createConnectSweep({
     ];
   }
 
-  async function olderThan<T extends DatedRecord>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
+  async function olderThan<T extends DatedRecord>(
+    lifetimeMs: number,
+    records: Records<T>,
+    isWanted: (value: T) => boolean = () => true,
+  ): Promise<Change[]> {
     const keys = await store.list({ ...under(`${records.name}.age`), limit: perCommit });
     // Key parts: the space, the time, and the key of the record itself.
     const found = await records.getMany(keys.map(({ key }) => partsOf(key).slice(2)));
-    const oldest = found.filter((one) => one !== undefined);
+    const oldest = found.filter((one) => one !== undefined).filter(({ value }) => isWanted(value));
     return oldest
       .filter(
         ({ value: { createdAt } }) => createdAt === undefined || timestampMs(createdAt) + lifetimeMs <= world.now(),
@@ -63,6 +68,9 @@ export function createConnectSweep({
     }
   };
 }
+
+/** Interrupted authorizations are told before they are deleted. */
+const isUnclaimed = ({ claimedAt }: PendingAuthorization): boolean => claimedAt === undefined;
 
 interface DatedRecord {
   readonly createdAt?: Timestamp | undefined;

@@ -6,6 +6,7 @@ import type { World } from "../../../base/world.ts";
 import { hasCallback } from "../../../core/callback-address.ts";
 import { returnTarget } from "../../../core/return-target.ts";
 import { PendingAuthorizationSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../../store/contract.ts";
 import type { Environments } from "../../setup/environments.ts";
 import type { Origins } from "../../setup/origins.ts";
@@ -36,6 +37,10 @@ export interface AuthorizationStart {
   readonly language: string;
   readonly theme: string;
 }
+
+/** Whether more follows the exchange of the code, which is then used up. */
+const hasSteps = ({ auth }: Provider): boolean =>
+  auth.case === "app" || (auth.case === "oauth2" && auth.value.exchanges.length > 0);
 
 interface StartAuthorizationOptions {
   readonly store: Store;
@@ -111,6 +116,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
       language: start.language,
       theme: start.theme,
       createdAt: timestampFromMs(world.now()),
+      hasSteps: hasSteps(provider),
       ...prepared,
     });
     await store.commit(pendingAuthorizations.change({ before: undefined, after }));

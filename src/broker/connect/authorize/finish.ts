@@ -90,6 +90,8 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     } catch (error) {
       const { by, message } = await failures.note(error, attempt);
       return { ...common, failed: { by, message }, sessionToken: retried.has(by) ? pending.sessionToken : "" };
+    } finally {
+      await claims.release(pending);
     }
   };
 }

@@ -1,3 +1,4 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
 import type { World } from "../../../base/world.ts";
@@ -12,6 +13,8 @@ import { isOver } from "./pending-authorizations.ts";
 export interface PendingClaims {
   /** Takes all authorizations that a response names by its states. Throws if it names none. */
   claimAll(answer: CallbackAnswer, redirectContext: string): Promise<ClaimedAuthorizations>;
+  /** Forgets an authorization that has ended. One with several steps was kept until then, so that a crash is told. */
+  release(pending: PendingAuthorization): Promise<void>;
 }
 
 export interface ClaimedAuthorizations {
@@ -32,14 +35,14 @@ export function createPendingClaims({ store, collections, audit, world }: Pendin
   /** Removes the pending authorization, whatever the outcome. The commit decides between concurrent callers. */
   async function claim(state: string, redirectContext: string): Promise<PendingAuthorization> {
     const found = await pendingAuthorizations.get(digestOf(state));
-    if (found === undefined) throw unknownAuthorization();
+    if (found === undefined || found.value.claimedAt !== undefined) throw unknownAuthorization();
     const { value: pending } = found;
     const isElsewhere = pending.context !== redirectContext;
     const { environment, integration } = pending;
     const entry = { actor: "browser", action: "authorization.context_mismatch", environment, targets: [integration] };
     try {
       await store.commit([
-        ...pendingAuthorizations.change({ before: found, after: undefined }),
+        ...pendingAuthorizations.change({ before: found, after: claimed(pending, world.now()) }),
         ...(isElsewhere ? audit.changes(entry) : []),
       ]);
     } catch (error) {
@@ -51,6 +54,16 @@ export function createPendingClaims({ store, collections, audit, world }: Pendin
   }
 
   return {
+    async release({ stateHash, hasSteps }) {
+      if (!hasSteps) return;
+      try {
+        const before = await pendingAuthorizations.get(stateHash);
+        if (before !== undefined) await store.commit(pendingAuthorizations.change({ before, after: undefined }));
+      } catch (err) {
+        // It is deleted later: the end of its session shows that it was completed.
+        world.log.debug("could not delete a finished authorization", { err });
+      }
+    },
     async claimAll({ state, otherStates }, redirectContext) {
       const claimed: PendingAuthorization[] = [];
       for (const one of [state, ...otherStates]) {
@@ -66,6 +79,9 @@ export function createPendingClaims({ store, collections, audit, world }: Pendin
     },
   };
 }
+
+const claimed = (pending: PendingAuthorization, nowMs: number): PendingAuthorization | undefined =>
+  pending.hasSteps ? { ...pending, claimedAt: timestampFromMs(nowMs) } : undefined;
 
 /** The same error for every unacceptable state, so that guessing states reveals nothing. */
 export const unknownAuthorization = () =>
