@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { documentNames } from "../../bin/document-names.ts";
 import { anchorsOf, linksOf, markdownFiles, proseOf, readText, root } from "../support/documents/markdown.ts";
 
 const read = (name: string) => readFileSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), "utf8");
@@ -45,7 +46,7 @@ it("keeps pages for contributors and operators short", () => {
 });
 
 /** Written by `npm run generate`: as long as what they list. */
-const generated = new Set(["api", "cli", "configuration", "errors", "metrics"].map((name) => `docs/${name}.md`));
+const generated = new Set(documentNames.map((name) => `docs/${name}`));
 const files = markdownFiles();
 const pages = files.filter(
   (path) => /^docs\/|^README\.md$/.test(path) && !generated.has(path) && !path.startsWith("docs/rpc/"),
