@@ -279,7 +279,8 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   too_many_requests: {
     subject: own,
-    meaning: "A rate limit of the configuration is reached, or a connect session has too many authorizations pending.",
+    meaning:
+      "A rate limit of the configuration or a provider's limit is reached, or a connect session has too many authorizations pending.",
     action: "Wait for `Retry-After`, or raise `proxy.rates` in the configuration file.",
     example: "rate limit of the key exceeded (per_key); try again later",
   },

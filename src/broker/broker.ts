@@ -20,8 +20,9 @@ import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
-import { createRevocationPlan } from "./revocations/new-revocations.ts";
-import { openRevocations, type RevocationRoom } from "./revocations/open.ts";
+import { openQuotas } from "./quotas/open.ts";
+import type { Quotas } from "./quotas/quotas.ts";
+import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
@@ -48,6 +49,8 @@ export interface Broker
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close"> {
   readonly scripts: ScriptHost;
+  /** Limits of providers, kept together with the other replicas. */
+  readonly quotas: Quotas;
   readonly feeds: Feeds;
   readonly hints: Hints;
   readonly traffic: Traffic;
@@ -137,11 +140,13 @@ async function openRooms(options: BrokerOptions) {
     restorationOf: () => backend.restoration(),
   });
   const revocations = await openRevocations({ shared, collections, credentials });
+  const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const scripted: SyncRoom = await openSyncs({
     shared,
     collections,
     connections,
     credentials,
+    quotas,
     scripts,
     limits: options.runs,
     leaseMs: options.runLeaseMs,
@@ -187,6 +192,7 @@ async function openRooms(options: BrokerOptions) {
     connectionRoom,
     credentials,
     revocations,
+    quotas,
     scripted,
     channels,
     connect,
@@ -208,6 +214,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   return {
     ...operations,
     scripts,
+    quotas: rooms.quotas,
     feeds: createFeeds({ store, collections, ...outgoing, world }),
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
     upkeep,
@@ -233,6 +240,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     async close() {
       await background.retire();
       await replicas.close();
+      await rooms.quotas.close();
       await closeRooms(rooms);
     },
   };
@@ -316,6 +324,7 @@ async function closeRooms({
 type Operations = Omit<
   Broker,
   | "scripts"
+  | "quotas"
   | "feeds"
   | "hints"
   | "traffic"

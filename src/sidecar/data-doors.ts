@@ -65,6 +65,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     attachments,
     hints,
     rates,
+    quotas: broker.quotas,
     load,
     traffic: broker.traffic,
     world,

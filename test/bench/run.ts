@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
+import { quota } from "./fleet/quota.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { match } from "./match.ts";
@@ -39,6 +40,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       seconds: Number(values.seconds ?? 0),
       beside: values.beside,
     }),
+  quota: () => quota(Number(values.seconds ?? 0)),
   records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
   scripts,

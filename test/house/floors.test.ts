@@ -78,6 +78,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "connections",
     "credentials",
     "revocations",
+    "quotas",
     "records",
     "syncs",
     "channels",

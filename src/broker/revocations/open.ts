@@ -11,6 +11,8 @@ import { createRevocationRunner } from "./revocation-runner.ts";
 import { createRevocationScheduler, type RevocationScheduler } from "./revocation-scheduler.ts";
 import { createIsGrantShared } from "./shared-grant.ts";
 
+export { createRevocationPlan } from "./new-revocations.ts";
+
 /** Revokes the grants of deleted connections at their providers. */
 export interface RevocationRoom {
   readonly listRevocations: ListRevocations;

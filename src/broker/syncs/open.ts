@@ -4,6 +4,7 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
+import type { Quotas } from "../quotas/quotas.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
 import { type Actions, createActions } from "./actions.ts";
@@ -41,6 +42,7 @@ interface SyncRoomOptions {
   readonly collections: ConnectionCollections & RecordCollections & SyncCollections;
   readonly connections: Connections;
   readonly credentials: CredentialsRoom;
+  readonly quotas: Quotas;
   readonly scripts: ScriptHost;
   readonly limits: ScriptsLimits | undefined;
   readonly leaseMs: number | undefined;
@@ -88,7 +90,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     syncs,
     urls,
     world,
-    send: createScriptRequests({ live, askWith, world }),
+    send: createScriptRequests({ live, askWith, quotas: options.quotas, world }),
     runAction: (action, signal) => actions.run(action, { signal, isNested: true }),
     variablesOf: variables.of,
     openLocks: createScriptLocks({ leases: createLeases(store), world }),

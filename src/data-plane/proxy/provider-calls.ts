@@ -3,6 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Hints } from "../../broker/hints.ts";
+import type { QuotaRequest, Quotas } from "../../broker/quotas/quotas.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
@@ -52,11 +53,12 @@ interface CallCallbacks {
   readonly fail: (error: unknown) => void;
 }
 
-interface ProviderCallsOptions {
+export interface ProviderCallsOptions {
   readonly access: Access;
   readonly live: Live;
   readonly hints: Hints;
   readonly rates: RateLimits;
+  readonly quotas: Quotas;
   readonly uses: UseRecords;
   readonly cache: CallCache;
   readonly world: World;
@@ -65,7 +67,7 @@ interface ProviderCallsOptions {
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, hints, rates, uses, cache, world } = options;
+  const { access, live, hints, rates, quotas, uses, cache, world } = options;
   const authenticate = createCallerLookup(access);
   const requestOf = createCallRequests({ access, authenticate });
   const nonces = createProviderNonces();
@@ -80,9 +82,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       named({ key, caller, ref, since });
       const options = requestedOptions(request);
       rates.take?.(caller.keyId, ref, since);
-      const found = (one: LiveConnection): undefined => {
+      const found = (one: LiveConnection): Promise<void> | undefined => {
         const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
-        ready(prepareCall(cache, context, { since, caller, live: one, key, options, use }));
+        const call = prepareCall(cache, context, { since, caller, live: one, key, options, use });
+        const waits = quotaWait(quotas, call, request);
+        return waits === undefined ? void ready(call) : waits.then(() => ready(call));
       };
       const { token } = options;
       const held = live.peek(ref, undefined, token);
@@ -112,7 +116,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const held = live.peek(ref, wanted.slot, token);
     // The error is reported by the full path.
     if (held === undefined) return live.get(ref, { token }).then(ignore, ignore);
-    if (isUseRecorded(held)) return undefined;
+    // A request that may have to wait for the provider's limit takes the full path.
+    if (isUseRecorded(held) || held.provider.quota !== undefined) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;
     return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });
   }
@@ -154,9 +159,22 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       nonce,
       providerNonce: nonces.nextFor(call),
     }),
-    noteResponse: nonces.noteResponse,
+    noteResponse(call, answer) {
+      if (call.live.provider.quota !== undefined) quotas.noteResponse(call.live, call.proxied.path, answer);
+      return nonces.noteResponse(call, answer);
+    },
   };
 }
+
+/** Returns the wait for the provider's limit; undefined if there is none. */
+const quotaWait = (quotas: Quotas, { live, proxied }: ProviderCall, request: FrontHead): Promise<void> | undefined =>
+  live.provider.quota === undefined ? undefined : quotas.enter(live, quotaRequestOf(request, proxied.path));
+
+/** A caller marks requests that can wait, such as those of its own syncs. */
+const quotaRequestOf = ({ headers }: FrontHead, path: string): QuotaRequest =>
+  headers["latchkey-priority"] === "background"
+    ? { path, priority: "background", patienceMs: 2_000 }
+    : { path, priority: "interactive", patienceMs: 10_000 };
 
 const ignore = () => {};
 /** The request itself has no key. */

@@ -15,7 +15,7 @@ import { createCallNotes } from "./call-notes.ts";
 import { maxHeldBytes, needsContent } from "./held-body.ts";
 import { answerLastHop, type HttpCall, HttpProxyCall, isSettled } from "./http-proxy-call.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
-import { createProviderCalls } from "./provider-calls.ts";
+import { createProviderCalls, type ProviderCallsOptions } from "./provider-calls.ts";
 import { type PreparedRequest, ProxiedRequest, type ProxyServices } from "./proxied-request.ts";
 import type { NotableCall, ProxyCall } from "./proxy-call.ts";
 import { createProxyCount } from "./proxy-count.ts";
@@ -50,19 +50,20 @@ interface ProxyOptionsOf {
   readonly upstream: Upstream;
   readonly limits: UpstreamLimits;
   readonly rates: RateLimits;
+  readonly quotas: ProviderCallsOptions["quotas"];
   readonly load: Load;
   readonly traffic: Traffic;
   readonly world: World;
 }
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
-  const { access, live, attachments, hints, upstream, limits, rates, load, traffic, world } = options;
+  const { access, live, attachments, hints, upstream, limits, rates, quotas, load, traffic, world } = options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
   const notes = createCallNotes(traffic);
   const uses = createUseRecords(world);
   const cache = createCallCache({ attachments, upstream, count, notes, world });
-  const calls = createProviderCalls({ access, live, hints, rates, uses, cache, world });
+  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: ProxyServices = { calls, upstream, world, count, fail };

@@ -7,6 +7,7 @@ import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 import { ToolFailure } from "../../../core/scripts/script.ts";
 import type { AskWithConnection, NoteSent } from "../../credentials/connection-request.ts";
 import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
+import type { Quotas } from "../../quotas/quotas.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
 /** Sends a script's request with the credentials of its connection, which the script never sees. */
@@ -25,6 +26,7 @@ interface ScriptRequestContext {
 interface ScriptRequestsOptions {
   readonly live: Pick<Live, "replacementOf">;
   readonly askWith: AskWithConnection;
+  readonly quotas: Pick<Quotas, "enter" | "noteResponse">;
   readonly world: World;
 }
 
@@ -44,14 +46,19 @@ const networkFailures = new Set([
   "closed",
 ]);
 
-export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
+export function createScriptRequests(scriptOptions: ScriptRequestsOptions): SendForScript {
+  const { live: connections, askWith, quotas, world } = scriptOptions;
+
   async function attempt(
     { live, signal, isDraft, noteSent }: ScriptRequestContext,
     request: ScriptRequest,
   ): Promise<SmallAnswer> {
     const options = { deadlineMs, maxBytes, signal, noteSent };
     const found = await live();
+    // A script can wait, and makes room for requests that people wait for.
+    await quotas.enter(found, { path: request.path, priority: "background", patienceMs: deadlineMs });
     const answer = await askWith(found, request, options);
+    quotas.noteResponse(found, request.path, answer);
     if (answer.status !== 401 || isDraft) return answer;
     // The provider rejected the request, so it had no effect: it may be repeated with other credentials, whatever its
     // method.
