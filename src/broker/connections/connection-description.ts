@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { neededChoices } from "../../core/needed-choices.ts";
 import { type ConnectionDescription, ConnectionDescriptionSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { DescribeRule, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -52,7 +53,7 @@ interface ImportedConnection {
 /** The questions about a connection that was just imported; undefined: none. */
 export function descriptionOfImport(imported: ImportedConnection): ConnectionDescription | undefined {
   const { ref, provider, connection, given, before, nowMs } = imported;
-  if (provider.describe.length === 0) return undefined;
+  if (provider.describe.length + provider.choices.length === 0) return undefined;
   // A value that an importer names is the importer's from then on.
   const found = Object.fromEntries(
     Object.entries(before?.found ?? {}).filter(
@@ -60,7 +61,9 @@ export function descriptionOfImport(imported: ImportedConnection): ConnectionDes
         storedValue(given, field) === undefined && digestOf(storedValue(connection, field)) === digest,
     ),
   );
-  const isWanted = wantedRules(provider, connection, found).length > 0;
+  const isWanted =
+    wantedRules(provider, connection, found).length > 0 ||
+    neededChoices(provider, connection.connectionConfig).length > 0;
   if (!isWanted) return undefined;
   return create(ConnectionDescriptionSchema, {
     environment: ref.environment,

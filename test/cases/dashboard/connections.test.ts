@@ -45,6 +45,29 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     await breakGrant();
   });
 
+  /** A connection that has not chosen one of its files, at a provider that wants one. */
+  async function importUndecided(): Promise<void> {
+    const { client } = dashboard.sidecar;
+    const name = "choosing";
+    const [described] = describeProviders(sandbox?.origin ?? "").filter((one) => one.name === files);
+    const choice = {
+      name: "folder",
+      title: "Folder",
+      request: { path: "/drive/v3/files" },
+      items: "files",
+      label: "name",
+    };
+    const rules = {
+      connection_fields: [{ name: "folderId", automatic: true }],
+      choices: [{ ...choice, connection_config: { folderId: "id" } }],
+    };
+    await client(ProviderService).createProvider({ provider: readProvider({ ...described, ...rules, name }) });
+    await client(IntegrationService).createIntegration({ integration: { environment, key: name, provider: name } });
+    const { access_token: accessToken = "" } = sandbox?.grant({ user: "ada@example.com" }) ?? {};
+    const credentials = { kind: { case: "oauth2" as const, value: { accessToken } } };
+    await connections().importConnection({ connection: { environment, integration: name, id: "ada", credentials } });
+  }
+
   /** A connection of Bob, whose refresh the provider refuses. */
   async function breakGrant(): Promise<void> {
     if (sandbox === undefined) throw new Error("the sandbox has not started");
@@ -218,5 +241,22 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     await page.getByText("This link no longer works").waitFor();
     const { sessions } = await dashboard.sidecar.client(ConnectSessionService).listConnectSessions({ environment });
     expect(sessions.filter(({ endUser }) => endUser?.id === "grace")).toEqual([]);
+  });
+
+  it("says what is still to choose, and stores the choice", async () => {
+    await importUndecided();
+    const page = await open("/connections/choosing/ada");
+    await page.getByText("Requests that need the choice fail until it is made.").waitFor();
+    await button(page, "Choose").click();
+    const list = page.getByLabel("Folder");
+    const [, first] = await list.locator("option").allInnerTexts();
+    await list.selectOption({ label: first ?? "" });
+    await button(page, "Save").click();
+    await page.getByText("Saved the choice").waitFor();
+    await button(page, "Change").waitFor();
+    const ref = { environment, integration: "choosing", id: "ada" };
+    const { connection } = await connections().getConnection({ ref });
+    expect(connection).toMatchObject({ choicesNeeded: [], connectionConfig: { folderId: expect.any(String) } });
+    await page.close();
   });
 });

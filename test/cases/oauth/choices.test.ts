@@ -71,10 +71,10 @@ type Tenants = readonly { readonly id: unknown; readonly name: unknown }[];
 const chosen = { id: "t-b", name: '<img src=x onerror=alert(1)>"\u202e evil' };
 const several: Tenants = [{ id: "t-a", name: "Acme" }, chosen, { id: "EVIL/..", name: "not allowed" }];
 
-async function started(tenants: () => Tenants) {
+async function started(tenants: () => Tenants, more: object = {}) {
   const own = await ownProvider({
     description,
-    integration: { settings: { developerToken: { env: "DEV_TOKEN" }, region: "eu" } },
+    integration: { settings: { developerToken: { env: "DEV_TOKEN" }, region: "eu" }, ...more },
     env: { DEV_TOKEN: developerToken },
     answer({ path, headers }) {
       if (path === "/token") return { body: { access_token: "at-1", refresh_token: "rt-1", expires_in: 3_600 } };
@@ -89,6 +89,7 @@ async function started(tenants: () => Tenants) {
         };
       if (path.startsWith("/owners/"))
         return { body: { owner: `owner of ${path.slice(8)} in ${headers["x-region"]}` } };
+      if (path === "/mirror") return { body: { headers } };
       return path === "/echo" ? { body: { ok: true } } : undefined;
     },
   });
@@ -262,17 +263,47 @@ it("keeps settings: validated, secret ones sealed and never listed, one changed 
   expect(JSON.stringify(events.map(({ fields }) => fields))).not.toContain(hidden);
 });
 
-it("says which setting is missing when a request needs it, and hides secret ones that a provider echoes", async () => {
+it("hides a secret setting that the provider echoes, and nothing that is no secret", async () => {
+  const own = await started(() => [chosen], { reflection: "mask" });
+  await own.comeBack(await own.leave(), { code: "c" });
+  const { headers } = (await (await own.call({}, "/mirror")).json()) as { headers: Record<string, string> };
+  expect(headers).toMatchObject({ "x-tenant": "t-b", "x-client": "client-1", "x-constant": "1" });
+  expect(headers["x-dev"]).toBe("*".repeat(developerToken.length));
+});
+
+it("says that the choice is needed again once its value is gone", async () => {
   const own = await started(() => [chosen]);
   await own.comeBack(await own.leave(), { code: "c" });
-  const path = `/echo?x=${developerToken}`;
-  expect((await own.call({}, path)).status).toBe(200);
+  expect((await own.call()).status).toBe(200);
   const { connection } = await own.sidecar.client(ConnectionService).updateConnection({
     connection: { ref: { environment: "dev", integration: "own", id: await own.idOf() }, connectionConfig: {} },
     updateMask: { paths: ["connection_config"] },
   });
   expect(connection?.choicesNeeded).toEqual(["tenant", "project"]);
+  const codeOf = async () => ((await (await own.call()).json()) as { error?: { code: string } }).error?.code;
+  await expect.poll(codeOf).toBe("choice_needed");
+});
+
+it("chooses from a list of one for an imported connection, in the background, and leaves a longer one open", async () => {
+  let tenants: Tenants = [chosen];
+  const own = await started(() => tenants);
+  const imported = (id: string) =>
+    own.sidecar.rest("POST", "/connections", {
+      body: {
+        provider_config_key: "own",
+        connection_id: id,
+        credentials: { type: "OAUTH2", access_token: "at-1", refresh_token: "rt-1" },
+      },
+    });
+  const shown = async (id: string) =>
+    (await own.sidecar.rest("GET", `/connections/${id}?provider_config_key=own`)).body;
+  expect((await imported("one")).status).toBe(201);
   await expect
-    .poll(async () => ((await (await own.call()).json()) as { error?: { code: string } }).error?.code)
-    .toBe("choice_needed");
+    .poll(async () => (await shown("one")).connection_config, { timeout: 10_000 })
+    .toMatchObject({ tenantId: "t-b", projectId: "7" });
+  tenants = several;
+  expect((await imported("two")).status).toBe(201);
+  const before = own.seen.length;
+  await expect.poll(() => own.seen.slice(before - 1).some(({ path }) => path === "/tenants")).toBe(true);
+  expect((await shown("two")).choices_needed).toEqual(["tenant", "project"]);
 });

@@ -1,7 +1,9 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../../../base/world.ts";
+import { neededChoices } from "../../../core/needed-choices.ts";
 import type { ConnectionDescription } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { DescribeRule } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../../../store/contract.ts";
 import type { Lease } from "../../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../../store/records.ts";
@@ -9,9 +11,10 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Logs } from "../../audit/logs.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import { acceptedValues, wantedRules } from "../../connections/connection-description.ts";
-import type { Live } from "../../credentials/live-connections.ts";
+import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
 import type { DescribeFailure, Description, ProviderRequests } from "../../credentials/provider-requests.ts";
 import { faultOfStore } from "../../stored/store-fault.ts";
+import { createChoiceLists, withConfig } from "../choices/choice-lists.ts";
 import { planAfter } from "./attempt-plan.ts";
 import { createDescribedChanges } from "./described-changes.ts";
 import { logFieldsOf } from "./failure-log.ts";
@@ -52,6 +55,7 @@ interface FinishedAttempt {
 export function createConnectionDescriber(options: DescriberOptions): ConnectionDescriber {
   const { store, collections, live, asks, logs, audit, world } = options;
   const { connections, descriptions } = collections;
+  const choiceLists = createChoiceLists(asks);
   const described = createDescribedChanges({ collections, logs, audit, world });
 
   const read = ({ environment, integration, id }: ConnectionRef) => descriptions.get(environment, integration, id);
@@ -60,10 +64,24 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
   async function ask(ref: ConnectionRef, seen: ConnectionDescription, signal: AbortSignal): Promise<Description> {
     const current = await live.get(ref);
     const rules = wantedRules(current.provider, current.connection, seen.found);
-    const description = await asks.tryDescribe(current, rules, signal);
+    const description = await askWith(current, rules, signal);
     if (!description.failures.some(({ status }) => status === 401)) return description;
     const replacement = await live.replacementOf(current);
-    return replacement === undefined ? description : asks.tryDescribe(replacement, rules, signal);
+    return replacement === undefined ? description : askWith(replacement, rules, signal);
+  }
+
+  /** Asks for details, and for what there is to choose: a list of one is chosen. */
+  async function askWith(current: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal) {
+    const { filed, failures } = await asks.tryDescribe(current, rules, signal);
+    const { provider, connection } = current;
+    const config = { ...connection.connectionConfig, ...filed.connectionConfig };
+    if (neededChoices(provider, config).length === 0) return { filed, failures };
+    const { connectionConfig, open } = await choiceLists.decide(withConfig(current, config));
+    const failed = open.flatMap(({ problem }) => failureOf(problem) ?? []);
+    return {
+      filed: { ...filed, connectionConfig: { ...filed.connectionConfig, ...connectionConfig } },
+      failures: [...failures, ...failed],
+    };
   }
 
   /** Stores the outcome, unless a new import or an authorization has replaced the request in the meantime. */
@@ -120,4 +138,11 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
       return settle({ ref, seen, description, isDead, fence: lease.fence });
     },
   };
+}
+
+/** The failure of a list; undefined: there is one, or it comes after another choice. */
+function failureOf(problem: string): DescribeFailure | undefined {
+  if (problem === "" || problem === "earlier_choice") return undefined;
+  const [, status] = /^status_(\d+)$/.exec(problem) ?? [];
+  return { reason: problem, ...(status === undefined ? {} : { status: Number(status) }) };
 }

@@ -38,7 +38,10 @@ export function createImportDescriptions({ collections, world }: ImportDescripti
   const { descriptions } = collections;
   return {
     async read(refs, providerOf) {
-      const isDescribed = refs.map((ref) => (providerOf(ref)?.describe.length ?? 0) > 0 && !namesNothing(ref.id));
+      const isDescribed = refs.map((ref) => {
+        const { describe = [], choices = [] } = providerOf(ref) ?? {};
+        return describe.length + choices.length > 0 && !namesNothing(ref.id);
+      });
       const asked = refs.filter((_, i) => isDescribed[i]);
       if (asked.length === 0) return [];
       const keys = asked.map(({ environment, integration, id }) => [environment, integration, id]);

@@ -14,6 +14,7 @@ import { linkTo, pathOf, queryValue } from "../../../state/router.ts";
 import { TryRequest } from "../../requests/try-request.tsx";
 import { ownerOf } from "../connection-columns.tsx";
 import { StateBadge } from "../state-words.tsx";
+import { ChoicesSection } from "./choices-section.tsx";
 import { ConnectionActions, DeleteSection } from "./connection-actions.tsx";
 import { CredentialsSection } from "./credentials-section.tsx";
 import { HealthNotice } from "./health-notice.tsx";
@@ -110,6 +111,7 @@ function ConnectionDetails({ connection, onChange }: ConnectionDetailsProps) {
           )}
         </div>
         <aside aria-label="About this connection">
+          <ChoicesSection connection={connection} onChange={onChange} />
           <CredentialsSection connection={connection} />
           <About connection={connection} />
           <TagsEditor connection={connection} onChange={onChange} />
