@@ -17,6 +17,8 @@ export const endpoints = [
   "calendar",
   "watch",
   "stop",
+  "renew",
+  "list",
 ] as const;
 
 export type KnownEndpoint = (typeof endpoints)[number];

@@ -1,6 +1,9 @@
 import * as v from "valibot";
 import { describeListener, type ListenAddress, type ListenerTls, listen } from "../../base/http/listener.ts";
 import { createApis } from "./apis/apis.ts";
+import { neutralStyles } from "./apis/neutral-styles.ts";
+import type { SubscriptionStyle } from "./apis/subscription-style.ts";
+import type { SandboxSubscriptions } from "./apis/subscriptions.ts";
 import { createAccessCheck } from "./auth/access.ts";
 import { createAuthorizationServer } from "./auth/authorization-server.ts";
 import { type ClientInput, createClients, readyClient } from "./auth/clients.ts";
@@ -37,6 +40,8 @@ export interface Sandbox {
   revoke(which?: RevokeFilter): number;
   /** Adds events to a user's primary calendar, as another person would. Each notifies the channels that watch it. */
   changeCalendar(user: string, changes?: number): void;
+  /** Subscriptions of providers that extend, confirm or list them. */
+  readonly subscriptions: Pick<SandboxSubscriptions, "live" | "drop" | "settled">;
   /** Forgets everything but the apps. */
   reset(): void;
   close(): Promise<void>;
@@ -51,6 +56,8 @@ export interface SandboxOptions {
   /** Apps beside the predefined ones. */
   readonly clients?: readonly ClientInput[];
   readonly behaviour?: BehaviourChange;
+  /** Kinds of subscriptions; default: a kind of each protocol. */
+  readonly styles?: readonly SubscriptionStyle[];
   /** Milliseconds since 1970. */
   readonly now?: () => number;
   /** Receives unexpected errors; the connection of their request was closed. */
@@ -84,7 +91,15 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const authorization = createAuthorizationServer({ now, origin, settings, clients, seen });
   const { tokens, oauth1 } = authorization;
   const access = createAccessCheck({ tokens, oauth1, seen });
-  const apis = createApis({ now, origin, settings, access, seen, closing: closing.signal });
+  const apis = createApis({
+    now,
+    origin,
+    settings,
+    access,
+    seen,
+    closing: closing.signal,
+    styles: options.styles ?? neutralStyles,
+  });
 
   const operations: Omit<Sandbox, "origin" | "close"> = {
     behave: (change) => behaviour.change(change),
@@ -117,6 +132,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       const { person } = partiesOf(user, readyClient.id);
       for (let i = 0; i < changes; i += 1) apis.addEvent(person, "Added by another person");
     },
+    subscriptions: apis.subscriptions,
     reset() {
       for (const part of [behaviour, seen, authorization, apis]) part.reset();
     },

@@ -13,6 +13,8 @@ import { createFileStore } from "./file-store.ts";
 import { createMail } from "./mail.ts";
 import { createSheets } from "./sheets.ts";
 import { streamRoutes } from "./streams.ts";
+import type { SubscriptionStyle } from "./subscription-style.ts";
+import { createSubscriptions, type SandboxSubscriptions } from "./subscriptions.ts";
 
 /** The APIs behind the sandbox's authorization server: files, mail, spreadsheets, calendars and their channels. */
 export interface SandboxApis {
@@ -21,6 +23,7 @@ export interface SandboxApis {
   addEvent(owner: Person, summary: string): void;
   /** The channels that have neither expired nor been stopped. */
   channels(): readonly Channel[];
+  readonly subscriptions: SandboxSubscriptions;
   reset(): void;
 }
 
@@ -32,9 +35,12 @@ interface SandboxApisOptions {
   readonly seen: SandboxTraffic;
   /** Aborted when the sandbox closes. */
   readonly closing: AbortSignal;
+  readonly styles: readonly SubscriptionStyle[];
 }
 
-export function createApis({ now, origin, settings, access, seen, closing }: SandboxApisOptions): SandboxApis {
+export function createApis(options: SandboxApisOptions): SandboxApis {
+  const { now, origin, settings, access, seen, closing, styles } = options;
+  const subscriptions = createSubscriptions({ now, styles, closing });
   const files = createFileStore(now);
   const mail = createMail({ now, access });
   const sheets = createSheets({ access });
@@ -49,12 +55,14 @@ export function createApis({ now, origin, settings, access, seen, closing }: San
       ...mail.routes,
       ...sheets.routes,
       ...channels.routes,
+      ...subscriptions.routes,
       ...calendarRoutes({ access, calendars }),
     ],
     addEvent: (owner, summary) => void calendars.insert(calendars.get(owner, "primary"), { summary }),
     channels: channels.live,
+    subscriptions,
     reset() {
-      for (const part of [files, mail, sheets, calendars, channels]) part.reset();
+      for (const part of [files, mail, sheets, calendars, channels, subscriptions]) part.reset();
     },
   };
 }
