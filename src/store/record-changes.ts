@@ -8,8 +8,11 @@ export interface Collection<S extends DescMessage> {
   readonly store: Store;
   readonly name: string;
   readonly schema: S;
-  /** Messages hold secrets, and are encrypted as a whole. Their keys and secondary keys are not encrypted. */
-  readonly secret?: true;
+  /**
+   * Messages hold secrets, all or those for which the function says so, and are encrypted as a whole. With a function,
+   * their facets are too. Keys and secondary keys are never encrypted.
+   */
+  readonly secret?: true | ((value: MessageShape<S>) => boolean);
   readonly key: (value: MessageShape<S>) => readonly string[];
   /** Number of parts of `key`: for secondary keys with extra parts, such as a time to sort by. */
   readonly keyParts?: number;
@@ -66,19 +69,23 @@ export function recordChanges<S extends DescMessage>({
     return keys;
   }
 
+  const holdsSecret = (value: T): boolean => secret === true || secret?.(value) === true;
+
   function addFacets(changes: Change[], { before, next, own }: RecordStep<T>): void {
+    const isSecret = secret !== true && next !== undefined && holdsSecret(next);
     for (const { space, of } of facetSpaces) {
       const [old, current] = [before && of(before), next && of(next)];
       // An older version may have computed a different facet: it is deleted together with its record.
       if (next !== undefined && isSame(old, current)) continue;
-      changes.push({ key: `${space}\0${own}`, value: current });
+      const change = { key: `${space}\0${own}`, value: current };
+      changes.push(isSecret && current !== undefined ? { ...change, secret: true } : change);
     }
   }
 
   return ({ before, next, own }, expect) => {
     const bare = { key: `${name}\0${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
     const primary: Change = expect === undefined ? bare : { ...bare, expect };
-    const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
+    const changes: Change[] = [next !== undefined && holdsSecret(next) ? { ...primary, secret: true } : primary];
     // For a few keys, two searches cost less than sets.
     const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
     for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });

@@ -15,6 +15,8 @@ export function createChannelCollections(store: Store) {
       schema: StoredChannelSchema,
       key: ({ channel }: StoredChannel) => [channel?.connection?.environment ?? "", channel?.id ?? ""],
       keyParts: 2,
+      // What a channel's own key signs is believed.
+      secret: ({ key }) => key !== "",
       complete: ({ channel }, revision) => {
         if (channel !== undefined) complete(channel, revision);
       },
