@@ -42,7 +42,11 @@ describe("the texts", () => {
   it.each(others)("of the catalogue's fields exist in %s", (language) => {
     const asked = [...loadCatalogue().values()].flatMap(({ connectionFields }) => userFields(connectionFields));
     expect(asked.length).toBeGreaterThan(5);
-    const wanted = asked.flatMap(({ title, name, description }) => [title || name, description]);
+    const chosen = [...loadCatalogue().values()].flatMap(({ choices }) => choices);
+    const wanted = [
+      ...asked.flatMap(({ title, name, description }) => [title || name, description]),
+      ...chosen.map(({ title, name }) => title || name),
+    ];
     const { provided = {} } = languages[language] ?? {};
     expect(wanted.filter((text) => text !== "" && !Object.hasOwn(provided, text))).toEqual([]);
   });

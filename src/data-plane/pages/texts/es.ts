@@ -137,6 +137,11 @@ export const es: PageTexts = {
     "Account SID": "Account SID",
     "SID of the account; needed to check an API key.":
       "El SID de la cuenta; necesario para comprobar una clave de API.",
+    Account: "Cuenta",
+    Site: "Sitio",
+    Business: "Empresa",
+    Organisation: "Organización",
+    Organization: "Organización",
     Subdomain: "Subdominio",
     "The account's name before .zendesk.com.": "El nombre de la cuenta antes de .zendesk.com.",
     "Private API (key)": "API privada (clave)",
