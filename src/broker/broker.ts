@@ -112,7 +112,10 @@ type Rooms = Awaited<ReturnType<typeof openRooms>>;
 async function openRooms(options: BrokerOptions) {
   const { store, backend, catalogue, publicUrl, send, sendToApplication, scripts, world } = options;
   const lookupFields = createLookupFields();
-  const collections = createCollections(store, { fieldsOf: lookupFields.of });
+  const collections = createCollections(store, {
+    fieldsOf: lookupFields.of,
+    sharedAccountOf: lookupFields.sharedAccountOf,
+  });
   const lastUsed = createLastUsedTimes({ store, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;

@@ -7,7 +7,10 @@ const allowed = /^(?:accessToken|refreshToken|integration\.\w+|connectionConfig\
 /** Checks how a provider's description revokes grants. */
 export function checkRevocation({ auth, proxy, revocation }: Provider): Mistake[] {
   if (revocation === undefined) return [];
-  const { request, goneErrors, error, accepted, tokens } = revocation;
+  const { request, goneErrors, error, accepted, tokens, accountField } = revocation;
+  if (accountField !== "" && !/^(metadata|connection_config)\.[^.]+$/.test(accountField)) {
+    return [mistake("revocation.account_field", "must be metadata.NAME or connection_config.NAME")];
+  }
   if (request === undefined) {
     const hasEndpoint = auth.case === "oauth2" && (auth.value.revocationUrl !== "" || auth.value.metadataUrl !== "");
     const isOfRequest = accepted !== "" || error !== "" || tokens.length > 0;

@@ -24,10 +24,12 @@ import { connectionLookups } from "./lookup/connection-lookups.ts";
 export interface LookupFieldNames {
   /** The fields by which notifications find connections of this provider. */
   readonly fieldsOf: (provider: string) => readonly string[];
+  /** The account whose grant a connection shares with others; undefined if it has its own, or the account is unknown. */
+  readonly sharedAccountOf?: (connection: Connection) => string | undefined;
 }
 
 /** Collections of connections, of records about their refreshes, and of how they are found. */
-export function createConnectionCollections(store: Store, { fieldsOf }: LookupFieldNames) {
+export function createConnectionCollections(store: Store, { fieldsOf, sharedAccountOf }: LookupFieldNames) {
   return {
     connections: createRecords({
       store,
@@ -47,6 +49,12 @@ export function createConnectionCollections(store: Store, { fieldsOf }: LookupFi
         // The connections of one account at the provider. Connections stored before this index existed are not in it.
         account: ({ ref, connectionConfig }: Connection) => {
           const account = accountOf(connectionConfig);
+          return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
+        },
+        // Those that share one grant at the provider.
+        grant: (connection: Connection) => {
+          const { ref } = connection;
+          const account = sharedAccountOf?.(connection);
           return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
         },
       },

@@ -1,3 +1,5 @@
+import { sharedAccount } from "../../core/shared-account.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
@@ -9,7 +11,7 @@ import { createRevocationList, type ListRevocations } from "./revocation-list.ts
 import { createRevocationResults } from "./revocation-results.ts";
 import { createRevocationRunner } from "./revocation-runner.ts";
 import { createRevocationScheduler, type RevocationScheduler } from "./revocation-scheduler.ts";
-import { createIsGrantShared } from "./shared-grant.ts";
+import { createFindGrantUse } from "./shared-grant.ts";
 
 export { createRevocationPlan } from "./new-revocations.ts";
 
@@ -32,12 +34,14 @@ export async function openRevocations({
 }: RevocationRoomOptions): Promise<RevocationRoom> {
   const { store, integrations, providers, events, logs, audit, world } = shared;
   const { tokens, askWith } = credentials;
+  const accountOf = (connection: Connection) =>
+    sharedAccount(connection, providers.lookUp(connection.provider)?.revocation);
   const runner = createRevocationRunner({
     collections,
     integrations,
     providers,
     attempt: createRevocationAttempt({ tokens, askWith, world }),
-    isGrantShared: createIsGrantShared(collections),
+    findGrantUse: createFindGrantUse({ ...collections, accountOf }),
     results: createRevocationResults({ store, collections, events, logs, audit, world }),
     world,
   });

@@ -15,7 +15,7 @@ import { refOf } from "./ended-revocation.ts";
 import type { AttemptRevocation } from "./revocation-attempt.ts";
 import type { RevocationCollections } from "./revocation-collections.ts";
 import type { RevocationResults } from "./revocation-results.ts";
-import type { IsGrantShared } from "./shared-grant.ts";
+import type { FindGrantUse } from "./shared-grant.ts";
 
 /** Makes one attempt for a task, and stores what came of it. */
 export interface RevocationRunner {
@@ -37,7 +37,7 @@ interface RunnerOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly attempt: AttemptRevocation;
-  readonly isGrantShared: IsGrantShared;
+  readonly findGrantUse: FindGrantUse;
   readonly results: RevocationResults;
   readonly world: World;
 }
@@ -51,7 +51,7 @@ interface AwayGroup {
 }
 
 export function createRevocationRunner(options: RunnerOptions): RevocationRunner {
-  const { collections, integrations, providers, attempt, isGrantShared, results, world } = options;
+  const { collections, integrations, providers, attempt, findGrantUse, results, world } = options;
   const away = new Map<string, AwayGroup>();
 
   function isHeld(group: string): boolean {
@@ -87,8 +87,9 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
     const stored = await collections.revocations.get(environment, task.id);
     const known = stored?.value.tokens ?? [];
     const base = { task, provider, failure: undefined, lease };
-    if (await isGrantShared(task, provider)) {
-      await results.end(base, allOf({ tokens: known }, Result.KEPT, "shared").tokens);
+    const use = await findGrantUse(task, provider);
+    if (use !== undefined) {
+      await results.end(base, allOf({ tokens: known }, Result.KEPT, use).tokens);
       return;
     }
     const secrets = await currentSecrets(task);

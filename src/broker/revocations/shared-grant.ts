@@ -1,4 +1,4 @@
-import { accountOf } from "../../core/notifications/email-hash.ts";
+import { sharedAccount } from "../../core/shared-account.ts";
 import type { RevocationTask } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -9,18 +9,25 @@ import { clientOf } from "./grant-tokens.ts";
 import { endUserIdOf } from "./new-revocations.ts";
 
 /**
- * Whether another connection uses the same grant, for providers that know one grant for each account and OAuth client.
- * Asked before each attempt: the end user may have connected again while the provider was away.
+ * Returns why a grant must be kept, for providers that know one grant for each account and OAuth client: another
+ * connection uses it (`shared`), or may (`account_unknown`). Undefined: it may be revoked. Asked before each attempt: the
+ * end user may have connected again while the provider was away.
  */
-export type IsGrantShared = (task: RevocationTask, provider: Provider) => Promise<boolean>;
+export type FindGrantUse = (
+  task: RevocationTask,
+  provider: Provider,
+) => Promise<"shared" | "account_unknown" | undefined>;
 
-type SharedGrantCollections = Pick<SetupCollections & ConnectionCollections, "connections" | "integrations">;
+interface SharedGrantOptions extends Pick<SetupCollections & ConnectionCollections, "connections" | "integrations"> {
+  /** Returns the account whose grant a connection shares, by its own provider. */
+  readonly accountOf: (connection: Connection) => string | undefined;
+}
 
 const pageSize = 200;
 /** Connections of one end user that are compared. */
 const mostOfEndUser = 1_000;
 
-export function createIsGrantShared({ connections, integrations }: SharedGrantCollections): IsGrantShared {
+export function createFindGrantUse({ connections, integrations, accountOf }: SharedGrantOptions): FindGrantUse {
   /** Returns the integrations, of any environment, with this OAuth client. */
   async function integrationsOf(clientId: string): Promise<readonly (readonly [string, string])[]> {
     const found: (readonly [string, string])[] = [];
@@ -46,24 +53,29 @@ export function createIsGrantShared({ connections, integrations }: SharedGrantCo
     const { id: clientId } = clientOf(task);
     const { ref } = connection ?? {};
     if (revocation?.grant !== "account" || connection === undefined || ref === undefined || clientId === "") {
-      return false;
+      return undefined;
     }
-    const shared = await integrationsOf(clientId);
-    const account = accountOf(connection.connectionConfig);
-    if (account !== undefined) {
-      for (const [environment, key] of shared) {
-        const [found] = await connections.pageBy("account", { under: [environment, key, account], limit: 1 });
-        if (found !== undefined) return true;
-      }
+    const ours = await integrationsOf(clientId);
+    const account = sharedAccount(connection, revocation);
+    for (const [environment, key] of account === undefined ? [] : ours) {
+      const [found] = await connections.pageBy("grant", { under: [environment, key, account ?? ""], limit: 1 });
+      if (found !== undefined) return "shared";
     }
-    const others = await ofEndUser(ref.environment, endUserIdOf(connection));
-    return others.some(({ value: { ref: other, connectionConfig } }) => {
-      if (!shared.some(([environment, key]) => environment === other?.environment && key === other.integration)) {
-        return false;
-      }
+    const endUserId = endUserIdOf(connection);
+    const others = await ofEndUser(ref.environment, endUserId);
+    const isSame = others.some(({ value }) => {
+      const isOurs = ours.some(
+        ([environment, key]) => environment === value.ref?.environment && key === value.ref.integration,
+      );
       // The same end user may have connected two accounts.
-      const theirs = accountOf(connectionConfig);
-      return account === undefined || theirs === undefined || theirs === account;
+      return isOurs && (account === undefined || accountOf(value) === undefined);
     });
+    if (isSame) return "shared";
+    if (account !== undefined || endUserId !== "") return undefined;
+    for (const [environment, key] of ours) {
+      const [found] = await connections.page({ under: [environment, key], limit: 1 });
+      if (found !== undefined) return "account_unknown";
+    }
+    return undefined;
   };
 }

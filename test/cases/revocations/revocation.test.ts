@@ -149,6 +149,28 @@ it("refreshes an expired access token that its own request needs, and reads the 
   expect(received.map(({ authorization }) => authorization)).toEqual(["Bearer at-renewed"]);
 });
 
+it("recognizes a shared account by the field of the description, and keeps what it cannot tell", async () => {
+  const description = () => ({ revocation: { grant: "account", account_field: "metadata.team" } });
+  const { start, received } = await startRevoking({ description });
+  const { rest } = await start();
+  await createIntegration(rest);
+  const ofTeam = (team: string) => ({ more: { metadata: { team } } });
+  await connect(rest, "ada", ofTeam("one"));
+  await connect(rest, "bob", ofTeam("one"));
+  await connect(rest, "eve", ofTeam("two"));
+  await connect(rest, "nobody");
+  const end = async (id: string) => {
+    await remove(rest, id);
+    await expect.poll(() => revocations(rest, `?state=done&connection_id=${id}`), soon).toHaveLength(1);
+    return (await revocations(rest, `?connection_id=${id}`))[0]?.["causes"];
+  };
+  expect(await end("ada")).toEqual({ refresh_token: "shared", access_token: "shared" });
+  expect(await end("nobody")).toEqual({ refresh_token: "account_unknown", access_token: "account_unknown" });
+  expect(received).toEqual([]);
+  expect(await end("bob")).toEqual({});
+  expect(tokensIn(received)).toEqual(["rt-bob", "at-bob"]);
+});
+
 it("keeps a grant that another connection of the account shares, and revokes it with the last", async () => {
   const { start, received } = await startRevoking({ description: () => ({ revocation: { grant: "account" } }) });
   const { rest } = await start();

@@ -1,3 +1,5 @@
+import { sharedAccount } from "../../../core/shared-account.ts";
+import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { lookupFields } from "./connection-lookups.ts";
 
@@ -13,6 +15,8 @@ export interface LookupFields {
   of(provider: string): readonly string[];
   /** Returns undefined if the provider is unknown. */
   known(provider: string): readonly string[] | undefined;
+  /** Returns the account whose grant a connection shares with others. */
+  sharedAccountOf(connection: Connection): string | undefined;
   /** Sets where providers are looked up from now on. */
   askOf(providers: { lookUp(name: string): Provider | undefined }): void;
   /** Records the fields by which connections were indexed. */
@@ -35,6 +39,7 @@ export function createLookupFields(): LookupFields {
 
   return {
     known,
+    sharedAccountOf: (connection) => sharedAccount(connection, lookUp(connection.provider)?.revocation),
     of: (name) => known(name) ?? remembered.get(name) ?? [],
     askOf(providers) {
       lookUp = providers.lookUp;
