@@ -39,9 +39,9 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
     listed: readonly ListedChannel[],
     { address, id, watched, rule }: LostSubject,
   ): Promise<{ readonly isExact: boolean; readonly found: readonly ListedChannel[] } | undefined> {
+    // The ID is random: it names the channel also if Latchkey had another address then.
+    if (carriesId(rule)) return { isExact: true, found: listed.filter((one) => namesId(one.address, id)) };
     const ours = listed.filter((one) => isAtAddress(one.address, address));
-    const exact = ours.filter((one) => namesId(one.address, id));
-    if (carriesId(rule)) return { isExact: true, found: exact };
     const all = await slots.readAll(watched.ref);
     const isOther = (one: StoredChannel) => resourceOf(one).resource !== watched.resource;
     if (all.some((one) => isOther(one) && isPending(one) && one.tokenHash !== "")) return undefined;
@@ -64,7 +64,8 @@ export function createLostChannels({ slots, requests, world }: LostChannelsOptio
     const matching = listed === undefined ? undefined : await mayBe(listed, { address, id, watched, rule });
     if (matching === undefined) return { kind: "put_off", code: "not_listed" };
     const [first] = matching.found;
-    if (matching.isExact && first !== undefined && isAdoptable(rule, one)) {
+    const isHere = first !== undefined && isAtAddress(first.address, address);
+    if (matching.isExact && isHere && isAdoptable(rule, one)) {
       let isAdopted = false;
       await slots.move(watched, (slot, owner) => {
         const at = { nowMs: world.now(), random: Math.random() };

@@ -16,7 +16,7 @@ import { durationText, words } from "../../data/format.ts";
 import { useLoad } from "../../data/load.ts";
 import { channels } from "../../state/clients.ts";
 import { linkTo, pathOf, setQuery } from "../../state/router.ts";
-import { channelWords, historiesOf, isOver } from "./channel-lives.ts";
+import { channelWords, historiesOf, isEndless, isOver } from "./channel-lives.ts";
 
 interface ChannelDrawerProps {
   readonly environment: string;
@@ -144,18 +144,24 @@ function ChannelFacts({ channel }: { readonly channel: Channel }) {
           ["Why", stateReason === "" ? "" : words(stateReason)],
           [
             "Connection",
-            <a key="connection" href={linkTo(`/connections${pathOf(integration, id)}`)}>
-              {integration}/{id}
-            </a>,
+            id === "" ? (
+              `all of ${integration}`
+            ) : (
+              <a key="connection" href={linkTo(`/connections${pathOf(integration, id)}`)}>
+                {integration}/{id}
+              </a>
+            ),
           ],
           ["Watches", visibleText(`${resourceKind} ${resource}`.trim())],
           ["Resource URI", resourceUri === "" ? "" : visibleText(resourceUri)],
           ["Created", <Time key="created" at={channel.createdAt} />],
           ["Renewal", !isOver(channel) && <Time key="renewal" at={channel.renewAt} />],
-          ["Expires", <Time key="expires" at={channel.expiresAt} none="Unknown" />],
+          ["Expires", <Time key="expires" at={channel.expiresAt} none={isEndless(channel) ? "Never" : "Unknown"} />],
+          ["Position", visibleText(channel.position)],
           ["Last message", <Time key="last" at={channel.lastNotifiedAt} none="None yet" />],
           ["Message number", visibleText(channel.lastMessageNumber)],
           ["Longest pause", longestPause && durationText(durationMs(longestPause))],
+          ["ID at the provider", visibleText(channel.providerId)],
           ["ID", <CopyField key="id" text={channel.id} label="channel ID" />],
         ]}
       />

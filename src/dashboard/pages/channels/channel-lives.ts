@@ -52,9 +52,13 @@ function endMs(channel: Channel): number | undefined {
   return msOf(expiresAt) ?? (isOver(channel) ? msOf(updatedAt) : undefined);
 }
 
+/** Whether the channel has no end: a channel of Latchkey's without an expiry. */
+export const isEndless = (channel: Channel): boolean =>
+  channel.managed && isRunning(channel) && channel.expiresAt === undefined;
+
 /** Whether the provider confirmed the channel. Its renewal is planned from then on; a script's channel has none. */
-const wasMade = ({ managed, renewAt, state }: Channel): boolean =>
-  state !== ChannelState.FAILED && (!managed || renewAt !== undefined);
+const wasMade = (channel: Channel): boolean =>
+  channel.state !== ChannelState.FAILED && (!channel.managed || channel.renewAt !== undefined || isEndless(channel));
 
 /** Changes of less than this between two channels are not shown as a gap. */
 const shortestGapMs = 60_000;

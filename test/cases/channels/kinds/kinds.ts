@@ -126,6 +126,8 @@ export async function startKinds(
     sidecar,
     env,
     file,
+    /** Starts another sidecar over a store. */
+    start,
     rpc: () => sidecar.client(ChannelService),
     keep: () => sidecar.sidecar.broker.keepChannels(),
     async integrate({ provider, settings = {} }: Kind, more: Readonly<Record<string, unknown>> = {}) {

@@ -10,10 +10,10 @@ const kindOf = (provider: string): Kind => {
   return found;
 };
 
-async function startGraph() {
+async function startGraph(channels: Readonly<Record<string, unknown>> = {}) {
   const kind = kindOf("microsoft");
   const world = await startKinds(["microsoft"]);
-  await world.integrate(kind);
+  await world.integrate(kind, { channels });
   await world.connect(kind, "c0");
   const made = await world.rpc().createChannel({ connection: world.ref(kind, "c0") });
   const [subscription] = world.sandbox.subscriptions.live();
@@ -59,8 +59,15 @@ it("creates a removed channel again within a minute, tells it, and forwards no n
 });
 
 it("starts to catch up at once after lost notifications, and reauthorizes without a new expiry", async () => {
-  const { send, forwards, sandbox, channel, keep, clock, channels, sidecar } = await startGraph();
+  const { send, forwards, sandbox, channel, keep, clock, channels, sidecar } = await startGraph({
+    catchUpSyncs: ["messages"],
+  });
   expect(await send({ lifecycleEvent: "missed" })).toBe(200);
+  // There is no such script: the log says that it was to start, without waiting for a scan.
+  const caughtUp = () => sidecar.client(LogService).listLogs({ environment: "dev", operation: "sync.catch_up" });
+  await expect
+    .poll(async () => (await caughtUp()).logs.map(({ lines }) => lines[0]?.fields?.["code"]))
+    .toEqual(["missed"]);
   await expect
     .poll(() => forwards("channel").map(({ operation, error }) => [operation, error?.type]))
     .toEqual([["gap", "missed"]]);
