@@ -52,8 +52,8 @@ it("reports every mistake at once, with its place", () => {
     "describe.0.field",
     "describe.0.value",
     "channel.resources.events.watch.method",
-    "channel.sequential_numbers",
     "channel.stop.body",
+    "channel.sequential_numbers",
     "verification.request.path",
   ]);
 });
