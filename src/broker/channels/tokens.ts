@@ -2,7 +2,7 @@ import type { World } from "../../base/world.ts";
 import { Channel_StateSchema } from "../../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { after, keyOf, under } from "../../store/keys.ts";
+import { after, keyOf, partsOf, under } from "../../store/keys.ts";
 import { channelStateSpace, channelTokenSpace, unknownToken } from "./channel-collections.ts";
 import { createProviderIds } from "./provider-ids.ts";
 
@@ -17,6 +17,8 @@ export interface ChannelTokens {
    * of its own.
    */
   keyOf(channel: ChannelOfIntegration): string | undefined;
+  /** Reports whether a channel of the integration has a key of its own. */
+  hasKeys(of: Omit<ChannelOfIntegration, "id">): boolean;
   /** Returns Latchkey's ID of a channel that is named by either ID; undefined: it is unknown, or the name is ambiguous. */
   idOf(channel: ChannelOfIntegration): string | undefined;
   close(): void;
@@ -36,8 +38,19 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   let tokens = new Map<string, string>();
   let states = new Map<string, string>();
   let byProvider = createProviderIds();
+  /** Number of channels with a key of their own, by environment and integration. */
+  let keyed = new Map<string, number>();
+
+  function countKey(key: string, text: string | undefined, by: 1 | -1): void {
+    const [integration = "", , , own = ""] = text?.slice(hashLength).split("\0") ?? [];
+    if (own === "") return;
+    const name = keyOf(partsOf(key)[1] ?? "", integration);
+    keyed.set(name, (keyed.get(name) ?? 0) + by);
+  }
 
   function noteToken(key: string, text: string | undefined): void {
+    countKey(key, tokens.get(key), -1);
+    countKey(key, text, 1);
     byProvider.replace(key, tokens.get(key)?.slice(hashLength), text?.slice(hashLength));
     if (text === undefined) tokens.delete(key);
     else tokens.set(key, text);
@@ -84,7 +97,11 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
       return () => {
         tokens = freshTokens;
         byProvider = createProviderIds();
-        for (const [key, text] of tokens) byProvider.replace(key, undefined, text.slice(hashLength));
+        keyed = new Map();
+        for (const [key, text] of tokens) {
+          byProvider.replace(key, undefined, text.slice(hashLength));
+          countKey(key, text, 1);
+        }
         states = freshStates;
         show();
       };
@@ -126,6 +143,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     expectedOf: (channel) => partIn(channel, "hash"),
     connectionOf: (channel) => partIn(channel, "connection"),
     keyOf: (channel) => partIn(channel, "key"),
+    hasKeys: ({ environment, integration }) => (keyed.get(keyOf(environment, integration)) ?? 0) > 0,
     idOf,
     close: () => watch.close(),
   };

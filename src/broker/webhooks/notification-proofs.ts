@@ -46,11 +46,16 @@ export function createNotificationProofs({ send, tokens, clientToken, world }: P
       const { provider, integration, secrets } = receiver;
       const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
       const settings = (name: string) => integrationValue(name, { integration, secrets });
+      const ofIntegration = { environment: integration.environment, integration: integration.key };
       const prove = (rules: SignatureRules | undefined) => {
         const key = rules?.keyOwner === "channel" ? keyIn(receiver, reading) : undefined;
         // The channel has a key that is not known yet.
         if (key === "") return unproven("wrong_token");
         const secret = key ?? webhookSecret(rules, { webhookSecret: own, clientSecret });
+        // Otherwise the sender could leave out the channel, and with it the proof.
+        if (secret === "" && rules?.keyOwner === "channel" && tokens.hasKeys(ofIntegration)) {
+          return unproven("unknown_key");
+        }
         const refusesChallenges = provider.notification?.challenge?.proof?.kind === "hmac";
         const nowMs = world.now();
         const base = { rules, reading, method, url, secret, keys, settings, refusesChallenges, nowMs };
@@ -59,7 +64,7 @@ export function createNotificationProofs({ send, tokens, clientToken, world }: P
             ? base
             : {
                 ...base,
-                senderKey: senderKeys.of({ environment: integration.environment, integration: integration.key }),
+                senderKey: senderKeys.of(ofIntegration),
               };
         const channel = rules?.scheme === "channel_token" ? channelIn(receiver, reading) : undefined;
         if (channel === undefined) return proofOf(request);

@@ -109,6 +109,8 @@ it("refuses a handshake that it did not begin, and learns the key of the one tha
   const send = async (key: string) =>
     (await fetch(address, { method: "POST", headers: { "x-hook-signature": sign(key) }, body })).status;
   expect([await send(subscription?.token ?? ""), await send("of-a-stranger")]).toEqual([200, 401]);
+  // A sender that leaves out the channel needs a proof all the same.
+  expect((await fetch(address.replace(/\?.*/, ""), { method: "POST", body })).status).toBe(401);
 });
 
 it("ends or remakes what a provider revokes", async () => {
