@@ -94,6 +94,7 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
     tokenEndpoint: tokens,
     asks,
     live,
+    slots,
     grants,
     hooks,
     logs,

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { runCli } from "../../../src/cli/program.ts";
+import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
@@ -66,15 +67,43 @@ const description = {
   ],
 };
 
+/** Watches the items of the tenant. */
+const watching = {
+  notification: {
+    signature: { scheme: "channel_token", header: "x-own-token" },
+    values: { channel: { header: "x-own-channel" } },
+    channel: "channel",
+  },
+  channel: {
+    resources: {
+      items: {
+        watch: {
+          method: "POST",
+          path: "/tenants/${connectionConfig.tenantId}/watch",
+          body: '{"id":"${id}","address":"${address}","token":"${token}"}',
+        },
+        expiration: "expiration",
+        default_resource: "all",
+      },
+    },
+    max_lifetime: "86400s",
+  },
+};
+
 type Tenants = readonly { readonly id: unknown; readonly name: unknown }[];
 
 const chosen = { id: "t-b", name: '<img src=x onerror=alert(1)>"\u202e evil' };
 const several: Tenants = [{ id: "t-a", name: "Acme" }, chosen, { id: "EVIL/..", name: "not allowed" }];
 
-async function started(tenants: () => Tenants, more: object = {}) {
+interface Further {
+  readonly description?: object;
+  readonly integration?: object;
+}
+
+async function started(tenants: () => Tenants, more: Further = {}) {
   const own = await ownProvider({
-    description,
-    integration: { settings: { developerToken: { env: "DEV_TOKEN" }, region: "eu" }, ...more },
+    description: { ...description, ...more.description },
+    integration: { settings: { developerToken: { env: "DEV_TOKEN" }, region: "eu" }, ...more.integration },
     env: { DEV_TOKEN: developerToken },
     answer({ path, headers }) {
       if (path === "/token") return { body: { access_token: "at-1", refresh_token: "rt-1", expires_in: 3_600 } };
@@ -264,7 +293,7 @@ it("keeps settings: validated, secret ones sealed and never listed, one changed 
 });
 
 it("hides a secret setting that the provider echoes, and nothing that is no secret", async () => {
-  const own = await started(() => [chosen], { reflection: "mask" });
+  const own = await started(() => [chosen], { integration: { reflection: "mask" } });
   await own.comeBack(await own.leave(), { code: "c" });
   const { headers } = (await (await own.call({}, "/mirror")).json()) as { headers: Record<string, string> };
   expect(headers).toMatchObject({ "x-tenant": "t-b", "x-client": "client-1", "x-constant": "1" });
@@ -306,4 +335,19 @@ it("chooses from a list of one for an imported connection, in the background, an
   const before = own.seen.length;
   await expect.poll(() => own.seen.slice(before - 1).some(({ path }) => path === "/tenants")).toBe(true);
   expect((await shown("two")).choices_needed).toEqual(["tenant", "project"]);
+});
+
+it("requests the automatic channel again once a choice is made", async () => {
+  const integration = { channels: { automatic: true } };
+  const own = await started(() => several, { description: watching, integration });
+  await own.comeBack(await own.leave(), { code: "c" });
+  const { broker } = own.sidecar.sidecar;
+  const requested = async () => {
+    await broker.keepChannels();
+    return (await own.sidecar.client(ChannelService).listChannels({ environment: "dev" })).channels.length;
+  };
+  expect(await requested()).toBe(1);
+  const path = `/connections/${await own.idOf()}/choices?provider_config_key=own`;
+  expect((await own.sidecar.rest("POST", path, { body: { options: { tenant: "Acme" } } })).status).toBe(200);
+  expect(await requested()).toBe(2);
 });

@@ -14,6 +14,8 @@ import type { ChoiceRule } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../../store/contract.ts";
 import { transact } from "../../../store/records.ts";
 import type { Audit } from "../../audit/audit.ts";
+import { channelChanges } from "../../channels/connection-channel.ts";
+import type { ChannelSlots } from "../../channels/slots.ts";
 import { type ConnectionCollections, targetOf } from "../../connections/connection-collections.ts";
 import { descriptionOfImport } from "../../connections/connection-description.ts";
 import type { Connections } from "../../connections/connections.ts";
@@ -35,6 +37,7 @@ interface ConnectionChoicesOptions {
   readonly connections: Pick<Connections, "get">;
   readonly live: Live;
   readonly lists: ChoiceLists;
+  readonly slots: ChannelSlots;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -46,7 +49,7 @@ interface ChoiceChange {
 }
 
 export function createConnectionChoices(options: ConnectionChoicesOptions): ConnectionChoices {
-  const { store, collections, connections, live, lists, audit, world } = options;
+  const { store, collections, connections, live, lists, slots, audit, world } = options;
 
   /** Asks once more with refreshed credentials if the provider refuses them. */
   async function listsOf(current: LiveConnection): Promise<readonly ConnectionChoice[]> {
@@ -84,7 +87,7 @@ export function createConnectionChoices(options: ConnectionChoicesOptions): Conn
     },
     async choose(ref, wanted, actor) {
       const current = await live.get(ref);
-      const { provider } = current;
+      const { provider, integration: own } = current;
       const { set, removed } = await changeOf(current, wanted);
       const { result, revision } = await transact(store, async () => {
         const before = await connections.get(ref);
@@ -99,11 +102,14 @@ export function createConnectionChoices(options: ConnectionChoicesOptions): Conn
         // Details that depend on the choice are asked for in the background.
         const known = { connection: after, given: {}, before: description?.value };
         const next = descriptionOfImport({ ref, provider, ...known, nowMs });
+        // A channel of the former choice is replaced, and one that lacked the choice is requested again.
+        const channel = { ref, integration: own, provider, isAuthorized: true, isNew: false, nowMs };
         const fields = [...Object.keys(set), ...removed].map((name) => `connection_config.${name}`);
         return {
           changes: [
             ...collections.connections.change({ before, after }),
             ...(next === undefined ? [] : collections.descriptions.change({ before: description, after: next })),
+            ...(await channelChanges(slots, channel)),
             ...audit.changes({ actor, action: "connection.choose", environment, targets: [targetOf(ref)], fields }),
           ],
           result: after,

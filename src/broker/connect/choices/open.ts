@@ -1,3 +1,4 @@
+import type { ChannelSlots } from "../../channels/slots.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import type { Connections } from "../../connections/connections.ts";
 import type { Live } from "../../credentials/live-connections.ts";
@@ -22,6 +23,7 @@ export interface ChoiceRoomOptions extends Pick<SharedServices, "store" | "provi
   readonly connections: Connections;
   readonly live: Live;
   readonly asks: ProviderRequests;
+  readonly slots: ChannelSlots;
 }
 
 export function openChoices(options: ChoiceRoomOptions): ChoiceRoom & { readonly choiceLists: ChoiceLists } {
