@@ -6,7 +6,9 @@ import { markdownFiles, proseOf, readText, root } from "../support/documents/mar
 const folders = ["src", "test", "bin", "proto", "deploy", "docs"];
 const tree = folders.flatMap((folder) => [
   `/${folder}`,
-  ...readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => `/${folder}/${path}`),
+  ...readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((path) => !path.includes("node_modules/"))
+    .map((path) => `/${folder}/${path}`),
 ]);
 const known = new Set([...tree, ...tree.map((path) => path.replace(/\.(?:ts|yaml)$/, ""))]);
 const isKnown = (path: string) => [...known].some((one) => one.endsWith(`/${path}`));

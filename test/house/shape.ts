@@ -16,7 +16,7 @@ export interface SourceFile {
 
 export function sourceFiles(folder: string): SourceFile[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => /\.tsx?$/.test(name) && !name.startsWith("gen/"))
+    .filter((name) => /\.tsx?$/.test(name) && !name.startsWith("gen/") && !name.includes("node_modules/"))
     .map((name) => {
       const path = `${folder}/${name}`;
       const text = readFileSync(join(root, path), "utf8");

@@ -33,8 +33,15 @@ export interface Origin extends ProxiedSidecar {
   readonly alias: string;
 }
 
-/** The API, a sidecar before it, and in that the connection `ada` of the integration `here`, with an alias. */
-export async function startOrigin(answer: (asked: Asked) => Answered, basePath = ""): Promise<Origin> {
+/**
+ * The API, a sidecar before it, and in that the connection `ada` of the integration `here`, with an alias. Its credential
+ * is a bearer token, or stands alone in the header of `placement`.
+ */
+export async function startOrigin(
+  answer: (asked: Asked) => Answered,
+  basePath = "",
+  placement: { readonly header?: string } = {},
+): Promise<Origin> {
   const asked: Asked[] = [];
   const server = http.createServer(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -55,7 +62,7 @@ export async function startOrigin(answer: (asked: Asked) => Answered, basePath =
   const { port } = server.address() as AddressInfo;
   const running = await startProxied(port, {
     provider: {
-      auth: { case: "apiKey", value: {} },
+      auth: { case: "apiKey", value: placement },
       proxy: { baseUrl: `https://127.0.0.1:${port}${basePath}` },
     },
     credentials: { type: "API_KEY", apiKey: token },
@@ -68,12 +75,13 @@ export async function startOrigin(answer: (asked: Asked) => Answered, basePath =
   return { ...running, server, asked, alias: running.sidecar.aliases["ada"] ?? "" };
 }
 
-/** Expects the credentials exactly once, and nothing of latchkey's own. */
-export function expectClean(asked: Pick<Asked, "rawHeaders"> & Partial<Asked>): void {
+/** Expects the credentials exactly once, as bearer token or alone in another header, and nothing of latchkey's own. */
+export function expectClean(asked: Pick<Asked, "rawHeaders"> & Partial<Asked>, header = "authorization"): void {
   const { rawHeaders } = asked;
   const valuesOf = (name: string) =>
     rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
-  expect(valuesOf("authorization")).toEqual([`Bearer ${token}`]);
+  expect(valuesOf("authorization")).toEqual(header === "authorization" ? [`Bearer ${token}`] : []);
+  if (header !== "authorization") expect(valuesOf(header)).toEqual([token]);
   expect(valuesOf("via")).toEqual(["1.1 latchkey"]);
   expect(valuesOf("host")).toHaveLength(1);
   const ours =
@@ -82,9 +90,9 @@ export function expectClean(asked: Pick<Asked, "rawHeaders"> & Partial<Asked>): 
   expect(JSON.stringify(asked)).not.toContain(secretKey);
 }
 
-export function expectAllClean({ asked }: Pick<Origin, "asked">): void {
+export function expectAllClean({ asked }: Pick<Origin, "asked">, header?: string): void {
   expect(asked.length).toBeGreaterThan(0);
-  for (const one of asked) expectClean(one);
+  for (const one of asked) expectClean(one, header);
 }
 
 export const connectionHeaders = { "provider-config-key": "here", "connection-id": "ada" } as const;

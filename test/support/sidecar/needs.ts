@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { findPostgres } from "../postgres/postgres.ts";
 
 /** Programs and features that a machine may lack. A test that needs one declares it, and is visibly skipped. */
@@ -31,6 +32,8 @@ const present = {
   lowPorts: () =>
     process.getuid?.() === 0 || Number(readFileSync("/proc/sys/net/ipv4/ip_unprivileged_port_start", "utf8")) <= 443,
   promtool: () => spawnSync("promtool", ["--version"]).status === 0,
+  /** Providers' own clients: `npm ci --prefix test/peers/clients --ignore-scripts`. */
+  clients: () => hasPackages(fileURLToPath(new URL("../../peers/clients", import.meta.url))),
   /** A small disk of one's own, to fill. */
   tmpfs: () => {
     const folder = mkdtempSync(join(tmpdir(), "latchkey-mount-"));
@@ -40,6 +43,22 @@ const present = {
     return mounted;
   },
 };
+
+/** Whether the packages of a folder are installed, each in the version of its lock file. */
+function hasPackages(folder: string): boolean {
+  const versions = (file: string) =>
+    Object.entries<{ version?: string; optional?: boolean }>(
+      JSON.parse(readFileSync(join(folder, file), "utf8")).packages,
+    );
+  try {
+    const installed = new Map(versions("node_modules/.package-lock.json"));
+    return versions("package-lock.json").every(
+      ([path, { version, optional }]) => path === "" || optional || installed.get(path)?.version === version,
+    );
+  } catch {
+    return false;
+  }
+}
 
 /** For `it.skipIf(lacks("openssl"))`. Throws if tests may not be skipped. */
 export function lacks(need: keyof typeof present): boolean {
