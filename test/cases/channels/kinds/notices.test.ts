@@ -168,3 +168,29 @@ it("gives syncs the position to begin from, and asks for several renewals at onc
   const { last } = world.sandbox.seen();
   expect(last.renew?.map(({ body }) => JSON.parse(body).webhookIds.length)).toEqual([3]);
 });
+
+it("adopts a channel whose creation had no answer, or stops it where only the answer has its key", async () => {
+  const [graph, airtable] = [kindOf("microsoft"), kindOf("airtable")];
+  const world = await startKinds(["microsoft", "airtable"]);
+  const { sandbox, keep, rpc } = world;
+  const lose = () => sandbox.behave({ answers: { watch: [{ kind: "drop-answer", times: 1 }] } });
+  await world.integrate(graph, { channels: { automatic: true } });
+  lose();
+  await world.connect(graph, "c0");
+  await keep();
+  await keep();
+  const [adopted] = await world.channels("microsoft");
+  expect([adopted?.state, adopted?.providerId]).toEqual([State.ACTIVE, sandbox.subscriptions.live()[0]?.id]);
+  expect([sandbox.seen().requests.watch, sandbox.seen().requests.stop ?? 0]).toEqual([1, 0]);
+
+  await world.integrate(airtable);
+  await world.connect(airtable, "a0");
+  const create = () => rpc().createChannel({ connection: world.ref(airtable, "a0"), resource: "appBase1" });
+  lose();
+  await expect(create()).rejects.toThrow();
+  const lost = sandbox.subscriptions.live().find(({ style }) => style === "airtable");
+  await create();
+  const live = sandbox.subscriptions.live().filter(({ style }) => style === "airtable");
+  expect(live).toHaveLength(1);
+  expect(live[0]?.id).not.toBe(lost?.id);
+});
