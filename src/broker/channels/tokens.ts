@@ -56,27 +56,6 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     else tokens.set(key, text);
   }
 
-  function show(): void {
-    const counts = new Map<string, number>();
-    for (const state of states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
-    for (const { number, name } of Channel_StateSchema.values) {
-      if (number === 0) continue;
-      const state = name.replace(/^STATE_/, "").toLowerCase();
-      world.metrics.channels.set({ state }, counts.get(String(number)) ?? 0);
-    }
-  }
-
-  async function readAll(space: string): Promise<Map<string, string>> {
-    const found = new Map<string, string>();
-    for (let { from, to } = under(space); ; ) {
-      const page = await store.list({ from, to, limit: pageSize });
-      for (const { key, value } of page) found.set(key, Buffer.from(value).toString());
-      const last = page.at(-1);
-      if (last === undefined || page.length < pageSize) return found;
-      from = after(last.key);
-    }
-  }
-
   let isShowing = false;
   /** Updates the metrics once for changes in quick succession, since it counts all channels. */
   function showSoon(): void {
@@ -84,7 +63,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     isShowing = true;
     setTimeout(() => {
       isShowing = false;
-      show();
+      showStates(states, world);
     }, 250).unref();
   }
 
@@ -93,7 +72,10 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     world,
     spaces: [channelTokenSpace, channelStateSpace],
     async read() {
-      const [freshTokens, freshStates] = [await readAll(channelTokenSpace), await readAll(channelStateSpace)];
+      const [freshTokens, freshStates] = [
+        await readAll(store, channelTokenSpace),
+        await readAll(store, channelStateSpace),
+      ];
       return () => {
         tokens = freshTokens;
         byProvider = createProviderIds();
@@ -103,7 +85,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
           countKey(key, text, 1);
         }
         states = freshStates;
-        show();
+        showStates(states, world);
       };
     },
     onCommit({ changes }) {
@@ -147,4 +129,26 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     idOf,
     close: () => watch.close(),
   };
+}
+
+/** Sets the numbers of channels by state. */
+function showStates(states: ReadonlyMap<string, string>, { metrics }: Pick<World, "metrics">): void {
+  const counts = new Map<string, number>();
+  for (const state of states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
+  for (const { number, name } of Channel_StateSchema.values) {
+    if (number === 0) continue;
+    const state = name.replace(/^STATE_/, "").toLowerCase();
+    metrics.channels.set({ state }, counts.get(String(number)) ?? 0);
+  }
+}
+
+async function readAll(store: Store, space: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
+  for (let { from, to } = under(space); ; ) {
+    const page = await store.list({ from, to, limit: pageSize });
+    for (const { key, value } of page) found.set(key, Buffer.from(value).toString());
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageSize) return found;
+    from = after(last.key);
+  }
 }
