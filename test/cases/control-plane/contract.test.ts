@@ -72,13 +72,14 @@ const isRedacted = ({ proto }: DescField) => proto.options?.debugRedact === true
 
 /** Names that sound like secrets but are not: a position in a list, a URL, the name of a kind or of a method. */
 const harmless =
-  /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$/;
+  /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$|^tokens$|^token_(request_method|query|setting)$|^signature_path$/;
 const soundsSecret = /token|secret|password|passphrase|private_key|api_?key|credential|signature|seal|jwt|assertion/;
 
 it("redacts every field whose name sounds like a secret", () => {
   const fields = messages
-    // Describes where a provider's response has its tokens.
-    .filter(({ name }) => name !== "TokenAnswer")
+    // Names of tokens, or of the places where a provider's requests and responses have theirs.
+    .filter(({ name }) => !["TokenAnswer", "TokenRevocation", "ParameterNames", "WatchableResource"].includes(name))
+    .filter(({ name }) => name !== "ExplainRequestRequest")
     .flatMap(({ fields: own }) => own)
     .filter((field) => canHoldSecret(field) && soundsSecret.test(field.name) && !harmless.test(field.name));
   const bare = fields.filter((field) => !isRedacted(field));
@@ -88,6 +89,8 @@ it("redacts every field whose name sounds like a secret", () => {
 
 /** The fields of credentials that may be shown: they identify, but grant no access by themselves. */
 const shown = [
+  "dead_reason",
+  "scopes",
   "client_id",
   "client_certificate",
   "certificate",

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { Connection } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import { Button } from "../../../components/button.tsx";
 import { Dialog } from "../../../components/dialog.tsx";
-import { Field } from "../../../components/field.tsx";
+import { Checkbox, Field } from "../../../components/field.tsx";
 import { Progress } from "../../../components/progress.tsx";
 import { FaultNotice } from "../../../components/states.tsx";
 import { useAct } from "../../../data/act.ts";
@@ -23,6 +23,7 @@ const perCall = 200;
 export function DeleteDialog({ connections, onClose, onDone }: DeleteDialogProps) {
   const typed = useSignal("");
   const done = useSignal(0);
+  const keepsGrants = useSignal(false);
   const failures = useSignal<readonly (readonly [Connection, { readonly message: string }])[]>([]);
   const act = useAct({ isQuiet: true });
   const isReady = typed.value.trim().replaceAll(",", "") === String(connections.length);
@@ -30,7 +31,9 @@ export function DeleteDialog({ connections, onClose, onDone }: DeleteDialogProps
   async function deleteAll() {
     for (let at = 0; at < connections.length; at += perCall) {
       const part = connections.slice(at, at + perCall);
-      const deletions = part.flatMap(({ ref }) => (ref === undefined ? [] : [{ ref }]));
+      const deletions = part.flatMap(({ ref }) =>
+        ref === undefined ? [] : [{ ref, ...(keepsGrants.value && { keepGrant: true }) }],
+      );
       const { results } = await service.batchDeleteConnections({ deletions });
       const failed = results.flatMap(({ problem }, i) => {
         const connection = part[i];
@@ -65,8 +68,13 @@ export function DeleteDialog({ connections, onClose, onDone }: DeleteDialogProps
     >
       <p>
         Latchkey deletes their credentials, records and channels. Requests through these connections fail at once. This
-        cannot be undone. Access at the providers is not taken back.
+        cannot be undone. The grants at the providers are revoked in the background, unless an integration keeps grants.
       </p>
+      <Checkbox
+        label="Do not revoke the grants at the providers."
+        isChecked={keepsGrants.value}
+        onChange={(isChecked) => (keepsGrants.value = isChecked)}
+      />
       <Field
         label={`Type ${connections.length} to confirm`}
         value={typed.value}

@@ -1,12 +1,13 @@
 import { useSignal } from "@preact/signals";
 import { Scope } from "../../../../gen/latchkey/v1/access_pb.ts";
-import type { Connection } from "../../../../gen/latchkey/v1/connection_pb.ts";
+import { type Connection, Revocation_State } from "../../../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../../../gen/latchkey/v1/credentials_pb.ts";
 import { Button } from "../../../components/button.tsx";
 import { Confirm } from "../../../components/confirm.tsx";
 import { Section } from "../../../components/page.tsx";
 import { useAct } from "../../../data/act.ts";
 import { connections } from "../../../state/clients.ts";
+import { say } from "../../../state/messages.ts";
 import { linkTo, navigate } from "../../../state/router.ts";
 import { needsReconnect } from "../state-words.tsx";
 import { ReconnectLinkDialog } from "./reconnect-link.tsx";
@@ -73,12 +74,17 @@ export function DeleteSection({ connection: { ref } }: Pick<ConnectionActionsPro
   if (ref === undefined) return null;
   async function remove() {
     if (ref === undefined) return;
-    await connections.deleteConnection({ ref });
+    const { revocation } = await connections.deleteConnection({ ref });
+    if (revocation?.state === Revocation_State.PENDING)
+      say(`Deleted ${ref.id}. The provider is asked to revoke its grant`);
     navigate(linkTo("/connections"));
   }
   return (
     <Section title="Delete">
-      <p class="quiet">Requests through the connection then fail. Access at the provider is not taken back.</p>
+      <p class="quiet">
+        Requests through the connection then fail. Its grant at the provider is revoked in the background, unless the
+        integration keeps grants.
+      </p>
       <Button isSmall kind="danger" needs={Scope.CONNECTIONS_WRITE} onClick={() => (isAsked.value = true)}>
         Delete the connection
       </Button>
