@@ -372,6 +372,17 @@ export const otherRoutes: readonly OtherRoute[] = [
   ...["GET", "POST", "PUT", "PATCH", "DELETE"].map((method) => ({ ...proxied, method })),
   {
     subject: "Webhooks",
+    method: "GET",
+    path: "/webhook/:environment/:key",
+    security: "none",
+    summary: "Answers a provider that checks the webhook URL",
+    description: "Some providers check the URL by GET before they send webhooks. `HEAD` is answered with 200.",
+    answer: { description: "What the provider's check asks for." },
+    type: "*/*",
+    errors: ["not_found", "method_not_allowed", "unproven_webhook"],
+  },
+  {
+    subject: "Webhooks",
     method: "POST",
     path: "/webhook/:environment/:key",
     security: "none",
