@@ -39,8 +39,11 @@ const oauth2Of = (name: string): OAuth2Rules => {
 };
 const ofOAuth2 = all.flatMap(([name, { auth }]) => (auth.case === "oauth2" ? [[name, auth.value] as const] : []));
 
-/** A provider with documentation is real; the others are neutral, stand-ins for trying things out, or one's own API. */
-const isReal = ({ docsUrl }: Provider): boolean => docsUrl !== "";
+/**
+ * A provider with documentation is real, unless it is a protocol without credentials. The others are neutral, stand-ins
+ * for trying things out, or one's own API.
+ */
+const isReal = ({ docsUrl, auth }: Provider): boolean => docsUrl !== "" && auth.case !== "none";
 
 const categories = [
   ...["calendar", "file-storage", "mail", "spreadsheets", "documents", "databases", "communication", "crm", "support"],
@@ -50,7 +53,7 @@ const categories = [
 ];
 
 /** Providers that the customer hosts: only the customer knows where they are. */
-const selfHosted = ["private-api-key", "private-api-basic", "woocommerce"];
+const selfHosted = ["private-api-key", "private-api-basic", "websub", "woocommerce"];
 
 const secret = "s3cr3t-canary";
 /** Sample credentials of the kinds that the catalogue has. */
@@ -64,6 +67,7 @@ const samples: Readonly<Record<string, Kind>> = {
   twoStep: { case: "twoStep", value: { token: secret } },
   jwt: { case: "jwt", value: { token: secret } },
   app: { case: "app", value: { accessToken: secret } },
+  none: { case: "none", value: {} },
   awsSigv4: {
     case: "awsSigv4",
     value: { accessKeyId: "id", secretAccessKey: secret, region: "eu-central-1", service: "s3" },
@@ -85,11 +89,18 @@ it("says for each real provider where its app gets the redirect URI, and where i
   }
 });
 
-it("has a recipe for each real provider, which the index names", () => {
-  // A description with evidence says itself what its recipe would say.
-  const real = all.filter(([, of]) => isReal(of) && of.evidence.length === 0).map(([name]) => name);
+it("has evidence for each real provider", () => {
+  expect(all.filter(([, of]) => isReal(of) && of.evidence.length === 0).map(([name]) => name)).toEqual([]);
+  for (const [name, { evidence }] of all) {
+    const seen = evidence.map(({ url, parts }) => `${url} ${[...parts].sort().join()}`);
+    expect([name, new Set(seen).size]).toEqual([name, seen.length]);
+  }
+});
+
+it("names each recipe in the index", () => {
   const index = readFileSync(new URL("README.md", recipes), "utf8");
-  expect(real.filter((name) => !index.includes(`](${name}.md)`))).toEqual([]);
+  const others = readdirSync(recipes).filter((file) => file !== "README.md");
+  expect(others.filter((file) => !index.includes(`](${file})`))).toEqual([]);
 });
 
 describe.each(all)("%s", (name, provider) => {
@@ -156,6 +167,7 @@ describe.each(all)("%s", (name, provider) => {
       return expect(attachedNames(provider).query).toEqual([placementOf(provider)?.query]);
     expect(attachment.query).toEqual([]);
     const placed = attachment.headers.map(([header]) => header);
+    if (auth.case === "none") return expect(placed).toEqual([]);
     expect(placed).toEqual([placementOf(provider)?.header || "authorization"]);
     expect(attachedNames(provider)).toEqual({ headers: placed, query: [] });
     const [[, value = ""] = []] = attachment.headers;
@@ -211,8 +223,8 @@ describe.each(all)("%s", (name, provider) => {
     const { notification } = provider;
     if (notification === undefined) return;
     expect(notification.signature?.scheme).not.toBe("");
-    // Webhooks that name no account are passed on unmatched. Then the kind, at least, must be known.
-    if (notification.lookups.length === 0) expect(notification.kind).not.toBe("");
+    // Webhooks that name no account are passed on unmatched. Then the kind or the channel, at least, must be known.
+    if (notification.lookups.length === 0 && notification.channel === "") expect(notification.kind).not.toBe("");
   });
 });
 
