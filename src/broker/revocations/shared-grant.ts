@@ -67,8 +67,9 @@ export function createFindGrantUse({ connections, integrations, accountOf }: Sha
       const isOurs = ours.some(
         ([environment, key]) => environment === value.ref?.environment && key === value.ref.integration,
       );
-      // The same end user may have connected two accounts.
-      return isOurs && (account === undefined || accountOf(value) === undefined);
+      // The same end user may have connected two accounts. The index lacks connections that an older version stored.
+      const theirs = accountOf(value);
+      return isOurs && (account === undefined || theirs === undefined || theirs === account);
     });
     if (isSame) return "shared";
     if (account !== undefined || endUserId !== "") return undefined;
