@@ -120,6 +120,9 @@ function fieldContent(
   // A signature of nothing would prove any body that has none of the fields.
   if (values.every((value) => value === undefined)) return undefined;
   if (contentFieldFormat !== "name_value_lines") return [Buffer.from(values.map((value) => value ?? "").join(":"))];
+  // Only the first value may have several lines, such as a message. Any further one could hold lines that were signed as
+  // other fields: then the text that a sender signed for someone else would also be that of another notification.
+  if (values.slice(1).some((value) => value !== undefined && /[\r\n]/.test(value))) return undefined;
   const lines = contentFields.flatMap((path, i) => {
     const value = values[i];
     return value === undefined ? [] : [`${stepsOf(path)?.at(-1) ?? ""}\n${value}\n`];

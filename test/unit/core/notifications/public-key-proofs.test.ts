@@ -520,3 +520,40 @@ it("proves nothing without a value of the integration that is signed", async () 
   const proof = await prove(create(SignatureRulesSchema, init), vector, { settings: () => undefined });
   expect(proof).toEqual({ proven: false, reason: "unsigned" });
 });
+
+it("refuses lines of fields that a sender may have signed as other fields", async () => {
+  const fields = ["Message", "MessageId", "Timestamp", "TopicArn", "Type"];
+  const rules = create(SignatureRulesSchema, {
+    scheme: "public_key",
+    algorithm: "rsa_sha256",
+    publicKey: pemOf(rsa.publicKey),
+    signaturePath: "Signature",
+    encoding: "base64",
+    contentFields: fields,
+    contentFieldFormat: "name_value_lines",
+    identityPath: "TopicArn",
+  });
+  const textOf = (body: Record<string, string>) => fields.map((name) => `${name}\n${body[name]}\n`).join("");
+  const own = { MessageId: "2", Timestamp: "t", TopicArn: "arn:theirs", Type: "Notification" };
+  // Anyone may publish this to a topic of their own: its signed text is also that of a notification of our topic.
+  const inner = "paid\nMessageId\n1\nTimestamp\nt\nTopicArn\narn:ours\nType\nNotification";
+  const signedText = textOf({ Message: inner, ...own });
+  const tail = signedText.slice(signedText.indexOf("arn:ours\nType\n") + "arn:ours\nType\n".length, -1);
+  const forged = { Message: "paid", MessageId: "1", Timestamp: "t", TopicArn: "arn:ours", Type: tail };
+  expect(textOf(forged)).toBe(signedText);
+  const signature = (text: string) => sign("sha256", Buffer.from(text), rsa.privateKey).toString("base64");
+  const reasonOf = async (body: Record<string, string>) => {
+    const text = JSON.stringify({ ...body, Signature: signature(textOf(body)) });
+    const proof = await prove(rules, vectorOf({ body: text, secret: "arn:ours" }));
+    return proof.proven ? "proven" : proof.reason;
+  };
+  expect(await reasonOf(forged)).toBe("unsigned");
+  const lines = {
+    Message: "several\nlines",
+    MessageId: "1",
+    Timestamp: "t",
+    TopicArn: "arn:ours",
+    Type: "Notification",
+  };
+  expect(await reasonOf(lines)).toBe("proven");
+});
