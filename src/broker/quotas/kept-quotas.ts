@@ -101,6 +101,8 @@ export function createKeptQuotas({ exchange, world }: KeptQuotasOptions): KeptQu
       for (const [i, grant] of (grants ?? []).entries()) {
         const one = used[i];
         if (one === undefined) continue;
+        // To the end: where there are more limits than one commit takes, each has its turn.
+        if (kept.delete(one.name)) kept.set(one.name, one);
         one.isShared = true;
         one.queue.setShare(Math.max(grant.share, firstShare));
         if (grant.heldUntilMs > world.now()) one.queue.holdUntil(now + grant.heldUntilMs - world.now());
