@@ -29,7 +29,7 @@ const known = { ...always, ...sometimes } satisfies Record<
 /** Reads an event like an application for the peer: with all its fields, and one that latchkey adds. */
 function eventIn(body: string): NangoAuthWebhookBody {
   const event: NangoAuthWebhookBody = JSON.parse(body);
-  expect([...Object.keys(known), "accountChanged"]).toEqual(expect.arrayContaining(Object.keys(event)));
+  expect([...Object.keys(known), "accountChanged", "revocation"]).toEqual(expect.arrayContaining(Object.keys(event)));
   expect(Object.keys(event)).toEqual(expect.arrayContaining(Object.keys(always)));
   return event;
 }
