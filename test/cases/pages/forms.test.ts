@@ -267,8 +267,8 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     await page.getByText("pide conectar su cuenta de CRM").waitFor();
     await page.getByRole("button", { name: "Conectar" }).click();
     await page.getByText("Introduzca un nombre de host que termine en crm.example.").waitFor();
-    expect([await focused(page), await page.getByLabel("Site").inputValue()]).toEqual(["params[site]", "evil.test"]);
-    await page.getByLabel("Site").fill("acme.crm.example");
+    expect([await focused(page), await page.getByLabel("Sitio").inputValue()]).toEqual(["params[site]", "evil.test"]);
+    await page.getByLabel("Sitio").fill("acme.crm.example");
     await page.getByRole("button", { name: "Conectar" }).click();
     await page.getByRole("button", { name: "Allow" }).click();
     await page.getByText("CRM está conectado").waitFor();
