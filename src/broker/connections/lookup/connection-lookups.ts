@@ -7,10 +7,18 @@ import { digestBytes } from "./digest-postings.ts";
 /** Version of the digest format. Connections indexed in another format are indexed again. */
 export const lookupForm = 1;
 
-/** The fields by which a provider's connections are found, sorted, without duplicates. */
-export function lookupFields(provider: Provider): readonly string[] {
-  return [...new Set((provider.notification?.lookups ?? []).map(({ field }) => field))].sort();
+/**
+ * The fields by which a provider's connections are found, sorted, without duplicates. One more names the account whose
+ * grant connections share, so that they are indexed again when it changes.
+ */
+export function lookupFields({ notification, revocation }: Provider): readonly string[] {
+  const fields = (notification?.lookups ?? []).map(({ field }) => field);
+  const grant = revocation?.grant === "account" ? [`${grantPrefix}${revocation.accountField}`] : [];
+  return [...new Set([...fields, ...grant])].sort();
 }
+
+/** Begins the name of the account of a grant, which no notification names. */
+const grantPrefix = "grant:";
 
 export interface LookupField {
   readonly environment: string;
@@ -38,6 +46,7 @@ export function connectionLookups(
   const { environment, integration } = ref;
   const digests = new Set<string>();
   for (const field of fields) {
+    if (field.startsWith(grantPrefix)) continue;
     const [values, name] = field.startsWith(configPrefix)
       ? [connectionConfig, field.slice(configPrefix.length)]
       : [metadata, field.slice(metadataPrefix.length)];

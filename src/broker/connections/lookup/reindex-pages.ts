@@ -1,6 +1,8 @@
 import { setImmediate } from "node:timers/promises";
+import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../../../store/contract.ts";
 import { after, keyOf, partsOf, under } from "../../../store/keys.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
 import { type ConnectionCollections, lookupSpace } from "../connection-collections.ts";
 import type { IntegrationName } from "../integration-name.ts";
 import { connectionLookups } from "./connection-lookups.ts";
@@ -40,7 +42,7 @@ export async function readLookupPage(options: LookupPageOptions): Promise<Lookup
   });
   const filed = new Map(found.map(({ key, value }) => [key, value]));
   const changes: Change[] = [];
-  const conditions: Condition[] = [];
+  const written = new Set<StoredRecordOf<Connection>>();
   let since = performance.now();
   for (const stored of page) {
     const key = `${all.from}${stored.position}`;
@@ -52,8 +54,13 @@ export async function readLookupPage(options: LookupPageOptions): Promise<Lookup
     }
     if (old === next || (old !== undefined && next !== undefined && Buffer.compare(old, next) === 0)) continue;
     changes.push({ key, value: next });
-    conditions.push(connections.unchanged(stored));
+    written.add(stored);
   }
+  for (const { key, stored } of await missingGrants(options, page)) {
+    changes.push({ key, value: new Uint8Array() });
+    written.add(stored);
+  }
+  const conditions: Condition[] = [...written].map((stored) => connections.unchanged(stored));
   // Keys without a connection: an older version deleted the connection alone.
   for (const key of filed.keys()) {
     const [, ...of] = partsOf(key);
@@ -61,4 +68,23 @@ export async function readLookupPage(options: LookupPageOptions): Promise<Lookup
     conditions.push({ key: keyOf(connections.name, ...of), expect: 0 });
   }
   return { changes, conditions, last };
+}
+
+/**
+ * Returns the keys that find connections by the account of their grant, and that no write has added: an older version
+ * stored the connection, or the description has named another account since.
+ */
+async function missingGrants(
+  { store, connections }: Pick<LookupPageOptions, "store" | "connections">,
+  page: readonly StoredRecordOf<Connection>[],
+) {
+  const space = `${connections.name}.grant\0`;
+  const wanted = page.flatMap((stored) =>
+    connections
+      .added(stored.value)
+      .filter(({ key }) => key.startsWith(space))
+      .map(({ key }) => ({ key, stored })),
+  );
+  const found = await store.getMany(wanted.map(({ key }) => key));
+  return wanted.filter((_, i) => found[i] === undefined);
 }

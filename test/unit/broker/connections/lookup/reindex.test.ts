@@ -51,6 +51,7 @@ it("indexes connections of an older version, page by page", async () => {
   expect(ids.flatMap((id) => idsOf(open, `${id}@example.com`))).toEqual(ids);
   expect((await filingOf(open))?.fields).toEqual([
     "connection_config.emailAddressHash",
+    "grant:",
     "metadata.calendarWatchResourceUris",
     "metadata.email",
     "metadata.emailAddress",
@@ -58,6 +59,25 @@ it("indexes connections of an older version, page by page", async () => {
     "metadata.googleCalendarResourceId",
     "metadata.googleCalendarWatchResourceUris",
   ]);
+});
+
+it("indexes the accounts of grants that an older version did not", async () => {
+  const open = await openTestBroker(testWorld());
+  const account = "a".repeat(64);
+  const { connections } = createCollections(open.store, { fieldsOf: () => [] });
+  const after = create(ConnectionSchema, {
+    ref: refOf("old"),
+    provider: "google-calendar",
+    connectionConfig: { emailAddressHash: account },
+  });
+  await open.store.commit(connections.change({ before: undefined, after }));
+  const idsOfGrant = async () =>
+    (await connections.pageBy("grant", { under: ["dev", "calendar", account], limit: 2 })).map(
+      ({ value }) => value.ref?.id,
+    );
+  expect(await idsOfGrant()).toEqual([]);
+  await open.broker.keepHouse();
+  expect(await idsOfGrant()).toEqual(["old"]);
 });
 
 it("scans a second time for changes of replicas with an older version, and then stops", async () => {
