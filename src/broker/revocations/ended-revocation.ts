@@ -8,15 +8,16 @@ import {
   type Revocation,
   Revocation_State,
 } from "../../gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { EndedLog, Logs } from "../audit/logs.ts";
+import { secretValues } from "../audit/secret-values.ts";
 import { targetOf } from "../connections/connection-collections.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { RevocationFailure } from "./attempt-failure.ts";
-import { grantTokensOf } from "./grant-tokens.ts";
 import type { RevocationCollections } from "./revocation-collections.ts";
 
 /** The last attempt of a task. */
@@ -47,7 +48,7 @@ export function createEndChanges({ collections, events, logs, audit }: EndChange
 
   function logChanges({ task, provider, failure }: FinishedRevocation, ended: Revocation): EndedLog {
     const { environment, integration, id: connectionId } = refOf(task);
-    const secrets = task.credentials === undefined ? [] : grantTokensOf(task.credentials).map(({ value }) => value);
+    const secrets = task.credentials === undefined ? [] : secretValues(CredentialsSchema, task.credentials);
     const log = logs.begin({ operation: "connection.revoke", environment, integration, connectionId, secrets });
     for (const { token, result, cause } of ended.tokens) {
       const fields = {
