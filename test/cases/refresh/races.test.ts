@@ -133,7 +133,7 @@ describe("during a token request", () => {
     await staysRenewable();
   });
 
-  it("the connection is deleted: nothing of it is left", async () => {
+  it("the connection is deleted: nothing of it is left but the report of its grant", async () => {
     const { sidecar, calling, renewals } = await startHeld();
     const ref = { environment: "dev", integration: provider, id: "ada" };
     await sidecar.client(ConnectionService).deleteConnection({ ref });
@@ -145,7 +145,14 @@ describe("during a token request", () => {
     const keys = await keysIn(sidecar.folder);
     expect(keys.length).toBeGreaterThan(5);
     const isOfAda = (key: string) => key.split("/").includes("ada") || key.startsWith("lease") || key.startsWith("log");
-    expect(keys.filter(isOfAda)).toEqual([]);
+    // What is left tells what became of the grant at the provider, and holds no credentials.
+    const told =
+      keys
+        .find((key) => key.startsWith("log.operation/dev/connection.revoke/"))
+        ?.split("/")
+        .at(-1) ?? "none";
+    const isTold = (key: string) => key.startsWith("revocation") || key.endsWith(`/${told}`);
+    expect(keys.filter((key) => isOfAda(key) && !isTold(key))).toEqual([]);
   });
 
   it("the connection is deleted and created again with other credentials: the answer is discarded", async () => {
