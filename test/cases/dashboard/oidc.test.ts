@@ -191,7 +191,7 @@ it("gives each person what their groups may do, in each environment, and nothing
   const asked = page.waitForRequest((request) => request.headers()["latchkey-environment"] === "prod");
   await page.getByRole("combobox", { name: "Environment" }).selectOption("prod");
   await asked;
-  expect(await page.getByRole("combobox", { name: "Environment" }).inputValue()).toBe("prod");
+  await expect.poll(() => page.getByRole("combobox", { name: "Environment" }).inputValue()).toBe("prod");
 
   const eve = await sentBack(control, "eve");
   expect((await fragmentOf(eve.callback, eve.cookie)).get("problem")).toBe("no_access");
