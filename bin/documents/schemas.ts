@@ -59,6 +59,7 @@ export const schemas: Readonly<Record<string, Schema>> = {
     provider_config_key: text,
     provider: text,
     end_user_id: textOrNull,
+    further_token: textOrNull,
     state: { type: "string", enum: ["pending", "done", "failed"] },
     tokens: described("`pending`, `revoked`, `not_supported`, `failed` or `kept`, by the token's name.", textMap),
     causes: described("Causes of results, by the token's name.", textMap),

@@ -1,6 +1,7 @@
+import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { ownClient } from "../../auth/token-refresh.ts";
-import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
@@ -23,6 +24,21 @@ export function grantTokensOf(credentials: Credentials): readonly GrantToken[] {
   if (kind.case === "twoStep") return named(kind.value.refreshToken, kind.value.token);
   if (kind.case === "oauth1") return named("", kind.value.oauthToken);
   return [];
+}
+
+/** Returns the further tokens of credentials, by name, each as credentials of its own with the same OAuth client. */
+export function furtherCredentials({ kind }: Credentials): readonly (readonly [name: string, held: Credentials])[] {
+  if (kind.case !== "oauth2") return [];
+  const { configOverride } = kind.value;
+  return Object.entries(kind.value.furtherTokens).map(([name, { accessToken, refreshToken, expiresAt }]) => {
+    const value = {
+      accessToken,
+      refreshToken,
+      ...(expiresAt !== undefined && { expiresAt }),
+      ...(configOverride !== undefined && { configOverride }),
+    };
+    return [name, create(CredentialsSchema, { kind: { case: "oauth2", value } })];
+  });
 }
 
 function named(refreshToken: string, accessToken: string): readonly GrantToken[] {

@@ -11,10 +11,12 @@ import {
   RevocationSchema,
   TokenRevocationSchema,
 } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { type IntegrationSecrets, IntegrationSecretsSchema } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { PlanRevocation } from "../connections/grant-removal.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { DeletedGrant, PlannedRevocation, PlanRevocation } from "../connections/grant-removal.ts";
 import type { Providers } from "../setup/providers.ts";
-import { type GrantToken, revocationWayOf, tokensToRevoke } from "./grant-tokens.ts";
+import { furtherCredentials, type GrantToken, revocationWayOf, tokensToRevoke } from "./grant-tokens.ts";
 import type { RevocationCollections } from "./revocation-collections.ts";
 
 interface NewRevocationsOptions {
@@ -28,9 +30,19 @@ export function createRevocationPlan({ collections, providers, world }: NewRevoc
   const { revocations, revocationTasks } = collections;
 
   return (deleted) => {
-    const { connection, credentials, integration, secrets, keepGrant, actor } = deleted;
+    const { connection, credentials } = deleted;
     const provider = providers.lookUp(connection.provider);
     if (credentials === undefined || provider === undefined) return { revocation: undefined, changes: [] };
+    const main = planFor({ deleted, provider, credentials, furtherToken: "" });
+    // Tokens of a user beside that of a bot are grants of their own, and are told of one by one.
+    const further = furtherCredentials(credentials).flatMap(
+      ([furtherToken, held]) => planFor({ deleted, provider, credentials: held, furtherToken }).changes,
+    );
+    return { ...main, changes: [...main.changes, ...further] };
+  };
+
+  function planFor({ deleted, provider, credentials, furtherToken }: GrantToPlan): PlannedRevocation {
+    const { connection, integration, secrets, keepGrant, actor } = deleted;
     const way = revocationWayOf(provider);
     const nowMs = world.now();
     const tokens = tokensToRevoke(credentials, way, nowMs);
@@ -43,6 +55,7 @@ export function createRevocationPlan({ collections, providers, world }: NewRevoc
       ...(connection.ref === undefined ? {} : { ref: connection.ref }),
       provider: provider.name,
       endUserId: endUserIdOf(connection),
+      furtherToken,
       state: decided === undefined ? Revocation_State.PENDING : Revocation_State.DONE,
       tokens: tokens.map(({ name: token }) => create(TokenRevocationSchema, { token, ...decided })),
       createdAt: now,
@@ -62,15 +75,23 @@ export function createRevocationPlan({ collections, providers, world }: NewRevoc
       // A custom provider may be deleted before the provider answers.
       ...(provider.custom ? { provider } : {}),
       actor,
+      furtherToken,
       createdMs: nowMs,
       dueMs: nowMs,
     });
     return { revocation, changes: [...added, ...revocationTasks.added(task)] };
-  };
+  }
 
   function count(tokens: readonly GrantToken[], result: Result): void {
     world.metrics.revokedTokens.inc({ result: resultOfToken({ result }) }, tokens.length);
   }
+}
+
+interface GrantToPlan {
+  readonly deleted: DeletedGrant;
+  readonly provider: Provider;
+  readonly credentials: Credentials;
+  readonly furtherToken: string;
 }
 
 interface RevocationChoice {

@@ -57,7 +57,9 @@ export function createFindGrantUse({ connections, integrations, accountOf }: Sha
     }
     const ours = await integrationsOf(clientId);
     const account = sharedAccount(connection, revocation);
-    for (const [environment, key] of account === undefined ? [] : ours) {
+    // A further token belongs to one user, so only the same end user's connections share it.
+    const isOfUser = task.furtherToken !== "";
+    for (const [environment, key] of account === undefined || isOfUser ? [] : ours) {
       const [found] = await connections.pageBy("grant", { under: [environment, key, account ?? ""], limit: 1 });
       if (found !== undefined) return "shared";
     }
@@ -72,7 +74,7 @@ export function createFindGrantUse({ connections, integrations, accountOf }: Sha
       return isOurs && (account === undefined || theirs === undefined || theirs === account);
     });
     if (isSame) return "shared";
-    if (account !== undefined || endUserId !== "") return undefined;
+    if (account !== undefined || endUserId !== "" || isOfUser) return undefined;
     for (const [environment, key] of ours) {
       const [found] = await connections.page({ under: [environment, key], limit: 1 });
       if (found !== undefined) return "account_unknown";

@@ -5,7 +5,8 @@ import type { Revocation } from "../../gen/latchkey/v1/connection_pb.ts";
 
 /** Returns a revocation as the JSON routes show it. */
 export function revocationJson(revocation: Revocation): JsonObject {
-  const { id, ref, provider, endUserId, tokens, attempts, lastError, createdAt, nextAttemptAt, endedAt } = revocation;
+  const { id, ref, provider, endUserId, tokens, furtherToken, attempts, lastError } = revocation;
+  const { createdAt, nextAttemptAt, endedAt } = revocation;
   const iso = (at: typeof createdAt) => (at === undefined ? null : timestampDate(at).toISOString());
   const causes = tokens.filter(({ cause }) => cause !== "").map(({ token, cause }) => [token, cause]);
   return {
@@ -15,6 +16,7 @@ export function revocationJson(revocation: Revocation): JsonObject {
     provider,
     end_user_id: endUserId === "" ? null : endUserId,
     state: stateOfRevocation(revocation),
+    further_token: furtherToken === "" ? null : furtherToken,
     tokens: tokenResults(revocation),
     causes: Object.fromEntries(causes),
     attempts,

@@ -149,6 +149,34 @@ it("refreshes an expired access token that its own request needs, and reads the 
   expect(received.map(({ authorization }) => authorization)).toEqual(["Bearer at-renewed"]);
 });
 
+it("revokes each further token by itself, also where others of the account keep the main one", async () => {
+  const request = { method: "POST", path: "/auth.revoke" };
+  const revocation = { request, tokens: ["access_token"], grant: "account", account_field: "metadata.team" };
+  const further_tokens = { user: { token_answer: { access_token: "authed_user.access_token" } } };
+  const { start, received } = await startRevoking({
+    oauth2: () => ({ revocation_url: "", further_tokens }),
+    description: () => ({ revocation }),
+  });
+  const { rest } = await start();
+  await createIntegration(rest);
+  const more = { metadata: { team: "one" } };
+  await connect(rest, "bob", { more });
+  await connect(rest, "ada", { more, credentials: { further_tokens: { user: { access_token: "at-of-user" } } } });
+  await remove(rest, "ada");
+  await expect.poll(() => revocations(rest, "?state=done&connection_id=ada"), soon).toHaveLength(2);
+  const ended = await revocations(rest, "?connection_id=ada");
+  expect(ended.find(({ further_token }) => further_token === "user")).toMatchObject({
+    tokens: { access_token: "revoked" },
+    causes: {},
+  });
+  expect(ended.find(({ further_token }) => further_token === null)).toMatchObject({
+    causes: { access_token: "shared" },
+  });
+  expect(received.map(({ line, authorization }) => [line, authorization])).toEqual([
+    ["POST /auth.revoke HTTP/1.1", "Bearer at-of-user"],
+  ]);
+});
+
 it("recognizes a shared account by the field of the description, and keeps what it cannot tell", async () => {
   const description = () => ({ revocation: { grant: "account", account_field: "metadata.team" } });
   const { start, received } = await startRevoking({ description });

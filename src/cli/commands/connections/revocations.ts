@@ -64,5 +64,10 @@ function toneOf({ state }: Revocation): Tone {
 }
 
 /** What became of each token: `refresh_token revoked, access_token kept (shared)`. */
-export const tokensText = ({ tokens }: Pick<Revocation, "tokens">): string =>
-  tokens.map((one) => `${one.token} ${resultOfToken(one)}${one.cause === "" ? "" : ` (${one.cause})`}`).join(", ");
+export const tokensText = ({ tokens, furtherToken }: Pick<Revocation, "tokens" | "furtherToken">): string =>
+  tokens
+    .map(
+      (one) =>
+        `${furtherToken === "" ? "" : `${furtherToken} `}${one.token} ${resultOfToken(one)}${one.cause === "" ? "" : ` (${one.cause})`}`,
+    )
+    .join(", ");
