@@ -11,4 +11,6 @@ export const scopesByName: ReadonlyMap<string, Scope> = new Map(
 );
 
 /** Scopes of a key that was given none: everything within its environment. */
-export const defaultScopes: readonly Scope[] = [...scopesByName.values()].filter((scope) => scope !== Scope.ADMIN);
+export const defaultScopes: readonly Scope[] = [...scopesByName.values()].filter(
+  (scope) => scope !== Scope.ADMIN && scope !== Scope.EDGE,
+);

@@ -12,7 +12,7 @@ import type { UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/access.proto.
  */
 export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxKuEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIOkoKBXNjb3BlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYuY4DIAEoDjISLmxhdGNoa2V5LnYxLlNjb3BlUgVzY29wZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxKvEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIEg4KClNDT1BFX0VER0UQCTpKCgVzY29wZRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLmOAyABKA4yEi5sYXRjaGtleS52MS5TY29wZVIFc2NvcGViBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * Scope is a permission of a key. In text (configuration, JSON) it is written `connections:read`.
@@ -86,6 +86,14 @@ export const Scope = {
    * @generated from enum value: SCOPE_ADMIN = 8;
    */
   ADMIN: 8,
+
+  /**
+   * `edge`: connect an edge, a sidecar without a store. Its keys and the credentials of its connections are sent to it.
+   * A key has it only if it was asked for.
+   *
+   * @generated from enum value: SCOPE_EDGE = 9;
+   */
+  EDGE: 9,
 } as const;
 
 /**
