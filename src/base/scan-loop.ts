@@ -1,3 +1,5 @@
+import { onBeat } from "./loop/beat.ts";
+
 /** Repeats a scan at an interval, and at once when it is woken. Two scans never run at the same time. */
 export interface ScanLoop {
   /** Begins to scan at the interval. Before that, `wake` does nothing. */
@@ -22,12 +24,12 @@ interface ScanLoopOptions {
 }
 
 export function createScanLoop({ everyMs, scan, onFailure, onInterval }: ScanLoopOptions): ScanLoop {
-  let timer: NodeJS.Timeout | undefined;
+  let stop: (() => void) | undefined;
   let running: Promise<number> | undefined;
   let isWoken = false;
 
   function wake(): void {
-    if (timer === undefined) return;
+    if (stop === undefined) return;
     if (running === undefined) void scanNow();
     else isWoken = true;
   }
@@ -54,17 +56,17 @@ export function createScanLoop({ everyMs, scan, onFailure, onInterval }: ScanLoo
   return {
     start() {
       // The wall clock may be set: a short interval finds what is due, a timer until the due time would not.
-      timer ??= setInterval(() => {
+      stop ??= onBeat(everyMs, () => {
         onInterval?.();
         wake();
-      }, everyMs).unref();
+      });
     },
     wake,
     scanNow,
     idle,
     async stop() {
-      clearInterval(timer);
-      timer = undefined;
+      stop?.();
+      stop = undefined;
       await idle();
     },
   };

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { onBeat } from "../base/loop/beat.ts";
 import { createRecentCache } from "../base/recent-cache.ts";
 import { finishTick } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
@@ -96,11 +97,10 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
   // Bytes that arrived while the process was frozen are read before the request can be found too late. Requests that
   // begin before the sweep start at the new time.
-  const sweeping = setInterval(() => {
+  const stopSweeping = onBeat(sweepEveryMs, () => {
     clock.nowMs = performance.now();
     setImmediate(sweep);
-  }, sweepEveryMs);
-  sweeping.unref();
+  });
 
   /** Reports an error to the receiver of a request in progress: there is no caller to throw to. */
   function orFail(pending: PendingRequest, send: () => void): void {
@@ -156,7 +156,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       connections.drain();
     },
     destroy() {
-      clearInterval(sweeping);
+      stopSweeping();
       this.drain();
       sessions.destroy();
       connections.destroy();

@@ -1,5 +1,5 @@
-import { createLoopShare } from "../base/loop-share.ts";
-import { createWriteBehind } from "../base/write-behind.ts";
+import { createLoopShare } from "../base/loop/loop-share.ts";
+import { createWriteBehind } from "../base/loop/write-behind.ts";
 
 /**
  * Queues of tool calls that have not started: one queue per run, served in rotation, so that a run with endless calls

@@ -10,6 +10,7 @@ import { dashboard } from "./dashboard.ts";
 import { quota } from "./fleet/quota.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
+import { idle } from "./idle/idle.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
@@ -30,6 +31,8 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
+  idle: (count) =>
+    idle({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
   list,
   match,
   proxy: (count) =>

@@ -7,6 +7,7 @@ import http2, {
 } from "node:http2";
 import type { Socket } from "node:net";
 import { Fault } from "../fault.ts";
+import { onBeat } from "../loop/beat.ts";
 import { canWriteFirstGoaway } from "../node/first-goaway.ts";
 import { giveSocket } from "../node/injected-sockets.ts";
 import { limitControlFrames } from "./control-frames.ts";
@@ -124,14 +125,13 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     });
     if (isDraining) goaway.drain();
   });
-  const sweeping = setInterval(() => {
+  const stopSweeping = onBeat(sweepEveryMs, () => {
     // Read bytes first that arrived while the process was paused, so that no client is considered late.
     setImmediate(() => {
       const nowMs = performance.now();
       for (const { life } of sessions.values()) life.sweep(nowMs);
     });
-  }, sweepEveryMs);
-  sweeping.unref();
+  });
   return {
     server,
     begin,
@@ -154,7 +154,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
       for (const { goaway } of sessions.values()) goaway.drain();
     },
     destroy() {
-      clearInterval(sweeping);
+      stopSweeping();
       for (const session of sessions.keys()) session.destroy();
     },
   };

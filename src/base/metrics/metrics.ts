@@ -39,10 +39,15 @@ export type Metrics = { readonly [N in keyof MetricTable]: Instrument<N> } & {
 /** From half a millisecond to a minute: a look-up in memory and a slow provider both have their buckets. */
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
+/** prom-client's monitor of the event loop wakes an idle process a hundred times a second. `loopDelay` replaces it. */
+const eventLoopMonitor = ["min", "max", "mean", "stddev", "p50", "p90", "p99"];
+const never = 2 ** 31 - 1;
+
 /** A registry of its own for each sidecar, so that two in one process do not count together. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: never });
+  for (const name of eventLoopMonitor) registry.removeSingleMetric(`nodejs_eventloop_lag_${name}_seconds`);
   const make = ({ kind, isHot, name, help, labels, buckets = secondsBuckets }: MetricRow) => {
     if (isHot === true) {
       const declared = { name, help, labels };

@@ -15,6 +15,13 @@ export const processMetrics = {
     help: "1 while the process is overloaded and refuses new requests to providers.",
     labels: [],
   },
+  loopDelay: {
+    isHot: true,
+    kind: "histogram",
+    name: "latchkey_loop_delay_seconds",
+    help: "How long a lap of the event loop takes, measured four times a second.",
+    labels: [],
+  },
   configRejected: {
     kind: "gauge",
     name: "latchkey_config_rejected",

@@ -1,4 +1,5 @@
-import { createWriteBehind } from "../../base/write-behind.ts";
+import { onBeat } from "../../base/loop/beat.ts";
+import { createWriteBehind } from "../../base/loop/write-behind.ts";
 import { createDeliveryRunner } from "./attempts/delivery-runner.ts";
 import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
 import { createDeliveryLease } from "./delivery-lease.ts";
@@ -83,7 +84,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   });
   const pace = createWriteBehind({ begin: runner.beginNext, most: mostPerTick, few: fewPerTick });
   let isClosing = false;
-  let timer: NodeJS.Timeout | undefined;
+  let stopScanning: (() => void) | undefined;
   let scanning: Promise<void> | undefined;
 
   outbox.listen({
@@ -121,7 +122,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   return {
     start() {
       // Poll the wall clock instead of using long timers: the clock may be changed.
-      timer ??= setInterval(() => void scanNow(), scanEveryMs).unref();
+      stopScanning ??= onBeat(scanEveryMs, () => void scanNow());
       return scanNow();
     },
     configure(wanted) {
@@ -132,7 +133,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     health,
     async close() {
       isClosing = true;
-      clearInterval(timer);
+      stopScanning?.();
       pace.close();
       await scanning;
       await runner.close();

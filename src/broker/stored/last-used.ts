@@ -45,17 +45,22 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
   /** Times that are being written in slices. */
   const due: (readonly [string, number])[] = [];
   let slice = 0;
-  let lookedAt = 0;
+  let slicing: NodeJS.Timeout | undefined;
   const timer = setInterval(() => {
-    lookedAt += sliceEveryMs;
-    if (lookedAt >= flushEveryMs) {
-      lookedAt = 0;
-      takeAll();
-      slice = Math.max(minSlice, Math.ceil((due.length * sliceEveryMs) / flushEveryMs));
-    }
-    if (due.length > 0) void write(due.splice(0, slice));
-  }, sliceEveryMs);
+    takeAll();
+    slice = Math.max(minSlice, Math.ceil((due.length * sliceEveryMs) / flushEveryMs));
+    if (due.length === 0) return;
+    slicing ??= setInterval(writeSlice, sliceEveryMs).unref();
+    writeSlice();
+  }, flushEveryMs);
   timer.unref();
+
+  function writeSlice(): void {
+    void write(due.splice(0, slice));
+    if (due.length > 0) return;
+    clearInterval(slicing);
+    slicing = undefined;
+  }
 
   function takeAll(): void {
     for (const used of unwritten) due.push(used);
@@ -100,6 +105,7 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
     },
     async close() {
       clearInterval(timer);
+      clearInterval(slicing);
       takeAll();
       await write(due);
     },

@@ -1,4 +1,5 @@
 import { Fault } from "../../base/fault.ts";
+import { onBeat } from "../../base/loop/beat.ts";
 import type { World } from "../../base/world.ts";
 import { createOverload, type Overload, type OverloadRule } from "../../core/limits/overload.ts";
 
@@ -47,7 +48,8 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
   let open = 0;
   let isOverloaded = false;
   let rejected = 0;
-  let dueAt = performance.now() + measureEveryMs;
+  let dueAt = Number.POSITIVE_INFINITY;
+  const delay = metrics.loopDelay.series({});
   metrics.overloaded.set(0);
 
   /** Measures how late the timer fires, and how long the loop takes for one more lap; the worse counts. */
@@ -61,6 +63,7 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
   }
 
   function note(lapMs: number): void {
+    delay.observe(lapMs / 1_000);
     const before = isOverloaded;
     isOverloaded = overload(lapMs, performance.now());
     if (isOverloaded === before) return;
@@ -77,8 +80,7 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
     }
   }
 
-  const measuring = setInterval(measure, measureEveryMs);
-  measuring.unref();
+  const stopMeasuring = onBeat(measureEveryMs, measure);
 
   return {
     enter() {
@@ -104,8 +106,6 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
       limits = next;
       if (!isSameRule) overload = createOverload(next.overload);
     },
-    close() {
-      clearInterval(measuring);
-    },
+    close: stopMeasuring,
   };
 }

@@ -3,6 +3,7 @@ import { constants } from "node:http2";
 import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
+import { onBeat } from "../../base/loop/beat.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
 
 /** The HTTP/2 side of a listener: streams become requests like any other. */
@@ -73,15 +74,14 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
       }
     }
   }
-  const scanning = setInterval(scan, scanEveryMs);
-  scanning.unref();
+  const stopScanning = onBeat(scanEveryMs, scan);
 
   return {
     serve: sessions.serve,
     leave: sessions.leave,
     drain: sessions.drain,
     destroy() {
-      clearInterval(scanning);
+      stopScanning();
       sessions.destroy();
     },
   };

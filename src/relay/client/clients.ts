@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { onBeat } from "../../base/loop/beat.ts";
 import { finishTick } from "../batching.ts";
 import { ClientConnection } from "./client-connection.ts";
 import type { ClientConnectionOwner } from "./client-connection-owner.ts";
@@ -35,16 +36,15 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
     nowMs: performance.now(),
   };
   /** Bytes that arrived while the process was frozen are read before the connection can be found too late. */
-  const sweeping = setInterval(() => {
+  const stopSweeping = onBeat(sweepEveryMs, () => {
     owner.nowMs = performance.now();
     setImmediate(sweep);
-  }, sweepEveryMs);
-  sweeping.unref();
+  });
 
   function sweep(): void {
     finishTick();
     for (const connection of connections) connection.sweep(owner.nowMs);
-    if (owner.isDraining && connections.size === 0) clearInterval(sweeping);
+    if (owner.isDraining && connections.size === 0) stopSweeping();
   }
 
   return {
@@ -59,7 +59,7 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
       for (const connection of connections) connection.endIfIdle();
     },
     destroy() {
-      clearInterval(sweeping);
+      stopSweeping();
       for (const connection of connections) connection.destroy();
     },
   };

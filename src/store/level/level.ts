@@ -1,4 +1,5 @@
 import type { Log } from "../../base/log.ts";
+import { onBeat } from "../../base/loop/beat.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
 import { createCommitQueue } from "../commit-queue.ts";
 import { type Backend, StoreUnavailable, StoreUsed } from "../contract.ts";
@@ -45,8 +46,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
   const disk = await watchDiskSpace({ folder, refusals, log, metrics });
   const writeGroup = createGroupWriter({ database, disk, refusals, recovery, history, metrics });
   const reads = createLevelReads({ folder, database, requireOpen, reopened: () => recovery.reopening });
-  const checking = setInterval(() => void checkDisk().then(syncTail), checkEveryMs);
-  checking.unref();
+  const stopChecking = onBeat(checkEveryMs, () => void checkDisk().then(syncTail));
   metrics.storeRevision.set(database.revision);
   await checkDisk();
 
@@ -114,7 +114,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       if (isClosed) return;
       isClosed = true;
       const recovered = recovery.stop();
-      clearInterval(checking);
+      stopChecking();
       disk.close();
       await queue.drained();
       await recovered;

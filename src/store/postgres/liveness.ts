@@ -79,6 +79,9 @@ export function createLiveness({ clock, probe, onSilence, suspectAfterMs, probeW
       lookAfter(suspectAfterMs);
       return () => {
         waiting -= 1;
+        if (waiting > 0) return;
+        callOff?.();
+        callOff = undefined;
       };
     },
     answered,

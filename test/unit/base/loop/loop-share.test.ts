@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createLoopShare } from "../../../src/base/loop-share.ts";
+import { createLoopShare } from "../../../../src/base/loop/loop-share.ts";
 
 function spin(ms: number): void {
   for (const until = performance.now() + ms; performance.now() < until; );

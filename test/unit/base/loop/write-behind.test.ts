@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
-import { createWriteBehind } from "../../../src/base/write-behind.ts";
+import { createWriteBehind } from "../../../../src/base/loop/write-behind.ts";
 
 const [most, few] = [16, 4];
 

@@ -1,0 +1,149 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
+import { type BenchSidecar, builtDist, deployedOptions, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+
+interface IdleOptions {
+  readonly count: number;
+  /** What to measure, of `level`, `postgres` and `timers`; all but `timers` if empty. */
+  readonly only: readonly string[];
+  readonly seconds: number;
+  /** Another build of the sidecar (its `latchkey.js`), measured at the same time. */
+  readonly beside: string | undefined;
+}
+
+interface Counts {
+  readonly at: number;
+  readonly cpuMs: number;
+  readonly wakeUps: number;
+  readonly mainWakeUps: number;
+}
+
+/** After a start there is work that ends: compiling, collecting, and leases of the ones before. */
+const settleSeconds = 15;
+const source = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+const probe = fileURLToPath(new URL("wake-probe.ts", import.meta.url));
+
+/** What processes cost that have nothing to do: wake-ups, CPU, memory; over PostgreSQL also connections and statements. */
+export async function idle({ count, only, seconds, beside }: IdleOptions): Promise<void> {
+  const lookSeconds = seconds || 30;
+  const dists = new Map([["built", builtDist]]);
+  if (beside !== undefined) dists.set("beside", beside);
+  const has = (name: string) => only.length === 0 || only.includes(name);
+  if (only.includes("timers")) return listTimers(lookSeconds, has("postgres") ? await startPostgres() : undefined);
+  for (const [name, dist] of dists) {
+    if (has("level"))
+      await withFolder(async (folder) => measure(`${name}, level`, [await start({ folder, dist })], lookSeconds));
+    if (has("postgres")) await overPostgres({ name, dist, count: count || 1, lookSeconds });
+  }
+}
+
+const start = ({ folder, dist, env = {} }: { folder: string; dist: string; env?: Readonly<Record<string, string>> }) =>
+  startBenchSidecar({ folder, dist, env: { NODE_OPTIONS: deployedOptions, ...env } });
+
+interface OverPostgres {
+  readonly name: string;
+  readonly dist: string;
+  readonly count: number;
+  readonly lookSeconds: number;
+}
+
+async function overPostgres({ name, dist, count, lookSeconds }: OverPostgres): Promise<void> {
+  const server = await startPostgres();
+  try {
+    await withFolder(async (folder) => {
+      const env = postgresEnv(server);
+      const all: BenchSidecar[] = [];
+      for (let i = 0; i < count; i += 1) all.push(await start({ folder, dist, env }));
+      await measure(`${name}, postgres (each of ${count})`, all, lookSeconds, server);
+    });
+  } finally {
+    await server.stop();
+  }
+}
+
+const postgresEnv = (server: Postgres) => ({
+  LATCHKEY_STORE: server.storeUrl("idle"),
+  LATCHKEY_ADMIN_KEY: "lk_bench-admin-key-of-the-control-plane",
+});
+
+/** Each statement is a transaction of its own. */
+const loadSql = `
+  select xact_commit::int as done,
+    (select count(*)::int from pg_stat_activity where datname = 'postgres' and pid <> pg_backend_pid()) as connections
+  from pg_stat_database where datname = 'postgres'`;
+
+async function measure(
+  name: string,
+  all: readonly BenchSidecar[],
+  lookSeconds: number,
+  server?: Postgres,
+): Promise<void> {
+  await sleep(settleSeconds * 1_000);
+  const [loadBefore] = (await server?.query(loadSql)) ?? [];
+  const before = all.map(({ pid }) => countsOf(pid));
+  await sleep(lookSeconds * 1_000);
+  const after = all.map(({ pid }) => countsOf(pid));
+  const [load] = (await server?.query(loadSql)) ?? [];
+  const rates = after.map((now, i) => ratesOf(before[i] ?? now, now));
+  const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
+  const said = [
+    `${mean(rates.map(({ mainWakeUps }) => mainWakeUps)).toFixed(1)} wake-ups/s of the main thread`,
+    `${mean(rates.map(({ wakeUps }) => wakeUps)).toFixed(1)} of all threads`,
+    `${mean(rates.map(({ cpuMs }) => cpuMs)).toFixed(2)} millicores`,
+    `PSS ${mean(all.map(({ pid }) => pssMiB(pid))).toFixed(1)} MiB`,
+    `ready after ${mean(all.map(({ readyMs }) => readyMs)).toFixed(0)} ms`,
+  ];
+  if (load !== undefined) {
+    const each = (value: number) => value / all.length;
+    said.push(`${each(load.connections).toFixed(1)} connections`);
+    said.push(`${each((load.done - loadBefore.done) / lookSeconds).toFixed(2)} statements/s`);
+  }
+  process.stdout.write(`${name}: ${said.join(", ")}\n`);
+  for (const one of all) await one.stop();
+}
+
+const ratesOf = (before: Counts, now: Counts) => {
+  const seconds = (now.at - before.at) / 1_000;
+  const rate = (name: keyof Counts) => (now[name] - before[name]) / seconds;
+  return { cpuMs: rate("cpuMs"), wakeUps: rate("wakeUps"), mainWakeUps: rate("mainWakeUps") };
+};
+
+/** A wake-up is a switch of the thread that it asked for itself: it had nothing to do. */
+function countsOf(pid: number): Counts {
+  const threads = readdirSync(`/proc/${pid}/task`).map((thread) => {
+    const status = readFileSync(`/proc/${pid}/task/${thread}/status`, "utf8");
+    const [ranNs = 0] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ").map(Number);
+    const wakeUps = Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1] ?? 0);
+    return { isMain: thread === String(pid), ranNs, wakeUps };
+  });
+  const sum = (pick: (thread: (typeof threads)[number]) => number) => threads.reduce((all, one) => all + pick(one), 0);
+  return {
+    at: performance.now(),
+    cpuMs: sum(({ ranNs }) => ranNs) / 1e6,
+    wakeUps: sum(({ wakeUps }) => wakeUps),
+    mainWakeUps: sum(({ isMain, wakeUps }) => (isMain ? wakeUps : 0)),
+  };
+}
+
+const pssMiB = (pid: number): number =>
+  Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) / 1_024;
+
+/** Runs the source, for its names of functions. The probe takes time itself, so it is used for nothing else. */
+async function listTimers(lookSeconds: number, server: Postgres | undefined): Promise<void> {
+  await withFolder(async (folder) => {
+    const running = await start({
+      folder,
+      dist: source,
+      env: {
+        NODE_OPTIONS: `${deployedOptions} --import=${probe}`,
+        WAKE_PROBE: `${settleSeconds},${lookSeconds}`,
+        ...(server === undefined ? {} : postgresEnv(server)),
+      },
+    });
+    await sleep((settleSeconds + lookSeconds + 2) * 1_000);
+    await running.stop();
+  });
+  await server?.stop();
+}
