@@ -92,7 +92,8 @@ it("lists logs by subject, and refuses half a connection's name", async () => {
       .client(LogService)
       .listLogs({ environment: "dev", ...filter });
   const { logs } = await list({ integration: "calendar", connectionId: "listed-1" });
-  expect(logs.map(({ connectionId }) => connectionId)).toEqual(["listed-1"]);
+  // How many there are is not said: the background writes logs of the connection too.
+  expect(new Set(logs.map(({ connectionId }) => connectionId))).toEqual(new Set(["listed-1"]));
   const { logs: newest } = await list({ failed: true, operation: "auth.expire", pageSize: 2 });
   expect(newest.map(({ connectionId }) => connectionId)).toEqual(["listed-2", "listed-1"]);
   await expect(list({ connectionId: "listed-1" })).rejects.toMatchObject({ code: 3 });

@@ -187,13 +187,13 @@ describe("rates", () => {
   });
 });
 
-/** A provider that answers a request when the test tells it to. */
+/** A provider that answers the requests that have arrived, in `sockets`, when the test tells it to. */
 async function startHesitant() {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     socket.on("error", () => {});
-    socket.on("data", () => {});
-    sockets.push(socket);
+    socket.once("data", () => sockets.push(socket));
+    socket.resume();
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -236,11 +236,12 @@ describe("the number of requests under way", () => {
     expect(await running.metric("latchkey_proxy_open")).toBe(bound);
     expect(await running.metric('latchkey_proxy_limited_total{limit="requests"}')).toBe(51);
 
+    await expect.poll(() => provider.sockets.length).toBe(bound);
     provider.answerAll();
     expect((await Promise.all(open)).map(({ status }) => status)).toEqual(Array(bound).fill(200));
     await expect.poll(() => running.metric("latchkey_proxy_open")).toBe(0);
     const after = ask();
-    await expect.poll(() => running.metric("latchkey_proxy_open")).toBe(1);
+    await expect.poll(() => provider.sockets.length).toBe(bound + 1);
     provider.answerAll();
     expect((await after).status).toBe(200);
   });
