@@ -72,7 +72,7 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
     async hold() {
       const held = await renewed();
       if (held === undefined) {
-        lease = await leases.take(name, lengthMs);
+        lease = await leases.takeOnceFree(name, lengthMs);
         renewedAt = performance.now();
         isTakenUp = false;
       }

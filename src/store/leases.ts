@@ -4,6 +4,7 @@ import { LeaseHolderSchema, LeaseTermSchema } from "../gen/latchkey/stored/v1/st
 import { type Change, type Condition, StaleWrite, type Store } from "./contract.ts";
 import { keyOf, under } from "./keys.ts";
 import type { HolderWatch } from "./lease-holder-watch.ts";
+import { leaseSightOf } from "./lease-sight.ts";
 
 /**
  * Leases for work that only one replica may do at a time. A lease expires by the store's own clock. No clock can
@@ -13,6 +14,11 @@ import type { HolderWatch } from "./lease-holder-watch.ts";
 export interface Leases {
   /** Returns undefined while another process holds the lease. */
   take(name: string, lengthMs: number): Promise<Lease | undefined>;
+  /**
+   * Like `take`, for callers that try again and again: asks the store only when the feed has told that the lease was
+   * released, or its term can have ended.
+   */
+  takeOnceFree(name: string, lengthMs: number): Promise<Lease | undefined>;
   /**
    * Like `take`, for callers that commit other changes together with it. A lease whose holder `watch` finds dead is
    * free.
@@ -75,8 +81,18 @@ export class LeaseLost extends Error {
 /** Safety margin before expiry: clocks of two machines run at different speeds, and a response takes time. */
 const marginShare = 0.1;
 
+interface LeaseWish {
+  readonly name: string;
+  readonly lengthMs: number;
+  readonly watch?: HolderWatch | undefined;
+  /** Another process holds the lease until `untilMs`; the store's clock was `nowMs`. */
+  readonly onHeld?: (term: { readonly untilMs: number; readonly nowMs: number }) => void;
+}
+
 export function createLeases(store: Store): Leases {
-  async function find(name: string, lengthMs: number, watch?: HolderWatch): Promise<FreeLease | undefined> {
+  const sight = leaseSightOf(store);
+
+  async function find({ name, lengthMs, watch, onHeld }: LeaseWish): Promise<FreeLease | undefined> {
     const { holder: holderKey, term: termKey } = leaseKeys(name);
     // Read the entries before the clock. In the other order, a lease taken in between would seem to last longer than
     // possible, and would be taken from its new holder.
@@ -84,6 +100,7 @@ export function createLeases(store: Store): Leases {
     const foundAt = performance.now();
     const now = await store.clock();
     if (held !== undefined && running !== undefined && runs(running.value, now)) {
+      onHeld?.({ untilMs: fromBinary(LeaseTermSchema, running.value).untilMs, nowMs: now });
       if ((await watch?.isDead(running)) !== true) return undefined;
     }
 
@@ -132,17 +149,23 @@ export function createLeases(store: Store): Leases {
     };
   }
 
+  async function take(wish: LeaseWish): Promise<Lease | undefined> {
+    const free = await find(wish);
+    if (free === undefined) return undefined;
+    try {
+      return free.taken(await store.commit(free.changes));
+    } catch (error) {
+      if (error instanceof StaleWrite) return undefined;
+      throw error;
+    }
+  }
+
   return {
-    find,
-    async take(name, lengthMs) {
-      const free = await find(name, lengthMs);
-      if (free === undefined) return undefined;
-      try {
-        return free.taken(await store.commit(free.changes));
-      } catch (error) {
-        if (error instanceof StaleWrite) return undefined;
-        throw error;
-      }
+    find: (name, lengthMs, watch) => find({ name, lengthMs, watch }),
+    take: (name, lengthMs) => take({ name, lengthMs }),
+    async takeOnceFree(name, lengthMs) {
+      const look = await sight.look(leaseKeys(name));
+      return look && take({ name, lengthMs, onHeld: look.noteHeld });
     },
   };
 }

@@ -67,7 +67,7 @@ export function createDeliveryLease(options: DeliveryLeaseOptions): DeliveryLeas
   }
 
   async function take(): Promise<void> {
-    const taken = await leases.take(leaseName, lengthMs);
+    const taken = await leases.takeOnceFree(leaseName, lengthMs);
     renewedAt = performance.now();
     // Skip the wait if the expired lease was our own: this process knows which attempts it started.
     if (taken?.ranOut && lease === undefined) {

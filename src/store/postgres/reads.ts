@@ -3,6 +3,7 @@ import { byteaArray } from "./arrays.ts";
 import { isDamage, reasonOf } from "./errors.ts";
 import { entryOf, everything, readPage, readPages } from "./pages.ts";
 import type { Queries } from "./queries.ts";
+import { createSharedQuery } from "./shared-query.ts";
 import { openSnapshot } from "./snapshot.ts";
 
 /** Reads of the store. */
@@ -50,11 +51,11 @@ export function createPostgresReads({ read, dedicate }: Queries, schema: string)
       return rest === undefined ? entries : listAll(range);
     },
     snapshot: () => openSnapshot({ dedicate, schema }),
-    async clock() {
+    clock: createSharedQuery(async () => {
       const [row] = await read<[number]>("select extract(epoch from clock_timestamp())::float8 * 1000");
       if (row === undefined) throw new StoreUnavailable("the server did not return its time");
       return row[0];
-    },
+    }),
     async *scrub() {
       let last = "";
       try {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Backend, StaleWrite, type Store } from "../../../src/store/contract.ts";
-import { createHeldLease } from "../../../src/store/held-lease.ts";
+import { createHeldLease, type HeldLease } from "../../../src/store/held-lease.ts";
 import { createLeases, type Lease, LeaseLost } from "../../../src/store/leases.ts";
 import type { Ground } from "./conformance.ts";
 
@@ -215,8 +215,56 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       expect(await second.hold()).toBeDefined();
       expect(await first.hold()).toBeUndefined();
       await second.release();
+      await one.caughtUp();
       expect(await first.hold()).toBeDefined();
       expect(told).toEqual(["first has it", "second has it", "first lost it", "first has it"]);
+    });
+
+    it("who waits for a held lease asks the store only once it is released, or ran out", async () => {
+      let asked = 0;
+      const counting: Store = {
+        ...other,
+        getMany(keys) {
+          asked += 1;
+          return other.getMany(keys);
+        },
+      };
+      const hold = async (lease: HeldLease): Promise<number> => {
+        const before = asked;
+        while ((await lease.hold()) === undefined) await sleep(10);
+        return asked - before;
+      };
+      const holder = createHeldLease({ store: one, name: "held", lengthMs: 60_000 });
+      const waiter = createHeldLease({ store: counting, name: "held", lengthMs: 60_000 });
+      expect(await holder.hold()).toBeDefined();
+      for (let i = 0; i < 10; i += 1) expect(await waiter.hold()).toBeUndefined();
+      expect(asked).toBe(1);
+      const released = hold(waiter);
+      await holder.release();
+      expect(await released).toBe(1);
+
+      const short = createHeldLease({ store: one, name: "short", lengthMs: 900 });
+      expect(await short.hold()).toBeDefined();
+      const next = createHeldLease({ store: counting, name: "short", lengthMs: 900 });
+      // One look finds it held; the others come after its end by the clock of this process, which may be early.
+      const looks = await hold(next);
+      expect(looks).toBeGreaterThan(1);
+      expect(looks).toBeLessThan(10);
+    });
+
+    it("a held lease that is released while it is looked at is looked at again", async () => {
+      const lease = await createLeases(one).take("held", 60_000);
+      const slowly: Store = {
+        ...other,
+        async clock() {
+          await lease?.release();
+          await other.caughtUp();
+          return other.clock();
+        },
+      };
+      const waiter = createHeldLease({ store: slowly, name: "held", lengthMs: 60_000 });
+      expect(await waiter.hold()).toBeUndefined();
+      expect(await waiter.hold()).toBeDefined();
     });
 
     it("a held lease is refused to a process that fails its first step", async () => {
