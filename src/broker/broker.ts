@@ -20,6 +20,7 @@ import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
+import { openPartitions } from "./partitions/partitions.ts";
 import { openQuotas } from "./quotas/open.ts";
 import type { Quotas } from "./quotas/quotas.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
@@ -27,9 +28,7 @@ import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
-import { createReplicas, type Replicas } from "./system/replicas.ts";
-import { createUpkeep, type Upkeep } from "./system/upkeep.ts";
-import { createWarnings, type Warnings } from "./system/warnings.ts";
+import { openSystem, type SystemRoom } from "./system/open.ts";
 import { openTraffic, type Traffic } from "./traffic/open.ts";
 import { openWebhooks, type WebhookRoom } from "./webhooks/open.ts";
 import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
@@ -47,7 +46,8 @@ export interface Broker
     Pick<RevocationRoom, "listRevocations">,
     Pick<EndUserRoom, "endUsers">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
-    Omit<ConnectRoom, "descriptions" | "close"> {
+    Omit<ConnectRoom, "descriptions" | "close">,
+    SystemRoom {
   readonly scripts: ScriptHost;
   /** Limits of providers, kept together with the other replicas. */
   readonly quotas: Quotas;
@@ -59,9 +59,6 @@ export interface Broker
   readonly publicUrl: () => string;
   /** Origin of the dashboard's own listener; empty: the control listener serves it. Undefined: nothing does. */
   readonly dashboardOrigin: () => string | undefined;
-  readonly upkeep: Upkeep;
-  readonly replicas: Pick<Replicas, "list">;
-  readonly warnings: Warnings;
   readonly declare: (declared: DeclaredSetup) => Promise<void>;
   readonly retain: (retention: RetentionPeriods) => void;
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
@@ -117,6 +114,7 @@ async function openRooms(options: BrokerOptions) {
     sharedAccountOf: lookupFields.sharedAccountOf,
   });
   const lastUsed = createLastUsedTimes({ store, world });
+  const partitions = await openPartitions({ store, isShared: backend.isShared, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;
   const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
@@ -188,6 +186,7 @@ async function openRooms(options: BrokerOptions) {
   return {
     collections,
     lastUsed,
+    partitions,
     auditing,
     setup,
     signIn,
@@ -211,18 +210,15 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { collections, outgoing, scripted, channels, connect, webhooks } = rooms;
   const background = startBackground(rooms, options);
   const declare = createDeclarations({ ...rooms.setup, variables: scripted.variables });
-  const replicas = createReplicas({ store, backend, host: options.host ?? "", world });
-  const upkeep = createUpkeep({ store, backend, world });
   const operations = operationsOf(rooms);
+  const system = openSystem({ ...operations, store, backend, collections, host: options.host ?? "", world });
   return {
     ...operations,
     scripts,
     quotas: rooms.quotas,
     feeds: createFeeds({ store, collections, ...outgoing, world }),
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
-    upkeep,
-    replicas,
-    warnings: createWarnings({ ...operations, store, collections, upkeep, replicas, world }),
+    ...system,
     traffic: openTraffic({ world, keepsRequests: options.keepsRequests ?? true }),
     storeStatus: () => store.status(),
     publicUrl: options.publicUrl,
@@ -230,7 +226,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     declare: async (declared) => {
       await declare(declared);
       await background.start();
-      replicas.start();
+      system.replicas.start();
     },
     retain: background.housekeeping.retain,
     configureWebhooks: webhooks.configure,
@@ -242,7 +238,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     retire: background.retire,
     async close() {
       await background.retire();
-      await replicas.close();
+      await system.replicas.close();
       await rooms.quotas.close();
       await closeRooms(rooms);
     },
@@ -253,7 +249,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
 function startBackground(rooms: Rooms, { store, retention, world }: BrokerOptions) {
   const { collections, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
   const { reindex, health } = connectionRoom;
-  const { revocations } = rooms;
+  const { revocations, partitions } = rooms;
   const housekeeping = startHousekeeping({
     store,
     collections,
@@ -282,6 +278,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     async start() {
       reindex.look();
       connect.authorizations.resume();
+      await partitions.start();
       // Deliveries start only now: their destinations and signing secrets are known from here on.
       await webhooks.deliveries.start();
       channels.scheduler.start();
@@ -296,7 +293,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       await channels.scheduler.run();
     },
     retire: async () => {
-      retired ??= Promise.all(all.map((one) => one.close()));
+      retired ??= Promise.all(all.map((one) => one.close())).then(() => partitions.retire());
       await retired;
     },
   };
@@ -304,6 +301,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
 
 async function closeRooms({
   lastUsed,
+  partitions,
   setup,
   signIn,
   outgoing,
@@ -321,6 +319,7 @@ async function closeRooms({
   outgoing.destinations.close();
   signIn.browserSessions.close();
   setup.close();
+  await partitions.close();
   await lastUsed.close();
 }
 

@@ -69,6 +69,7 @@ const strangers: readonly (readonly [string, string])[] = [
 const subRooms: Readonly<Record<string, readonly string[]>> = {
   broker: [
     "stored",
+    "partitions",
     "tokens",
     "audit",
     "setup",

@@ -60,6 +60,12 @@ export const webhookMetrics = {
     help: "1 at the replica that delivers for all.",
     labels: [],
   },
+  partitions: {
+    kind: "gauge",
+    name: "latchkey_partitions",
+    help: "Partitions of the work, of 64, that belong to this replica.",
+    labels: [],
+  },
   deliveryAttempts: {
     kind: "counter",
     isHot: true,

@@ -27,7 +27,7 @@ export interface Warnings {
   ofSystem(signal: AbortSignal): Promise<readonly FoundWarning[]>;
 }
 
-interface WarningsOptions {
+export interface WarningsOptions {
   readonly store: Store;
   readonly collections: ChannelCollections;
   readonly environments: Environments;

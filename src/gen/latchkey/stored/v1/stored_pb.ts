@@ -34,7 +34,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoKQmFja3VwTm90ZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSDQoFYnl0ZXMYBCABKAQidgoJU2NydWJOb3RlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgCIAEoCRIPCgdjaGVja2VkGAMgASgEEg8KB2RhbWFnZWQYBCABKAQSEAoIZXhhbXBsZXMYBSADKAkijQEKC1JlcGxpY2FTaWduEgwKBGhvc3QYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZWVuX21zGAQgASgBEg4KBmR1dGllcxgFIAMoCRIOCgZiZWhpbmQYBiABKAQiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIqYECg1SZWZyZXNoUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIZmFpbHVyZXMYBCABKA0SMwoPZmlyc3RfZmFpbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2ZhaWxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbGFzdF9mYWlsdXJlGAcgASgJEhEKCWxhc3RfY29kZRgIIAEoCRI1ChFsYXN0X3N1Y2NlZWRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoGaW50ZW50GAogASgLMiEubGF0Y2hrZXkuc3RvcmVkLnYxLlJlZnJlc2hJbnRlbnQSLgoKbm90X2JlZm9yZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbG9nX2lkGAwgASgJEhMKC2RlYWRfcmVhc29uGA0gASgJEi4KCmdyYW50ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xvb2tfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2VuX2NsaWVudBgQIAEoDCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQi3wQKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABARIQCghsYW5ndWFnZRgSIAEoCRINCgV0aGVtZRgTIAEoCRIaCg1zZXNzaW9uX3Rva2VuGBQgASgJQgOAAQESEQoJaGFzX3N0ZXBzGBUgASgIEi4KCmNsYWltZWRfYXQYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpUCCg1QZW5kaW5nQ2hvaWNlEhIKCnRva2VuX2hhc2gYASABKAkSJwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhINCgV0aXRsZRgDIAEoCRIUCgxicm93c2VyX2hhc2gYBCABKAkSFQoIbGlzdGVuZXIYBSABKAlCA4ABARIRCglyZXR1cm5fdG8YBiABKAkSEAoIbGFuZ3VhZ2UYByABKAkSDQoFdGhlbWUYCCABKAkSDwoHYWNjb3VudBgJIAEoCRIWCg5taXNzaW5nX3Njb3BlcxgKIAMoCRIuCgpjcmVhdGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKBAQoOQ29ubmVjdE91dGNvbWUSFQoNbGlzdGVuZXJfaGFzaBgBIAEoCRIoCgdtZXNzYWdlGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK/AgoNUGVuZGluZ0RldmljZRIKCgJpZBgBIAEoCRI3Cg1hdXRob3JpemF0aW9uGAIgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbhIvCgpiZWd1bl93aXRoGAMgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIYCgtkZXZpY2VfY29kZRgFIAEoCUIDgAEBEhMKC2ludGVydmFsX21zGAYgASgNEg4KBnNjb3BlcxgHIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUgoOU2lnbmluZ1NlY3JldHMSEwoLZW52aXJvbm1lbnQYASABKAkSKwoHc2VjcmV0cxgCIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQimQIKElN0b3JlZE5vdGlmaWNhdGlvbhIvCgxub3RpZmljYXRpb24YASABKAsyGS5sYXRjaGtleS52MS5Ob3RpZmljYXRpb24SSAoMcGF5bG9hZF9mb3JtGAIgASgOMjIubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZE5vdGlmaWNhdGlvbi5QYXlsb2FkRm9ybRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJwCgtQYXlsb2FkRm9ybRIcChhQQVlMT0FEX0ZPUk1fVU5TUEVDSUZJRUQQABIVChFQQVlMT0FEX0ZPUk1fSlNPThABEhUKEVBBWUxPQURfRk9STV9GT1JNEAISFQoRUEFZTE9BRF9GT1JNX1RFWFQQAyJcChBOb3RpZmljYXRpb25TZWVuEhcKD25vdGlmaWNhdGlvbl9pZBgBIAEoCRIvCgtyZWNlaXZlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi8AUKDVN0b3JlZEZvcndhcmQSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIMCgR0eXBlGAUgASgJEhcKD25vdGlmaWNhdGlvbl9pZBgGIAEoCRIMCgRib2R5GAcgASgMEjoKB2FkZHJlc3MYCCABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgJIAEoCRIpCgVzdGF0ZRgKIAEoDjIaLmxhdGNoa2V5LnYxLkZvcndhcmQuU3RhdGUSFAoMc3RhdGVfcmVhc29uGAsgASgJEhUKDWF0dGVtcHRfY291bnQYDCABKA0SFQoNc2NoZWR1bGVfc3RlcBgNIAEoDRIzCg9uZXh0X2F0dGVtcHRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKCGF0dGVtcHRzGBEgAygLMhQubGF0Y2hrZXkudjEuQXR0ZW1wdBIMCgRsYW5lGBIgASgJEg4KBm51bWJlchgTIAEoCRIxCg1zY2hlZHVsZWRfZm9yGBQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghzZXF1ZW5jZRgVIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgWIAEoCSJkCgdBZGRyZXNzEhcKE0FERFJFU1NfVU5TUEVDSUZJRUQQABITCg9BRERSRVNTX1BSSU1BUlkQARIVChFBRERSRVNTX1NFQ09OREFSWRACEhQKEEFERFJFU1NfT1ZFUlJJREUQAyLFAQoOV2FpdGluZ0ZvcndhcmQSDgoGZHVlX21zGAEgASgBEhIKCmNyZWF0ZWRfbXMYAiABKAESOgoHYWRkcmVzcxgDIAEoDjIpLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWRGb3J3YXJkLkFkZHJlc3MSFAoMb3ZlcnJpZGVfdXJsGAQgASgJEgwKBGxhbmUYBSABKAkSDgoGbnVtYmVyGAYgASgJEg0KBWZpcnN0GAcgASgIEhAKCHNpbmNlX21zGAggASgBIqMBChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXBhdXNlZF9ieRgFIAEoCRITCgtwYXVzZWRfbm90ZRgGIAEoCSKtAQoMTG9va3VwRmlsaW5nEhAKCHByb3ZpZGVyGAEgASgJEg4KBmZpZWxkcxgCIAMoCRIMCgRmb3JtGAMgASgNEhIKCndhbGtzX2xlZnQYBCABKA0SKQoFYWZ0ZXIYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCm5vdF9iZWZvcmUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpsCChVDb25uZWN0aW9uRGVzY3JpcHRpb24SEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIQCghwcm92aWRlchgEIAEoCRIqCgZkdWVfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAYgASgNEkMKBWZvdW5kGAcgAygLMjQubGF0Y2hrZXkuc3RvcmVkLnYxLkNvbm5lY3Rpb25EZXNjcmlwdGlvbi5Gb3VuZEVudHJ5GiwKCkZvdW5kRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKyAwoNU3RvcmVkQ2hhbm5lbBIlCgdjaGFubmVsGAEgASgLMhQubGF0Y2hrZXkudjEuQ2hhbm5lbBISCgp0b2tlbl9oYXNoGAIgASgJEhUKDWFza2VkX2xpZmVfbXMYAyABKAESDwoHbGlmZV9tcxgEIAEoARIOCgZkdWVfbXMYBSABKAESEAoIZmFpbHVyZXMYBiABKA0SEwoLaWRfcmVmdXNhbHMYByABKA0SDAoEa2VwdBgIIAEoCBIOCgZ3YXJuZWQYCSABKAgSEgoKaXNfZGVmYXVsdBgKIAEoCBIQCghjYXRjaF91cBgLIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgMIAEoCRISCgpzdG9wX2Fza2VkGA0gASgIEgsKA2tleRgOIAEoCRITCgtzdG9wc19ieV9pZBgPIAEoCBIMCgRsb3N0GBAgASgIEhEKCWNvbmZpcm1lZBgRIAEoCBIYChBjb25maXJtZWRfbGlmZV9zGBIgASgEEhMKC3JlYXV0aG9yaXplGBMgASgIEhMKC2hhc19vd25fa2V5GBQgASgIEhAKCGluX3BsYWNlGBUgASgIIlsKDENoYW5uZWxIZWFyZBIOCgZudW1iZXIYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3Jlc291cmNlX2lkGAMgASgJIuUBCg1DaGFubmVsUmh5dGhtEhAKCHNpbmNlX21zGAEgASgBEg8KB2hpZ2hlc3QYAiABKAQSDwoHc2V0dGxlZBgDIAEoBBIVCg1taXNzaW5nX2JlbG93GAQgASgEEhgKEG1pc3Npbmdfc2luY2VfbXMYBSABKAESDwoHYmFja19hdBgGIAEoBBIVCg1iYWNrX3NpbmNlX21zGAcgASgBEhAKCGhlYXJkX21zGAggASgBEhAKCHBhdXNlX21zGAkgASgBEg4KBnBhdXNlcxgKIAEoDRITCgt0b2xkX3NpbGVudBgLIAEoCCKIAwoKU3RvcmVkU3luYxITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEgwKBG5hbWUYBCABKAkSDwoHdmFyaWFudBgFIAEoCRIOCgZwYXVzZWQYBiABKAgSEQoJZnJlcXVlbmN5GAcgASgJEg4KBmR1ZV9tcxgIIAEoARIrCgpjaGVja3BvaW50GAkgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIvCgtsYXN0X3J1bl9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcnVubmluZ19pZBgLIAEoCRIRCglxdWV1ZWRfaWQYDCABKAkSEAoIZW5kZWRfaWQYDSABKAkSDgoGZmFpbGVkGA4gASgIEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBAgASgEIsECCglTdG9yZWRSdW4SHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuEg8KB3ZhcmlhbnQYAiABKAkSDAoEbGFuZRgDIAEoCRIOCgZkdWVfbXMYBCABKAESMgoEbW9kZRgFIAEoDjIkLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVxdWVzdC5Nb2RlEg0KBWV2ZW50GAYgASgJEhcKD25vdGlmaWNhdGlvbl9pZBgHIAEoCRIRCgloYXNfaW5wdXQYCCABKAgSEgoKaGFzX291dHB1dBgJIAEoCBIQCghhdHRlbXB0cxgKIAEoDRIQCghmYWlsdXJlcxgLIAEoDRIWCg5lbnZpcm9ubWVudF9pZBgMIAEoCRISCgpjYW5jZWxsaW5nGA0gASgIEhMKC2hhc19mYWlsdXJlGA4gASgIIpoBCgxTdG9yZWRSZWNvcmQSCgoCaWQYASABKAkSEQoEZGF0YRgCIAEoDEIDgAEBEhMKC2xhc3RfYWN0aW9uGAMgASgJEhUKDWZpcnN0X3NlZW5fbXMYBCABKAESGAoQbGFzdF9tb2RpZmllZF9tcxgFIAEoARISCgpkZWxldGVkX21zGAYgASgBEhEKCXBydW5lZF9tcxgHIAEoASJdCgtSZWNvcmRQbGFjZRIQCghzZXF1ZW5jZRgBIAEoBBIRCglkYXRhX2hhc2gYAiABKAwSFQoNZmlyc3Rfc2Vlbl9tcxgDIAEoARISCgpkZWxldGVkX21zGAQgASgBIrMBCgtSZWNvcmRNb2RlbBIZChFjb25uZWN0aW9uX251bWJlchgBIAEoDRINCgVtb2RlbBgCIAEoCRIPCgd2YXJpYW50GAMgASgJEg0KBXNwYWNlGAQgASgJEhAKCHNlcXVlbmNlGAUgASgEEg0KBWNvdW50GAYgASgEEhIKCmNoYW5nZWRfbXMYByABKAESEgoKdG91Y2hlZF9tcxgIIAEoARIRCglwcnVuZWRfdG8YCSABKAQiSgoNRGVsZXRlZFJlY29yZBIZChFjb25uZWN0aW9uX251bWJlchgBIAEoDRINCgVtb2RlbBgCIAEoCRIPCgd2YXJpYW50GAMgASgJIvMBCg9TaWduZWRJbkJyb3dzZXISCgoCaWQYASABKAkSEgoKdG9rZW5faGFzaBgCIAEoCRITCgtzZWNyZXRfaGFzaBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSEgoKa2V5X2RpZ2VzdBgFIAEoCRIyCgZwZXJzb24YBiABKAsyIi5sYXRjaGtleS5zdG9yZWQudjEuU2lnbmVkSW5QZXJzb24SLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHYWRkcmVzcxgIIAEoCRISCgp1c2VyX2FnZW50GAkgASgJIk8KDlNpZ25lZEluUGVyc29uEg4KBmlzc3VlchgBIAEoCRIPCgdzdWJqZWN0GAIgASgJEgwKBG5hbWUYAyABKAkSDgoGZ3JvdXBzGAQgAygJIr4BCgpTaWduSW5MaW5rEhIKCnRva2VuX2hhc2gYASABKAkSDgoGa2V5X2lkGAIgASgJEhIKCmtleV9kaWdlc3QYAyABKAkSMgoGcGVyc29uGAQgASgLMiIubGF0Y2hrZXkuc3RvcmVkLnYxLlNpZ25lZEluUGVyc29uEhQKDGJyb3dzZXJfaGFzaBgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLCAQoNUGVuZGluZ1NpZ25JbhISCgpzdGF0ZV9oYXNoGAEgASgJEhoKDWNvZGVfdmVyaWZpZXIYAiABKAlCA4ABARISCgVub25jZRgDIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgEIAEoCRIUCgxicm93c2VyX2hhc2gYBSABKAkSEQoJcmV0dXJuX3RvGAYgASgJEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIugCCg5SZXZvY2F0aW9uVGFzaxIKCgJpZBgBIAEoCRIrCgpjb25uZWN0aW9uGAIgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgDIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLQoLaW50ZWdyYXRpb24YBCABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbhI1CgdzZWNyZXRzGAUgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZWNyZXRzQgOAAQESJwoIcHJvdmlkZXIYBiABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlchINCgVhY3RvchgHIAEoCRISCgpjcmVhdGVkX21zGAggASgBEg4KBmR1ZV9tcxgJIAEoARIQCghyZWZ1c2FscxgKIAEoDRIVCg1mdXJ0aGVyX3Rva2VuGAsgASgJIo4BChVTdG9yZWRFbmRVc2VyRGVsZXRpb24SLgoIZGVsZXRpb24YASABKAsyHC5sYXRjaGtleS52MS5FbmRVc2VyRGVsZXRpb24SDQoFYWN0b3IYAiABKAkSFwoKa2VlcF9ncmFudBgDIAEoCEgAiAEBEg4KBmR1ZV9tcxgEIAEoAUINCgtfa2VlcF9ncmFudCJUCgtRdW90YVNoYXJlcxIuCgZzaGFyZXMYASADKAsyHi5sYXRjaGtleS5zdG9yZWQudjEuUXVvdGFTaGFyZRIVCg1oZWxkX3VudGlsX21zGAIgASgBImcKClF1b3RhU2hhcmUSDwoHcmVwbGljYRgBIAEoCRINCgVzaGFyZRgCIAEoARITCgtpbnRlcmFjdGl2ZRgDIAEoARISCgpiYWNrZ3JvdW5kGAQgASgBEhAKCHVudGlsX21zGAUgASgBYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_end_user, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoKQmFja3VwTm90ZRImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSDQoFYnl0ZXMYBCABKAQidgoJU2NydWJOb3RlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgCIAEoCRIPCgdjaGVja2VkGAMgASgEEg8KB2RhbWFnZWQYBCABKAQSEAoIZXhhbXBsZXMYBSADKAkijQEKC1JlcGxpY2FTaWduEgwKBGhvc3QYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZWVuX21zGAQgASgBEg4KBmR1dGllcxgFIAMoCRIOCgZiZWhpbmQYBiABKAQiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiQQoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoARIPCgdzZXNzaW9uGAMgASgJIiAKDlBhcnRpdGlvbk93bmVyEg4KBm1lbWJlchgBIAEoCSKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8EChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQESEAoIbGFuZ3VhZ2UYEiABKAkSDQoFdGhlbWUYEyABKAkSGgoNc2Vzc2lvbl90b2tlbhgUIAEoCUIDgAEBEhEKCWhhc19zdGVwcxgVIAEoCBIuCgpjbGFpbWVkX2F0GBYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKVAgoNUGVuZGluZ0Nob2ljZRISCgp0b2tlbl9oYXNoGAEgASgJEicKA3JlZhgCIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDQoFdGl0bGUYAyABKAkSFAoMYnJvd3Nlcl9oYXNoGAQgASgJEhUKCGxpc3RlbmVyGAUgASgJQgOAAQESEQoJcmV0dXJuX3RvGAYgASgJEhAKCGxhbmd1YWdlGAcgASgJEg0KBXRoZW1lGAggASgJEg8KB2FjY291bnQYCSABKAkSFgoObWlzc2luZ19zY29wZXMYCiADKAkSLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASKjAQoRU3RvcmVkRGVzdGluYXRpb24SEwoLZW52aXJvbm1lbnQYASABKAkSCwoDdXJsGAIgASgJEhUKDXBhdXNlZF9yZWFzb24YAyABKAkSLQoJcGF1c2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYXVzZWRfYnkYBSABKAkSEwoLcGF1c2VkX25vdGUYBiABKAkirQEKDExvb2t1cEZpbGluZxIQCghwcm92aWRlchgBIAEoCRIOCgZmaWVsZHMYAiADKAkSDAoEZm9ybRgDIAEoDRISCgp3YWxrc19sZWZ0GAQgASgNEikKBWFmdGVyGAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKbAgoVQ29ubmVjdGlvbkRlc2NyaXB0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRJDCgVmb3VuZBgHIAMoCzI0LmxhdGNoa2V5LnN0b3JlZC52MS5Db25uZWN0aW9uRGVzY3JpcHRpb24uRm91bmRFbnRyeRosCgpGb3VuZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEisgMKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKc3RvcF9hc2tlZBgNIAEoCBILCgNrZXkYDiABKAkSEwoLc3RvcHNfYnlfaWQYDyABKAgSDAoEbG9zdBgQIAEoCBIRCgljb25maXJtZWQYESABKAgSGAoQY29uZmlybWVkX2xpZmVfcxgSIAEoBBITCgtyZWF1dGhvcml6ZRgTIAEoCBITCgtoYXNfb3duX2tleRgUIAEoCBIQCghpbl9wbGFjZRgVIAEoCCJbCgxDaGFubmVsSGVhcmQSDgoGbnVtYmVyGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtyZXNvdXJjZV9pZBgDIAEoCSLlAQoNQ2hhbm5lbFJoeXRobRIQCghzaW5jZV9tcxgBIAEoARIPCgdoaWdoZXN0GAIgASgEEg8KB3NldHRsZWQYAyABKAQSFQoNbWlzc2luZ19iZWxvdxgEIAEoBBIYChBtaXNzaW5nX3NpbmNlX21zGAUgASgBEg8KB2JhY2tfYXQYBiABKAQSFQoNYmFja19zaW5jZV9tcxgHIAEoARIQCghoZWFyZF9tcxgIIAEoARIQCghwYXVzZV9tcxgJIAEoARIOCgZwYXVzZXMYCiABKA0SEwoLdG9sZF9zaWxlbnQYCyABKAgiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCLBAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCBITCgtoYXNfZmFpbHVyZRgOIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCSLzAQoPU2lnbmVkSW5Ccm93c2VyEgoKAmlkGAEgASgJEhIKCnRva2VuX2hhc2gYAiABKAkSEwoLc2VjcmV0X2hhc2gYAyABKAkSDgoGa2V5X2lkGAQgASgJEhIKCmtleV9kaWdlc3QYBSABKAkSMgoGcGVyc29uGAYgASgLMiIubGF0Y2hrZXkuc3RvcmVkLnYxLlNpZ25lZEluUGVyc29uEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FkZHJlc3MYCCABKAkSEgoKdXNlcl9hZ2VudBgJIAEoCSJPCg5TaWduZWRJblBlcnNvbhIOCgZpc3N1ZXIYASABKAkSDwoHc3ViamVjdBgCIAEoCRIMCgRuYW1lGAMgASgJEg4KBmdyb3VwcxgEIAMoCSK+AQoKU2lnbkluTGluaxISCgp0b2tlbl9oYXNoGAEgASgJEg4KBmtleV9pZBgCIAEoCRISCgprZXlfZGlnZXN0GAMgASgJEjIKBnBlcnNvbhgEIAEoCzIiLmxhdGNoa2V5LnN0b3JlZC52MS5TaWduZWRJblBlcnNvbhIUCgxicm93c2VyX2hhc2gYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiwgEKDVBlbmRpbmdTaWduSW4SEgoKc3RhdGVfaGFzaBgBIAEoCRIaCg1jb2RlX3ZlcmlmaWVyGAIgASgJQgOAAQESEgoFbm9uY2UYAyABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYBCABKAkSFAoMYnJvd3Nlcl9oYXNoGAUgASgJEhEKCXJldHVybl90bxgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLoAgoOUmV2b2NhdGlvblRhc2sSCgoCaWQYASABKAkSKwoKY29ubmVjdGlvbhgCIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SMgoLY3JlZGVudGlhbHMYAyABKAsyGC5sYXRjaGtleS52MS5DcmVkZW50aWFsc0IDgAEBEi0KC2ludGVncmF0aW9uGAQgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24SNQoHc2VjcmV0cxgFIAEoCzIfLmxhdGNoa2V5LnYxLkludGVncmF0aW9uU2VjcmV0c0IDgAEBEicKCHByb3ZpZGVyGAYgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXISDQoFYWN0b3IYByABKAkSEgoKY3JlYXRlZF9tcxgIIAEoARIOCgZkdWVfbXMYCSABKAESEAoIcmVmdXNhbHMYCiABKA0SFQoNZnVydGhlcl90b2tlbhgLIAEoCSKOAQoVU3RvcmVkRW5kVXNlckRlbGV0aW9uEi4KCGRlbGV0aW9uGAEgASgLMhwubGF0Y2hrZXkudjEuRW5kVXNlckRlbGV0aW9uEg0KBWFjdG9yGAIgASgJEhcKCmtlZXBfZ3JhbnQYAyABKAhIAIgBARIOCgZkdWVfbXMYBCABKAFCDQoLX2tlZXBfZ3JhbnQiVAoLUXVvdGFTaGFyZXMSLgoGc2hhcmVzGAEgAygLMh4ubGF0Y2hrZXkuc3RvcmVkLnYxLlF1b3RhU2hhcmUSFQoNaGVsZF91bnRpbF9tcxgCIAEoASJnCgpRdW90YVNoYXJlEg8KB3JlcGxpY2EYASABKAkSDQoFc2hhcmUYAiABKAESEwoLaW50ZXJhY3RpdmUYAyABKAESEgoKYmFja2dyb3VuZBgEIAEoARIQCgh1bnRpbF9tcxgFIAEoAWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_end_user, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey encrypts values. The newest epoch encrypts, all decrypt. A separate one without an epoch authenticates.
@@ -380,6 +380,28 @@ export const LeaseTermSchema: GenMessage<LeaseTerm> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 9);
 
 /**
+ * PartitionOwner names the process that does the work of a partition. It changes only with the owner, so that commits
+ * can depend on it.
+ *
+ * @generated from message latchkey.stored.v1.PartitionOwner
+ */
+export type PartitionOwner = Message<"latchkey.stored.v1.PartitionOwner"> & {
+  /**
+   * Random ID of the process. Empty if it gave the partition back.
+   *
+   * @generated from field: string member = 1;
+   */
+  member: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.PartitionOwner.
+ * Use `create(PartitionOwnerSchema)` to create a new message.
+ */
+export const PartitionOwnerSchema: GenMessage<PartitionOwner> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 10);
+
+/**
  * RefreshRecord holds the state of a connection's refreshes, stored separately so that an attempt that does not
  * change its health does not change the connection. It does not exist if there is nothing to remember.
  *
@@ -505,7 +527,7 @@ export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
  * Use `create(RefreshRecordSchema)` to create a new message.
  */
 export const RefreshRecordSchema: GenMessage<RefreshRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 10);
+  messageDesc(file_latchkey_stored_v1_stored, 11);
 
 /**
  * RefreshIntent is written before a request to the token endpoint. An intent that is found later means that the
@@ -548,7 +570,7 @@ export type RefreshIntent = Message<"latchkey.stored.v1.RefreshIntent"> & {
  * Use `create(RefreshIntentSchema)` to create a new message.
  */
 export const RefreshIntentSchema: GenMessage<RefreshIntent> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 11);
+  messageDesc(file_latchkey_stored_v1_stored, 12);
 
 /**
  * BackupEntry is an entry of a backup, as stored.
@@ -583,7 +605,7 @@ export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
  * Use `create(BackupEntrySchema)` to create a new message.
  */
 export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 12);
+  messageDesc(file_latchkey_stored_v1_stored, 13);
 
 /**
  * PendingAuthorization is an authorization whose end user is at the provider. It is stored encrypted under the
@@ -752,7 +774,7 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
  * Use `create(PendingAuthorizationSchema)` to create a new message.
  */
 export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 13);
+  messageDesc(file_latchkey_stored_v1_stored, 14);
 
 /**
  * PendingChoice is a browser that shows the choices of a new connection. It is stored encrypted.
@@ -843,7 +865,7 @@ export type PendingChoice = Message<"latchkey.stored.v1.PendingChoice"> & {
  * Use `create(PendingChoiceSchema)` to create a new message.
  */
 export const PendingChoiceSchema: GenMessage<PendingChoice> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 14);
+  messageDesc(file_latchkey_stored_v1_stored, 15);
 
 /**
  * ConnectOutcome is the result of an authorization, for the process whose WebSocket the page listens to.
@@ -878,7 +900,7 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  * Use `create(ConnectOutcomeSchema)` to create a new message.
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 15);
+  messageDesc(file_latchkey_stored_v1_stored, 16);
 
 /**
  * PendingDevice is a device authorization with the data to continue it. It is stored encrypted, so that any
@@ -956,7 +978,7 @@ export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
  * Use `create(PendingDeviceSchema)` to create a new message.
  */
 export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 16);
+  messageDesc(file_latchkey_stored_v1_stored, 17);
 
 /**
  * SigningSecrets sign deliveries of an environment to the application. Stored encrypted.
@@ -984,7 +1006,7 @@ export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
  * Use `create(SigningSecretsSchema)` to create a new message.
  */
 export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 17);
+  messageDesc(file_latchkey_stored_v1_stored, 18);
 
 /**
  * StoredNotification is a received webhook, and the form of its payload: the same bytes for every delivery.
@@ -1019,7 +1041,7 @@ export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"
  * Use `create(StoredNotificationSchema)` to create a new message.
  */
 export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 18);
+  messageDesc(file_latchkey_stored_v1_stored, 19);
 
 /**
  * PayloadForm says how the payload is converted to JSON.
@@ -1067,7 +1089,7 @@ export type StoredNotification_PayloadForm = (typeof StoredNotification_PayloadF
  * Describes the enum latchkey.stored.v1.StoredNotification.PayloadForm.
  */
 export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_PayloadForm> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 18, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 19, 0);
 
 /**
  * NotificationSeen recognizes repeated messages.
@@ -1095,7 +1117,7 @@ export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & 
  * Use `create(NotificationSeenSchema)` to create a new message.
  */
 export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 19);
+  messageDesc(file_latchkey_stored_v1_stored, 20);
 
 /**
  * StoredForward is a forward as stored. Its body is created from the notification for each attempt.
@@ -1263,7 +1285,7 @@ export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
  * Use `create(StoredForwardSchema)` to create a new message.
  */
 export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 20);
+  messageDesc(file_latchkey_stored_v1_stored, 21);
 
 /**
  * Address is a kind of destination.
@@ -1311,7 +1333,7 @@ export type StoredForward_Address = (typeof StoredForward_Address)[keyof typeof 
  * Describes the enum latchkey.stored.v1.StoredForward.Address.
  */
 export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 20, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 21, 0);
 
 /**
  * WaitingForward is the part of a pending forward that is kept in memory.
@@ -1382,7 +1404,7 @@ export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
  * Use `create(WaitingForwardSchema)` to create a new message.
  */
 export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 21);
+  messageDesc(file_latchkey_stored_v1_stored, 22);
 
 /**
  * StoredDestination is the state of a URL that forwards go to.
@@ -1438,7 +1460,7 @@ export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> 
  * Use `create(StoredDestinationSchema)` to create a new message.
  */
 export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 22);
+  messageDesc(file_latchkey_stored_v1_stored, 23);
 
 /**
  * LookupFiling says by which fields a provider's connections are indexed for notifications, and the progress of a
@@ -1496,7 +1518,7 @@ export type LookupFiling = Message<"latchkey.stored.v1.LookupFiling"> & {
  * Use `create(LookupFilingSchema)` to create a new message.
  */
 export const LookupFilingSchema: GenMessage<LookupFiling> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 23);
+  messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
  * ConnectionDescription says what the provider is still to be asked about an imported connection, and what it
@@ -1562,7 +1584,7 @@ export type ConnectionDescription = Message<"latchkey.stored.v1.ConnectionDescri
  * Use `create(ConnectionDescriptionSchema)` to create a new message.
  */
 export const ConnectionDescriptionSchema: GenMessage<ConnectionDescription> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 24);
+  messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
  * StoredChannel is a notification channel as stored.
@@ -1724,7 +1746,7 @@ export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
  * Use `create(StoredChannelSchema)` to create a new message.
  */
 export const StoredChannelSchema: GenMessage<StoredChannel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 25);
+  messageDesc(file_latchkey_stored_v1_stored, 26);
 
 /**
  * ChannelHeard is the last notification of a channel, stored separately: matching does not depend on it.
@@ -1759,7 +1781,7 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
  * Use `create(ChannelHeardSchema)` to create a new message.
  */
 export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 26);
+  messageDesc(file_latchkey_stored_v1_stored, 27);
 
 /**
  * ChannelRhythm is the state of the health checks of a channel. Only the channel scheduler writes it; matching
@@ -1851,7 +1873,7 @@ export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
  * Use `create(ChannelRhythmSchema)` to create a new message.
  */
 export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 27);
+  messageDesc(file_latchkey_stored_v1_stored, 28);
 
 /**
  * StoredSync is the state of a sync of a connection: its schedule and checkpoint.
@@ -1977,7 +1999,7 @@ export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
  * Use `create(StoredSyncSchema)` to create a new message.
  */
 export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 28);
+  messageDesc(file_latchkey_stored_v1_stored, 29);
 
 /**
  * StoredRun is an execution of a script, queued or ended.
@@ -2090,7 +2112,7 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
  * Use `create(StoredRunSchema)` to create a new message.
  */
 export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 29);
+  messageDesc(file_latchkey_stored_v1_stored, 30);
 
 /**
  * StoredRecord is a record that a sync saved, keyed by its position among the changes of its model. Stored
@@ -2154,7 +2176,7 @@ export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
  * Use `create(StoredRecordSchema)` to create a new message.
  */
 export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 30);
+  messageDesc(file_latchkey_stored_v1_stored, 31);
 
 /**
  * RecordPlace holds what must be known of a record without reading it, keyed by a hash of its ID. Stored
@@ -2197,7 +2219,7 @@ export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
  * Use `create(RecordPlaceSchema)` to create a new message.
  */
 export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 31);
+  messageDesc(file_latchkey_stored_v1_stored, 32);
 
 /**
  * RecordModel is the state of the records of one model of a connection. It changes with each record.
@@ -2274,7 +2296,7 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
  * Use `create(RecordModelSchema)` to create a new message.
  */
 export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 32);
+  messageDesc(file_latchkey_stored_v1_stored, 33);
 
 /**
  * DeletedRecord names a record to remove when it has been deleted for long enough.
@@ -2309,7 +2331,7 @@ export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
  * Use `create(DeletedRecordSchema)` to create a new message.
  */
 export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 33);
+  messageDesc(file_latchkey_stored_v1_stored, 34);
 
 /**
  * SignedInBrowser is a browser that is signed in to the dashboard. Stored encrypted.
@@ -2386,7 +2408,7 @@ export type SignedInBrowser = Message<"latchkey.stored.v1.SignedInBrowser"> & {
  * Use `create(SignedInBrowserSchema)` to create a new message.
  */
 export const SignedInBrowserSchema: GenMessage<SignedInBrowser> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 34);
+  messageDesc(file_latchkey_stored_v1_stored, 35);
 
 /**
  * SignedInPerson is a person of an identity provider.
@@ -2428,7 +2450,7 @@ export type SignedInPerson = Message<"latchkey.stored.v1.SignedInPerson"> & {
  * Use `create(SignedInPersonSchema)` to create a new message.
  */
 export const SignedInPersonSchema: GenMessage<SignedInPerson> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 35);
+  messageDesc(file_latchkey_stored_v1_stored, 36);
 
 /**
  * SignInLink signs a browser in once. Stored encrypted under the hash of its token.
@@ -2484,7 +2506,7 @@ export type SignInLink = Message<"latchkey.stored.v1.SignInLink"> & {
  * Use `create(SignInLinkSchema)` to create a new message.
  */
 export const SignInLinkSchema: GenMessage<SignInLink> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 36);
+  messageDesc(file_latchkey_stored_v1_stored, 37);
 
 /**
  * PendingSignIn is a person who is at the identity provider. Stored encrypted under the hash of its state.
@@ -2547,7 +2569,7 @@ export type PendingSignIn = Message<"latchkey.stored.v1.PendingSignIn"> & {
  * Use `create(PendingSignInSchema)` to create a new message.
  */
 export const PendingSignInSchema: GenMessage<PendingSignIn> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 37);
+  messageDesc(file_latchkey_stored_v1_stored, 38);
 
 /**
  * RevocationTask holds what the revocation of a deleted connection's grant needs. It is stored encrypted, and deleted
@@ -2639,7 +2661,7 @@ export type RevocationTask = Message<"latchkey.stored.v1.RevocationTask"> & {
  * Use `create(RevocationTaskSchema)` to create a new message.
  */
 export const RevocationTaskSchema: GenMessage<RevocationTask> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 38);
+  messageDesc(file_latchkey_stored_v1_stored, 39);
 
 /**
  * StoredEndUserDeletion is the deletion of an end user, with what is needed to continue it.
@@ -2681,7 +2703,7 @@ export type StoredEndUserDeletion = Message<"latchkey.stored.v1.StoredEndUserDel
  * Use `create(StoredEndUserDeletionSchema)` to create a new message.
  */
 export const StoredEndUserDeletionSchema: GenMessage<StoredEndUserDeletion> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 39);
+  messageDesc(file_latchkey_stored_v1_stored, 40);
 
 /**
  * QuotaShares divide a provider's limit among the replicas that use it. The shares never add up to more than 1.
@@ -2709,7 +2731,7 @@ export type QuotaShares = Message<"latchkey.stored.v1.QuotaShares"> & {
  * Use `create(QuotaSharesSchema)` to create a new message.
  */
 export const QuotaSharesSchema: GenMessage<QuotaShares> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 40);
+  messageDesc(file_latchkey_stored_v1_stored, 41);
 
 /**
  * QuotaShare is the share of one replica.
@@ -2758,5 +2780,5 @@ export type QuotaShare = Message<"latchkey.stored.v1.QuotaShare"> & {
  * Use `create(QuotaShareSchema)` to create a new message.
  */
 export const QuotaShareSchema: GenMessage<QuotaShare> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 41);
+  messageDesc(file_latchkey_stored_v1_stored, 42);
 

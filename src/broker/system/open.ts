@@ -1,0 +1,27 @@
+import type { World } from "../../base/world.ts";
+import type { Backend } from "../../store/contract.ts";
+import type { SealedStore } from "../../store/sealed/sealed.ts";
+import { createReplicas, type Replicas } from "./replicas.ts";
+import { createUpkeep, type Upkeep } from "./upkeep.ts";
+import { createWarnings, type Warnings, type WarningsOptions } from "./warnings.ts";
+
+/** What operators ask about the deployment as a whole. */
+export interface SystemRoom {
+  readonly upkeep: Upkeep;
+  readonly replicas: Replicas;
+  readonly warnings: Warnings;
+}
+
+interface SystemOptions extends Omit<WarningsOptions, "upkeep" | "replicas"> {
+  readonly store: SealedStore;
+  readonly backend: Backend;
+  /** Name of the host or pod. */
+  readonly host: string;
+  readonly world: World;
+}
+
+export function openSystem(options: SystemOptions): SystemRoom {
+  const replicas = createReplicas(options);
+  const upkeep = createUpkeep(options);
+  return { upkeep, replicas, warnings: createWarnings({ ...options, upkeep, replicas }) };
+}
