@@ -2,6 +2,7 @@ import type { Log } from "../../base/log.ts";
 import type { LoopClock } from "../../base/loop-clock.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { CommitOutcome, CommitRequest } from "../commit-queue.ts";
+import type { Commit } from "../contract.ts";
 import type { History } from "../history.ts";
 import { commitGroup, endSession } from "./commit.ts";
 import type { PostgresConnections } from "./connections.ts";
@@ -56,7 +57,7 @@ interface CommitStreamOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   /** Called after a write, with the last revision. */
-  readonly onCommitted: (revision: number) => void;
+  readonly onCommitted: (revision: number, commits: readonly Commit[]) => void;
 }
 
 export function createCommitStream(options: CommitStreamOptions): CommitStream {
@@ -77,7 +78,7 @@ export function createCommitStream(options: CommitStreamOptions): CommitStream {
       const { seen } = feed;
       const { base, outcomes, commits } = await commitGroup({ query, schema, group, due, session, mark, seen });
       await feed.takeIn({ base, commits, mark });
-      if (commits.length > 0) onCommitted(history.revision);
+      if (commits.length > 0) onCommitted(history.revision, commits);
       metrics.storeRevision.set(history.revision);
       return outcomes;
     } catch (error) {

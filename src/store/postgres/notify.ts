@@ -8,6 +8,9 @@ import type { DedicatedConnection, PostgresConnections } from "./connections.ts"
  */
 export interface NotifyListener {
   ring(revision: number): void;
+  isListening(): boolean;
+  /** Listens on another connection: notifications are missing on this one. */
+  listenAgain(): void;
   /** ID of the listening session, for `hasEnded`; undefined while there is none. */
   session(): string | undefined;
   /** Reports whether the session no longer exists on the server. */
@@ -20,6 +23,8 @@ interface NotifyListenerOptions {
   readonly storeId: string;
   readonly log: Log;
   readonly onRing: (revision: number) => void;
+  /** Listening ended: no notifications come until it begins again. */
+  readonly onEnded: () => void;
 }
 
 /** Interval of notifications. NOTIFY takes a lock shared by all databases of the server, so one covers many commits. */
@@ -28,22 +33,25 @@ const listenAgainAfterMs = 500;
 /** Start time, which with the process ID identifies a session uniquely: process IDs are reused. */
 const startOf = "extract(epoch from backend_start)::text";
 
-export function createNotifyListener({ connections, storeId, log, onRing }: NotifyListenerOptions): NotifyListener {
+export function createNotifyListener(options: NotifyListenerOptions): NotifyListener {
+  const { connections, storeId, log, onRing, onEnded } = options;
   const channel = `latchkey_${storeId.replaceAll("-", "")}`;
   const closing = new AbortController();
   let latest = 0;
+  let sentAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
+  let listener: DedicatedConnection | undefined;
   let session: string | undefined;
   void listenUntilClosed();
 
   async function send(): Promise<void> {
     timer = undefined;
+    sentAt = performance.now();
+    // The listening connection has nothing else to do.
+    const query = listener?.query ?? connections.read;
     try {
       // No caller waits for the notification, so it need not be synced to disk.
-      await connections.read("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [
-        channel,
-        String(latest),
-      ]);
+      await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(latest)]);
     } catch (err) {
       log.debug("could not notify other replicas of a commit; they read it within half a second", { err });
     }
@@ -67,12 +75,15 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
       // If the server hides even our own start time, this session cannot be told from a later one with the same process
       // ID.
       if (row[1] !== null) session = `${connection.processId}/${row[1]}`;
+      listener = connection;
       await connection.ended;
     } catch (err) {
       if (!closing.signal.aborted)
         log.debug("could not listen for commits of other replicas; reading them twice a second", { err });
     } finally {
       session = undefined;
+      if (listener !== undefined && !closing.signal.aborted) onEnded();
+      listener = undefined;
       await connection?.close();
     }
     return true;
@@ -87,7 +98,12 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
   return {
     ring(revision) {
       latest = revision;
-      timer ??= setTimeout(() => void send(), ringEveryMs);
+      timer ??= setTimeout(() => void send(), Math.max(0, sentAt + ringEveryMs - performance.now()));
+    },
+    isListening: () => listener !== undefined,
+    listenAgain() {
+      log.info("PostgreSQL's notifications of commits do not arrive; listening on another connection");
+      void listener?.close();
     },
     session: () => session,
     async hasEnded(other) {

@@ -17,7 +17,10 @@ import { type FoundStore, format, prepareSchema } from "./schema.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./url.ts";
 
 export interface PostgresTiming extends LivenessLimits {
-  /** Maximum delay before another process's commit is seen, or a recovered server is noticed. */
+  /**
+   * Maximum delay before another process's commit is seen without a notification, or a recovered server is noticed.
+   * Eight times as much while notifications work and nothing happens.
+   */
   readonly pollEveryMs: number;
   readonly pruneEveryMs: number;
   readonly pruneAfterMs: number;
@@ -84,7 +87,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     isClosed: () => closed !== undefined,
   });
   const { stream, outage, polling } = replication;
-  onWriterLost = stream.writerLost;
+  onWriterLost = () => {
+    stream.writerLost();
+    polling.beAlert();
+  };
   onSilence = replication.onSilence;
   const notify = await replication.start();
   const pruner = createPruner({

@@ -4,6 +4,7 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { CommitQueue } from "../commit-queue.ts";
 import { StoreUnavailable } from "../contract.ts";
 import type { History } from "../history.ts";
+import { createBell } from "./bell.ts";
 import { type CommitStream, createCommitStream } from "./commit-stream.ts";
 import type { ConnectionLimits, PostgresConnections } from "./connections.ts";
 import { createNotifyListener, type NotifyListener } from "./notify.ts";
@@ -46,9 +47,21 @@ export function createReplication(options: ReplicationOptions): Replication {
     ...options,
     answerWithinMs,
     outage,
-    onCommitted: (revision) => notify?.ring(revision),
+    onCommitted(revision, commits) {
+      if (bell.announces(commits)) notify?.ring(revision);
+    },
   });
-  const polling = createPolling({ stream, outage, clock, everyMs: pollEveryMs });
+  const bell = createBell(history);
+  const polling = createPolling({ stream, outage, clock, everyMs: pollEveryMs, isQuiet });
+
+  function isQuiet(): boolean {
+    const hasNews = bell.hasNews();
+    if (notify?.isListening() !== true) return false;
+    if (!bell.isMissed()) return !hasNews;
+    bell.rang();
+    notify.listenAgain();
+    return false;
+  }
 
   return {
     stream,
@@ -61,8 +74,10 @@ export function createReplication(options: ReplicationOptions): Replication {
         storeId: found.storeId,
         log,
         onRing(revision) {
+          bell.rang();
           if (revision > history.revision) polling.pollSoon();
         },
+        onEnded: polling.beAlert,
       });
       polling.start();
       return notify;

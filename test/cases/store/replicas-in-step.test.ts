@@ -34,7 +34,7 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
    * Stops NOTIFY until the replicas reconnect, half a second later: until then only the feed reports others' changes.
    */
   const silenceBells = () =>
-    server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
+    server.query("select pg_terminate_backend(pid) from pg_stat_activity where query ~ '^listen |[p]g_notify'");
 
   async function two(): Promise<readonly [TestSidecar, TestSidecar]> {
     const env = { LATCHKEY_STORE: newStore() };

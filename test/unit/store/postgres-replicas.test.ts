@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
 import { follow } from "../../../src/store/follow.ts";
@@ -37,7 +38,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
 
   /** Stops NOTIFY until the replicas notice and reconnect, half a second later. */
   const silenceBells = () =>
-    file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
+    file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where query ~ '^listen |[p]g_notify'");
 
   it("puts the commits of all into one order, and each sees all that remain", async () => {
     const schema = file.newSchema();
@@ -135,6 +136,22 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     while ((await file.server.query("select from pg_stat_activity where query = $1", [listening])).length < 2)
       await sleep(10);
   }
+
+  it("announces no renewals, of which there are many from an idle fleet", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema });
+    const rung: string[] = [];
+    const [{ store_id: id }] = await file.server.query(`select store_id from ${schema}.head`);
+    const ear = new Client(file.server.storeUrl(schema).replace(/\?.*/, ""));
+    await ear.connect();
+    onTestFinished(() => ear.end());
+    ear.on("notification", ({ payload = "" }) => void rung.push(payload));
+    await ear.query(`listen latchkey_${id.replaceAll("-", "")}`);
+    for (let i = 0; i < 5; i += 1) await store.commit([put("lease-term\0held", `${i}`), put("member\0a", `${i}`)]);
+    await store.commit([put("lease-term\0held", "5"), put("lease\0held", "a")]);
+    await expect.poll(() => rung, { timeout: 10_000 }).toContain("6");
+    expect(rung).toEqual(["6"]);
+  });
 
   it("notifies the other replica in order and within a second without NOTIFY", async () => {
     const schema = file.newSchema();
