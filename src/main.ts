@@ -4,8 +4,8 @@ import { fileURLToPath } from "node:url";
 import type { OwnCommand } from "./cli/process/own-command.ts";
 import type { Process, Signal } from "./cli/process/process.ts";
 import { createReader } from "./cli/process/reloading.ts";
-import { serve } from "./cli/process/serve.ts";
 import type { Terminal } from "./cli/terminal/terminal.ts";
+import { edgeVariablesHelp } from "./config/edge-variables.ts";
 import { variablesHelp } from "./config/variables.ts";
 
 // Reads the arguments, environment and signals of the process, and sets its exit code. No other module reads them.
@@ -76,6 +76,10 @@ const own: Process = {
   },
 };
 
+/** Loaded apart: an edge needs no store, no scripts and no dashboard. */
+const serve = async () => (await import("./cli/process/serve.ts")).serve({ process: own });
+const edge = async () => (await import("./cli/process/edge.ts")).edge(own);
+
 /** Loads the commands only when they are needed. */
 const configCommands = () => import("./config/config-commands.ts");
 const configIo = {
@@ -101,7 +105,13 @@ const commands: readonly OwnCommand[] = [
     name: "serve",
     summary: "run Latchkey",
     helpText: `Configured by environment variables:\n\n${variablesHelp()}\n`,
-    run: () => serve({ process: own }),
+    run: serve,
+  },
+  {
+    name: "edge",
+    summary: "run a sidecar without a store, which gets keys and credentials from brokers",
+    helpText: `Configured by environment variables:\n\n${edgeVariablesHelp()}\n`,
+    run: edge,
   },
   {
     name: "dev",
@@ -195,8 +205,7 @@ const commands: readonly OwnCommand[] = [
 ];
 
 const args = process.argv.slice(2);
-// `serve` alone, as deployments start it, needs none of the command line's modules.
-const isServe = args.length === 1 && args[0] === "serve";
-process.exitCode = isServe
-  ? await serve({ process: own })
-  : await (await import("./cli/program.ts")).runCli(args, terminal, commands);
+// `serve` and `edge` alone, as deployments start them, need none of the command line's modules.
+const alone = args.length === 1 ? { serve, edge }[args[0] ?? ""] : undefined;
+process.exitCode =
+  alone === undefined ? await (await import("./cli/program.ts")).runCli(args, terminal, commands) : await alone();

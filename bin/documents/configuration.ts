@@ -2,6 +2,7 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import * as v from "valibot";
 import { parse } from "yaml";
 import { fileSchema } from "../../src/config/file.ts";
+import { edgeVariables, sharedWithEdges } from "../../src/config/edge-variables.ts";
 import { variables } from "../../src/config/variables.ts";
 import { annotatedFile } from "./configuration-file.ts";
 import { code, generatedNote, page, sentence, table } from "./markdown.ts";
@@ -18,7 +19,7 @@ const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Traces", /^OTEL_/],
 ];
 
-type Variable = (typeof variables)[number];
+type Variable = (typeof variables)[number] | (typeof edgeVariables)[number];
 
 /** docs/configuration.md: variables and the annotated file. */
 export function configurationPage(): string {
@@ -41,6 +42,11 @@ latchkey config schema                 # JSON Schema, for editors
 A secret may come from a file: \`LATCHKEY_SEAL_KEYS_FILE=/run/secrets/seal-keys\`. The file must not be readable by all users of the machine. Variables that can name a file are marked "or \`_FILE\`".`,
     "## Variables",
     ...sections.map(([title, rows]) => page(`### ${title}`, variableTable(rows)).trimEnd()),
+    page(
+      "### Edges",
+      `\`latchkey edge\` reads these as well as ${sharedWithEdges.map((name) => `\`${name}\``).join(", ")} and \`OTEL_…\`.`,
+      variableTable(edgeVariables),
+    ).trimEnd(),
     `### Command line
 
 \`LATCHKEY_CONTROL\`, \`LATCHKEY_KEY\` and \`LATCHKEY_ENVIRONMENT\` are options of the [command line](cli.md). \`serve\` ignores them.`,

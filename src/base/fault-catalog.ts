@@ -302,6 +302,12 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     action: "Try again after `Retry-After`. Check the disk or the database: `/readyz` of the ops listener says why.",
     example: "the store does not accept writes now; retry",
   },
+  brokers_unavailable: {
+    subject: own,
+    meaning: "This process is an edge. It reaches no broker now, and does not have the connection or the key in memory.",
+    action: "Try again after `Retry-After`. `/readyz` of the ops listener says since when brokers are away, and why.",
+    example: "no broker can be reached, and this edge does not have what it needs",
+  },
   overloaded: {
     subject: own,
     meaning: "A limit of this process is reached: open connections, requests in progress, or memory for bodies.",

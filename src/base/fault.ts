@@ -53,6 +53,7 @@ export const faults = {
   not_implemented: { status: 501, rpc: "Unimplemented" },
   refresh_unavailable: { status: 503, rpc: "Unavailable" },
   store_unavailable: { status: 503, rpc: "Unavailable" },
+  brokers_unavailable: { status: 503, rpc: "Unavailable" },
   overloaded: { status: 503, rpc: "Unavailable" },
   provider_unreachable: { status: 502, rpc: "Unavailable" },
   provider_unknown: { status: 502, rpc: "Unavailable" },

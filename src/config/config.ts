@@ -95,7 +95,7 @@ export interface ConfigOrigin {
   readonly text: string | undefined;
 }
 
-interface ConfigSource {
+export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly files: FileReader;
 }
@@ -218,8 +218,8 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read), text: read.text };
 }
 
-const logLevels = ["debug", "info", "warn", "error"] as const;
-const logFormats = ["json", "pretty"] as const;
+export const logLevels = ["debug", "info", "warn", "error"] as const;
+export const logFormats = ["json", "pretty"] as const;
 
 interface CaSource {
   readonly path: string | undefined;
@@ -227,7 +227,7 @@ interface CaSource {
   readonly refuse: Refuse;
 }
 
-function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
+export function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
   if (path === undefined) return undefined;
   try {
     const { text } = files.read(path);

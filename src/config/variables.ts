@@ -1,5 +1,7 @@
+import type { edgeVariables } from "./edge-variables.ts";
+
 /**
- * All environment variables, in the order of the help. With the suffix `_FILE`, a secret is read from a file. Names and
+ * All environment variables of `latchkey serve`, in the order of the help. With the suffix `_FILE`, a secret is read from a file. Names and
  * meanings of OTEL_ variables come from the specification of OpenTelemetry.
  */
 export const variables = [
@@ -201,7 +203,8 @@ interface EnvironmentVariable {
   readonly twin?: `OTEL_EXPORTER_OTLP_TRACES_${string}`;
 }
 
-export type VariableName = (typeof variables)[number]["name"];
+/** Those of edges as well. */
+export type VariableName = (typeof variables)[number]["name"] | (typeof edgeVariables)[number]["name"];
 
 /** Variables of the command line, which `serve` ignores. */
 export const clientVariables: readonly string[] = ["LATCHKEY_CONTROL", "LATCHKEY_KEY", "LATCHKEY_ENVIRONMENT"];

@@ -16,6 +16,8 @@ interface OpsOptions {
   readonly readiness: Readiness;
   /** Returns why the process is impaired; undefined when nothing is wrong. */
   readonly trouble: () => string | undefined;
+  /** Returns what operators should know of a process that is ready. */
+  readonly notice?: () => string | undefined;
   readonly tls: ListenerTls | undefined;
   /** Host names under which `/metrics` is served. */
   readonly guard: DoorGuard;
@@ -31,6 +33,7 @@ const door = "ops";
 export function createOpsDoor({
   readiness,
   trouble,
+  notice,
   tls,
   guard,
   warn,
@@ -50,7 +53,8 @@ export function createOpsDoor({
     "/readyz": () => {
       const phase = readiness.phase();
       const reason = phase === "ready" ? trouble() : [phase, trouble()].filter(Boolean).join(": ");
-      return reason === undefined ? { status: 200, text: "ok\n" } : { status: 503, text: `${reason}\n` };
+      if (reason !== undefined) return { status: 503, text: `${reason}\n` };
+      return { status: 200, text: `${["ok", notice?.()].filter(Boolean).join(": ")}\n` };
     },
     "/metrics": async (request) => {
       const fault = faultOfHead(request);

@@ -1,11 +1,17 @@
 import { hostName } from "../base/http/door-guard.ts";
 import type { Config } from "../config/config.ts";
+import type { DoorConfig, DoorName } from "../config/doors.ts";
+
+/** What decides which hosts are served. */
+export interface HostsConfig extends Pick<Config, "allowedHosts" | "aliases" | "publicUrl"> {
+  readonly doors: Readonly<Partial<Record<DoorName, Pick<DoorConfig, "address"> | undefined>>>;
+}
 
 /**
  * Returns the host names under which requests are accepted. The set is cached, because every request asks for it and
  * the public URL almost never changes.
  */
-export function createAllowedHosts(config: Config, publicUrl: () => string): () => ReadonlySet<string> {
+export function createAllowedHosts(config: HostsConfig, publicUrl: () => string): () => ReadonlySet<string> {
   let cached: { readonly url: string; readonly hosts: ReadonlySet<string> } | undefined;
   return () => {
     const url = publicUrl();
@@ -16,7 +22,7 @@ export function createAllowedHosts(config: Config, publicUrl: () => string): () 
 
 const wildcards = ["0.0.0.0", "::", "[::]"];
 
-function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publicUrl: string): ReadonlySet<string> {
+function allowedHosts({ allowedHosts: configured, doors, aliases }: HostsConfig, publicUrl: string): ReadonlySet<string> {
   const listenerHosts = [doors.data, doors.public, doors.control, doors.ops, doors.ui, ...aliases].flatMap((door) =>
     door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]

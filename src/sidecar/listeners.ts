@@ -8,7 +8,7 @@ import type { World } from "../base/world.ts";
 import type { Config } from "../config/config.ts";
 import type { DoorConfig, DoorName } from "../config/doors.ts";
 import type { Door } from "../data-plane/server/door.ts";
-import { createAllowedHosts, ownOrigins } from "./hosts.ts";
+import { createAllowedHosts, type HostsConfig, ownOrigins } from "./hosts.ts";
 import { StartFailure } from "./start-failure.ts";
 
 /** The open ports of the process: their addresses, what they admit, and the order in which they drain. */
@@ -50,7 +50,12 @@ type ListenerName = DoorName | `alias ${string}`;
 
 const doorNames = ["data", "public", "control", "ops", "ui"] as const;
 
-export function createListeners(config: Config, world: World): Listeners {
+/** Listeners that are not there are undefined. */
+export interface ListenersConfig extends HostsConfig, Pick<Config, "limits"> {
+  readonly doors: Readonly<Partial<Record<DoorName, DoorConfig | undefined>>>;
+}
+
+export function createListeners(config: ListenersConfig, world: World): Listeners {
   const { doors, limits } = config;
   const { log, metrics } = world;
   const addresses: Record<DoorName, string | undefined> = {

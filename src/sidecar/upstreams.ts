@@ -12,13 +12,15 @@ export interface Upstreams {
   close(): void;
 }
 
+type UpstreamsConfig = Pick<Config, "relay" | "providerCa" | "allowPrivate">;
+
 interface UpstreamsOptions {
   readonly metrics: Metrics;
   /** Resolves host names; defaults to the system's resolver. */
   readonly resolve: ResolveHost | undefined;
 }
 
-export function createUpstreams(config: Config, { metrics, resolve = resolveHost }: UpstreamsOptions): Upstreams {
+export function createUpstreams(config: UpstreamsConfig, { metrics, resolve = resolveHost }: UpstreamsOptions): Upstreams {
   const common = { limits: config.relay, extraCa: config.providerCa };
   const toProviders = createUpstream({
     ...common,

@@ -11,6 +11,8 @@ const floors: Readonly<Record<string, number>> = {
   dev: 10,
   cli: 9,
   "sidecar.ts": 8,
+  // Shares the listeners of `sidecar/`, and nothing of a store.
+  edge: 8,
   sidecar: 7,
   "control-plane": 6,
   dashboard: 6,
@@ -42,6 +44,10 @@ const strangers: readonly (readonly [string, string])[] = [
   ["relay", "providers"],
   ["relay", "auth"],
   ["store", "relay"],
+  ["edge", "store"],
+  ["edge", "scripts"],
+  ["edge", "control-plane"],
+  ["edge", "providers"],
   ["core", "relay"],
   ["broker", "relay"],
   ["control-plane", "relay"],
@@ -97,6 +103,8 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
 const starters = [
   "cli/process/serve.ts",
+  "cli/process/edge.ts",
+  "cli/process/process-parts.ts",
   "cli/process/reloading.ts",
   "dev/dev.ts",
   "dev/seed.ts",
@@ -211,6 +219,7 @@ it("does not load the stand-in for providers in serve", () => {
   }
   // Dynamic imports are not among the imports.
   visit("main.ts");
+  visit("cli/process/serve.ts");
   expect([...reached].filter((file) => roomOf(file) === "sandbox")).toEqual([]);
   expect(reached).toContain("cli/process/serve.ts");
 });

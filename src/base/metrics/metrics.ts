@@ -2,6 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import { channelMetrics } from "./channels.ts";
 import { connectionMetrics } from "./connections.ts";
 import { doorMetrics } from "./doors.ts";
+import { edgeMetrics } from "./edge.ts";
 import { processMetrics } from "./process.ts";
 import { proxyMetrics } from "./proxy.ts";
 import type { MetricRow } from "./row.ts";
@@ -23,6 +24,7 @@ export const metricTable = {
   ...webhookMetrics,
   ...channelMetrics,
   ...scriptMetrics,
+  ...edgeMetrics,
 } as const;
 
 type MetricTable = typeof metricTable;

@@ -1,4 +1,4 @@
-import { createLog, type Log } from "../../base/log.ts";
+import type { Log } from "../../base/log.ts";
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import type { World } from "../../base/world.ts";
 import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../../config/config.ts";
@@ -8,13 +8,16 @@ import { StoreRefused } from "../../store/contract.ts";
 import { describeStoreLocation } from "../../store/location.ts";
 import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
 import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
-import type { Process, Signal } from "./process.ts";
+import type { Process } from "./process.ts";
+import {
+  configExitCode,
+  createProcessLog,
+  failedExitCode,
+  listenForSignals,
+  reportMistakes,
+  softwareExitCode,
+} from "./process-parts.ts";
 import { createReader, createReloading } from "./reloading.ts";
-
-/** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
-const configExitCode = 78;
-const softwareExitCode = 70;
-const failedExitCode = 1;
 
 interface ServeOptions {
   readonly process: Process;
@@ -40,16 +43,7 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
     return failedExitCode;
   }
   const metrics = createMetrics();
-  const log = createLog({
-    level: config.logLevel,
-    format: config.logFormat ?? (process.isTerminal ? "pretty" : "json"),
-    write(line) {
-      process.stdout.write(line, (error) => {
-        // Logging failed and cannot be logged: count the line and continue.
-        if (error != null) metrics.logLinesLost.inc();
-      });
-    },
-  });
+  const log = createProcessLog(config, { process, metrics });
   for (const warning of config.warnings) log.warn(warning);
   for (const { path } of made) log.info("generated a key and wrote it to a file", { path });
   const world: World = { now: Date.now, log, metrics };
@@ -111,34 +105,6 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
     throw error;
   }
   return ended;
-}
-
-/** Queues signals that arrive during the start, until they can be handled. */
-function listenForSignals(process: Process) {
-  const early: Signal[] = [];
-  let handler = (signal: Signal): void => void early.push(signal);
-  process.onSignal((signal) => handler(signal));
-  return {
-    /** Aborts if a stop signal arrives before there is anything to stop. */
-    abortSignal(): AbortSignal {
-      const stopped = new AbortController();
-      const keep = handler;
-      handler = (signal) => {
-        if (signal !== "SIGHUP") stopped.abort();
-        keep(signal);
-      };
-      return stopped.signal;
-    },
-    handle(next: (signal: Signal) => void): void {
-      handler = next;
-      for (const signal of early.splice(0)) next(signal);
-    },
-  };
-}
-
-function reportMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "stderr">): number {
-  stderr.write(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
-  return configExitCode;
 }
 
 /** Keys that are not configured are generated on the first start; their files are logged, never their values. */

@@ -54,11 +54,11 @@ interface CallCallbacks {
 }
 
 export interface ProviderCallsOptions {
-  readonly access: Access;
-  readonly live: Live;
+  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly live: Omit<Live, "close">;
   readonly hints: Hints;
   readonly rates: RateLimits;
-  readonly quotas: Quotas;
+  readonly quotas: Omit<Quotas, "close">;
   readonly uses: UseRecords;
   readonly cache: CallCache;
   readonly world: World;
@@ -167,7 +167,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 }
 
 /** Returns the wait for the provider's limit; undefined if there is none. */
-const quotaWait = (quotas: Quotas, { live, proxied }: ProviderCall, request: FrontHead): Promise<void> | undefined =>
+const quotaWait = (quotas: Pick<Quotas, "enter">, { live, proxied }: ProviderCall, request: FrontHead): Promise<void> | undefined =>
   live.provider.quota === undefined ? undefined : quotas.enter(live, quotaRequestOf(request, proxied.path));
 
 /** A caller marks requests that can wait, such as those of its own syncs. */

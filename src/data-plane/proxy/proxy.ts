@@ -43,8 +43,8 @@ export interface ProviderProxy {
 }
 
 interface ProxyOptionsOf {
-  readonly access: Access;
-  readonly live: Live;
+  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly live: Omit<Live, "close">;
   readonly attachments: Attachments;
   readonly hints: Hints;
   readonly upstream: Upstream;

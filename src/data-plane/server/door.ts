@@ -50,7 +50,7 @@ interface DoorOptions {
   readonly alias?: ConnectionRef;
   /** Connections by host name. */
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
-  readonly access: Access;
+  readonly access: Pick<Access, "authenticate">;
   readonly hints?: Hints;
   readonly fieldRules?: FieldRules;
   readonly guard: DoorGuard;

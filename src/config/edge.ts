@@ -1,0 +1,209 @@
+import { type Config, ConfigMistakes, type ConfigSource, logFormats, logLevels, providerCaOf } from "./config.ts";
+import { type DoorsConfig, doorsOf } from "./doors.ts";
+import { limitsOf, relayOf } from "./limits.ts";
+import { proxyLimitsOf } from "./proxy.ts";
+import { emptyFile, readConfigFile, withPlace } from "./read-file.ts";
+import { createSecretSource, type FileReader } from "./secrets.ts";
+import { tracingOf } from "./tracing.ts";
+import { describeUnreadable } from "./unreadable.ts";
+import { allowPrivateOf, docsUrlOf, type Refuse } from "./values.ts";
+import { checkVariableNames } from "./variable-names.ts";
+import { createVariableReader, type VariableReader } from "./variable-reader.ts";
+
+/** Where an edge gets keys and connections from. */
+export interface BrokersConfig {
+  /** `http(s)://host:port` of control listeners. */
+  readonly urls: readonly string[];
+  /** The same of data listeners; empty: nothing is relayed. */
+  readonly dataUrls: readonly string[];
+  /** Returns the key as it is now. Throws if its file cannot be read. */
+  readonly key: () => string | undefined;
+  /** Empty: the only environment of the edge's identity. */
+  readonly environment: string;
+  /** PEM. */
+  readonly tls: {
+    readonly ca: string | undefined;
+    readonly cert: string | undefined;
+    readonly key: string | undefined;
+  };
+  readonly maxConnections: number;
+  readonly maxAwayMs: number;
+}
+
+type SharedConfig = Pick<
+  Config,
+  | "aliases"
+  | "docsUrl"
+  | "allowPrivate"
+  | "providerCa"
+  | "relay"
+  | "proxy"
+  | "allowedHosts"
+  | "fastLane"
+  | "graceMs"
+  | "streamGraceMs"
+  | "drainDelayMs"
+  | "logLevel"
+  | "logFormat"
+  | "limits"
+  | "tracing"
+  | "warnings"
+>;
+
+/** The configuration of `latchkey edge`. */
+export interface EdgeConfig extends SharedConfig {
+  readonly doors: Pick<DoorsConfig, "data" | "ops">;
+  readonly publicUrl: undefined;
+  readonly brokers: BrokersConfig;
+}
+
+/** What an edge must not be able to read, and what it ignores. */
+const ofBrokers = ["LATCHKEY_SEAL_KEYS", "LATCHKEY_ADMIN_KEY", "LATCHKEY_STORE", "LATCHKEY_SECRET_KEY"] as const;
+/** Keys of the configuration file that an edge reads. */
+const ownKeys = new Set(["aliases", "limits", "proxy", "tls"]);
+const mostConnections = 100_000;
+
+/** Returns the configuration of an edge. Throws a `ConfigMistakes` with every mistake in it. */
+export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
+  const mistakes: string[] = [];
+  const warnings: string[] = [];
+  const refuse = (message: string) => void mistakes.push(message);
+  const warn = (message: string) => void warnings.push(message);
+  const variables = createVariableReader({ env, secrets: createSecretSource({ env, files }), refuse });
+  const { text, duration } = variables;
+  checkVariableNames(env, { refuse, warn });
+  for (const name of ofBrokers) {
+    if (env[name] || env[`${name}_FILE`]) warn(`${name} is for brokers; an edge does not need it: remove it`);
+  }
+  const configFile = text("LATCHKEY_CONFIG");
+  const read =
+    configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse, reportEmpty: warn });
+  const { file } = read;
+  const refuseAt = withPlace(read, refuse);
+  const ignored = Object.keys(file).filter((key) => !ownKeys.has(key));
+  if (ignored.length > 0) warn(`an edge ignores these keys of the configuration file: ${ignored.join(", ")}`);
+  const { doors, aliases } = doorsOf({
+    variables: {
+      address: (name, fallback) => (edgeDoors.has(name) ? variables.address(name, fallback) : undefined),
+    },
+    file,
+    files,
+    refuse: refuseAt,
+  });
+  const config: EdgeConfig = {
+    doors: { data: doors.data, ops: doors.ops },
+    aliases,
+    publicUrl: undefined,
+    docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
+    allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
+    providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
+    relay: relayOf(file),
+    proxy: proxyLimitsOf({ file, refuse: refuseAt }),
+    allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
+      ?.split(",")
+      .map((host) => host.trim().toLowerCase())
+      .filter((host) => host !== ""),
+    fastLane: variables.choice("LATCHKEY_FAST_LANE", ["on", "off"], "on") === "on",
+    graceMs: duration("LATCHKEY_GRACE", "25s"),
+    streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),
+    drainDelayMs: duration("LATCHKEY_DRAIN_DELAY", "0s"),
+    logLevel: variables.choice("LATCHKEY_LOG_LEVEL", logLevels, "info"),
+    logFormat: variables.optionalChoice("LATCHKEY_LOG_FORMAT", logFormats),
+    limits: limitsOf(file),
+    tracing: tracingOf({ text: variables.mostSpecific, files, refuse, warn }),
+    warnings,
+    brokers: brokersOf({ env, files, variables, refuse }),
+  };
+  if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {
+    refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, which includes it");
+  }
+  if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
+  return Object.freeze(config);
+}
+
+const edgeDoors: ReadonlySet<string> = new Set(["LATCHKEY_DATA_LISTEN", "LATCHKEY_OPS_LISTEN"]);
+
+interface BrokersSource extends ConfigSource {
+  readonly variables: VariableReader;
+  readonly refuse: Refuse;
+}
+
+function brokersOf({ env, files, variables, refuse }: BrokersSource): BrokersConfig {
+  const { text, secret, isInFile } = variables;
+  const urls = urlsOf("LATCHKEY_BROKERS", text("LATCHKEY_BROKERS"), refuse);
+  if (text("LATCHKEY_BROKERS") === undefined) {
+    refuse("LATCHKEY_BROKERS is required: the control listeners of the brokers, such as http://latchkey-brokers:3004");
+  }
+  const pem = (name: PemVariable, what: string) => pemOf({ name, what, path: text(name), files, refuse });
+  const cert = pem("LATCHKEY_BROKERS_CLIENT_CERT", "CERTIFICATE");
+  const key = pem("LATCHKEY_BROKERS_CLIENT_KEY", "PRIVATE KEY");
+  if ((text("LATCHKEY_BROKERS_CLIENT_CERT") === undefined) !== (text("LATCHKEY_BROKERS_CLIENT_KEY") === undefined)) {
+    refuse("LATCHKEY_BROKERS_CLIENT_CERT and LATCHKEY_BROKERS_CLIENT_KEY must be set together");
+  }
+  const given = secret("LATCHKEY_BROKERS_KEY");
+  if (given === undefined && cert === undefined && !isInFile("LATCHKEY_BROKERS_KEY")) {
+    refuse(
+      "LATCHKEY_BROKERS_KEY or LATCHKEY_BROKERS_KEY_FILE is required: a key with the scope edge, from `latchkey keys create --scopes edge`",
+    );
+  }
+  const keyFile = env["LATCHKEY_BROKERS_KEY_FILE"];
+  return {
+    urls,
+    dataUrls: urlsOf("LATCHKEY_BROKERS_DATA", text("LATCHKEY_BROKERS_DATA"), refuse),
+    key: keyFile ? () => keyIn(keyFile, files) : () => given,
+    environment: env["LATCHKEY_ENVIRONMENT"]?.trim() ?? "",
+    tls: { ca: pem("LATCHKEY_BROKERS_CA", "CERTIFICATE"), cert, key },
+    maxConnections: countOf(text("LATCHKEY_EDGE_MAX_CONNECTIONS") ?? "10000", refuse),
+    maxAwayMs: variables.duration("LATCHKEY_EDGE_MAX_AWAY", "1h"),
+  };
+}
+
+function keyIn(path: string, files: FileReader): string {
+  const outcome = createSecretSource({ env: {}, files }).fromFile(path);
+  if ("value" in outcome) return outcome.value;
+  throw new Error(`LATCHKEY_BROKERS_KEY_FILE: ${outcome.mistake}`);
+}
+
+/** Messages do not quote a value, which may contain a password by mistake. */
+function urlsOf(name: "LATCHKEY_BROKERS" | "LATCHKEY_BROKERS_DATA", list: string | undefined, refuse: Refuse) {
+  const texts = (list ?? "").split(",").flatMap((part) => part.trim() || []);
+  const urls = texts.map((text, i) => {
+    const url = /^https?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+    const isPlain = url !== undefined && url.pathname === "/" && url.search + url.hash + url.username === "";
+    if (!isPlain) refuse(`${name}: entry ${i + 1} must be http://host:port or https://host:port`);
+    return url?.origin ?? "";
+  });
+  const isRepeated = urls.find((url, i) => urls.indexOf(url) !== i);
+  if (isRepeated !== undefined && isRepeated !== "") refuse(`${name}: ${isRepeated} is there twice`);
+  return urls;
+}
+
+function countOf(text: string, refuse: Refuse): number {
+  const count = /^[1-9][0-9]{0,6}$/.test(text) ? Number(text) : 0;
+  if (count === 0 || count > mostConnections) {
+    refuse(`LATCHKEY_EDGE_MAX_CONNECTIONS must be a number from 1 to ${mostConnections}`);
+  }
+  return count;
+}
+
+type PemVariable = "LATCHKEY_BROKERS_CA" | "LATCHKEY_BROKERS_CLIENT_CERT" | "LATCHKEY_BROKERS_CLIENT_KEY";
+
+interface PemSource {
+  readonly name: PemVariable;
+  readonly what: string;
+  readonly path: string | undefined;
+  readonly files: FileReader;
+  readonly refuse: Refuse;
+}
+
+function pemOf({ name, what, path, files, refuse }: PemSource): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    const { text } = files.read(path);
+    if (new RegExp(`-----BEGIN [A-Z ]*${what}-----`).test(text)) return text;
+    refuse(`${name}: ${path} holds no ${what.toLowerCase()} in PEM`);
+  } catch (error) {
+    refuse(`${name}: ${describeUnreadable(path, error)}`);
+  }
+  return undefined;
+}

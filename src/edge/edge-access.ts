@@ -1,0 +1,45 @@
+import { digestOf } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import type { Authentication } from "../broker/setup/authentication.ts";
+import type { Caller } from "../broker/setup/caller.ts";
+import { type HeldKey, type KeyMemory, unknownKey } from "./key-memory.ts";
+import type { Questions } from "./questions.ts";
+import type { Uses } from "./uses.ts";
+
+interface EdgeAccessOptions {
+  readonly keys: KeyMemory;
+  /** Resolves once the memory has the answer. */
+  readonly questions: Pick<Questions<unknown>, "ask">;
+  readonly uses: Pick<Uses, "key">;
+  readonly world: World;
+}
+
+/** Authenticates callers by the keys in memory; asks a broker about others. */
+export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authentication, "authenticate" | "isCurrent"> {
+  const { keys, questions, uses, world } = options;
+
+  function callerOf(held: HeldKey | undefined): Caller {
+    if (held === undefined) throw unknownKey();
+    const now = world.now();
+    if (held.expiresAtMs <= now) throw unknownKey("the key has expired");
+    uses.key(held, now);
+    return held.caller;
+  }
+
+  return {
+    authenticate(secret) {
+      const digest = digestOf(secret);
+      const held = keys.peek(digest);
+      if (held !== undefined || keys.isUnknown(digest)) return callerOf(held);
+      const question = { kind: "key", digest: Buffer.from(digest, "hex") } as const;
+      return questions.ask(question).then(() => callerOf(keys.peek(digest)));
+    },
+    isCurrent(caller) {
+      const held = keys.ofCaller(caller);
+      const now = world.now();
+      if (held === undefined || held.expiresAtMs <= now) return false;
+      uses.key(held, now);
+      return true;
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import type { Caller } from "../broker/setup/caller.ts";
+import type { EdgeKey, HeldKey as HeldKeyVersion } from "../gen/latchkey/v1/edge_pb.ts";
+
+/** A key in memory. */
+export interface HeldKey {
+  readonly digest: Uint8Array;
+  readonly version: Uint8Array;
+  readonly caller: Caller;
+  readonly expiresAtMs: number;
+  /** When its use was last noted. */
+  usedAt: number;
+}
+
+/** The keys that callers of this process have sent, by their hash. */
+export interface KeyMemory {
+  /** Returns a key by the hash, in hexadecimal, of its secret. */
+  peek(digest: string): HeldKey | undefined;
+  /** Returns whether a broker said a moment ago that there is no such key. */
+  isUnknown(digest: string): boolean;
+  /** Returns the key of a caller, as long as it is in memory. */
+  ofCaller(caller: Caller): HeldKey | undefined;
+  apply(message: EdgeKey): void;
+  clear(): void;
+  versions(): HeldKeyVersion[];
+}
+
+interface KeyMemoryOptions {
+  readonly onEvict: (digest: Uint8Array) => void;
+  readonly world: World;
+}
+
+/** `EdgeHello.keys` takes no more. */
+const maxKeys = 10_000;
+/** For so long, a key that does not exist is not asked for again. */
+const unknownMs = 1_000;
+const maxUnknown = 1_000;
+
+export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory {
+  const { metrics } = world;
+  const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownMs });
+  const callers = new Map<Caller, HeldKey>();
+  const keys = new LRUCache<string, HeldKey>({
+    max: maxKeys,
+    dispose(held, _digest, why) {
+      callers.delete(held.caller);
+      if (why === "evict") onEvict(held.digest);
+    },
+  });
+  const showCount = () => metrics.edgeHeld.set({ kind: "key" }, keys.size);
+
+  return {
+    peek: (digest) => keys.get(digest),
+    isUnknown: (digest) => unknown.has(digest),
+    ofCaller: (caller) => callers.get(caller),
+    apply({ requestId, digest: bytes, version, key }) {
+      const digest = Buffer.from(bytes).toString("hex");
+      // The broker had not read yet that the key was forgotten, and tells about it only this once.
+      if (requestId === 0n && !keys.has(digest)) {
+        unknown.delete(digest);
+        return;
+      }
+      if (key === undefined) {
+        keys.delete(digest);
+        unknown.set(digest, true);
+      } else {
+        const { id, environment, scopes, expiresAt } = key;
+        const caller = { keyId: id, environment: environment === "" ? undefined : environment, scopes: new Set(scopes) };
+        const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
+        const held = { digest: bytes, version, caller, expiresAtMs, usedAt: 0 };
+        unknown.delete(digest);
+        keys.set(digest, held);
+        callers.set(caller, held);
+      }
+      showCount();
+    },
+    clear() {
+      keys.clear();
+      unknown.clear();
+      showCount();
+    },
+    versions: () =>
+      [...keys.values()].map(({ digest, version }) => ({ $typeName: "latchkey.v1.HeldKey", digest, version })),
+  };
+}
+
+export const unknownKey = (message = "the key is not known"): Fault =>
+  new Fault("unknown_key", message, { hint: 'create a key with "latchkey keys create"' });

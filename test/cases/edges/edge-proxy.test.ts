@@ -1,0 +1,139 @@
+import { expect, it } from "vitest";
+import { startHttpProvider } from "../../support/edges/http-provider.ts";
+import { startPlayedBroker } from "../../support/edges/played-broker.ts";
+import { startTestEdge } from "../../support/edges/test-edge.ts";
+import { secretKey } from "../../support/sidecar/harness.ts";
+
+async function start(options: { readonly env?: Readonly<Record<string, string>> } = {}) {
+  const provider = await startHttpProvider();
+  const broker = await startPlayedBroker(provider.url);
+  broker.keys.set(secretKey, "service");
+  broker.connections.set("ada", { token: "first", version: "1" });
+  const edge = await startTestEdge({
+    brokers: [broker.url],
+    env: { LATCHKEY_ALLOW_PRIVATE: provider.url, ...options.env },
+  });
+  return { provider, broker, edge };
+}
+
+const wants = (received: readonly { readonly case: string | undefined }[], kind: string) =>
+  received.filter((one) => one.case === kind).length;
+
+it("sends a request with credentials that it gets from a broker", async () => {
+  const { provider, edge } = await start();
+  const response = await edge.proxy("ada", { path: "/files?x=1" });
+  expect(response.status).toBe(200);
+  expect(provider.requests.at(-1)).toMatchObject({ url: "/files?x=1", authorization: "Bearer first" });
+});
+
+it("asks once for callers that come together, and then never again", async () => {
+  const { broker, edge } = await start();
+  const all = await Promise.all(Array.from({ length: 20 }, () => edge.proxy("ada")));
+  expect(all.map(({ status }) => status)).toEqual(Array(20).fill(200));
+  for (let i = 0; i < 5; i += 1) expect((await edge.proxy("ada")).status).toBe(200);
+  expect(wants(broker.received, "wantConnection")).toBe(1);
+  expect(wants(broker.received, "wantKey")).toBe(1);
+});
+
+it("refuses unknown keys and unknown connections with the faults of the broker", async () => {
+  const { edge } = await start();
+  const unknown = await edge.proxy("nobody");
+  expect([unknown.status, unknown.headers.get("latchkey-error")]).toEqual([404, "unknown_connection"]);
+  const stranger = await edge.proxy("ada", { key: "lk_nobody-knows-this-key" });
+  expect([stranger.status, stranger.headers.get("latchkey-error")]).toEqual([401, "unknown_key"]);
+});
+
+it("uses a change as soon as the broker tells it", async () => {
+  const { provider, broker, edge } = await start();
+  await edge.proxy("ada");
+  broker.connections.set("ada", { token: "second", version: "2" });
+  broker.pushConnection("ada");
+  await expect.poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization).toBe("Bearer second");
+});
+
+it("forgets a revoked connection and a revoked key at once", async () => {
+  const { broker, edge } = await start();
+  expect((await edge.proxy("ada")).status).toBe(200);
+  broker.connections.delete("ada");
+  broker.pushConnection("ada");
+  await expect.poll(async () => (await edge.proxy("ada")).status).toBe(404);
+  broker.keys.delete(secretKey);
+  broker.pushKey(secretKey);
+  await expect.poll(async () => (await edge.proxy("ada")).status).toBe(401);
+});
+
+it("asks for other credentials when the provider refuses them", async () => {
+  const { provider, broker, edge } = await start();
+  await edge.proxy("ada");
+  provider.refused.add("Bearer first");
+  broker.onRefused = () => broker.connections.set("ada", { token: "renewed", version: "2" });
+  expect((await edge.proxy("ada")).status).toBe(200);
+  expect(provider.requests.at(-1)?.authorization).toBe("Bearer renewed");
+});
+
+it("goes on while brokers are away, and says so", async () => {
+  const { broker, edge } = await start();
+  await edge.proxy("ada");
+  await broker.kill();
+  await expect.poll(async () => (await edge.ready()).text).toMatch(/^ok: brokers away since 20/);
+  for (let i = 0; i < 50; i += 1) expect((await edge.proxy("ada")).status).toBe(200);
+  expect(await edge.metric("latchkey_edge_connected")).toBe(0);
+  const unknown = await edge.proxy("bob");
+  expect([unknown.status, unknown.headers.get("latchkey-error")]).toEqual([503, "brokers_unavailable"]);
+  await broker.start();
+  await expect.poll(() => edge.ready(), { timeout: 20_000 }).toEqual({ status: 200, text: "ok\n" });
+});
+
+it("says what it has when it connects again, and takes over only what differs", async () => {
+  const { provider, broker, edge } = await start();
+  broker.connections.set("bob", { token: "of-bob", version: "1" });
+  await edge.proxy("ada");
+  await edge.proxy("bob");
+  await broker.kill();
+  broker.connections.set("ada", { token: "meanwhile", version: "2" });
+  await broker.start();
+  await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000 }).toBe(2);
+  await expect.poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization).toBe("Bearer meanwhile");
+  const hello = broker.received.findLast((one) => one.case === "hello");
+  expect(hello?.case === "hello" && hello.value.connections.map(({ ref }) => ref?.id).toSorted()).toEqual(["ada", "bob"]);
+  expect(wants(broker.received, "wantConnection")).toBe(2);
+});
+
+it("stops using what it has when brokers are away for too long", async () => {
+  const { broker, edge } = await start({ env: { LATCHKEY_EDGE_MAX_AWAY: "1s" } });
+  expect((await edge.proxy("ada")).status).toBe(200);
+  await broker.kill();
+  await expect.poll(async () => (await edge.proxy("ada")).headers.get("latchkey-error"), { timeout: 10_000 }).toBe("brokers_unavailable");
+  const { status, text } = await edge.ready();
+  expect([status, text.startsWith("brokers away since ")]).toEqual([503, true]);
+});
+
+it("serves no credentials after their end", async () => {
+  const { broker, edge } = await start();
+  broker.connections.set("soon", { token: "t", version: "1", validUntilMs: Date.now() + 1_500 });
+  expect((await edge.proxy("soon")).status).toBe(200);
+  await broker.kill();
+  await expect.poll(async () => (await edge.proxy("soon")).status, { timeout: 10_000 }).toBe(503);
+  expect((await edge.proxy("ada")).status).toBe(503);
+});
+
+it("forgets the least recently used connection beyond its limit, and tells the broker", async () => {
+  const { broker, edge } = await start({ env: { LATCHKEY_EDGE_MAX_CONNECTIONS: "2" } });
+  for (const id of ["bob", "cleo"]) broker.connections.set(id, { token: id, version: "1" });
+  for (const id of ["ada", "bob", "cleo"]) expect((await edge.proxy(id)).status).toBe(200);
+  await expect.poll(() => wants(broker.received, "dropConnection")).toBe(1);
+  expect(await edge.metric('latchkey_edge_held{kind="connection"}')).toBe(2);
+  expect((await edge.proxy("ada")).status).toBe(200);
+  expect(wants(broker.received, "wantConnection")).toBe(4);
+});
+
+it("goes to another broker when one is about to stop, without a failed request", async () => {
+  const { provider, broker, edge } = await start();
+  await edge.proxy("ada");
+  const before = wants(broker.received, "hello");
+  broker.push({ case: "leave", value: {} });
+  await expect.poll(() => wants(broker.received, "hello"), { timeout: 10_000 }).toBeGreaterThan(before);
+  await expect.poll(() => broker.count()).toBe(1);
+  expect((await edge.proxy("ada")).status).toBe(200);
+  expect(provider.requests.length).toBe(2);
+});

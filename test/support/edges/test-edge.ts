@@ -1,0 +1,77 @@
+import { onTestFinished } from "vitest";
+import { createLog } from "../../../src/base/log.ts";
+import { createMetrics } from "../../../src/base/metrics/metrics.ts";
+import type { World } from "../../../src/base/world.ts";
+import { parseEdgeConfig } from "../../../src/config/edge.ts";
+import { startEdge } from "../../../src/edge/edge.ts";
+import { isFastLane, secretKey } from "../sidecar/harness.ts";
+
+/** An edge in this process, with its own ports. */
+export interface TestEdge {
+  readonly data: string;
+  readonly ops: string;
+  readonly logged: readonly string[];
+  readonly world: World;
+  /** A request to a provider through the edge. */
+  proxy(id: string, options?: { readonly key?: string; readonly path?: string; readonly headers?: Record<string, string> }): Promise<Response>;
+  ready(): Promise<{ readonly status: number; readonly text: string }>;
+  metric(series: string): Promise<number | undefined>;
+  stop(): Promise<void>;
+}
+
+interface TestEdgeOptions {
+  readonly brokers: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly now?: () => number;
+}
+
+/** Starts an edge, and stops it when the test has finished. */
+export async function startTestEdge({ brokers, env = {}, files = {}, now = Date.now }: TestEdgeOptions): Promise<TestEdge> {
+  const config = parseEdgeConfig({
+    env: {
+      LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
+      LATCHKEY_OPS_LISTEN: "127.0.0.1:0",
+      LATCHKEY_GRACE: "2s",
+      LATCHKEY_FAST_LANE: isFastLane ? "on" : "off",
+      LATCHKEY_BROKERS: brokers.join(","),
+      LATCHKEY_BROKERS_KEY: "lk_key-of-an-edge-in-tests",
+      ...env,
+    },
+    files: {
+      read(path) {
+        const text = files[path];
+        if (text === undefined) throw Object.assign(new Error(path), { code: "ENOENT" });
+        return { text, mode: 0o600 };
+      },
+    },
+  });
+  const logged: string[] = [];
+  const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
+  const world: World = { now, log, metrics: createMetrics() };
+  const edge = await startEdge(config, world);
+  const { data = "", ops = "" } = edge.addresses;
+  let stopped: Promise<void> | undefined;
+  const stop = () => (stopped ??= edge.stop());
+  onTestFinished(stop);
+  return {
+    data,
+    ops,
+    logged,
+    world,
+    proxy: (id, { key = secretKey, path = "/", headers = {} } = {}) =>
+      fetch(`${data}/proxy${path}`, {
+        headers: { authorization: `Bearer ${key}`, "provider-config-key": "keyed", "connection-id": id, ...headers },
+      }),
+    async ready() {
+      const response = await fetch(`${ops}/readyz`);
+      return { status: response.status, text: await response.text() };
+    },
+    async metric(series) {
+      const { text } = await world.metrics.exposition();
+      const line = text.split("\n").find((one) => one.startsWith(`${series} `));
+      return line === undefined ? undefined : Number(line.slice(series.length + 1));
+    },
+    stop,
+  };
+}
