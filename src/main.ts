@@ -5,7 +5,7 @@ import type { OwnCommand } from "./cli/process/own-command.ts";
 import type { Process, Signal } from "./cli/process/process.ts";
 import { createReader } from "./cli/process/reloading.ts";
 import type { Terminal } from "./cli/terminal/terminal.ts";
-import { edgeVariablesHelp } from "./config/edge-variables.ts";
+import { edgeVariablesHelp } from "./config/edges/edge-variables.ts";
 import { variablesHelp } from "./config/variables.ts";
 
 // Reads the arguments, environment and signals of the process, and sets its exit code. No other module reads them.

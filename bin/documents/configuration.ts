@@ -1,8 +1,8 @@
 import { toJsonSchema } from "@valibot/to-json-schema";
 import * as v from "valibot";
 import { parse } from "yaml";
+import { edgeVariables, sharedWithEdges } from "../../src/config/edges/edge-variables.ts";
 import { fileSchema } from "../../src/config/file.ts";
-import { edgeVariables, sharedWithEdges } from "../../src/config/edge-variables.ts";
 import { variables } from "../../src/config/variables.ts";
 import { annotatedFile } from "./configuration-file.ts";
 import { code, generatedNote, page, sentence, table } from "./markdown.ts";

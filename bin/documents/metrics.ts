@@ -1,6 +1,7 @@
 import { channelMetrics } from "../../src/base/metrics/channels.ts";
 import { connectionMetrics } from "../../src/base/metrics/connections.ts";
 import { doorMetrics } from "../../src/base/metrics/doors.ts";
+import { edgeMetrics } from "../../src/base/metrics/edge.ts";
 import { metricTable } from "../../src/base/metrics/metrics.ts";
 import { processMetrics } from "../../src/base/metrics/process.ts";
 import { proxyMetrics } from "../../src/base/metrics/proxy.ts";
@@ -19,6 +20,7 @@ const groups: readonly (readonly [title: string, rows: Readonly<Record<string, M
   ["Watch channels", channelMetrics],
   ["Scripts and syncs", scriptMetrics],
   ["Store", storeMetrics],
+  ["Edges", edgeMetrics],
 ];
 
 /** docs/metrics.md: every metric, from the table that declares them. */

@@ -304,7 +304,8 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   },
   brokers_unavailable: {
     subject: own,
-    meaning: "This process is an edge. It reaches no broker now, and does not have the connection or the key in memory.",
+    meaning:
+      "This process is an edge. It reaches no broker now, and does not have the connection or the key in memory.",
     action: "Try again after `Retry-After`. `/readyz` of the ops listener says since when brokers are away, and why.",
     example: "no broker can be reached, and this edge does not have what it needs",
   },

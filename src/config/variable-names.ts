@@ -1,5 +1,5 @@
 import { suggestion } from "../base/similar.ts";
-import { edgeVariables } from "./edge-variables.ts";
+import { edgeVariables } from "./edges/edge-variables.ts";
 import type { Refuse } from "./values.ts";
 import { clientVariables, variables } from "./variables.ts";
 
@@ -23,7 +23,9 @@ export function checkVariableNames(
   { refuse, warn }: VariableReport,
 ): void {
   const known = new Set<string>([
-    ...[...variables, ...edgeVariables].flatMap((row) => ("secret" in row ? [row.name, `${row.name}_FILE`] : [row.name])),
+    ...[...variables, ...edgeVariables].flatMap((row) =>
+      "secret" in row ? [row.name, `${row.name}_FILE`] : [row.name],
+    ),
     ...clientVariables,
   ]);
   const ofServices: string[] = [];

@@ -1,4 +1,4 @@
-import type { edgeVariables } from "./edge-variables.ts";
+import type { edgeVariables } from "./edges/edge-variables.ts";
 
 /**
  * All environment variables of `latchkey serve`, in the order of the help. With the suffix `_FILE`, a secret is read from a file. Names and

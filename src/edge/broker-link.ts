@@ -4,24 +4,14 @@ import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { randomId } from "../base/ids.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
+import { EdgeHeartbeatSchema, type EdgeHello, EdgeHelloSchema, type EdgeWelcome } from "../gen/latchkey/v1/edge_pb.ts";
 import {
-  type EdgeHello,
-  EdgeHeartbeatSchema,
-  EdgeHelloSchema,
-  type EdgeWelcome,
-} from "../gen/latchkey/v1/edge_pb.ts";
-import { type BrokerTls, type FollowStream, type FromBroker, openFollowStream, type ToBroker } from "./follow-stream.ts";
-
-/** Keeps one stream to one of the brokers. */
-export interface BrokerLink {
-  /** Sends a message if there is a broker; returns whether there is. */
-  send(message: ToBroker): boolean;
-  /** Since when there has been no broker, by the wall clock; undefined while there is one. */
-  awaySinceMs(): number | undefined;
-  /** Why there is no broker. */
-  lastTrouble(): string | undefined;
-  close(): void;
-}
+  type BrokerTls,
+  type FollowStream,
+  type FromBroker,
+  openFollowStream,
+  type ToBroker,
+} from "./follow-stream.ts";
 
 export type HeldVersions = Pick<EdgeHello, "connections" | "keys" | "integrations" | "providers">;
 
@@ -63,97 +53,135 @@ interface Attempt {
   readonly timeout: NodeJS.Timeout;
 }
 
-export function openBrokerLink(options: BrokerLinkOptions): BrokerLink {
-  const { urls, tls, key, environment, held, onWelcome, onMessage, onAway, world } = options;
-  const { log, metrics } = world;
-  const edgeId = randomId();
-  const startedAt = world.now();
-  let active: { readonly url: string; readonly stream: FollowStream } | undefined;
-  /** A stream without a welcome; beside the active one, its successor. */
-  let attempt: Attempt | undefined;
-  let waiting: NodeJS.Timeout | undefined;
-  let beating: NodeJS.Timeout | undefined;
-  let heardAt = startedAt;
-  let welcomedAt = 0;
-  let sentSince = false;
-  let failures = 0;
-  let order: string[] = [];
-  let trouble: string | undefined;
-  let isClosed = false;
-  metrics.edgeConnected.set(0);
+interface LostStream {
+  readonly url: string;
+  readonly reason: string;
+}
 
-  function nextUrl(): string {
-    if (order.length === 0) order = shuffled(urls);
-    // The broker that we leave, or that has just failed, comes last.
-    const at = order.findIndex((url) => url !== active?.url);
-    const [url = urls[0] ?? ""] = order.splice(Math.max(0, at), 1);
+/** Keeps one stream to one of the brokers. */
+export class BrokerLink {
+  readonly #options: BrokerLinkOptions;
+  readonly #edgeId = randomId();
+  #active: { readonly url: string; readonly stream: FollowStream } | undefined;
+  /** A stream without a welcome; beside the active one, its successor. */
+  #attempt: Attempt | undefined;
+  #waiting: NodeJS.Timeout | undefined;
+  #beating: NodeJS.Timeout | undefined;
+  #heardAt: number;
+  #welcomedAt = 0;
+  #sentSince = false;
+  #failures = 0;
+  #order: string[] = [];
+  #trouble: string | undefined;
+  #isClosed = false;
+
+  constructor(options: BrokerLinkOptions) {
+    this.#options = options;
+    this.#heardAt = options.world.now();
+    options.world.metrics.edgeConnected.set(0);
+    this.#connect();
+  }
+
+  /** Sends a message if there is a broker; returns whether there is. */
+  send(message: ToBroker): boolean {
+    if (this.#active === undefined) return false;
+    this.#active.stream.send(message);
+    this.#sentSince = true;
+    return true;
+  }
+
+  /** Since when there has been no broker, by the wall clock; undefined while there is one. */
+  awaySinceMs(): number | undefined {
+    return this.#active === undefined ? this.#heardAt : undefined;
+  }
+
+  /** Why there is no broker. */
+  lastTrouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#waiting);
+    clearInterval(this.#beating);
+    clearTimeout(this.#attempt?.timeout);
+    this.#attempt?.stream.close();
+    this.#active?.stream.close();
+  }
+
+  #nextUrl(): string {
+    const { urls } = this.#options;
+    if (this.#order.length === 0) this.#order = shuffled(urls);
+    // The broker that is about to stop comes last.
+    const at = this.#order.findIndex((url) => url !== this.#active?.url);
+    const [url = urls[0] ?? ""] = this.#order.splice(Math.max(0, at), 1);
     return url;
   }
 
-  function connectAfter(delayMs: number): void {
-    clearTimeout(waiting);
-    waiting = setTimeout(connect, delayMs);
+  #connectAfter(delayMs: number): void {
+    clearTimeout(this.#waiting);
+    this.#waiting = setTimeout(() => this.#connect(), delayMs);
   }
 
-  function connect(): void {
-    if (isClosed || attempt !== undefined) return;
-    const url = nextUrl();
-    let token: string | undefined;
+  #connect(): void {
+    if (this.#isClosed || this.#attempt !== undefined) return;
+    const { tls, key: readKey, environment, held } = this.#options;
+    const url = this.#nextUrl();
+    let key: string | undefined;
     try {
-      token = key();
+      key = readKey();
     } catch (error) {
-      failed(url, (error as Error).message);
+      this.#failed({ url, reason: (error as Error).message });
       return;
     }
     const stream = openFollowStream({
       url,
       tls,
-      key: token,
-      onMessage: (message) => received(stream, message),
-      onEnd: (reason) => ended(stream, { url, reason }),
+      key,
+      onMessage: (message) => this.#received(stream, message),
+      onEnd: (reason) => this.#ended(stream, { url, reason }),
     });
     const timeout = setTimeout(() => {
       stream.close();
-      attempt = undefined;
-      failed(url, "no answer in time");
+      this.#attempt = undefined;
+      this.#failed({ url, reason: "no answer in time" });
     }, welcomeMs);
-    attempt = { url, stream, timeout };
-    stream.send({
-      case: "hello",
-      value: create(EdgeHelloSchema, { edgeId, host: hostname(), version, environment, ...held() }),
-    });
+    this.#attempt = { url, stream, timeout };
+    const hello = { edgeId: this.#edgeId, host: hostname(), version, environment, ...held() };
+    stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
   }
 
-  function received(stream: FollowStream, message: FromBroker): void {
-    if (stream === attempt?.stream) {
-      if (message.case === "welcome") welcomed(attempt, message.value);
+  #received(stream: FollowStream, message: FromBroker): void {
+    if (stream === this.#attempt?.stream) {
+      if (message.case === "welcome") this.#welcomed(this.#attempt, message.value);
       return;
     }
-    if (stream !== active?.stream) return;
-    heardAt = world.now();
+    if (stream !== this.#active?.stream) return;
+    const { world, onMessage } = this.#options;
+    this.#heardAt = world.now();
     if (message.case === "leave") {
-      log.info("the broker is about to stop; connecting to another one", { broker: active.url });
+      world.log.info("the broker is about to stop; connecting to another one", { broker: this.#active.url });
       // A shared address may lead to the same broker again, until its load balancer has noticed.
-      const isAgain = world.now() - welcomedAt < againMs;
-      connectAfter(isAgain ? againMs : Math.random() * firstDelayMs);
+      const isAgain = world.now() - this.#welcomedAt < againMs;
+      this.#connectAfter(isAgain ? againMs : Math.random() * firstDelayMs);
     } else if (message.case !== "heartbeat") onMessage(message);
   }
 
-  function welcomed({ url, stream, timeout }: Attempt, welcome: EdgeWelcome): void {
+  #welcomed({ url, stream, timeout }: Attempt, welcome: EdgeWelcome): void {
+    const { world, onWelcome } = this.#options;
     clearTimeout(timeout);
-    attempt = undefined;
-    active?.stream.close();
-    const wasAway = active === undefined;
-    active = { url, stream };
-    heardAt = world.now();
-    welcomedAt = heardAt;
-    failures = 0;
-    trouble = undefined;
-    order = [];
-    keepAlive(welcome.heartbeatEvery === undefined ? defaultHeartbeatMs : durationMs(welcome.heartbeatEvery));
-    metrics.edgeConnected.set(1);
-    metrics.edgeStreams.inc();
-    log.info("connected to a broker", { broker: url, broker_id: welcome.brokerId, was_away: wasAway });
+    this.#attempt = undefined;
+    this.#active?.stream.close();
+    this.#active = { url, stream };
+    this.#heardAt = world.now();
+    this.#welcomedAt = this.#heardAt;
+    this.#failures = 0;
+    this.#trouble = undefined;
+    this.#order = [];
+    this.#keepAlive(welcome.heartbeatEvery === undefined ? defaultHeartbeatMs : durationMs(welcome.heartbeatEvery));
+    world.metrics.edgeConnected.set(1);
+    world.metrics.edgeStreams.inc();
+    world.log.info("connected to a broker", { broker: url, broker_id: welcome.brokerId });
     const aheadMs = welcome.now === undefined ? 0 : timestampMs(welcome.now) - world.now();
     onWelcome({
       environment: welcome.environment,
@@ -162,75 +190,52 @@ export function openBrokerLink(options: BrokerLinkOptions): BrokerLink {
     });
   }
 
-  function ended(stream: FollowStream, { url, reason }: { readonly url: string; readonly reason: string }): void {
-    if (stream === attempt?.stream) {
-      clearTimeout(attempt.timeout);
-      attempt = undefined;
-      failed(url, reason);
-    } else if (stream === active?.stream) {
-      log.warn("lost the broker", { broker: url, reason });
-      trouble = reason;
-      away();
-      if (attempt === undefined) connectAfter(Math.random() * firstDelayMs);
+  #ended(stream: FollowStream, { url, reason }: LostStream): void {
+    if (stream === this.#attempt?.stream) {
+      clearTimeout(this.#attempt.timeout);
+      this.#attempt = undefined;
+      this.#failed({ url, reason });
+    } else if (stream === this.#active?.stream) {
+      const { world, onAway } = this.#options;
+      world.log.warn("lost the broker", { broker: url, reason });
+      this.#trouble = reason;
+      this.#active = undefined;
+      clearInterval(this.#beating);
+      world.metrics.edgeConnected.set(0);
+      onAway();
+      if (this.#attempt === undefined) this.#connectAfter(Math.random() * firstDelayMs);
     }
   }
 
-  function away(): void {
-    active = undefined;
-    clearInterval(beating);
-    metrics.edgeConnected.set(0);
-    onAway();
-  }
-
-  function failed(url: string, reason: string): void {
-    failures += 1;
-    trouble = reason;
+  #failed({ url, reason }: LostStream): void {
+    const { urls, world } = this.#options;
+    this.#failures += 1;
+    const failures = this.#failures;
+    this.#trouble = reason;
     // One line for each round, so that a long outage does not fill the log.
-    if (failures % urls.length === 0) log.warn("no broker can be reached; retrying", { broker: url, reason, failures });
+    if (failures % urls.length === 0) {
+      world.log.warn("no broker can be reached; retrying", { broker: url, reason, failures });
+    }
     const round = Math.ceil(failures / urls.length);
     const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(round, 10));
-    connectAfter(order.length > 0 ? Math.random() * firstDelayMs : longest * (0.5 + Math.random() / 2));
+    this.#connectAfter(this.#order.length > 0 ? Math.random() * firstDelayMs : longest * (0.5 + Math.random() / 2));
   }
 
-  function keepAlive(everyMs: number): void {
-    clearInterval(beating);
-    beating = setInterval(
-      () => {
-        if (active === undefined) return;
-        if (world.now() - heardAt > 3 * everyMs) {
-          const { url, stream } = active;
-          stream.close();
-          ended(stream, { url, reason: "nothing was heard from the broker" });
-          return;
-        }
-        if (!sentSince) send({ case: "heartbeat", value: create(EdgeHeartbeatSchema) });
-        sentSince = false;
-      },
-      Math.max(50, everyMs * 0.75),
-    );
+  #keepAlive(everyMs: number): void {
+    clearInterval(this.#beating);
+    const beat = () => {
+      if (this.#active === undefined) return;
+      if (this.#options.world.now() - this.#heardAt > 3 * everyMs) {
+        const { url, stream } = this.#active;
+        stream.close();
+        this.#ended(stream, { url, reason: "nothing was heard from the broker" });
+        return;
+      }
+      if (!this.#sentSince) this.send({ case: "heartbeat", value: create(EdgeHeartbeatSchema) });
+      this.#sentSince = false;
+    };
+    this.#beating = setInterval(beat, Math.max(50, everyMs * 0.75));
   }
-
-  function send(message: ToBroker): boolean {
-    if (active === undefined) return false;
-    active.stream.send(message);
-    sentSince = true;
-    return true;
-  }
-
-  connect();
-  return {
-    send,
-    awaySinceMs: () => (active === undefined ? heardAt : undefined),
-    lastTrouble: () => trouble,
-    close() {
-      isClosed = true;
-      clearTimeout(waiting);
-      clearInterval(beating);
-      clearTimeout(attempt?.timeout);
-      attempt?.stream.close();
-      active?.stream.close();
-    },
-  };
 }
 
 function shuffled(urls: readonly string[]): string[] {

@@ -1,40 +1,19 @@
+import { create } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import { Fault, type FaultCode, faults } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import type {
-  EdgeConnection,
-  EdgeFault,
-  EdgeIntegration,
-  EdgeProvider,
-  HeldConnection as HeldConnectionVersion,
-  HeldResource,
+import {
+  type EdgeConnection,
+  type EdgeFault,
+  type EdgeHello,
+  type EdgeIntegration,
+  type EdgeProvider,
+  HeldConnectionSchema,
+  HeldResourceSchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import { HeldConnection, type HeldIntegration } from "./held-connection.ts";
-
-/** The connections that callers of this process use. In memory only, never on disk. */
-export interface ConnectionMemory {
-  /** Returns a connection, valid or not; the least recently asked for is forgotten first. */
-  peek(ref: ConnectionRef): HeldConnection | undefined;
-  /** Returns why a connection could not be used a moment ago. */
-  faultOf(ref: ConnectionRef): Fault | undefined;
-  applyProvider(message: EdgeProvider): void;
-  applyIntegration(message: EdgeIntegration): void;
-  /** Returns the connection, or why there is none. */
-  apply(message: EdgeConnection): HeldConnection | Fault;
-  /** Sets the most connections that the broker lets this process follow. */
-  limit(max: number): void;
-  /** Sets how far the broker's clock is ahead of ours. */
-  setAhead(ms: number): void;
-  clear(): void;
-  count(): number;
-  versions(): {
-    readonly connections: HeldConnectionVersion[];
-    readonly integrations: HeldResource[];
-    readonly providers: HeldResource[];
-  };
-}
+import { HeldConnection, type HeldIntegration, type HeldParts } from "./held-connection.ts";
 
 interface ConnectionMemoryOptions {
   readonly maxConnections: number;
@@ -52,127 +31,148 @@ interface HeldProvider {
   readonly provider: Provider;
 }
 
-export function createConnectionMemory(options: ConnectionMemoryOptions): ConnectionMemory {
-  const { maxConnections, onEvict, world } = options;
-  const { metrics } = world;
-  const providers = new Map<string, HeldProvider>();
-  const integrations = new Map<string, HeldIntegration>();
-  const faultsOf = new LRUCache<string, Fault>({ max: maxFaults, ttl: faultMs });
-  let aheadMs = 0;
-  let connections = cacheOf(maxConnections);
+/** The connections that callers of this process use. In memory only, never on disk. */
+export class ConnectionMemory {
+  readonly #options: ConnectionMemoryOptions;
+  readonly #providers = new Map<string, HeldProvider>();
+  readonly #integrations = new Map<string, HeldIntegration>();
+  readonly #faults = new LRUCache<string, Fault>({ max: maxFaults, ttl: faultMs });
+  #connections: LRUCache<string, HeldConnection>;
+  #aheadMs = 0;
 
-  function cacheOf(max: number): LRUCache<string, HeldConnection> {
+  constructor(options: ConnectionMemoryOptions) {
+    this.#options = options;
+    this.#connections = this.#cacheOf(options.maxConnections);
+  }
+
+  /** Returns a connection, valid or not; the least recently asked for is forgotten first. */
+  peek(ref: ConnectionRef): HeldConnection | undefined {
+    return this.#connections.get(keyOf(ref));
+  }
+
+  /** Returns why a connection could not be used a moment ago. */
+  faultOf(ref: ConnectionRef): Fault | undefined {
+    return this.#faults.get(keyOf(ref));
+  }
+
+  applyProvider({ name, version, provider }: EdgeProvider): void {
+    if (provider === undefined) this.#providers.delete(name);
+    else this.#providers.set(name, { version, provider });
+    this.#remake((held) => held.integration.provider === name);
+  }
+
+  applyIntegration({ key, version, integration, secrets }: EdgeIntegration): void {
+    if (integration === undefined) this.#integrations.delete(key);
+    else this.#integrations.set(key, { version, integration, secrets });
+    this.#remake((held) => held.parts.ref.integration === key);
+  }
+
+  /** Returns the connection, or why there is none. */
+  apply({ requestId, ref, version, state }: EdgeConnection): HeldConnection | Fault {
+    if (ref === undefined) return unreadable("without a name");
+    const key = keyOf(ref);
+    // The broker had not read yet that the connection was forgotten, and tells about it only this once.
+    if (requestId === 0n && !this.#connections.has(key)) {
+      this.#faults.delete(key);
+      return unreadable("not asked for");
+    }
+    if (state.case === "fault") return this.#forget(ref, faultOf(state.value));
+    const { connection, credentials } = state.value ?? {};
+    const setup = this.#setupOf(ref);
+    if (state.case !== "live" || connection === undefined || credentials === undefined || setup === undefined) {
+      return this.#forget(ref, unreadable("incomplete"));
+    }
+    const parts = { ref, version, state: state.value, connection, credentials, ...setup, aheadMs: this.#aheadMs };
+    const held = new HeldConnection(parts);
+    this.#faults.delete(key);
+    this.#connections.set(key, held);
+    this.#showCount();
+    return held;
+  }
+
+  /** Sets the most connections that the broker lets this process follow. */
+  limit(max: number): void {
+    const { maxConnections } = this.#options;
+    const size = max === 0 ? maxConnections : Math.min(max, maxConnections);
+    if (size === this.#connections.max) return;
+    const before = this.#connections;
+    this.#connections = this.#cacheOf(size);
+    // The most recently used come first, and are kept.
+    for (const [key, held] of [...before.entries()].slice(0, size).reverse()) {
+      this.#connections.set(key, new HeldConnection(held.parts));
+    }
+    before.clear();
+    this.#showCount();
+  }
+
+  /** Sets how far the broker's clock is ahead of ours. */
+  setAhead(ms: number): void {
+    this.#aheadMs = ms;
+  }
+
+  clear(): void {
+    this.#connections.clear();
+    this.#integrations.clear();
+    this.#providers.clear();
+    this.#faults.clear();
+    this.#showCount();
+  }
+
+  versions(): Pick<EdgeHello, "connections" | "integrations" | "providers"> {
+    return {
+      connections: [...this.#connections.values()].map(({ parts: { ref, version } }) =>
+        create(HeldConnectionSchema, { ref, version }),
+      ),
+      integrations: versionsOf(this.#integrations),
+      providers: versionsOf(this.#providers),
+    };
+  }
+
+  #cacheOf(max: number): LRUCache<string, HeldConnection> {
     return new LRUCache({
       max,
-      dispose(held, _key, why) {
+      dispose: (held, _key, why) => {
         held.leave();
-        if (why === "evict") onEvict(held.parts.ref);
+        if (why === "evict") this.#options.onEvict(held.parts.ref);
       },
     });
   }
 
-  const showCount = () => metrics.edgeHeld.set({ kind: "connection" }, connections.size);
-
-  /** Makes the connections of an integration or a provider again, with what has changed. */
-  function remake(concerns: (held: HeldConnection) => boolean): void {
-    for (const [key, held] of [...connections.entries()]) {
-      if (!concerns(held)) continue;
-      const integration = integrations.get(held.parts.ref.integration);
-      const provider = integration && providers.get(integration.integration.provider)?.provider;
-      if (integration === undefined || provider === undefined) connections.delete(key);
-      else connections.set(key, new HeldConnection({ ...held.parts, integration, provider }));
-    }
-    showCount();
+  #setupOf(ref: ConnectionRef): Pick<HeldParts, "integration" | "provider"> | undefined {
+    const integration = this.#integrations.get(ref.integration);
+    const provider = integration && this.#providers.get(integration.integration.provider)?.provider;
+    return integration === undefined || provider === undefined ? undefined : { integration, provider };
   }
 
-  function forget(ref: ConnectionRef, fault: Fault): Fault {
+  /** Makes the connections of an integration or a provider again, with what has changed. */
+  #remake(concerns: (held: HeldConnection) => boolean): void {
+    for (const [key, held] of [...this.#connections.entries()]) {
+      if (!concerns(held)) continue;
+      const setup = this.#setupOf(held.parts.ref);
+      if (setup === undefined) this.#connections.delete(key);
+      else this.#connections.set(key, new HeldConnection({ ...held.parts, ...setup }));
+    }
+    this.#showCount();
+  }
+
+  #forget(ref: ConnectionRef, fault: Fault): Fault {
     const key = keyOf(ref);
-    connections.delete(key);
-    faultsOf.set(key, fault);
-    showCount();
+    this.#connections.delete(key);
+    this.#faults.set(key, fault);
+    this.#showCount();
     return fault;
   }
 
-  return {
-    peek: (ref) => connections.get(keyOf(ref)),
-    faultOf: (ref) => faultsOf.get(keyOf(ref)),
-    applyProvider({ name, version, provider }) {
-      if (provider === undefined) providers.delete(name);
-      else providers.set(name, { version, provider });
-      remake((held) => held.integration.provider === name);
-    },
-    applyIntegration({ key, version, integration, secrets }) {
-      if (integration === undefined) integrations.delete(key);
-      else integrations.set(key, { version, integration, secrets });
-      remake((held) => held.parts.ref.integration === key);
-    },
-    apply({ requestId, ref, version, state }) {
-      if (ref === undefined) return unreadable("without a name");
-      // The broker had not read yet that the connection was forgotten, and tells about it only this once.
-      if (requestId === 0n && !connections.has(keyOf(ref))) {
-        faultsOf.delete(keyOf(ref));
-        return unreadable("not asked for");
-      }
-      if (state.case !== "live") return forget(ref, state.case === "fault" ? faultOf(state.value) : unreadable("empty"));
-      const { connection, credentials } = state.value;
-      const integration = integrations.get(ref.integration);
-      const provider = integration && providers.get(integration.integration.provider)?.provider;
-      if (connection === undefined || credentials === undefined || integration === undefined || provider === undefined) {
-        return forget(ref, unreadable("incomplete"));
-      }
-      const key = keyOf(ref);
-      const parts = { ref, version, state: state.value, connection, credentials, integration, provider, aheadMs };
-      const held = new HeldConnection(parts);
-      faultsOf.delete(key);
-      connections.set(key, held);
-      showCount();
-      return held;
-    },
-    limit(max) {
-      const size = max === 0 ? maxConnections : Math.min(max, maxConnections);
-      if (size === connections.max) return;
-      const before = connections;
-      connections = cacheOf(size);
-      // The most recently used come first, and are kept.
-      for (const [key, held] of [...before.entries()].slice(0, size).reverse()) {
-        connections.set(key, new HeldConnection(held.parts));
-      }
-      before.clear();
-      showCount();
-    },
-    setAhead(ms) {
-      aheadMs = ms;
-    },
-    clear() {
-      connections.clear();
-      integrations.clear();
-      providers.clear();
-      faultsOf.clear();
-      showCount();
-    },
-    count: () => connections.size,
-    versions: () => ({
-      connections: [...connections.values()].map(
-        ({ parts: { ref, version } }): HeldConnectionVersion => ({
-          $typeName: "latchkey.v1.HeldConnection",
-          ref,
-          version,
-        }),
-      ),
-      integrations: [...integrations].map(([name, { version }]) => resource(name, version)),
-      providers: [...providers].map(([name, { version }]) => resource(name, version)),
-    }),
-  };
+  #showCount(): void {
+    this.#options.world.metrics.edgeHeld.set({ kind: "connection" }, this.#connections.size);
+  }
 }
+
+const versionsOf = (held: ReadonlyMap<string, { readonly version: Uint8Array }>) =>
+  [...held].map(([name, { version }]) => create(HeldResourceSchema, { name, version }));
 
 /** All connections are of one environment. No name contains a NUL. */
 const keyOf = ({ integration, id }: ConnectionRef): string => `${integration}\0${id}`;
-
-const resource = (name: string, version: Uint8Array): HeldResource => ({
-  $typeName: "latchkey.v1.HeldResource",
-  name,
-  version,
-});
 
 /** Never happens with a broker that keeps the contract. */
 const unreadable = (what: string): Fault =>

@@ -2,7 +2,7 @@ import { digestOf } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { Authentication } from "../broker/setup/authentication.ts";
 import type { Caller } from "../broker/setup/caller.ts";
-import { type HeldKey, type KeyMemory, unknownKey } from "./key-memory.ts";
+import { type KeyMemory, type KnownCaller, unknownKey } from "./key-memory.ts";
 import type { Questions } from "./questions.ts";
 import type { Uses } from "./uses.ts";
 
@@ -18,7 +18,7 @@ interface EdgeAccessOptions {
 export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authentication, "authenticate" | "isCurrent"> {
   const { keys, questions, uses, world } = options;
 
-  function callerOf(held: HeldKey | undefined): Caller {
+  function callerOf(held: KnownCaller | undefined): Caller {
     if (held === undefined) throw unknownKey();
     const now = world.now();
     if (held.expiresAtMs <= now) throw unknownKey("the key has expired");

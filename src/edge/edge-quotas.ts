@@ -21,8 +21,9 @@ export function createEdgeQuotas({ questions, link, world }: EdgeQuotasOptions):
   return {
     enter(live, { path, priority, patienceMs }) {
       const { ref } = live.connection;
-      // Without brokers, nobody counts; the provider itself refuses what is too much.
-      if (ref === undefined || live.provider.quota === undefined || link().awaySinceMs() !== undefined) return undefined;
+      // Without brokers, requests are not counted; the provider itself refuses what is too much.
+      if (ref === undefined || live.provider.quota === undefined || link().awaySinceMs() !== undefined)
+        return undefined;
       const isBackground = priority === "background";
       return questions.ask({ kind: "pass", ref, path: bare(path), isBackground, patienceMs }).then(
         (fault) => {
@@ -42,7 +43,12 @@ export function createEdgeQuotas({ questions, link, world }: EdgeQuotasOptions):
       const fields = answer.fields.flatMap((name, i) =>
         i % 2 === 0 && read.includes(name.toLowerCase()) ? [name, answer.fields[i + 1] ?? ""] : [],
       );
-      const value = create(LimitNoticeSchema, { ref, path: bare(path), status: answer.status, fields: fields.slice(0, maxFields) });
+      const value = create(LimitNoticeSchema, {
+        ref,
+        path: bare(path),
+        status: answer.status,
+        fields: fields.slice(0, maxFields),
+      });
       link().send({ case: "limitNotice", value });
     },
   };

@@ -10,7 +10,7 @@ import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
 import { createAttachments } from "../broker/credentials/attachments.ts";
 import { openTraffic } from "../broker/traffic/open.ts";
-import type { EdgeConfig } from "../config/edge.ts";
+import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createOpsDoor } from "../data-plane/ops.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createDoor } from "../data-plane/server/door.ts";

@@ -1,25 +1,25 @@
 import { create } from "@bufbuild/protobuf";
-import { Fault } from "../base/fault.ts";
+import type { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { Live } from "../broker/credentials/live-connections.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
 import type { Authentication } from "../broker/setup/authentication.ts";
-import type { BrokersConfig } from "../config/edge.ts";
+import type { BrokersConfig } from "../config/edges/edge-config.ts";
 import {
   type EdgeFault,
   EdgeKeyRefSchema,
   WantedConnectionSchema,
   WantedKeySchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
-import { type BrokerLink, type HeldVersions, openBrokerLink } from "./broker-link.ts";
-import { createConnectionMemory } from "./connection-memory.ts";
+import { BrokerLink, type HeldVersions, type LinkWelcome } from "./broker-link.ts";
+import { ConnectionMemory } from "./connection-memory.ts";
 import { createEdgeAccess } from "./edge-access.ts";
 import { createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
 import type { HeldConnection } from "./held-connection.ts";
-import { createKeyMemory } from "./key-memory.ts";
-import { createQuestions } from "./questions.ts";
+import { createKeyMemory, type KeyMemory } from "./key-memory.ts";
+import { createQuestions, type Questions } from "./questions.ts";
 import { createUses } from "./uses.ts";
 
 /** What the proxy needs of a store, from a broker and from memory. */
@@ -39,15 +39,10 @@ type Answer = HeldConnection | Fault | EdgeFault | undefined;
 
 /** Follows a broker, and keeps in memory what it says. */
 export function openFollowed(config: BrokersConfig, world: World): Followed {
-  const { metrics, log } = world;
-  const inSync = Promise.withResolvers<void>();
-  let environment: string | undefined;
-  let forgetting: NodeJS.Timeout | undefined;
-  let offered: HeldVersions | undefined;
-  const link = (): BrokerLink => opened;
+  const link = (): BrokerLink => follower.link;
   const questions = createQuestions<Answer>({ link, world });
   const uses = createUses(link);
-  const connections = createConnectionMemory({
+  const connections = new ConnectionMemory({
     maxConnections: config.maxConnections,
     onEvict: (value) => void link().send({ case: "dropConnection", value }),
     world,
@@ -56,96 +51,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
     onEvict: (digest) => void link().send({ case: "dropKey", value: create(EdgeKeyRefSchema, { digest }) }),
     world,
   });
-
-  function forgetAll(): void {
-    connections.clear();
-    keys.clear();
-  }
-
-  function received(message: FromBroker): void {
-    switch (message.case) {
-      case "provider":
-        metrics.edgeChanges.inc({ kind: "provider" });
-        connections.applyProvider(message.value);
-        return;
-      case "integration":
-        metrics.edgeChanges.inc({ kind: "integration" });
-        connections.applyIntegration(message.value);
-        return;
-      case "connection": {
-        const { requestId } = message.value;
-        if (requestId === 0n) metrics.edgeChanges.inc({ kind: "connection" });
-        questions.answer(requestId, connections.apply(message.value));
-        return;
-      }
-      case "key":
-        if (message.value.requestId === 0n) metrics.edgeChanges.inc({ kind: "key" });
-        keys.apply(message.value);
-        questions.answer(message.value.requestId, undefined);
-        return;
-      case "pass":
-        questions.answer(message.value.requestId, message.value.fault);
-        return;
-      case "inSync":
-        inSync.resolve();
-        return;
-    }
-  }
-
-  /** Has the new broker follow what came from the one before after the greeting was written. */
-  function followTheRest({ connections: offeredConnections, keys: offeredKeys }: HeldVersions): void {
-    const knownRefs = new Set(offeredConnections.map(({ ref }) => `${ref?.integration}\0${ref?.id}`));
-    for (const { ref } of connections.versions().connections) {
-      if (knownRefs.has(`${ref?.integration}\0${ref?.id}`)) continue;
-      link().send({ case: "wantConnection", value: create(WantedConnectionSchema, { ...(ref && { ref }) }) });
-    }
-    const knownKeys = new Set(offeredKeys.map(({ digest }) => Buffer.from(digest).toString("hex")));
-    for (const { digest } of keys.versions()) {
-      if (knownKeys.has(Buffer.from(digest).toString("hex"))) continue;
-      link().send({ case: "wantKey", value: create(WantedKeySchema, { digest }) });
-    }
-  }
-
-  const opened: BrokerLink = openBrokerLink({
-    urls: config.urls,
-    tls: config.tls,
-    key: config.key,
-    environment: config.environment,
-    held: () => {
-      offered = { ...connections.versions(), keys: keys.versions() };
-      return offered;
-    },
-    onWelcome(welcome) {
-      clearTimeout(forgetting);
-      if (environment !== undefined && environment !== welcome.environment) {
-        log.warn("the brokers' environment has changed; everything in memory is forgotten");
-        forgetAll();
-      }
-      environment = welcome.environment;
-      connections.setAhead(welcome.aheadMs);
-      connections.limit(welcome.maxConnections);
-      if (offered !== undefined) followTheRest(offered);
-      offered = undefined;
-      questions.resend();
-    },
-    onMessage: received,
-    onAway() {
-      questions.shorten();
-      const sinceMs = opened.awaySinceMs() ?? world.now();
-      forgetting = setTimeout(
-        () => {
-          log.error("brokers were away for too long; everything in memory is forgotten", {
-            away_since: new Date(sinceMs).toISOString(),
-          });
-          forgetAll();
-        },
-        Math.max(0, sinceMs + config.maxAwayMs - world.now()),
-      );
-      forgetting.unref();
-    },
-    world,
-  });
-
+  const follower = new BrokerFollower({ config, connections, keys, questions, world });
   return {
     access: createEdgeAccess({ keys, questions, uses, world }),
     live: createEdgeLive({
@@ -159,18 +65,145 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
       link,
       world,
     }),
-    inSync: inSync.promise,
+    inSync: follower.inSync.promise,
     away() {
-      const sinceMs = opened.awaySinceMs();
+      const sinceMs = link().awaySinceMs();
       if (sinceMs === undefined) return undefined;
-      return { sinceMs, isTooLong: world.now() - sinceMs >= config.maxAwayMs, reason: opened.lastTrouble() };
+      return { sinceMs, isTooLong: world.now() - sinceMs >= config.maxAwayMs, reason: link().lastTrouble() };
     },
     close() {
       uses.flush();
       uses.close();
-      clearTimeout(forgetting);
       questions.close();
-      opened.close();
+      follower.close();
     },
   };
+}
+
+interface BrokerFollowerOptions {
+  readonly config: BrokersConfig;
+  readonly connections: ConnectionMemory;
+  readonly keys: KeyMemory;
+  readonly questions: Questions<Answer>;
+  readonly world: World;
+}
+
+/** Applies what a broker says, and forgets everything when no broker was there for too long. */
+class BrokerFollower {
+  readonly inSync = Promise.withResolvers<void>();
+  readonly link: BrokerLink;
+  readonly #options: BrokerFollowerOptions;
+  #environment: string | undefined;
+  #forgetting: NodeJS.Timeout | undefined;
+  /** What the last greeting named. */
+  #offered: HeldVersions | undefined;
+
+  constructor(options: BrokerFollowerOptions) {
+    this.#options = options;
+    const { config, world } = options;
+    this.link = new BrokerLink({
+      urls: config.urls,
+      tls: config.tls,
+      key: config.key,
+      environment: config.environment,
+      held: () => this.#offer(),
+      onWelcome: (welcome) => this.#welcomed(welcome),
+      onMessage: (message) => this.#received(message),
+      onAway: () => this.#away(),
+      world,
+    });
+  }
+
+  close(): void {
+    clearTimeout(this.#forgetting);
+    this.link.close();
+  }
+
+  #offer(): HeldVersions {
+    const { connections, keys } = this.#options;
+    this.#offered = { ...connections.versions(), keys: keys.versions() };
+    return this.#offered;
+  }
+
+  #forgetAll(): void {
+    this.#options.connections.clear();
+    this.#options.keys.clear();
+  }
+
+  #welcomed(welcome: LinkWelcome): void {
+    const { connections, questions, world } = this.#options;
+    clearTimeout(this.#forgetting);
+    if (this.#environment !== undefined && this.#environment !== welcome.environment) {
+      world.log.warn("the brokers' environment has changed; everything in memory is forgotten");
+      this.#forgetAll();
+    }
+    this.#environment = welcome.environment;
+    connections.setAhead(welcome.aheadMs);
+    connections.limit(welcome.maxConnections);
+    if (this.#offered !== undefined) this.#followTheRest(this.#offered);
+    this.#offered = undefined;
+    questions.resend();
+  }
+
+  #away(): void {
+    const { config, questions, world } = this.#options;
+    questions.shorten();
+    const sinceMs = this.link.awaySinceMs() ?? world.now();
+    const forget = () => {
+      const away_since = new Date(sinceMs).toISOString();
+      world.log.error("brokers were away for too long; everything in memory is forgotten", { away_since });
+      this.#forgetAll();
+    };
+    this.#forgetting = setTimeout(forget, Math.max(0, sinceMs + config.maxAwayMs - world.now())).unref();
+  }
+
+  #received(message: FromBroker): void {
+    const { connections, keys, questions } = this.#options;
+    switch (message.case) {
+      case "provider":
+        this.#countChange("provider");
+        connections.applyProvider(message.value);
+        return;
+      case "integration":
+        this.#countChange("integration");
+        connections.applyIntegration(message.value);
+        return;
+      case "connection": {
+        const { requestId } = message.value;
+        if (requestId === 0n) this.#countChange("connection");
+        questions.answer(requestId, connections.apply(message.value));
+        return;
+      }
+      case "key":
+        if (message.value.requestId === 0n) this.#countChange("key");
+        keys.apply(message.value);
+        questions.answer(message.value.requestId, undefined);
+        return;
+      case "pass":
+        questions.answer(message.value.requestId, message.value.fault);
+        return;
+      case "inSync":
+        this.inSync.resolve();
+        return;
+    }
+  }
+
+  #countChange(kind: string): void {
+    this.#options.world.metrics.edgeChanges.inc({ kind });
+  }
+
+  /** Has the new broker follow what came from the one before after the greeting was written. */
+  #followTheRest(offered: HeldVersions): void {
+    const { connections, keys } = this.#options;
+    const offeredRefs = new Set(offered.connections.map(({ ref }) => `${ref?.integration}\0${ref?.id}`));
+    for (const { ref } of connections.versions().connections) {
+      if (ref === undefined || offeredRefs.has(`${ref.integration}\0${ref.id}`)) continue;
+      this.link.send({ case: "wantConnection", value: create(WantedConnectionSchema, { ref }) });
+    }
+    const offeredKeys = new Set(offered.keys.map(({ digest }) => Buffer.from(digest).toString("hex")));
+    for (const { digest } of keys.versions()) {
+      if (offeredKeys.has(Buffer.from(digest).toString("hex"))) continue;
+      this.link.send({ case: "wantKey", value: create(WantedKeySchema, { digest }) });
+    }
+  }
 }

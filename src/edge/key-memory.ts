@@ -3,10 +3,10 @@ import { LRUCache } from "lru-cache";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { Caller } from "../broker/setup/caller.ts";
-import type { EdgeKey, HeldKey as HeldKeyVersion } from "../gen/latchkey/v1/edge_pb.ts";
+import type { EdgeHello, EdgeKey } from "../gen/latchkey/v1/edge_pb.ts";
 
 /** A key in memory. */
-export interface HeldKey {
+export interface KnownCaller {
   readonly digest: Uint8Array;
   readonly version: Uint8Array;
   readonly caller: Caller;
@@ -18,14 +18,14 @@ export interface HeldKey {
 /** The keys that callers of this process have sent, by their hash. */
 export interface KeyMemory {
   /** Returns a key by the hash, in hexadecimal, of its secret. */
-  peek(digest: string): HeldKey | undefined;
+  peek(digest: string): KnownCaller | undefined;
   /** Returns whether a broker said a moment ago that there is no such key. */
   isUnknown(digest: string): boolean;
   /** Returns the key of a caller, as long as it is in memory. */
-  ofCaller(caller: Caller): HeldKey | undefined;
+  ofCaller(caller: Caller): KnownCaller | undefined;
   apply(message: EdgeKey): void;
   clear(): void;
-  versions(): HeldKeyVersion[];
+  versions(): EdgeHello["keys"];
 }
 
 interface KeyMemoryOptions {
@@ -42,8 +42,8 @@ const maxUnknown = 1_000;
 export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory {
   const { metrics } = world;
   const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownMs });
-  const callers = new Map<Caller, HeldKey>();
-  const keys = new LRUCache<string, HeldKey>({
+  const callers = new Map<Caller, KnownCaller>();
+  const keys = new LRUCache<string, KnownCaller>({
     max: maxKeys,
     dispose(held, _digest, why) {
       callers.delete(held.caller);
@@ -68,7 +68,11 @@ export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory
         unknown.set(digest, true);
       } else {
         const { id, environment, scopes, expiresAt } = key;
-        const caller = { keyId: id, environment: environment === "" ? undefined : environment, scopes: new Set(scopes) };
+        const caller = {
+          keyId: id,
+          environment: environment === "" ? undefined : environment,
+          scopes: new Set(scopes),
+        };
         const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
         const held = { digest: bytes, version, caller, expiresAtMs, usedAt: 0 };
         unknown.delete(digest);

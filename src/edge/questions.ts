@@ -10,7 +10,7 @@ import type { ToBroker } from "./follow-stream.ts";
 export interface Questions<A> {
   /** Asks; callers with the same question share it. */
   ask(question: Question): Promise<A>;
-  /** Ends a question. Answers to questions that nobody waits for any more are ignored. */
+  /** Ends a question. Late answers are ignored. */
   answer(requestId: bigint, answer: A): void;
   /** A broker is there: it is asked what is still open. */
   resend(): void;
@@ -35,7 +35,7 @@ interface QuestionsOptions {
   readonly world: World;
 }
 
-interface OpenQuestion<A> {
+interface WaitingQuestion<A> {
   readonly message: ToBroker;
   readonly kind: Question["kind"];
   readonly askedAt: number;
@@ -53,7 +53,7 @@ const maxOpen = 20_000;
 
 export function createQuestions<A>({ link, world }: QuestionsOptions): Questions<A> {
   const { metrics } = world;
-  const open = new Map<bigint, OpenQuestion<A>>();
+  const open = new Map<bigint, WaitingQuestion<A>>();
   const shared = new Map<string, Promise<A>>();
   let lastId = 0n;
 
@@ -93,7 +93,7 @@ export function createQuestions<A>({ link, world }: QuestionsOptions): Questions
     question.reject(brokersUnavailable());
   }
 
-  function close(id: bigint, { kind, timer, askedAt }: OpenQuestion<A>, outcome: string): void {
+  function close(id: bigint, { kind, timer, askedAt }: WaitingQuestion<A>, outcome: string): void {
     open.delete(id);
     clearTimeout(timer);
     metrics.edgeQuestions.inc({ kind, outcome });
@@ -144,7 +144,10 @@ function messageOf(requestId: bigint, question: Question): ToBroker {
   switch (question.kind) {
     case "connection": {
       const { ref, token, refused: refusedVersion } = question;
-      return { case: "wantConnection", value: create(WantedConnectionSchema, { requestId, ref, token, refusedVersion }) };
+      return {
+        case: "wantConnection",
+        value: create(WantedConnectionSchema, { requestId, ref, token, refusedVersion }),
+      };
     }
     case "key":
       return { case: "wantKey", value: create(WantedKeySchema, { requestId, digest: question.digest }) };

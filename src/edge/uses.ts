@@ -7,14 +7,14 @@ import type { BrokerLink } from "./broker-link.ts";
 
 /** Reports to the broker when connections and keys were last used. */
 export interface Uses {
-  connection(used: UsedThing & { readonly parts: { readonly ref: ConnectionRef } }, nowMs: number): void;
-  key(used: UsedThing & { readonly caller: { readonly keyId: string } }, nowMs: number): void;
+  connection(used: TimedUse & { readonly parts: { readonly ref: ConnectionRef } }, nowMs: number): void;
+  key(used: TimedUse & { readonly caller: { readonly keyId: string } }, nowMs: number): void;
   /** Reports what is not reported yet. */
   flush(): void;
   close(): void;
 }
 
-interface UsedThing {
+interface TimedUse {
   /** Written only here. */
   usedAt: number;
 }

@@ -22,7 +22,10 @@ export function createAllowedHosts(config: HostsConfig, publicUrl: () => string)
 
 const wildcards = ["0.0.0.0", "::", "[::]"];
 
-function allowedHosts({ allowedHosts: configured, doors, aliases }: HostsConfig, publicUrl: string): ReadonlySet<string> {
+function allowedHosts(
+  { allowedHosts: configured, doors, aliases }: HostsConfig,
+  publicUrl: string,
+): ReadonlySet<string> {
   const listenerHosts = [doors.data, doors.public, doors.control, doors.ops, doors.ui, ...aliases].flatMap((door) =>
     door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]

@@ -9,7 +9,10 @@ import type { Config } from "../config/config.ts";
 const minSpanFlushMs = 500;
 
 /** Loads the tracing module only when tracing is configured. */
-export async function openTracing({ tracing: config }: Pick<Config, "tracing">, world: World): Promise<Tracing | undefined> {
+export async function openTracing(
+  { tracing: config }: Pick<Config, "tracing">,
+  world: World,
+): Promise<Tracing | undefined> {
   if (config === undefined) return undefined;
   const { createTracing } = await import("../tracing/tracing.ts");
   const tracing = createTracing(config, world);

@@ -20,7 +20,10 @@ interface UpstreamsOptions {
   readonly resolve: ResolveHost | undefined;
 }
 
-export function createUpstreams(config: UpstreamsConfig, { metrics, resolve = resolveHost }: UpstreamsOptions): Upstreams {
+export function createUpstreams(
+  config: UpstreamsConfig,
+  { metrics, resolve = resolveHost }: UpstreamsOptions,
+): Upstreams {
   const common = { limits: config.relay, extraCa: config.providerCa };
   const toProviders = createUpstream({
     ...common,

@@ -1,10 +1,16 @@
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import type { World } from "../../base/world.ts";
 import { ConfigMistakes } from "../../config/config.ts";
-import { type EdgeConfig, parseEdgeConfig } from "../../config/edge.ts";
+import { type EdgeConfig, parseEdgeConfig } from "../../config/edges/edge-config.ts";
 import { type Edge, startEdge } from "../../edge/edge.ts";
 import type { Process } from "./process.ts";
-import { createProcessLog, failedExitCode, listenForSignals, reportMistakes, softwareExitCode } from "./process-parts.ts";
+import {
+  createProcessLog,
+  failedExitCode,
+  listenForSignals,
+  reportMistakes,
+  softwareExitCode,
+} from "./process-parts.ts";
 import { createReader } from "./reloading.ts";
 
 /** Runs an edge until it is told to stop. */

@@ -167,7 +167,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 }
 
 /** Returns the wait for the provider's limit; undefined if there is none. */
-const quotaWait = (quotas: Pick<Quotas, "enter">, { live, proxied }: ProviderCall, request: FrontHead): Promise<void> | undefined =>
+const quotaWait = (
+  quotas: Pick<Quotas, "enter">,
+  { live, proxied }: ProviderCall,
+  request: FrontHead,
+): Promise<void> | undefined =>
   live.provider.quota === undefined ? undefined : quotas.enter(live, quotaRequestOf(request, proxied.path));
 
 /** A caller marks requests that can wait, such as those of its own syncs. */

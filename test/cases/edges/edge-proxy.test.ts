@@ -48,7 +48,9 @@ it("uses a change as soon as the broker tells it", async () => {
   await edge.proxy("ada");
   broker.connections.set("ada", { token: "second", version: "2" });
   broker.pushConnection("ada");
-  await expect.poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization).toBe("Bearer second");
+  await expect
+    .poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization)
+    .toBe("Bearer second");
 });
 
 it("forgets a revoked connection and a revoked key at once", async () => {
@@ -93,9 +95,14 @@ it("says what it has when it connects again, and takes over only what differs", 
   broker.connections.set("ada", { token: "meanwhile", version: "2" });
   await broker.start();
   await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000 }).toBe(2);
-  await expect.poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization).toBe("Bearer meanwhile");
+  await expect
+    .poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization)
+    .toBe("Bearer meanwhile");
   const hello = broker.received.findLast((one) => one.case === "hello");
-  expect(hello?.case === "hello" && hello.value.connections.map(({ ref }) => ref?.id).toSorted()).toEqual(["ada", "bob"]);
+  expect(hello?.case === "hello" && hello.value.connections.map(({ ref }) => ref?.id).toSorted()).toEqual([
+    "ada",
+    "bob",
+  ]);
   expect(wants(broker.received, "wantConnection")).toBe(2);
 });
 
@@ -103,7 +110,9 @@ it("stops using what it has when brokers are away for too long", async () => {
   const { broker, edge } = await start({ env: { LATCHKEY_EDGE_MAX_AWAY: "1s" } });
   expect((await edge.proxy("ada")).status).toBe(200);
   await broker.kill();
-  await expect.poll(async () => (await edge.proxy("ada")).headers.get("latchkey-error"), { timeout: 10_000 }).toBe("brokers_unavailable");
+  await expect
+    .poll(async () => (await edge.proxy("ada")).headers.get("latchkey-error"), { timeout: 10_000 })
+    .toBe("brokers_unavailable");
   const { status, text } = await edge.ready();
   expect([status, text.startsWith("brokers away since ")]).toEqual([503, true]);
 });

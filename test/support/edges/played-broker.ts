@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { create } from "@bufbuild/protobuf";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { type Connection, ConnectionSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
@@ -20,7 +21,6 @@ import {
 import { KeySchema } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
 
 type Message = FollowRequest["message"];
 type Answer = NonNullable<MessageInitShape<typeof FollowResponseSchema>["message"]>;
@@ -64,9 +64,13 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
   const connectionMessage = (id: string, requestId: bigint): Answer => {
     const found = broker.connections.get(id);
     const ref = { environment: "dev", integration: "keyed", id };
-    const fault = found?.fault ?? (found === undefined ? { code: "unknown_connection", message: `no ${id}` } : undefined);
+    const fault =
+      found?.fault ?? (found === undefined ? { code: "unknown_connection", message: `no ${id}` } : undefined);
     if (found === undefined || fault !== undefined) {
-      return { case: "connection", value: create(EdgeConnectionSchema, { requestId, ref, state: { case: "fault", value: fault ?? {} } }) };
+      return {
+        case: "connection",
+        value: create(EdgeConnectionSchema, { requestId, ref, state: { case: "fault", value: fault ?? {} } }),
+      };
     }
     const connection: Connection = create(ConnectionSchema, { ref, provider: "played" });
     const credentials: Credentials = create(CredentialsSchema, {
@@ -77,19 +81,30 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
       credentials,
       isRenewable: true,
       ...(found.validUntilMs !== undefined && {
-        validUntil: { seconds: BigInt(Math.floor(found.validUntilMs / 1_000)), nanos: (found.validUntilMs % 1_000) * 1e6 },
+        validUntil: {
+          seconds: BigInt(Math.floor(found.validUntilMs / 1_000)),
+          nanos: (found.validUntilMs % 1_000) * 1e6,
+        },
       }),
     });
     return {
       case: "connection",
-      value: create(EdgeConnectionSchema, { requestId, ref, version: bytes(found.version), state: { case: "live", value } }),
+      value: create(EdgeConnectionSchema, {
+        requestId,
+        ref,
+        version: bytes(found.version),
+        state: { case: "live", value },
+      }),
     };
   };
 
   const keyMessage = (digest: Uint8Array, requestId: bigint): Answer => {
     const known = [...broker.keys].find(([secret]) => Buffer.compare(digestOf(secret), digest) === 0);
     const key = known && create(KeySchema, { id: known[1], environment: "dev", scopes: [Scope.PROXY] });
-    return { case: "key", value: create(EdgeKeySchema, { requestId, digest, version: bytes("k1"), ...(key && { key }) }) };
+    return {
+      case: "key",
+      value: create(EdgeKeySchema, { requestId, digest, version: bytes("k1"), ...(key && { key }) }),
+    };
   };
 
   const setup: readonly Answer[] = [
@@ -127,7 +142,10 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
       for await (const { message } of requests) {
         broker.received.push(message);
         if (message.case === "hello") {
-          send({ case: "welcome", value: { environment: "dev", heartbeatEvery: { seconds: 1n }, maxConnections: 10_000 } });
+          send({
+            case: "welcome",
+            value: { environment: "dev", heartbeatEvery: { seconds: 1n }, maxConnections: 10_000 },
+          });
           for (const one of setup) send(one);
           for (const { ref, version } of message.value.connections) {
             const held = broker.connections.get(ref?.id ?? "");
@@ -181,7 +199,9 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     async kill() {
       const stopped = server;
       server = undefined;
-      const closed = new Promise<void>((resolve) => (stopped === undefined ? resolve() : stopped.close(() => resolve())));
+      const closed = new Promise<void>((resolve) =>
+        stopped === undefined ? resolve() : stopped.close(() => resolve()),
+      );
       for (const session of sessions) session.destroy();
       await closed;
     },

@@ -2,7 +2,7 @@ import { onTestFinished } from "vitest";
 import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
-import { parseEdgeConfig } from "../../../src/config/edge.ts";
+import { parseEdgeConfig } from "../../../src/config/edges/edge-config.ts";
 import { startEdge } from "../../../src/edge/edge.ts";
 import { isFastLane, secretKey } from "../sidecar/harness.ts";
 
@@ -13,7 +13,10 @@ export interface TestEdge {
   readonly logged: readonly string[];
   readonly world: World;
   /** A request to a provider through the edge. */
-  proxy(id: string, options?: { readonly key?: string; readonly path?: string; readonly headers?: Record<string, string> }): Promise<Response>;
+  proxy(
+    id: string,
+    options?: { readonly key?: string; readonly path?: string; readonly headers?: Record<string, string> },
+  ): Promise<Response>;
   ready(): Promise<{ readonly status: number; readonly text: string }>;
   metric(series: string): Promise<number | undefined>;
   stop(): Promise<void>;
@@ -27,7 +30,12 @@ interface TestEdgeOptions {
 }
 
 /** Starts an edge, and stops it when the test has finished. */
-export async function startTestEdge({ brokers, env = {}, files = {}, now = Date.now }: TestEdgeOptions): Promise<TestEdge> {
+export async function startTestEdge({
+  brokers,
+  env = {},
+  files = {},
+  now = Date.now,
+}: TestEdgeOptions): Promise<TestEdge> {
   const config = parseEdgeConfig({
     env: {
       LATCHKEY_DATA_LISTEN: "127.0.0.1:0",

@@ -64,5 +64,7 @@ export function edgeVariablesHelp(): string {
     const file = "secret" in row ? ` (or ${row.name}_FILE)` : "";
     return `  ${row.name}${file}\n      ${row.meaning}\n      default: ${row.default}`;
   });
-  return [...rows, "", "As for `latchkey serve`:", ...sharedWithEdges.map((name) => `  ${name}`), "  OTEL_…"].join("\n");
+  return [...rows, "", "As for `latchkey serve`:", ...sharedWithEdges.map((name) => `  ${name}`), "  OTEL_…"].join(
+    "\n",
+  );
 }
