@@ -8,6 +8,7 @@ import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
 import { quota } from "./fleet/quota.ts";
+import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { idle } from "./idle/idle.ts";
@@ -29,6 +30,8 @@ const { positionals, values } = parseArgs({
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
+  heads: (count) =>
+    heads({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>

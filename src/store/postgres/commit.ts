@@ -1,7 +1,8 @@
 import { type CommitOutcome, type CommitRequest, emptiesOf, expectationsOf } from "../commit-queue.ts";
-import { type Change, type Commit, StaleWrite } from "../contract.ts";
+import { type Change, type Commit, StaleWrite, StoreUnavailable } from "../contract.ts";
 import { bigintArray, byteaArray, integerArray } from "./arrays.ts";
 import type { SqlQuery } from "./connections.ts";
+import { isOfLock } from "./errors.ts";
 import type { Mark } from "./marks.ts";
 
 /** Result of a group. */
@@ -37,16 +38,29 @@ type CommitAnswer = readonly [
 
 /**
  * Checks and writes a group in one statement, which is its own transaction: once the statement returns, the group is
- * durable.
+ * durable. While another process commits, that takes a second statement.
  */
 export async function commitGroup(options: GroupToCommit): Promise<GroupResult> {
   const { query, schema, group, due, session, seen, mark } = options;
-  const [answer] = await query<CommitAnswer>(
-    `select * from ${schema}.commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+  const [answer] = await query<CommitAnswer | readonly [base: null]>(
+    `select * from ${schema}.commit_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
     [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due, session, seen?.revision, seen?.value, mark],
   );
   if (answer === undefined) throw new Error("the server returned no result for a commit");
-  return judged(group, answer);
+  return judged(group, answer[0] === null ? await outcomeOf(options) : answer);
+}
+
+/** Waits for the outcome of a group that was left to the next process in line: see `combinedCommits`. */
+async function outcomeOf({ query, schema, mark }: GroupToCommit): Promise<CommitAnswer> {
+  try {
+    const [answer] = await query<CommitAnswer>(`select * from ${schema}.commit_waiting($1)`, [mark]);
+    if (answer === undefined) throw new Error("the server returned no result for a commit");
+    return answer;
+  } catch (error) {
+    // Another process may still commit the group, so the session must end before the next commit.
+    if (isOfLock(error)) throw new StoreUnavailable("other processes commit for too long", { cause: error });
+    throw error;
+  }
 }
 
 interface Session {

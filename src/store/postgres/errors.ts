@@ -2,7 +2,7 @@ import { DatabaseError } from "pg";
 import { StoreUnavailable } from "../contract.ts";
 
 /** Raised by the commit functions. Classes from I on are free for applications (PostgreSQL manual, appendix A). */
-export const sqlStates = { overdue: "LK001", moved: "LK002", lost: "LK003" } as const;
+export const sqlStates = { overdue: "LK001", moved: "LK002", lost: "LK003", vanished: "LK004" } as const;
 
 const stateOf = (error: unknown): string | undefined => (error instanceof DatabaseError ? error.code : undefined);
 const classOf = (error: unknown): string | undefined => stateOf(error)?.slice(0, 2);
@@ -12,6 +12,9 @@ const classOf = (error: unknown): string | undefined => stateOf(error)?.slice(0,
  * next statement may succeed.
  */
 export const isOfStatement = (error: unknown): boolean => ["22", "23", "40", "54", "55"].includes(classOf(error) ?? "");
+
+/** Reports whether the statement did not get a lock. */
+export const isOfLock = (error: unknown): boolean => ["40", "55"].includes(classOf(error) ?? "");
 
 /** Reports whether the connection broke or the server ended it: another connection may work. */
 export const isBroken = (error: unknown): boolean =>

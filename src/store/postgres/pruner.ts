@@ -14,6 +14,8 @@ interface PrunerOptions {
 }
 
 const atOnce = 1_000;
+/** Longer than anyone waits for a commit. */
+const abandonedMs = 600_000;
 
 /** Removes the rows of deleted keys, and old marks. */
 export function createPruner({ query, schema, log, seen, everyMs, afterMs }: PrunerOptions): { close(): void } {
@@ -52,6 +54,12 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
     }
   }
 
+  /** Removes groups of processes that ended before they had their outcome. */
+  async function dropAbandoned(): Promise<void> {
+    await query(`delete from ${schema}.waiting_group where due < extract(epoch from now()) * 1000 - ${abandonedMs}`);
+    await query(`delete from ${schema}.group_outcome where since < now() - interval '${abandonedMs} ms'`);
+  }
+
   async function pruneUntilClosed(): Promise<void> {
     while (!closing.signal.aborted) {
       const upTo = due();
@@ -59,6 +67,7 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
       const rest = everyMs * (0.75 + Math.random() / 2);
       try {
         if (upTo > 0) await prune(upTo);
+        await dropAbandoned();
       } catch (err) {
         if (!closing.signal.aborted) log.debug("could not remove the tombstones of deleted keys; will retry", { err });
       }

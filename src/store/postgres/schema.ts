@@ -1,8 +1,9 @@
 import type { Log } from "../../base/log.ts";
 import { StoreRefused } from "../contract.ts";
-import { firstCommitFunction, markingCommits } from "./commit-function.ts";
 import type { SqlQuery } from "./connections.ts";
 import { isBroken, isForbidden } from "./errors.ts";
+import { combinedCommits } from "./functions/combined-commits.ts";
+import { firstCommitFunction, markingCommits } from "./functions/commit-function.ts";
 import { marksSql } from "./marks.ts";
 
 /** An opened store. */
@@ -36,7 +37,7 @@ export async function prepareSchema(options: PrepareOptions): Promise<FoundStore
   await requireServer(options);
   const found = await formatOf(options);
   if (found === 0 && !create) throw new StoreRefused(`there is no store in the schema ${schema}`);
-  if (found < format || !(await hasTable(options, "mark"))) await migrate(options);
+  if (found < format || !(await hasAdditions(options))) await migrate(options);
   const [head] = await query<[storeId: string, revision: number, movedTo: string | null]>(
     `select store_id, revision, moved_to from ${schema}.head`,
   );
@@ -108,12 +109,11 @@ async function migrate(options: PrepareOptions): Promise<void> {
     const found = await formatOf(options);
     if (found === 0) await createSchema(options);
     for (const step of steps.slice(found)) await query(step(schema));
-    const isMarked = await hasTable(options, "mark");
-    if (!isMarked) await query(`${marksSql(schema)}\n${markingCommits(schema)}`);
+    const made = await makeAdditions(options);
     await query(`update ${schema}.head set format = ${format}`);
     await query("commit");
     if (found < format) log.info("upgraded the store's schema", { schema, from: found, to: format });
-    else if (!isMarked) log.info("added marks of commits to the store's schema", { schema });
+    else if (made.length > 0) log.info("added to the store's schema", { schema, made });
   } catch (error) {
     // The connection may be gone, and the transaction with it.
     await query("rollback").catch(() => {});
@@ -123,6 +123,35 @@ async function migrate(options: PrepareOptions): Promise<void> {
       { cause: error },
     );
   }
+}
+
+interface Addition {
+  readonly name: string;
+  /** Made in the same transaction. */
+  readonly table: string;
+  readonly sql: (schema: string) => string;
+}
+
+/** An older Latchkey works without these. Never change a released one. */
+const additions: readonly Addition[] = [
+  { name: "marks of commits", table: "mark", sql: (schema) => `${marksSql(schema)}\n${markingCommits(schema)}` },
+  { name: "combined commits", table: "waiting_group", sql: combinedCommits },
+];
+
+async function hasAdditions(options: PrepareOptions): Promise<boolean> {
+  for (const { table } of additions) if (!(await hasTable(options, table))) return false;
+  return true;
+}
+
+/** Makes what is missing, and returns its names. */
+async function makeAdditions(options: PrepareOptions): Promise<readonly string[]> {
+  const made: string[] = [];
+  for (const { name, table, sql } of additions) {
+    if (await hasTable(options, table)) continue;
+    await options.query(sql(options.schema));
+    made.push(name);
+  }
+  return made;
 }
 
 /** Avoids `if not exists`, which requires the right to create a schema even if it exists. */

@@ -3,7 +3,7 @@ import { Client } from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
 import { follow } from "../../../src/store/follow.ts";
-import { firstCommitFunction } from "../../../src/store/postgres/commit-function.ts";
+import { firstCommitFunction } from "../../../src/store/postgres/functions/commit-function.ts";
 import {
   contentsOf,
   everything,

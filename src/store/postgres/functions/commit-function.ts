@@ -1,5 +1,5 @@
-import { sqlStates } from "./errors.ts";
-import { newMarkSql } from "./marks.ts";
+import { sqlStates } from "../errors.ts";
+import { newMarkSql } from "../marks.ts";
 
 /**
  * Commits a group in one statement: no transaction is held open over the network, and no pooler can mix statements up.
@@ -9,20 +9,25 @@ import { newMarkSql } from "./marks.ts";
  * The settings: plans are made once per connection, independent of the arguments, and always use the index. A plan made
  * while the table was small would read the whole table forever.
  */
-const settings = `language plpgsql volatile
+export const settings = `language plpgsql volatile
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set lock_timeout = '5s'`;
 
-const groupArguments = `commits integer,
+export const groupColumns = `commits integer,
     keys bytea[], "values" bytea[], of integer[], revisions bigint[],
     expected_keys bytea[], expected_revisions bigint[], expected_of integer[],
-    empty_from bytea[], empty_to bytea[], empty_of integer[],
+    empty_from bytea[], empty_to bytea[], empty_of integer[]`;
+export const groupNames: readonly string[] = [
+  ...["commits", "keys", '"values"', "of", "revisions"],
+  ...["expected_keys", "expected_revisions", "expected_of", "empty_from", "empty_to", "empty_of"],
+];
+const groupArguments = `${groupColumns},
     due double precision`;
 
-const outcome = "out base bigint, out refused integer[], out stale_keys bytea[], out stale_revisions bigint[]";
+export const outcome = "out base bigint, out refused integer[], out stale_keys bytea[], out stale_revisions bigint[]";
 
-const lockHead = (schema: string): string => `
+export const lockHead = (schema: string): string => `
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -36,7 +41,7 @@ const lockHead = (schema: string): string => `
       raise exception 'the store was moved to %', moved_to using errcode = '${sqlStates.moved}';
     end if;`;
 
-const judgeAndWrite = (schema: string): string => `
+export const judgeAndWrite = (schema: string): string => `
     if cardinality(revisions) > 0 or cardinality(expected_of) > 0 then
       select array_agg(expected.of), array_agg(expected.key), array_agg(coalesce(entry.revision, 0))
       into refused, stale_keys, stale_revisions
@@ -83,6 +88,18 @@ const judgeAndWrite = (schema: string): string => `
     on conflict (key) do update set value = excluded.value, revision = excluded.revision;
     update ${schema}.head set revision = base + commits where revision = base and commits > 0;`;
 
+/** Refuses commits of an ended session, and of a replica that has seen a head which the server has since lost. */
+export const refuseStranger = (schema: string): string => `
+    if exists (select from ${schema}.ended_session where ended_session.session = own_session) then
+      raise exception 'the commit comes too late' using errcode = '${sqlStates.overdue}';
+    end if;
+    if seen_mark is not null
+      and not exists (select from ${schema}.mark where mark.revision = seen_revision and mark.value = seen_mark)
+      and seen_revision >= (select head.pruned from ${schema}.head where head.revision = base)
+    then
+      raise exception 'the server lost commits' using errcode = '${sqlStates.lost}';
+    end if;`;
+
 const variables = `
     moved_to text;
     numbers integer[];
@@ -115,15 +132,7 @@ export const markingCommits = (schema: string): string => `
   as $$
   declare${variables}
   begin${lockHead(schema)}
-    if exists (select from ${schema}.ended_session where ended_session.session = own_session) then
-      raise exception 'the commit comes too late' using errcode = '${sqlStates.overdue}';
-    end if;
-    if seen_mark is not null
-      and not exists (select from ${schema}.mark where mark.revision = seen_revision and mark.value = seen_mark)
-      and seen_revision >= (select head.pruned from ${schema}.head where head.revision = base)
-    then
-      raise exception 'the server lost commits' using errcode = '${sqlStates.lost}';
-    end if;
+${refuseStranger(schema)}
 
 ${judgeAndWrite(schema)}
     if commits > 0 then
