@@ -11,8 +11,9 @@ export class DueHeap<T> {
     return this.#heap[0];
   }
 
-  clear(): void {
-    this.#heap = [];
+  retain(isKept: (item: T) => boolean): void {
+    // A sorted array is a heap.
+    this.#heap = this.#heap.filter(({ item }) => isKept(item)).sort((a, b) => a.dueMs - b.dueMs);
   }
 
   /** Computes all due times again, for example after the clock was set back. */

@@ -11,6 +11,11 @@ export class Queue<T> {
     this.#items.push(item);
   }
 
+  retain(isKept: (item: T) => boolean): void {
+    this.#items = this.#items.slice(this.#at).filter(isKept);
+    this.#at = 0;
+  }
+
   shift(): T | undefined {
     if (this.#at === this.#items.length) return undefined;
     const item = this.#items[this.#at];

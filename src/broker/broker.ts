@@ -114,7 +114,8 @@ async function openRooms(options: BrokerOptions) {
     sharedAccountOf: lookupFields.sharedAccountOf,
   });
   const lastUsed = createLastUsedTimes({ store, world });
-  const partitions = await openPartitions({ store, isShared: backend.isShared, world });
+  const { deliveryLeaseMs: termMs } = options;
+  const partitions = await openPartitions({ store, isShared: backend.isShared, termMs, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;
   const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
@@ -179,7 +180,7 @@ async function openRooms(options: BrokerOptions) {
     scripts,
     runs,
     limits: options.webhooks,
-    leaseMs: options.deliveryLeaseMs,
+    partitions,
     send,
     sendToApplication,
   });
@@ -211,7 +212,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const background = startBackground(rooms, options);
   const declare = createDeclarations({ ...rooms.setup, variables: scripted.variables });
   const operations = operationsOf(rooms);
-  const system = openSystem({ ...operations, store, backend, collections, host: options.host ?? "", world });
+  const system = openSystem({ ...options, ...operations, ...rooms, host: options.host ?? "" });
   return {
     ...operations,
     scripts,
@@ -280,7 +281,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       connect.authorizations.resume();
       await partitions.start();
       // Deliveries start only now: their destinations and signing secrets are known from here on.
-      await webhooks.deliveries.start();
+      webhooks.deliveries.start();
       channels.scheduler.start();
       scripted.scheduler.start();
       connect.descriptions.start();
@@ -293,7 +294,8 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       await channels.scheduler.run();
     },
     retire: async () => {
-      retired ??= Promise.all(all.map((one) => one.close())).then(() => partitions.retire());
+      // Each partition is given as soon as its own work has ended.
+      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire()]);
       await retired;
     },
   };

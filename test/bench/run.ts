@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
+import { brokers } from "./fleet/brokers.ts";
 import { quota } from "./fleet/quota.ts";
 import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
@@ -28,6 +29,7 @@ const { positionals, values } = parseArgs({
   options: { beside: text, count: text, only: text, rounds: text, seconds: text },
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
+  brokers: () => brokers({ rounds: Number(values.rounds ?? 0), seconds: Number(values.seconds ?? 0) }),
   connections,
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   heads: (count) =>

@@ -1,5 +1,5 @@
 /**
- * Applications that receive deliveries, in their own process: `/fast`, `/gone`, `/dead`. Reports on request what it
+ * Applications that receive deliveries, in their own process: `/fast`, `/fleet-…`, `/gone`, `/dead`. Reports on request what it
  * received. It uses raw sockets, to take little of the cores that it shares with the sidecar.
  */
 import { type AddressInfo, createServer, type Socket } from "node:net";
@@ -10,7 +10,12 @@ const got: Record<string, number> = { "/fast": 0, "/gone": 0, "/dead": 0 };
 let lastAt = 0;
 
 const answerOf = (status: string) => `HTTP/1.1 ${status}\r\ncontent-length: 2\r\n\r\n{}`;
-const answers: Readonly<Record<string, string>> = { "/fast": answerOf("200 OK"), "/gone": answerOf("410 Gone") };
+const answers: Readonly<Record<string, string>> = {
+  "/fast": answerOf("200 OK"),
+  "/fleet-1": answerOf("200 OK"),
+  "/fleet-3": answerOf("200 OK"),
+  "/gone": answerOf("410 Gone"),
+};
 
 function onSocket(socket: Socket): void {
   let unread = "";

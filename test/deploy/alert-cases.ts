@@ -147,12 +147,20 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
   },
   LatchkeyNobodyDelivers: {
     fires: [
-      `latchkey_delivering{${one}} 0x30`,
-      `latchkey_delivering{${two}} 0x30`,
+      `latchkey_delivering{${one}} 1x30`,
+      `latchkey_delivering{${two}} 1x30`,
+      `latchkey_partitions{${one}} 32x30`,
+      `latchkey_partitions{${two}} 31x30`,
       `latchkey_outbox_forwards{${one}} 1x30`,
     ],
     stays: [
-      [`latchkey_delivering{${one}} 0x30`, `latchkey_delivering{${two}} 1x30`, `latchkey_outbox_forwards{${one}} 9x30`],
+      [
+        `latchkey_delivering{${one}} 0x30`,
+        `latchkey_delivering{${two}} 1x30`,
+        `latchkey_partitions{${one}} 0x30`,
+        `latchkey_partitions{${two}} 64x30`,
+        `latchkey_outbox_forwards{${one}} 9x30`,
+      ],
       [`latchkey_delivering{${one}} 0x30`, `latchkey_outbox_forwards{${one}} 0x30`],
     ],
   },

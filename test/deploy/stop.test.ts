@@ -69,14 +69,14 @@ describe.skipIf(lacks("postgres"))("probes", () => {
 
   it("hand over the work of one replica as soon as it is told to stop", { timeout: 60_000 }, async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("handing_over"), LATCHKEY_GRACE: "30s" };
-    const delivering = async (running: { address(door: "ops"): string }) =>
-      /^latchkey_delivering 1$/m.test(await (await fetch(`${running.address("ops")}/metrics`)).text());
+    const partitions = async (running: { address(door: "ops"): string }) =>
+      Number(/^latchkey_partitions (\d+)$/m.exec(await (await fetch(`${running.address("ops")}/metrics`)).text())?.[1]);
     const one = await serveInProcess({ folder: await temporaryFolder(), env: { ...env, LATCHKEY_DRAIN_DELAY: "20s" } });
-    await expect.poll(() => delivering(one), soon).toBe(true);
+    await expect.poll(() => partitions(one), soon).toBe(64);
     const two = await serveInProcess({ folder: await temporaryFolder(), env });
-    expect(await delivering(two)).toBe(false);
+    await expect.poll(async () => [await partitions(one), await partitions(two)], soon).toEqual([32, 32]);
     one.child.kill("SIGTERM");
-    await expect.poll(() => delivering(two), { timeout: 15_000, interval: 100 }).toBe(true);
+    await expect.poll(() => partitions(two), { timeout: 15_000, interval: 100 }).toBe(64);
     // It still serves.
     expect((await fetch(`${one.address("data")}/connections`, { headers: bearer })).status).toBe(200);
     one.child.kill("SIGTERM");

@@ -57,7 +57,7 @@ export const webhookMetrics = {
   delivering: {
     kind: "gauge",
     name: "latchkey_delivering",
-    help: "1 at the replica that delivers for all.",
+    help: "1 at a replica that delivers, which each does for its partitions.",
     labels: [],
   },
   partitions: {

@@ -1,18 +1,20 @@
 import { onBeat } from "../../base/loop/beat.ts";
 import { createWriteBehind } from "../../base/loop/write-behind.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 import { createDeliveryRunner } from "./attempts/delivery-runner.ts";
 import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
-import { createDeliveryLease } from "./delivery-lease.ts";
+import { createDeliveryPartitions } from "./delivery-partitions.ts";
 import { createDestinationHealth, type DestinationHealth } from "./destination-health.ts";
+import type { QueuedForward } from "./outbox/queued-forward.ts";
 import { createDestinationQueues } from "./queues/delivery-queues.ts";
 
 /**
- * Delivers the forwards of the outbox. One replica delivers for all: one process then keeps the order within a channel
- * and the limit of attempts per destination, and a forward needs no lease of its own.
+ * Delivers the forwards of the outbox. Each replica delivers those of its partitions. All forwards with one order key
+ * are in one partition: one process then keeps their order, and a forward needs no lease of its own.
  */
 export interface Deliveries {
-  /** Starts delivering, as soon as this replica has the lease. Resolves after the first try to take the lease. */
-  start(): Promise<void>;
+  /** Starts delivering what this replica has partitions of. */
+  start(): void;
   configure(limits: DeliveryLimits): void;
   /** Limit of the time for one attempt. */
   timeoutMs(): number;
@@ -26,9 +28,9 @@ export interface DeliveryLimits {
   readonly timeoutMs: number;
 }
 
-interface DeliveriesOptions extends ForwardDeliveryServices {
+export interface DeliveriesOptions extends ForwardDeliveryServices {
   readonly limits: DeliveryLimits;
-  readonly leaseMs?: number | undefined;
+  readonly partitions: Partitions;
 }
 
 const scanEveryMs = 1_000;
@@ -50,47 +52,57 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, outbox, destinations, world } = options;
   const { metrics, log } = world;
   let { limits } = options;
+  const ours = createDeliveryPartitions({
+    store,
+    partitions: options.partitions,
+    onChange(gained) {
+      queues.retain(ours.isOurs);
+      const added: QueuedForward[] = [];
+      for (const waiting of outbox.all()) if (gained.has(waiting.partition)) added.push(waiting);
+      // Add the oldest first, so that each forward is appended at the end of its ordered queue.
+      added.sort((a, b) => a.createdMs - b.createdMs);
+      for (const waiting of added) queues.put(waiting, world.now());
+      // The share of a destination's limit may be larger now.
+      queues.checkAll();
+      pace.soon();
+    },
+    world,
+  });
   const queues = createDestinationQueues({
-    mostPerDestination: () => limits.perDestination,
+    mostPerDestination: () => ours.shareOf(limits.perDestination),
     most: mostRunning,
     isPaused: (destination) => destinations.isPaused(destination),
-  });
-  const lease = createDeliveryLease({
-    store,
-    lengthMs: options.leaseMs,
-    world,
-    onTaken() {
-      // Add the oldest first, so that each forward is appended at the end of its ordered queue.
-      const all = [...outbox.all()].sort((a, b) => a.createdMs - b.createdMs);
-      for (const waiting of all) queues.put(waiting, world.now());
-    },
-    onLost: () => queues.clear(),
-    onReady: () => pace.soon(),
   });
   const health = createDestinationHealth(world);
   const delivery = createForwardDelivery({
     ...options,
-    lease,
+    ours,
     timeoutMs: () => limits.timeoutMs,
     health,
   });
   const runner = createDeliveryRunner({
     queues,
-    mayBegin: lease.allowsDelivery,
-    attempt: delivery.attempt,
+    mayBegin: () => isStarted && ours.allowsDelivery(),
+    async attempt(waiting, signal) {
+      ours.begun(waiting);
+      try {
+        return await delivery.attempt(waiting, signal);
+      } finally {
+        ours.ended(waiting);
+      }
+    },
     onEnded: () => pace.soon(),
     now: world.now,
     log,
   });
   const pace = createWriteBehind({ begin: runner.beginNext, most: mostPerTick, few: fewPerTick });
-  let isClosing = false;
+  let isStarted = false;
   let stopScanning: (() => void) | undefined;
-  let scanning: Promise<void> | undefined;
 
   outbox.listen({
     onWaiting(waiting) {
-      // Without the lease the queues would only grow.
-      if (lease.current() === undefined) return;
+      // The forwards of other replicas would only fill the queues.
+      if (!ours.isOurs(waiting)) return;
       queues.put(waiting, world.now());
       pace.soon();
     },
@@ -101,29 +113,19 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     pace.soon();
   });
 
-  async function scan(): Promise<void> {
-    try {
-      await lease.hold();
-    } catch (err) {
-      if (!isClosing) log.warn("could not take or renew the delivery lease; will retry", { err });
-    }
+  function scan(): void {
     const oldestMs = outbox.oldestMs();
     metrics.outboxOldest.set(oldestMs === undefined ? 0 : Math.max(0, world.now() - oldestMs) / 1_000);
+    ours.report();
     pace.soon();
-  }
-
-  function scanNow(): Promise<void> {
-    scanning ??= scan().finally(() => {
-      scanning = undefined;
-    });
-    return scanning;
   }
 
   return {
     start() {
+      isStarted = true;
       // Poll the wall clock instead of using long timers: the clock may be changed.
-      stopScanning ??= onBeat(scanEveryMs, () => void scanNow());
-      return scanNow();
+      stopScanning ??= onBeat(scanEveryMs, scan);
+      scan();
     },
     configure(wanted) {
       limits = wanted;
@@ -132,12 +134,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     timeoutMs: () => limits.timeoutMs,
     health,
     async close() {
-      isClosing = true;
+      isStarted = false;
       stopScanning?.();
       pace.close();
-      await scanning;
       await runner.close();
-      await lease.release();
     },
   };
 }

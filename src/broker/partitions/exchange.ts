@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import type { HeldPartition } from "./held-partition.ts";
@@ -24,6 +24,11 @@ interface ExchangeOptions {
   readonly log: Log;
 }
 
+interface GivenPartition {
+  readonly number: number;
+  readonly change: Change;
+}
+
 /** Limits the wait for work under way in a partition that is given back. */
 const giveWithinMs = 10_000;
 const aMoment = () => sleep(giveWithinMs, undefined, { ref: false });
@@ -43,15 +48,28 @@ export function createExchange({ store, id, isShared, members, ownership, log }:
     });
   }
 
+  async function handOver(given: readonly GivenPartition[]): Promise<void> {
+    const revision = await store.commit(given.map(({ change }) => change));
+    for (const { number } of given) ownership.note(number, { member: "", revision });
+  }
+
+  /** Hands over partitions without work under way; those of one turn share a commit. */
+  const handOverSoon = inBatches<GivenPartition>(async (given) => {
+    try {
+      await handOver(given);
+    } catch (error) {
+      if (!(error instanceof StaleWrite)) throw error;
+      // Another process has one of them already: hand over the others one by one.
+      await Promise.all(given.map((one) => unlessStale(() => handOver([one]))));
+    }
+  });
+
   async function give(partition: HeldPartition): Promise<void> {
     const { number } = partition;
-    const before = ownerOf(number);
+    const change = ownerChange(number, "", ownerOf(number));
     try {
       await Promise.race([ownership.drop(partition), aMoment()]);
-      await unlessStale(async () => {
-        const revision = await store.commit([ownerChange(number, "", before)]);
-        ownership.note(number, { member: "", revision });
-      });
+      await handOverSoon({ number, change });
     } catch (err) {
       // The next scan holds it again.
       log.warn("could not give work to another replica; will retry", { err });
@@ -85,17 +103,32 @@ export function createExchange({ store, id, isShared, members, ownership, log }:
     },
     async giveAll() {
       const given = ownership.all();
-      const changes = given.map(({ number }): Change => ownerChange(number, "", ownerOf(number)));
-      await Promise.race([Promise.all(given.map(ownership.drop)), aMoment()]);
-      await Promise.all(giving.values());
-      if (!isShared) return;
-      try {
-        await store.commit([...changes, ...members.leaving()]);
-      } catch {
-        // Another process has one of them already: the others are given one by one. Without a store, the term ends.
-        await Promise.allSettled([...changes, ...members.leaving()].map((change) => store.commit([change])));
+      if (!isShared) {
+        await Promise.race([Promise.all(given.map(ownership.drop)), aMoment()]);
+        return;
       }
+      for (const partition of given) giving.set(partition.number, give(partition));
+      await Promise.all(giving.values());
+      // Without a store, the term ends by itself.
+      await store.commit(members.leaving()).catch(() => {});
     },
+  };
+}
+
+/** Collects what is added within a turn of the event loop. */
+function inBatches<T>(run: (all: readonly T[]) => Promise<void>): (one: T) => Promise<void> {
+  let batch: { readonly all: T[]; readonly done: Promise<void> } | undefined;
+  return (one) => {
+    if (batch === undefined) {
+      const all: T[] = [];
+      const done = nextTurn().then(() => {
+        batch = undefined;
+        return run(all);
+      });
+      batch = { all, done };
+    }
+    batch.all.push(one);
+    return batch.done;
   };
 }
 

@@ -15,6 +15,8 @@ import { createOwnership, type Ownership, type PartitionListener } from "./owner
  * of them. The partitions of a process that was killed go to others within seconds.
  */
 export interface Partitions {
+  /** How long a silent process counts as alive. */
+  readonly termMs: number;
   /**
    * Returns the partition if it is this process's, as far as it knows. Begin work only while it has time remaining; a
    * result may be committed under its fence at any time.
@@ -82,6 +84,7 @@ export async function openPartitions(options: PartitionsOptions): Promise<Partit
   }
 
   return {
+    termMs,
     held: ownership.held,
     all: ownership.all,
     listen: ownership.listen,

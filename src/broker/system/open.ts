@@ -1,6 +1,7 @@
 import type { World } from "../../base/world.ts";
 import type { Backend } from "../../store/contract.ts";
 import type { SealedStore } from "../../store/sealed/sealed.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 import { createReplicas, type Replicas } from "./replicas.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWarnings, type Warnings, type WarningsOptions } from "./warnings.ts";
@@ -15,6 +16,7 @@ export interface SystemRoom {
 interface SystemOptions extends Omit<WarningsOptions, "upkeep" | "replicas"> {
   readonly store: SealedStore;
   readonly backend: Backend;
+  readonly partitions: Partitions;
   /** Name of the host or pod. */
   readonly host: string;
   readonly world: World;

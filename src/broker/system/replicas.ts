@@ -8,6 +8,7 @@ import { type Replica, ReplicaSchema } from "../../gen/latchkey/v1/system_pb.ts"
 import type { Backend, Change, Store } from "../../store/contract.ts";
 import { heldLeases } from "../../store/kept-leases.ts";
 import { keyOf, partsOf, under } from "../../store/keys.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 
 /**
  * The running replicas. Where others can open the store, each gives a sign of life every 15 seconds: one small commit.
@@ -23,6 +24,7 @@ export interface Replicas {
 interface ReplicasOptions {
   readonly store: Store;
   readonly backend: Pick<Backend, "isShared">;
+  readonly partitions: Pick<Partitions, "all">;
   /** Name of the host or pod. */
   readonly host: string;
   readonly world: World;
@@ -36,7 +38,7 @@ const forgottenMs = 10 * 60_000;
 /** Limits the signs that are read: more replicas than anybody runs. */
 const mostSigns = 1_000;
 
-export function createReplicas({ store, backend, host, world }: ReplicasOptions): Replicas {
+export function createReplicas({ store, backend, partitions, host, world }: ReplicasOptions): Replicas {
   const id = randomUUID();
   const own = keyOf("replica", id);
   const startedMs = world.now();
@@ -55,6 +57,7 @@ export function createReplicas({ store, backend, host, world }: ReplicasOptions)
       seenMs,
       duties: dutiesNow(),
       behind: BigInt(behind),
+      partitions: partitions.all().length,
     });
 
   async function give(clearing: boolean): Promise<void> {
@@ -87,6 +90,7 @@ export function createReplicas({ store, backend, host, world }: ReplicasOptions)
       seenAt: timestampFromMs(Math.round(seenAtMs)),
       duties: sign.duties,
       behind: sign.behind,
+      partitions: sign.partitions,
       answering: at === id,
     });
 

@@ -4,7 +4,12 @@ import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { ChannelRoom } from "../channels/open.ts";
 import type { Connections } from "../connections/connections.ts";
 import { type LookupIndex, openLookupIndex } from "../connections/lookup/lookup-index.ts";
-import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
+import {
+  createDeliveries,
+  type Deliveries,
+  type DeliveriesOptions,
+  type DeliveryLimits,
+} from "../deliveries/deliver.ts";
 import { createDestinationControl, type DestinationControl } from "../deliveries/destination-control.ts";
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
@@ -46,14 +51,14 @@ interface WebhookRoomOptions {
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly limits: WebhookLimits & DeliveryLimits;
-  readonly leaseMs: number | undefined;
+  readonly partitions: DeliveriesOptions["partitions"];
   readonly send: SendSmallRequest;
   /** Sends to the environments' own forward addresses. */
   readonly sendToApplication: SendSmallRequest;
 }
 
 export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
-  const { shared, collections, connections, channels, scripts, runs, limits, leaseMs, send, sendToApplication } =
+  const { shared, collections, connections, channels, scripts, runs, limits, partitions, send, sendToApplication } =
     options;
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
   const { tokens, keys, signals, clientToken } = channels;
@@ -87,7 +92,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
     send,
     sendToApplication,
     limits,
-    leaseMs,
+    partitions,
     world,
   });
   const destinationsOf = (environment: string) =>

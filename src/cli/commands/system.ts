@@ -61,6 +61,7 @@ export function addSystem(program: Command, act: Act): void {
         { title: "STARTED", time: ({ startedAt }) => startedAt },
         { title: "SEEN", time: ({ seenAt }) => seenAt },
         { title: "BEHIND", text: ({ behind }) => formatNumber(Number(behind)) },
+        { title: "PARTITIONS", text: ({ partitions }) => formatNumber(partitions) },
         { title: "DUTIES", text: ({ duties }) => duties.join(", ") },
       ],
     },

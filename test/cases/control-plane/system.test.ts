@@ -120,7 +120,7 @@ it("shows one replica with its background work, where no other can share the sto
   await sidecar.broker.keepHouse();
   const { replicas } = await client(SystemService).listReplicas({});
   expect(replicas).toHaveLength(1);
-  expect(replicas[0]).toMatchObject({ answering: true, behind: 0n });
+  expect(replicas[0]).toMatchObject({ answering: true, behind: 0n, partitions: 64 });
   expect(replicas[0]?.duties).toEqual(expect.arrayContaining(["deliveries", "housekeeping"]));
 });
 

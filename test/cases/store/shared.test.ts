@@ -64,6 +64,11 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
       found.filter(({ answering }) => answering).flatMap((self) => self.duties),
     );
     expect(duties.filter((duty) => duty === "housekeeping")).toHaveLength(1);
+    const shares = async () =>
+      (await Promise.all(all.map(listed))).map((found) => found.find((self) => self.answering));
+    await expect
+      .poll(async () => (await shares()).map((self) => [self?.partitions, self?.duties.includes("deliveries")]), soon)
+      .toEqual([32, 32].map((partitions) => [partitions, true]));
     await two.stop();
     expect(await listed(one)).toHaveLength(1);
   });

@@ -6,7 +6,7 @@ import { Forward_State } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../../store/contract.ts";
 import type { StoredRecordOf } from "../../../store/records.ts";
 import type { SigningSecrets } from "../../setup/signing-secrets.ts";
-import type { DeliveryLease } from "../delivery-lease.ts";
+import type { DeliveryPartitions } from "../delivery-partitions.ts";
 import type { DestinationHealth } from "../destination-health.ts";
 import type { Destinations } from "../destinations.ts";
 import type { ForwardBodies } from "../forward-bodies.ts";
@@ -15,7 +15,7 @@ import type { QueuedForward } from "../outbox/queued-forward.ts";
 import type { WebhookCollections } from "../webhook-collections.ts";
 import { attemptDelivery } from "./attempt.ts";
 import { createForwardResults } from "./forward-results.ts";
-import { updateAfter } from "./forward-update.ts";
+import { type ForwardUpdate, updateAfter } from "./forward-update.ts";
 import { untilStored } from "./until-stored.ts";
 
 /** Delivers one forward: makes an attempt, and stores its result. */
@@ -43,17 +43,17 @@ export interface ForwardDeliveryServices {
 }
 
 interface ForwardDeliveryOptions extends ForwardDeliveryServices {
-  readonly lease: Pick<DeliveryLease, "current" | "lost">;
+  readonly ours: Pick<DeliveryPartitions, "held" | "lost">;
   readonly timeoutMs: () => number;
   readonly health: Pick<DestinationHealth, "onDelivered" | "onFailed">;
 }
 
 export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardDelivery {
   const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
-  const { lease, timeoutMs, health } = options;
+  const { ours, timeoutMs, health } = options;
   const { forwards } = collections;
   const { metrics, log } = world;
-  const results = createForwardResults({ store, collections, outbox, lease, world });
+  const results = createForwardResults({ store, collections, outbox, ours, world });
 
   /** Returns the cached forward, without reading the store. */
   function cached(waiting: QueuedForward): StoredRecordOf<StoredForward> | undefined {
@@ -83,12 +83,15 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
     async attempt(waiting, signal) {
       // Another replica may have delivered this forward a moment ago, and the cached forward may not show it yet.
       await store.caughtUp();
+      const partition = ours.held(waiting);
+      if (partition === undefined || partition.remainingMs() === 0) return true;
       const found = cached(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
       if (found === undefined || found.value.state !== Forward_State.PENDING) return true;
       const { value } = found;
+      const record = (update: ForwardUpdate) => results.record({ before: found, update, partition }, signal);
       const url = destinations.urlOf(value);
       if (url === "") {
-        await results.record(found, { state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" }, signal);
+        await record({ state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" });
         return true;
       }
       const tried = await attemptDelivery({
@@ -108,7 +111,7 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
       if (verdict.kind === "gone") await pause(value.environment, url, signal);
       const update = updateAfter(value, { attempt, verdict, nowMs: world.now(), random: Math.random() });
       if (update.state === Forward_State.DEAD) reportDead(value, update.stateReason ?? "");
-      await results.record(found, update, signal);
+      await record(update);
       if (verdict.kind !== "delivered") {
         health.onFailed(value.environment, url, verdict.kind === "gone" ? "gone" : verdict.reason);
         return false;

@@ -1,6 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { type StoredForward_Address, WaitingForwardSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { partsOf } from "../../../store/keys.ts";
+import { partitionOf } from "../../partitions/partition-of.ts";
 
 /** A waiting forward, with only the fields that are needed to choose the next one. */
 export interface QueuedForward {
@@ -17,6 +18,8 @@ export interface QueuedForward {
   /** First attempts of forwards with the same key are made in order; empty: in any order. */
   readonly orderKey: string;
   readonly number: string;
+  /** All forwards with the same order key are in one partition, so one replica keeps their order. */
+  readonly partition: number;
   /** True before the first attempt. */
   readonly first: boolean;
 }
@@ -30,10 +33,24 @@ export const destinationKey = ({ environment, address, overrideUrl }: Destinatio
 /** Reads the outbox entry of a forward. */
 export function readQueued(name: string, value: Uint8Array): QueuedForward {
   const [environment = "", id = ""] = partsOf(name);
-  // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
   const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
     WaitingForwardSchema,
     value,
   );
-  return { name, environment, id, address, overrideUrl, orderKey: lane, number, dueMs, sinceMs, createdMs, first };
+  const partition = partitionOf(`${environment}\0${lane === "" ? id : lane}`);
+  // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
+  return {
+    name,
+    environment,
+    id,
+    address,
+    overrideUrl,
+    orderKey: lane,
+    number,
+    partition,
+    dueMs,
+    sinceMs,
+    createdMs,
+    first,
+  };
 }

@@ -48,7 +48,7 @@ export class AttemptCapacity {
 
   /** Returns whether nothing is known of a destination that a new queue would not assume too. */
   isUsual({ running, allowed, answers }: DestinationQueue): boolean {
-    return running === 0 && allowed === this.#mostPerDestination() && answers !== false;
+    return running === 0 && allowed >= this.#mostPerDestination() && answers !== false;
   }
 
   begin(queue: DestinationQueue): void {

@@ -20,8 +20,8 @@ export interface DestinationQueues {
   ended(begun: StartedDelivery, succeeded: boolean): void;
   /** Checks all destinations again: a paused destination may have been resumed. */
   checkAll(): void;
-  /** Drops all waiting forwards: another replica delivers them now. Running attempts still count. */
-  clear(): void;
+  /** Drops all other waiting forwards: another replica delivers them now. Running attempts still count. */
+  retain(isKept: (waiting: QueuedForward) => boolean): void;
 }
 
 interface DestinationQueuesOptions {
@@ -102,7 +102,8 @@ export function createDestinationQueues(options: DestinationQueuesOptions): Dest
       while (!capacity.isFull) {
         const queue = rotation.next();
         if (queue === undefined) return undefined;
-        if (queue.running >= queue.allowed || isPaused(queue)) continue;
+        // The limit may be lower than when the queue was made.
+        if (queue.running >= Math.min(queue.allowed, mostPerDestination()) || isPaused(queue)) continue;
         if (queue.running >= capacity.allowedNow(queue)) {
           rotation.postpone(queue);
           continue;
@@ -124,11 +125,11 @@ export function createDestinationQueues(options: DestinationQueuesOptions): Dest
     checkAll() {
       for (const queue of queues.values()) rotation.add(queue);
     },
-    clear() {
-      current.clear();
-      later.clear();
+    retain(isKept) {
+      for (const [name, waiting] of current) if (!isKept(waiting)) current.delete(name);
+      later.retain(isKept);
       for (const queue of queues.values()) {
-        queue.clear();
+        queue.retain(isKept);
         rotation.add(queue);
       }
     },

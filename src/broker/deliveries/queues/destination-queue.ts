@@ -29,8 +29,8 @@ export class DestinationQueue implements DestinationRef {
   isListed = false;
   readonly #ordered = new Map<string, OrderedQueue>();
   /** Ordered queues whose next first attempt may start. */
-  #ready = new Queue<OrderedQueue>();
-  #retries = new Queue<QueuedForward>();
+  readonly #ready = new Queue<OrderedQueue>();
+  readonly #retries = new Queue<QueuedForward>();
   #taken = 0;
 
   constructor(destination: DestinationRef, allowed: number) {
@@ -72,13 +72,15 @@ export class DestinationQueue implements DestinationRef {
     else this.#ordered.delete(ordered.key);
   }
 
-  clear(): void {
+  retain(isKept: (waiting: QueuedForward) => boolean): void {
     for (const ordered of this.#ordered.values()) {
+      // The forwards of one order key are kept together.
+      if (ordered.waiting.every(isKept)) continue;
       ordered.waiting.length = 0;
       if (!ordered.isBusy) this.#ordered.delete(ordered.key);
     }
-    this.#ready = new Queue();
-    this.#retries = new Queue();
+    this.#ready.retain(({ waiting }) => waiting.length > 0);
+    this.#retries.retain(isKept);
   }
 
   #takeFirst(): QueuedForward | undefined {

@@ -36,8 +36,8 @@ export class LaterForwards {
     return next.item;
   }
 
-  clear(): void {
-    this.#heap.clear();
+  retain(isKept: (waiting: QueuedForward) => boolean): void {
+    this.#heap.retain(isKept);
   }
 }
 

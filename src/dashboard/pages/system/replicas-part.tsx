@@ -35,6 +35,7 @@ const columns: readonly TableColumn<Replica>[] = [
     show: ({ behind }) => (behind === 0n ? <span class="quiet">no</span> : counted(behind, "commit")),
     isMinor: true,
   },
+  { name: "Partitions", show: ({ partitions }) => partitions, isMinor: true },
   {
     name: "Background work",
     show: (replica) =>

@@ -524,7 +524,7 @@ export type Destination = Message<"latchkey.v1.Destination"> & {
   oldest?: Duration | undefined;
 
   /**
-   * Time of the last delivery by this replica since it started. One replica delivers for all.
+   * Time of the last delivery by this replica since it started. Each replica delivers a part.
    *
    * @generated from field: google.protobuf.Timestamp last_delivered_at = 6;
    */

@@ -21,6 +21,7 @@ function waiting(about: Partial<QueuedForward> = {}): QueuedForward {
     overrideUrl: "",
     orderKey: "",
     number: "",
+    partition: 0,
     first: true,
     ...about,
   };
@@ -217,7 +218,7 @@ describe("delivery queues", () => {
     const all = [waiting(), waiting(), waiting()];
     for (const one of all) queues.put(one, 1_000);
     const [first, second] = begin();
-    queues.clear();
+    queues.retain(() => false);
     expect(ids()).toEqual([]);
     for (const one of all) queues.put(one, 1_000);
     expect(ids()).toEqual([]);
@@ -227,5 +228,52 @@ describe("delivery queues", () => {
     expect(ids()).toEqual([all[2]?.id]);
     queues.ended(second, true);
     expect(ids()).toEqual([second.waiting.id]);
+  });
+
+  test("what another replica delivers now is dropped, and the rest keeps its order", () => {
+    const { queues, begin, ids } = queuesOf({ perDestination: 1 });
+    const inPartition = (partition: number, about: Partial<QueuedForward> = {}) => waiting({ partition, ...about });
+    const all = [
+      inPartition(1, { orderKey: "a" }),
+      inPartition(2, { orderKey: "b" }),
+      inPartition(1, { orderKey: "a" }),
+      inPartition(2, { orderKey: "b" }),
+      inPartition(1, { first: false, dueMs: 2_000, sinceMs: 1_000 }),
+      inPartition(2, { first: false, dueMs: 3_000, sinceMs: 1_000 }),
+    ];
+    for (const one of all) queues.put(one, 1_000);
+    const [running] = begin();
+    expect(running?.waiting).toBe(all[0]);
+    queues.retain(({ partition }) => partition === 2);
+    if (running === undefined) throw new Error("one is begun");
+    queues.ended(running, false);
+    for (const expected of [all[1], all[3]]) {
+      const [next] = begin();
+      expect(next?.waiting).toBe(expected);
+      if (next === undefined) throw new Error("one is begun");
+      queues.remove(next.waiting);
+      queues.ended(next, true);
+    }
+    expect(ids(2_500)).toEqual([]);
+    expect(ids(3_500)).toEqual([all[5]?.id]);
+  });
+
+  test("a lower limit holds for known destinations too", () => {
+    let perDestination = 4;
+    const queues = createDestinationQueues({
+      mostPerDestination: () => perDestination,
+      most: 8,
+      isPaused: () => false,
+    });
+    for (let i = 0; i < 8; i += 1) queues.put(to("one"), 1_000);
+    const begun = [queues.next(1_000), queues.next(1_000)];
+    perDestination = 2;
+    expect(queues.next(1_000)).toBeUndefined();
+    for (const one of begun) {
+      if (one === undefined) throw new Error("two are begun");
+      queues.remove(one.waiting);
+      queues.ended(one, true);
+    }
+    expect([queues.next(1_000), queues.next(1_000), queues.next(1_000)].filter(Boolean)).toHaveLength(2);
   });
 });
