@@ -25,4 +25,5 @@ export const app: AuthScheme<"app"> = {
     return { ...kept, accessToken, raw, ...expiryOf(tokens) };
   },
   withoutRefreshToken: (credentials) => ({ ...credentials, ...withoutRefreshTokenIn(credentials, "") }),
+  forRequests: ({ raw: _, ...kept }) => ({ ...kept, privateKey: "" }),
 };

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { requireHeaderValue } from "./header-value.ts";
-import { neverExpires, notRefreshed, shownWhole } from "./kind-traits.ts";
+import { neverExpires, notRefreshed, sentWhole, shownWhole } from "./kind-traits.ts";
 import { compare, joinSorted, percentEncode, recodeForm, recodeParameters } from "./percent.ts";
 import { type AttachRequest, type AuthScheme, CannotAttach, type NameValue, type RequestDraft } from "./scheme.ts";
 
@@ -26,7 +26,7 @@ const likeS3 = new Set(["s3", "s3-object-lambda", "s3-outposts", "s3express"]);
 
 /** AWS Signature Version 4 in the `authorization` header ("Create a signed AWS API request", AWS IAM User Guide). */
 export const awsSigv4: AuthScheme<"awsSigv4"> = {
-  ...{ ...neverExpires, ...notRefreshed, ...shownWhole },
+  ...{ ...neverExpires, ...notRefreshed, ...shownWhole, ...sentWhole },
   // Temporary keys expire.
   expiresAt: ({ expiresAt }) => expiresAt,
   attach(request) {

@@ -1,4 +1,4 @@
-import { neverExpires, notRefreshed, shownWhole } from "./kind-traits.ts";
+import { neverExpires, notRefreshed, sentWhole, shownWhole } from "./kind-traits.ts";
 import { type AuthScheme, CannotAttach } from "./scheme.ts";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -6,7 +6,7 @@ const controlCharacter = /[\x00-\x1f\x7f]/;
 
 /** User name and password as HTTP Basic, in UTF-8 (RFC 7617). */
 export const basic: AuthScheme<"basic"> = {
-  ...{ ...neverExpires, ...notRefreshed, ...shownWhole },
+  ...{ ...neverExpires, ...notRefreshed, ...shownWhole, ...sentWhole },
   attach({ credentials: { username, password } }) {
     if (username === "" && password === "") throw new CannotAttach("the user name and the password are missing");
     // RFC 7617, section 2: anything after the first colon would be read as the password.

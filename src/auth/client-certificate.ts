@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { readPrivateKey, unescapePem } from "./jwt/private-key.ts";
-import { neverExpires, notRefreshed, shownWhole } from "./kind-traits.ts";
+import { neverExpires, notRefreshed, sentWhole, shownWhole } from "./kind-traits.ts";
 import { type AuthScheme, CannotAttach } from "./scheme.ts";
 
 interface KeyPair {
@@ -33,7 +33,7 @@ function readCertificate(pem: string): X509Certificate {
 
 /** A certificate that authenticates the TLS connection itself (RFC 8446, section 4.4.2). */
 export const clientCertificate: AuthScheme<"clientCertificate"> = {
-  ...{ ...neverExpires, ...notRefreshed, ...shownWhole },
+  ...{ ...neverExpires, ...notRefreshed, ...shownWhole, ...sentWhole },
   attach({ credentials: { certificate, privateKey } }) {
     const pair = requireCertificate({ certificate, privateKey });
     return { kind: "fixed", headers: [], query: [], clientCertificate: pair };

@@ -23,5 +23,8 @@ export const noDpopKey = {
   withoutDpopKey: <T>(credentials: T): T => credentials,
 };
 
+/** Credentials of which requests need everything. */
+export const sentWhole = { forRequests: <T>(credentials: T): T => credentials };
+
 /** Credentials that are shown whole to each caller that may see them. */
 export const shownWhole = { withoutRefreshToken: <T>(credentials: T): T => credentials, ...noDpopKey };

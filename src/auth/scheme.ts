@@ -141,6 +141,8 @@ export interface CredentialViews<N extends SchemeName> {
   readonly dpopKeyOf: (credentials: CredentialsOf<N>) => string;
   readonly withoutRefreshToken: (credentials: CredentialsOf<N>) => CredentialsOf<N>;
   readonly withoutDpopKey: (credentials: CredentialsOf<N>) => CredentialsOf<N>;
+  /** Returns what requests need, without what only a refresh needs. */
+  readonly forRequests: (credentials: CredentialsOf<N>, rules: RulesOf<N> | undefined) => CredentialsOf<N>;
 }
 
 /** Credentials that cannot be attached. The message is for the integration's operator, and never quotes a secret. */

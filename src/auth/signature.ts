@@ -17,4 +17,5 @@ export const signature: AuthScheme<"signature"> = {
   hasTokenEndpoint: ({ tokenUrl }) => tokenUrl !== "",
   refresh: ({ username, password, token }) => describedRefresh({ username, password }, token),
   refreshed: ({ expiresAt: _, ...kept }, tokens) => ({ ...kept, token: tokens.accessToken, ...expiryOf(tokens) }),
+  forRequests: (credentials) => ({ ...credentials, username: "", password: "" }),
 };

@@ -1,10 +1,10 @@
-import { neverExpires, notRefreshed, shownWhole } from "./kind-traits.ts";
+import { neverExpires, notRefreshed, sentWhole, shownWhole } from "./kind-traits.ts";
 import { signedRequests } from "./oauth1/request.ts";
 import type { AuthScheme, Client, CredentialsOf } from "./scheme.ts";
 
 /** OAuth 1.0a with HMAC-SHA256 and the account as the realm. */
 export const tba: AuthScheme<"tba"> = {
-  ...{ ...neverExpires, ...notRefreshed, ...shownWhole },
+  ...{ ...neverExpires, ...notRefreshed, ...shownWhole, ...sentWhole },
   attach({ credentials, rules, client, connectionConfig }) {
     const { tokenId: token, tokenSecret } = credentials;
     const consumer = consumerOf(credentials, client);

@@ -28,4 +28,5 @@ export const twoStep: AuthScheme<"twoStep"> = {
     ...withoutRefreshTokenIn(credentials, credentials.refreshToken),
     refreshToken: "",
   }),
+  forRequests: ({ raw: _, fields: __, ...kept }) => ({ ...kept, refreshToken: "" }),
 };

@@ -16,6 +16,7 @@ import { type CredentialsRoom, openCredentials } from "./credentials/open.ts";
 import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
+import { type EdgeRoom, openEdges } from "./edges/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
@@ -44,6 +45,7 @@ export interface Broker
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
     Pick<RevocationRoom, "listRevocations">,
+    Pick<EdgeRoom, "edges">,
     Pick<EndUserRoom, "endUsers">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close">,
@@ -143,6 +145,7 @@ async function openRooms(options: BrokerOptions) {
   });
   const revocations = await openRevocations({ shared, collections, credentials });
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
+  const edges = openEdges({ store, collections, setup, live: credentials.live, quotas, lastUsed, world });
   const scripted: SyncRoom = await openSyncs({
     shared,
     collections,
@@ -196,6 +199,7 @@ async function openRooms(options: BrokerOptions) {
     credentials,
     revocations,
     quotas,
+    edges,
     scripted,
     channels,
     connect,
@@ -240,6 +244,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     async close() {
       await background.retire();
       await system.replicas.close();
+      await rooms.edges.close();
       await rooms.quotas.close();
       await closeRooms(rooms);
     },
@@ -295,7 +300,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     },
     retire: async () => {
       // Each partition is given as soon as its own work has ended.
-      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire()]);
+      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire(), rooms.edges.leave()]);
       await retired;
     },
   };
@@ -372,6 +377,7 @@ function operationsOf(rooms: Rooms): Operations {
     tokens: credentials.tokens,
     ...scriptOperations,
     channels: channels.channels,
+    edges: rooms.edges.edges,
     endUsers: rooms.endUsers.endUsers,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,

@@ -1,5 +1,6 @@
 import { schemeOf } from "../auth/schemes.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
 /**
  * Removes the refresh token from credentials, for callers that did not ask for the refresh token. Removes fields at any
@@ -22,4 +23,13 @@ function viewOf(credentials: Credentials, view: "withoutRefreshToken" | "without
   return value === kind.value
     ? credentials
     : { ...credentials, kind: { case: kind.case, value } as Credentials["kind"] };
+}
+
+/** Returns what requests of a provider need of credentials, without what only a refresh needs. */
+export function credentialsForRequests(credentials: Credentials, { auth }: Pick<Provider, "auth">): Credentials {
+  const { kind } = credentials;
+  if (kind.case === undefined) return credentials;
+  const rules = kind.case === auth.case ? auth.value : undefined;
+  const value = schemeOf(kind.case).forRequests(kind.value, rules);
+  return { ...credentials, kind: { case: kind.case, value } as Credentials["kind"] };
 }

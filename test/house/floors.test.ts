@@ -86,6 +86,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "credentials",
     "revocations",
     "quotas",
+    "edges",
     "records",
     "syncs",
     "channels",

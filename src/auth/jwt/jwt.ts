@@ -30,6 +30,10 @@ export const jwt: AuthScheme<"jwt"> = {
   // Minted for each use, so the expiry of the stored token does not matter.
   canRefresh: () => true,
   withoutRefreshToken: (credentials) => ({ ...credentials, ...withoutRefreshTokenIn(credentials, "") }),
+  forRequests({ fields, ...kept }, rules) {
+    // Where tokens are minted for requests, the fields hold the key and what is signed.
+    return rules?.jwt === undefined || fields === undefined ? kept : { ...kept, fields };
+  },
 };
 
 function keyOf({ credentials, rules, client }: AttachRequest<"jwt">): string | undefined {

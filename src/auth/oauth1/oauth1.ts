@@ -12,4 +12,5 @@ export const oauth1: AuthScheme<"oauth1"> = {
   },
   names: () => ({ headers: ["authorization"], query: [] }),
   withoutRefreshToken: (credentials) => ({ ...credentials, ...withoutRefreshTokenIn(credentials, "") }),
+  forRequests: ({ raw: _, ...kept }) => kept,
 };

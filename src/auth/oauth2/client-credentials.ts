@@ -37,6 +37,8 @@ export const oauth2Client: AuthScheme<"oauth2Client"> = {
   withoutRefreshToken: (credentials) => ({ ...credentials, ...withoutRefreshTokenIn(credentials, "") }),
   dpopKeyOf: ({ dpopKey }) => dpopKey,
   withoutDpopKey: (credentials) => ({ ...credentials, dpopKey: "" }),
+  // The token may be bound to the certificate.
+  forRequests: ({ raw: _, ...kept }) => ({ ...kept, clientSecret: "" }),
 };
 
 /** The connection's own client; undefined if it uses the integration's. */

@@ -54,6 +54,16 @@ export const oauth2: AuthScheme<"oauth2"> = {
   },
   dpopKeyOf: ({ dpopKey }) => dpopKey,
   withoutDpopKey: (credentials) => ({ ...credentials, dpopKey: "" }),
+  forRequests({ raw: _, configOverride, furtherTokens, ...kept }) {
+    const further = Object.entries(furtherTokens).map(([name, token]) => [name, { ...token, refreshToken: "" }]);
+    return {
+      ...kept,
+      refreshToken: "",
+      furtherTokens: Object.fromEntries(further),
+      // Descriptions may name the client ID in headers.
+      ...(configOverride === undefined ? {} : { configOverride: { ...configOverride, clientSecret: "" } }),
+    };
+  },
 };
 
 /** Whether the provider exchanges an unexpired access token for another. */

@@ -1,6 +1,6 @@
 import type { MetricRow } from "./row.ts";
 
-/** Metrics of an edge: its broker, what it has in memory, and what it asks. */
+/** Metrics of an edge: its broker, what it has in memory, and what it asks; and of the broker that serves it. */
 export const edgeMetrics = {
   edgeConnected: {
     kind: "gauge",
@@ -43,5 +43,18 @@ export const edgeMetrics = {
     name: "latchkey_edge_relayed_total",
     help: "In an edge: requests relayed to brokers, by the class of the answer.",
     labels: ["answer"],
+  },
+  edges: { kind: "gauge", name: "latchkey_edges", help: "Edges that are connected to this broker.", labels: [] },
+  edgePushes: {
+    kind: "counter",
+    name: "latchkey_edge_pushes_total",
+    help: "In a broker: changes sent to edges, by kind: connection, key, integration or provider.",
+    labels: ["kind"],
+  },
+  edgeWants: {
+    kind: "counter",
+    name: "latchkey_edge_requests_total",
+    help: "In a broker: requests of edges, by kind: connection, key, or pass (a place within a provider's limit).",
+    labels: ["kind"],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -30,6 +30,22 @@ export class CacheSlot extends Memo {
   }
 }
 
+/** A connection with the times that decide when it is refreshed, in milliseconds since 1970. */
+export interface TimedConnection extends LiveConnection {
+  /** Until when the credentials are valid; infinite: without end. */
+  readonly validUntil: number;
+  /** From when the credentials are refreshed ahead of their expiry; infinite: never. */
+  readonly refreshFrom: number;
+}
+
+/** Serves connections that are used in other processes. None of it counts as a use. */
+export interface StoredConnections {
+  /** Returns a connection as it is stored, even with expired credentials. */
+  stored(ref: ConnectionRef): Promise<TimedConnection>;
+  /** Refreshes a connection whose credentials expire soon, unless that was done already. */
+  refreshSoon(ref: ConnectionRef): Promise<void>;
+}
+
 export interface LiveRequest {
   readonly forceRefresh?: boolean;
   /** The further token to use. Rejects with a Fault if the connection has none of this name. */

@@ -15,7 +15,7 @@ import { CachedConnection } from "./cached-connection.ts";
 import { openConnectionCache } from "./connection-cache.ts";
 import { createConnectionLoader } from "./connection-loader.ts";
 import { createFurtherConnections } from "./further-connections.ts";
-import type { Live, LiveConnection } from "./live-connections.ts";
+import type { Live, LiveConnection, StoredConnections } from "./live-connections.ts";
 import type { RefreshReason } from "./refresh/refresh-request.ts";
 import type { Refresher } from "./refresh/refresher.ts";
 
@@ -38,7 +38,7 @@ const maxRenewals = 3;
 const aheadAgainMs = 30_000;
 
 /** Joins the cache of connections with their refreshes. */
-export async function openLiveConnections(options: LiveOptions): Promise<Live> {
+export async function openLiveConnections(options: LiveOptions): Promise<Live & StoredConnections> {
   const { store, collections, connections, integrations, providers, lastUsed, refresher, world } = options;
   const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
@@ -121,6 +121,13 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       // A token that expired on its way was refused for that reason: then the refresh is `due` and has no cool-down.
       const found = await refreshed(ref, known, isDue(known) ? "due" : "refused");
       return isOther(found) ? found : undefined;
+    },
+    stored: (ref) => cache.get(ref),
+    async refreshSoon(ref) {
+      const { credentials, refreshFrom } = await cache.get(ref);
+      if (refreshFrom > world.now()) return;
+      await refresher.renew(ref, { seen: credentials, why: "due" });
+      cache.evict(ref);
     },
     close: () => cache.close(),
   };

@@ -11,7 +11,7 @@ import { type AskWithConnection, createConnectionRequests } from "./connection-r
 import { createExplain, type Explain } from "./explain.ts";
 import { createGrantCount, type GrantCount } from "./grant-count.ts";
 import { createIdleRefresh, type IdleRefresh } from "./idle-refresh.ts";
-import type { Live } from "./live-connections.ts";
+import type { Live, StoredConnections } from "./live-connections.ts";
 import { openLiveConnections } from "./open-live-connections.ts";
 import { createProviderRequests, type ProviderRequests } from "./provider-requests.ts";
 import { createRefresher } from "./refresh/refresher.ts";
@@ -23,7 +23,7 @@ export interface CredentialsRoom {
   readonly askWith: AskWithConnection;
   readonly asks: ProviderRequests;
   readonly grants: GrantCount;
-  readonly live: Live;
+  readonly live: Live & StoredConnections;
   readonly explain: Explain;
   /** Refreshes unused connections before their refresh tokens expire. */
   readonly idleRefresh: IdleRefresh;

@@ -56,6 +56,8 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   return {
     authenticate: keys.authenticate,
     callerWithDigest: keys.callerWithDigest,
+    keyWithDigest: keys.keyWithDigest,
+    listen: keys.listen,
     isCurrent: keys.isCurrent,
     declare: keys.declare,
     close: keys.close,

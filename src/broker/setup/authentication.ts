@@ -1,5 +1,6 @@
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { createCallbacks } from "../../base/callbacks.ts";
 import { Fault } from "../../base/fault.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
@@ -21,6 +22,10 @@ export interface Authentication {
   authenticate(secret: string): Caller | Promise<Caller>;
   /** Returns the caller whose secret has this hash; undefined if there is none now. */
   callerWithDigest(digest: string): Caller | undefined;
+  /** Returns the key whose secret has this hash; undefined if there is none now. The same object until it changes. */
+  keyWithDigest(digest: string): Key | undefined;
+  /** Calls back whenever keys have changed, until the returned function is called. */
+  listen(onChange: () => void): () => void;
   /** Returns whether `authenticate` would return this caller again now. */
   isCurrent(caller: Caller): boolean;
   /** Replaces the keys of the configuration file. */
@@ -66,6 +71,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
   const digests = new Map<string, string>();
   /** The key of the last `isCurrent` call, until a key changes: callers of one process mostly share one key. */
   let last: CachedKey | undefined;
+  const changed = createCallbacks<void>();
 
   const watch = await follow({
     store,
@@ -82,6 +88,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
         last = undefined;
         for (const { key, value } of readDigests) noteDigest(partsOf(key)[1] ?? "", value);
         for (const { value } of readKeys) noteKey(value.id, value);
+        changed.run();
       };
     },
     onCommit({ changes, revision }) {
@@ -92,6 +99,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
         const key = collections.keys.read(change, revision);
         if (key !== undefined) noteKey(part, key.value);
       }
+      if (changes.some(({ key }) => key.startsWith("key"))) changed.run();
     },
   });
 
@@ -123,10 +131,9 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       const behind = known === undefined ? store.caughtUp() : undefined;
       return behind === undefined ? callerOf(known) : behind.then(() => callerOf(keyWith(digest)));
     },
-    callerWithDigest(digest) {
-      const known = keyWith(digest);
-      return known === undefined || known.expiresAtMs <= world.now() ? undefined : known.caller;
-    },
+    callerWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.caller,
+    keyWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.key,
+    listen: changed.add,
     isCurrent(caller) {
       if (last?.caller !== caller) last = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
       const known = last;
@@ -145,12 +152,12 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       declared.clear();
       declaredById.clear();
       last = undefined;
-      for (const { id, environment, secret, scopes } of keys) {
-        const key = create(KeySchema, { id, environment, scopes: [...scopes], declared: true });
-        const cached = cachedKeyOf(key);
-        declared.set(digestOf(secret), cached);
-        declaredById.set(id, cached);
+      for (const one of keys) {
+        const cached = declaredKey(one);
+        declared.set(digestOf(one.secret), cached);
+        declaredById.set(one.id, cached);
       }
+      changed.run();
     },
     close: () => watch.close(),
   };
@@ -158,6 +165,12 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
 
 const keysHint =
   'create a key with "latchkey keys create"; generated keys are in the files secret-key and admin-key beside the store';
+
+const unlessExpired = (known: CachedKey | undefined, nowMs: number): CachedKey | undefined =>
+  known === undefined || known.expiresAtMs <= nowMs ? undefined : known;
+
+const declaredKey = ({ id, environment, scopes }: DeclaredKey): CachedKey =>
+  cachedKeyOf(create(KeySchema, { id, environment, scopes: [...scopes], declared: true }));
 
 const cachedKeyOf = (key: Key): CachedKey => ({
   key,

@@ -24,13 +24,16 @@ export interface CallerSession {
   readonly environments: readonly string[] | undefined;
 }
 
+/** Scopes that bring credentials to the caller. */
+const ofCredentials: ReadonlySet<Scope> = new Set([Scope.CREDENTIALS_READ, Scope.EDGE]);
+
 /**
  * Returns whether a caller has a scope. A control key with `admin` may do everything. A browser session never reads
  * credentials.
  */
 export const mayDo = ({ environment, scopes, session }: Caller, scope: Scope): boolean =>
   ((environment === undefined && scopes.has(Scope.ADMIN)) || scopes.has(scope)) &&
-  (session === undefined || scope !== Scope.CREDENTIALS_READ);
+  (session === undefined || !ofCredentials.has(scope));
 
 /** Throws unless a caller has a scope. `UNSPECIFIED` accepts every caller. */
 export function requireScope(caller: Caller, scope: Scope): void {

@@ -1,3 +1,4 @@
+import { createCallbacks } from "../../base/callbacks.ts";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -21,6 +22,8 @@ export interface KnownProviders {
   declared(): readonly string[];
   /** Replaces the providers of the configuration file. */
   declare(providers: readonly Provider[]): void;
+  /** Calls back with the names of providers that have changed, until the returned function is called. */
+  listen(onChange: (names: readonly string[]) => void): () => void;
   close(): void;
 }
 
@@ -36,6 +39,7 @@ export async function openKnownProviders(options: KnownProvidersOptions): Promis
   const { providers } = collections;
   const custom = new Map<string, Provider>();
   let declared: ReadonlyMap<string, Provider> = new Map();
+  const changed = createCallbacks<readonly string[]>();
 
   const watch = await follow({
     store,
@@ -44,18 +48,23 @@ export async function openKnownProviders(options: KnownProvidersOptions): Promis
     async read() {
       const stored = await providers.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       return () => {
+        const before = [...custom.keys()];
         custom.clear();
         for (const { value } of stored) custom.set(value.name, value);
+        changed.run([...new Set([...before, ...custom.keys()])]);
       };
     },
     onCommit({ changes, revision }) {
+      const names: string[] = [];
       for (const change of changes) {
         const read = providers.read(change, revision);
         const name = read?.parts[0];
         if (read === undefined || name === undefined) continue;
         if (read.value === undefined) custom.delete(name);
         else custom.set(name, read.value);
+        names.push(name);
       }
+      if (names.length > 0) changed.run(names);
     },
   });
 
@@ -72,8 +81,11 @@ export async function openKnownProviders(options: KnownProvidersOptions): Promis
     lookUp,
     all: () => new Map([...custom, ...declared, ...catalogue]).values(),
     declared: () => [...declared.keys()],
+    listen: changed.add,
     declare(all) {
+      const before = [...declared.keys()];
       declared = new Map(all.map((provider) => [provider.name, { ...provider, custom: true, declared: true }]));
+      changed.run([...new Set([...before, ...declared.keys()])]);
     },
     close: () => watch.close(),
   };

@@ -21,6 +21,7 @@ import type { RequireValid } from "../server/validate.ts";
 import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
 import { connectionService } from "./connections.ts";
+import { EdgeService, edgeService } from "./edges.ts";
 import { endUserService } from "./end-users.ts";
 import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
@@ -38,6 +39,7 @@ export const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,
   ConnectionService,
+  EdgeService,
   EndUserService,
   EnvironmentService,
   IntegrationService,
@@ -78,6 +80,7 @@ export const implementServices = (
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
   serve(ConnectionService, connectionService(broker, requireValid)),
+  serve(EdgeService, edgeService(broker)),
   serve(EndUserService, endUserService(broker)),
   serve(ChannelService, channelService(broker)),
   serve(SyncService, syncService(broker)),

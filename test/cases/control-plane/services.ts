@@ -2,6 +2,7 @@ import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { EdgeService } from "../../../src/gen/latchkey/v1/edge_pb.ts";
 import { EndUserService } from "../../../src/gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
@@ -19,6 +20,7 @@ export const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,
   ConnectionService,
+  EdgeService,
   EndUserService,
   EnvironmentService,
   IntegrationService,

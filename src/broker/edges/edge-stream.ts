@@ -1,0 +1,41 @@
+import { EdgeOutbox } from "./edge-outbox.ts";
+
+/** Describes an edge: its process and its identity. */
+export interface EdgeDescription {
+  /** Random ID of its process. */
+  readonly id: string;
+  readonly host: string;
+  readonly version: string;
+  readonly environment: string;
+  /** The ID of its key, or another name that its identity has. */
+  readonly identity: string;
+  readonly connectedAtMs: number;
+}
+
+/** A connected edge: what it has, by version, and what waits for it. */
+export class EdgeStream {
+  readonly edge: EdgeDescription;
+  readonly outbox = new EdgeOutbox();
+  /** Versions of followed connections, by `connectionKey`. Empty: the edge has none, but waits for one. */
+  readonly connections = new Map<string, Uint8Array>();
+  /** Versions of followed keys, by digest. Empty: there is no such key. */
+  readonly keys = new Map<string, Uint8Array>();
+  /** IDs of the keys that were sent. */
+  readonly keyIds = new Set<string>();
+  /** Versions of integrations, by key. */
+  readonly integrations = new Map<string, Uint8Array>();
+  /** Versions of providers, by name. */
+  readonly providers = new Map<string, Uint8Array>();
+  /** When a message last came, by the monotonic clock. */
+  heardAtMs = performance.now();
+  /** Requests that wait for a provider's limit. */
+  passes = 0;
+  /** Messages are not read now: the edge sent too many at once. */
+  isPaused = false;
+
+  constructor(edge: EdgeDescription) {
+    this.edge = edge;
+  }
+}
+
+export const noVersion = new Uint8Array(0);

@@ -1,0 +1,217 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../base/fault.ts";
+import { randomId } from "../../base/ids.ts";
+import { version } from "../../base/version.ts";
+import type { World } from "../../base/world.ts";
+import {
+  type Edge,
+  EdgeHeartbeatSchema,
+  type EdgeHello,
+  EdgeInSyncSchema,
+  EdgeLeaveSchema,
+  type EdgeWelcome,
+  EdgeWelcomeSchema,
+  type FollowRequest,
+  type FollowResponse,
+} from "../../gen/latchkey/v1/edge_pb.ts";
+import type { Caller } from "../setup/caller.ts";
+import type { Environments } from "../setup/environments.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
+import type { EdgeChanges } from "./edge-changes.ts";
+import { type EdgeConnections, maxConnections } from "./edge-connections.ts";
+import type { EdgeKeys } from "./edge-keys.ts";
+import { listEdges } from "./edge-list.ts";
+import type { EdgeSetups } from "./edge-setups.ts";
+import { EdgeStream } from "./edge-stream.ts";
+import type { ReadStream } from "./stream-reader.ts";
+
+/** The edges that are connected to this process. */
+export interface Edges {
+  /** Serves an edge until it leaves. */
+  follow(messages: AsyncIterable<FollowRequest>, options: EdgeCall): AsyncGenerator<FollowResponse>;
+  /** Lists the edges of an environment; empty: all. */
+  list(filter: { readonly environment: string }, page: PageOptions): PageOf<Edge>;
+}
+
+export interface EdgeCall {
+  readonly caller: Caller;
+  readonly signal: AbortSignal;
+  /** Called when the edge does not read what waits for it. */
+  readonly onOverrun: () => void;
+}
+
+/** Lifetime of the edges' streams. */
+export interface EdgeStreams extends Edges {
+  /** Asks all edges to connect to another broker; resolves when they have left, or after a moment. */
+  leave(): Promise<void>;
+  close(): void;
+}
+
+interface EdgesOptions {
+  readonly environments: Pick<Environments, "of">;
+  readonly changes: EdgeChanges;
+  readonly connections: EdgeConnections;
+  readonly keys: EdgeKeys;
+  readonly setups: EdgeSetups;
+  readonly read: ReadStream;
+  readonly world: World;
+}
+
+const helloWithinMs = 10_000;
+const heartbeatEveryMs = 10_000;
+/** An edge that does not take a waiting message for this long is ended. */
+const stalledMs = 5_000;
+const tickEveryMs = 1_000;
+const leaveWithinMs = 2_000;
+const maxEdges = 20_000;
+/** Held connections of one edge that are compared at a time. */
+const comparedAtOnce = 16;
+
+export function createEdges(options: EdgesOptions): EdgeStreams {
+  const { environments, changes, connections, keys, setups, read, world } = options;
+  const { metrics, log } = world;
+  const brokerId = randomId();
+  const streams = new Map<EdgeStream, EdgeCall>();
+  let timer: NodeJS.Timeout | undefined;
+  let isLeaving = false;
+  let onEmpty = () => {};
+
+  /** One timer for all edges. */
+  function tick(): void {
+    for (const [stream, call] of streams) {
+      if (!keepAlive(stream)) continue;
+      metrics.watchersDropped.inc();
+      call.onOverrun();
+    }
+    connections.refreshDue();
+  }
+
+  function enter(stream: EdgeStream, how: EdgeCall): void {
+    if (streams.size >= maxEdges) throw new Fault("overloaded", "too many edges are connected; try another broker");
+    streams.set(stream, how);
+    metrics.edges.set(streams.size);
+    timer ??= setInterval(tick, tickEveryMs).unref();
+    const { host, identity, environment } = stream.edge;
+    log.info("edge connected", { host, key: identity, environment });
+  }
+
+  function exit(stream: EdgeStream): void {
+    streams.delete(stream);
+    connections.dropAll(stream);
+    keys.dropAll(stream);
+    setups.dropAll(stream);
+    metrics.edges.set(streams.size);
+    const { host, identity, environment } = stream.edge;
+    log.info("edge disconnected", { host, key: identity, environment });
+    if (streams.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+    onEmpty();
+  }
+
+  return {
+    async *follow(messages, how) {
+      const iterator = messages[Symbol.asyncIterator]();
+      const hello = await firstMessage(iterator);
+      const environment = await environments.of(how.caller, hello.environment);
+      await changes.start();
+      const { edgeId: id, host, version: itsVersion } = hello;
+      const identity = how.caller.keyId;
+      const stream = new EdgeStream({
+        id,
+        host,
+        version: itsVersion,
+        environment,
+        identity,
+        connectedAtMs: world.now(),
+      });
+      enter(stream, how);
+      try {
+        stream.outbox.answer({ case: "welcome", value: welcomeOf(stream, { brokerId, nowMs: world.now() }) });
+        if (isLeaving) stream.outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
+        const end = (error?: unknown) => stream.outbox.end(error);
+        resume(stream, hello, options).catch(end);
+        read(stream, iterator).then(() => end(), end);
+        yield* stream.outbox.messages(how.signal);
+      } finally {
+        exit(stream);
+      }
+    },
+    list: (filter, page) => listEdges(streams.keys(), filter, page),
+    async leave() {
+      isLeaving = true;
+      if (streams.size === 0) return;
+      for (const { outbox } of streams.keys()) {
+        outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
+      }
+      const empty = new Promise<void>((resolve) => {
+        onEmpty = resolve;
+      });
+      await Promise.race([empty, sleep(leaveWithinMs, undefined, { ref: false })]);
+    },
+    close() {
+      clearInterval(timer);
+      for (const { outbox } of streams.keys()) outbox.end();
+      connections.close();
+      keys.close();
+      setups.close();
+    },
+  };
+}
+
+async function firstMessage(messages: AsyncIterator<FollowRequest>): Promise<EdgeHello> {
+  const late = new AbortController();
+  const first = await Promise.race([
+    messages.next(),
+    sleep(helloWithinMs, undefined, { signal: late.signal }).catch(() => undefined),
+  ]).finally(() => late.abort());
+  if (first === undefined) throw new Fault("request_timeout", "`hello` was not sent in time");
+  if (first.done === true || first.value.message.case !== "hello") {
+    throw new Fault("invalid_body", "`hello` must be the first message");
+  }
+  return first.value.message.value;
+}
+
+/** Sends a sign of life, or ends the stream of an edge that gave none. Returns whether the edge reads too slowly. */
+function keepAlive({ outbox, isPaused, heardAtMs }: EdgeStream): boolean {
+  const now = performance.now();
+  if (!isPaused && now - heardAtMs > 3 * heartbeatEveryMs) {
+    outbox.end(new Fault("request_timeout", "the edge sent nothing for too long"));
+  } else if (outbox.size === 0 && now - outbox.takenAtMs >= heartbeatEveryMs) {
+    outbox.put("heartbeat", { case: "heartbeat", value: create(EdgeHeartbeatSchema) });
+  } else if (outbox.size > 0 && now - outbox.takenAtMs > stalledMs) {
+    outbox.end(new Fault("watch_too_slow", "the edge did not read what was sent to it"));
+    return true;
+  }
+  return false;
+}
+
+function welcomeOf({ edge }: EdgeStream, broker: { readonly brokerId: string; readonly nowMs: number }): EdgeWelcome {
+  return create(EdgeWelcomeSchema, {
+    brokerId: broker.brokerId,
+    version,
+    environment: edge.environment,
+    heartbeatEvery: durationFromMs(heartbeatEveryMs),
+    maxConnections,
+    now: timestampFromMs(broker.nowMs),
+  });
+}
+
+/** Sends what differs from what the edge still has. */
+async function resume(
+  stream: EdgeStream,
+  hello: EdgeHello,
+  { keys, setups, connections }: Pick<EdgesOptions, "keys" | "setups" | "connections">,
+): Promise<void> {
+  // Keys first: they are in memory, and what was revoked matters most.
+  for (const held of hello.keys) keys.resume(stream, held);
+  await setups.resume(stream, hello);
+  const rest = hello.connections.values();
+  const compare = async () => {
+    for (const held of rest) await connections.resume(stream, held);
+  };
+  await Promise.all(Array.from({ length: comparedAtOnce }, compare));
+  stream.outbox.answer({ case: "inSync", value: create(EdgeInSyncSchema) });
+}

@@ -1,0 +1,76 @@
+import type { World } from "../../base/world.ts";
+import type { Store } from "../../store/contract.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { Live, StoredConnections } from "../credentials/live-connections.ts";
+import type { Quotas } from "../quotas/quotas.ts";
+import type { SetupRoom } from "../setup/open.ts";
+import type { LastUsedTimes } from "../stored/last-used.ts";
+import { createEdgeChanges } from "./edge-changes.ts";
+import { createEdgeConnections } from "./edge-connections.ts";
+import { createEdgeKeys } from "./edge-keys.ts";
+import { createEdgePasses } from "./edge-passes.ts";
+import { createEdgeProviders } from "./edge-providers.ts";
+import { createEdgeSetups } from "./edge-setups.ts";
+import { createEdges, type Edges } from "./edges.ts";
+import { createStreamReader } from "./stream-reader.ts";
+
+/** Serves edges: sidecars without a store, which get what they need over one stream each. */
+export interface EdgeRoom {
+  readonly edges: Edges;
+  /** Asks all edges to connect to another broker; resolves when they have left, or after a moment. */
+  leave(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface EdgeRoomOptions {
+  readonly store: Store;
+  readonly collections: Pick<ConnectionCollections, "connections">;
+  readonly setup: Pick<SetupRoom, "access" | "environments" | "integrations" | "providers">;
+  readonly live: Live & StoredConnections;
+  readonly quotas: Quotas;
+  readonly lastUsed: LastUsedTimes;
+  readonly world: World;
+}
+
+export function openEdges(options: EdgeRoomOptions): EdgeRoom {
+  const { store, collections, setup, live, quotas, lastUsed, world } = options;
+  const { access, environments, integrations, providers } = setup;
+  const { edgePushes, edgeWants } = world.metrics;
+  const pushed = (kind: string) => edgePushes.inc({ kind });
+  const keys = createEdgeKeys({ access, caughtUp: () => store.caughtUp(), onPush: () => pushed("key") });
+  const edgeProviders = createEdgeProviders({ providers, onPush: () => pushed("provider") });
+  const setups = createEdgeSetups({
+    integrations,
+    providers,
+    edgeProviders,
+    onPush: () => pushed("integration"),
+    onIntegrationChange: (environment, key) => connections.integrationChanged(environment, key),
+    world,
+  });
+  const connections = createEdgeConnections({
+    live,
+    providers,
+    setups,
+    onPush: () => pushed("connection"),
+    world,
+  });
+  const changes = createEdgeChanges({ store, collections, connections, setups, world });
+  const passes = createEdgePasses({ live, quotas });
+  const read = createStreamReader({
+    connections,
+    keys,
+    passes,
+    lastUsed,
+    onWant: (kind) => edgeWants.inc({ kind }),
+    world,
+  });
+  const edges = createEdges({ environments, changes, connections, keys, setups, read, world });
+  return {
+    edges,
+    leave: edges.leave,
+    async close() {
+      edges.close();
+      await changes.close();
+    },
+  };
+}
