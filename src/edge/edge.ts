@@ -1,27 +1,18 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { create } from "@bufbuild/protobuf";
 import { setFaultDocsBase } from "../base/fault-docs.ts";
-import { canShareReads } from "../base/node/shared-socket.ts";
-import { canWriteTexts } from "../base/node/text-writes.ts";
 import { createRareWarning } from "../base/rare-warning.ts";
 import { createReadiness } from "../base/readiness.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
-import { createAttachments } from "../broker/credentials/attachments.ts";
-import { openTraffic } from "../broker/traffic/open.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createOpsDoor } from "../data-plane/ops.ts";
-import { createProxy } from "../data-plane/proxy/proxy.ts";
-import { createDoor } from "../data-plane/server/door.ts";
-import { createLoad } from "../data-plane/server/load.ts";
-import { createRateLimits } from "../data-plane/server/rate-limits.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ResolveHost } from "../relay/egress.ts";
 import { faultDocsBase } from "../sidecar/fault-docs-base.ts";
 import { createListeners, type Listeners } from "../sidecar/listeners.ts";
 import { openTracing } from "../sidecar/tracing.ts";
 import { createUpstreams } from "../sidecar/upstreams.ts";
+import { openEdgeDoors } from "./edge-doors.ts";
 import { type Followed, openFollowed } from "./followed.ts";
 
 /** A sidecar without a store: keys and connections come from brokers. */
@@ -36,8 +27,6 @@ interface EdgeOptions {
   /** Aborts the start before it has finished. */
   readonly signal?: AbortSignal;
 }
-
-const maxStallMs = 60_000;
 
 /**
  * Starts an edge. The ops listener opens first, so that probes get an answer; the data listener opens once a broker has
@@ -103,81 +92,6 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
     },
   };
 }
-
-interface EdgeDoorOptions {
-  readonly config: EdgeConfig;
-  readonly followed: Followed;
-  readonly upstreams: ReturnType<typeof createUpstreams>;
-  readonly listeners: Listeners;
-  readonly warn: ReturnType<typeof createRareWarning>;
-  readonly world: World;
-}
-
-/** Opens the data listener, and the aliases with an address of their own. */
-async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close(): void }> {
-  const { config, followed, upstreams, listeners, warn, world } = options;
-  const { access, live, quotas } = followed;
-  const rates = createRateLimits(world.metrics);
-  rates.configure(config.proxy.rates);
-  const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
-  const proxy = createProxy({
-    access,
-    live,
-    attachments: createAttachments(world),
-    // A broker's fault brings its own hint.
-    hints: { add: async () => {} },
-    rates,
-    quotas,
-    load,
-    // No command line reads the last requests of an edge.
-    traffic: openTraffic({ world, keepsRequests: false }),
-    world,
-    upstream: upstreams.toProviders,
-    limits: config.relay,
-  });
-  const common = {
-    name: "data" as const,
-    proxy,
-    access,
-    limits: config.limits,
-    hasFastPath: config.fastLane,
-    sharesReads: config.fastLane && (await canReadFast()),
-    stallMs: Math.min(config.relay.idleMs, maxStallMs),
-    guard: listeners.guard(),
-    connections: listeners.connectionLimit("data"),
-    routes: [],
-    warn,
-    world,
-  };
-  const aliases = aliasRefs(config);
-  const { data } = config.doors;
-  try {
-    await listeners.open("data", data, createDoor({ ...common, aliases, tls: data.tls }));
-    for (const { name, address } of config.aliases) {
-      const alias = aliases.get(`${name}.localhost`);
-      if (address === undefined || alias === undefined) continue;
-      await listeners.openAlias(name, address, createDoor({ ...common, alias, tls: undefined }));
-    }
-  } catch (error) {
-    load.close();
-    throw error;
-  }
-  return { close: () => load.close() };
-}
-
-/** Whether connections of callers may share one read buffer. */
-async function canReadFast(): Promise<boolean> {
-  const [sharesReads] = await Promise.all([canShareReads(), canWriteTexts()]);
-  return sharesReads;
-}
-
-const aliasRefs = ({ aliases }: EdgeConfig): ReadonlyMap<string, ConnectionRef> =>
-  new Map(
-    aliases.map(({ name, environment, integration, connection }) => [
-      `${name}.localhost`,
-      create(ConnectionRefSchema, { environment, integration, id: connection }),
-    ]),
-  );
 
 function awayText(followed: Followed): string | undefined {
   const away = followed.away();

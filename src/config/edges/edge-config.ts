@@ -143,7 +143,7 @@ function brokersOf({ env, files, variables, refuse }: BrokersSource): BrokersCon
   const given = secret("LATCHKEY_BROKERS_KEY");
   if (given === undefined && cert === undefined && !isInFile("LATCHKEY_BROKERS_KEY")) {
     refuse(
-      "LATCHKEY_BROKERS_KEY or LATCHKEY_BROKERS_KEY_FILE is required: a key with the scope edge, from `latchkey keys create --scopes edge`",
+      "LATCHKEY_BROKERS_KEY or LATCHKEY_BROKERS_KEY_FILE is required: a key with the scope edge, from `latchkey keys create --scope edge`",
     );
   }
   const keyFile = env["LATCHKEY_BROKERS_KEY_FILE"];

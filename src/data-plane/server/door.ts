@@ -7,17 +7,16 @@ import type { World } from "../../base/world.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { ConnectSockets } from "../connect/connect-sockets.ts";
-import type { PageOrigins } from "../connect/page-origin.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import { createDoorAnswers } from "./answers.ts";
 import { createBodyRoom } from "./body-room.ts";
 import { createHeadCheck } from "./heads.ts";
 import { createIgnoredFields } from "./ignored-fields.ts";
-import { createPageUpgrades } from "./page-upgrades.ts";
+import { createPageUpgrades, type DoorPages } from "./page-upgrades.ts";
 import { createDoorProtocols } from "./protocols.ts";
 import { createAliasLookup, createProviderDispatch } from "./provider-dispatch.ts";
 import { createRefusalLog } from "./refusal-log.ts";
+import { createRelayedRoutes, type RouteRelay } from "./relayed-routes.ts";
 import { createDoorCount } from "./request-count.ts";
 import { createRouteRequests, type FieldRules } from "./route-requests.ts";
 import { createRouter, createWebhookLookup, type Route } from "./routes.ts";
@@ -44,6 +43,8 @@ interface DoorOptions {
   readonly routes: readonly Route[];
   /** Routes that come and go with the customer's scripts. */
   readonly otherRoutes?: (path: string) => readonly Route[];
+  /** Takes all requests that are not for providers, in place of routes. */
+  readonly relay?: RouteRelay;
   /** Handles requests to providers; the public listener has none. */
   readonly proxy?: ProviderProxy;
   /** The connection for every request of this listener. */
@@ -55,7 +56,7 @@ interface DoorOptions {
   readonly fieldRules?: FieldRules;
   readonly guard: DoorGuard;
   /** Page support, on listeners that browsers may use. */
-  readonly pages?: { readonly origins: PageOrigins; readonly sockets: ConnectSockets };
+  readonly pages?: DoorPages;
   readonly limits: {
     readonly jsonBodyBytes: number;
     readonly webhookBodyBytes: number;
@@ -101,6 +102,7 @@ export function createDoor(options: DoorOptions): Door {
   const shared = { heads, answers, count, refusals, sockets, tunnels, isLeaving, isDraining };
   const providers = proxy && createProviderDispatch({ ...shared, proxy, aliasOf, endless });
   const pageUpgrades = pages && createPageUpgrades({ ...shared, sockets: pages.sockets });
+  const relayed = options.relay && createRelayedRoutes({ ...shared, relay: options.relay });
   const router = createRouter(routes, options.otherRoutes);
   const toRoute = createRouteRequests({
     ...shared,
@@ -129,10 +131,12 @@ export function createDoor(options: DoorOptions): Door {
       : undefined,
     onRequest(call) {
       if (providers?.includes(call.request) === true) providers.send(call);
+      else if (relayed !== undefined) relayed.send(call);
       else void toRoute(call);
     },
     upgradeFor(request) {
       if (providers?.includes(request) === true) return providers.upgrade;
+      if (relayed !== undefined) return relayed.upgrade;
       return pageUpgrades?.includes(request) === true ? pageUpgrades.open : undefined;
     },
   });

@@ -3,7 +3,7 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { FrontRequest } from "../../relay/client/incoming.ts";
 import type { ConnectSockets } from "../connect/connect-sockets.ts";
 import { navigationOf } from "../connect/navigation.ts";
-import { allowOrigin } from "../connect/page-origin.ts";
+import { allowOrigin, type PageOrigins } from "../connect/page-origin.ts";
 import { errorMessage } from "../connect/socket-message.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { UpgradeRequest } from "./door-call.ts";
@@ -11,6 +11,12 @@ import type { HeadCheck } from "./heads.ts";
 import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorCount } from "./request-count.ts";
 import type { DoorTunnels } from "./tunnels.ts";
+
+/** What a listener that browsers may use has for its pages. */
+export interface DoorPages {
+  readonly origins: PageOrigins;
+  readonly sockets: ConnectSockets;
+}
 
 /** WebSockets on which pages wait for the result of an authorization. */
 export interface PageUpgrades {

@@ -1,0 +1,102 @@
+import { create } from "@bufbuild/protobuf";
+import { canShareReads } from "../base/node/shared-socket.ts";
+import { canWriteTexts } from "../base/node/text-writes.ts";
+import type { RareWarning } from "../base/rare-warning.ts";
+import type { World } from "../base/world.ts";
+import { createAttachments } from "../broker/credentials/attachments.ts";
+import { openTraffic } from "../broker/traffic/open.ts";
+import type { EdgeConfig } from "../config/edges/edge-config.ts";
+import { createProxy } from "../data-plane/proxy/proxy.ts";
+import { createDoor } from "../data-plane/server/door.ts";
+import { createLoad } from "../data-plane/server/load.ts";
+import { createRateLimits } from "../data-plane/server/rate-limits.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Listeners } from "../sidecar/listeners.ts";
+import type { Upstreams } from "../sidecar/upstreams.ts";
+import { createBrokerRelay } from "./broker-relay.ts";
+import type { Followed } from "./followed.ts";
+
+/** Limits how long a response that is ready stays buffered for an HTTP/2 client that does not read it. */
+const maxStallMs = 60_000;
+
+interface EdgeDoorOptions {
+  readonly config: EdgeConfig;
+  readonly followed: Followed;
+  readonly upstreams: Upstreams;
+  readonly listeners: Listeners;
+  readonly warn: RareWarning;
+  readonly world: World;
+}
+
+/** Opens the data listener, and the aliases with an address of their own. */
+export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close(): void }> {
+  const { config, followed, upstreams, listeners, warn, world } = options;
+  const { access, live, quotas } = followed;
+  const rates = createRateLimits(world.metrics);
+  rates.configure(config.proxy.rates);
+  const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
+  const proxy = createProxy({
+    access,
+    live,
+    attachments: createAttachments(world),
+    // A broker's fault brings its own hint.
+    hints: { add: async () => {} },
+    rates,
+    quotas,
+    load,
+    // No command line reads the last requests of an edge.
+    traffic: openTraffic({ world, keepsRequests: false }),
+    world,
+    upstream: upstreams.toProviders,
+    limits: config.relay,
+  });
+  const { dataUrls: urls, tls } = config.brokers;
+  const relay = createBrokerRelay({ urls, tls, idleMs: config.relay.idleMs, world });
+  const close = () => {
+    load.close();
+    relay.close();
+  };
+  const common = {
+    name: "data" as const,
+    proxy,
+    access,
+    limits: config.limits,
+    hasFastPath: config.fastLane,
+    sharesReads: config.fastLane && (await canReadFast()),
+    stallMs: Math.min(config.relay.idleMs, maxStallMs),
+    guard: listeners.guard(),
+    connections: listeners.connectionLimit("data"),
+    routes: [],
+    relay,
+    warn,
+    world,
+  };
+  const aliases = aliasRefs(config);
+  const { data } = config.doors;
+  try {
+    await listeners.open("data", data, createDoor({ ...common, aliases, tls: data.tls }));
+    for (const { name, address } of config.aliases) {
+      const alias = aliases.get(`${name}.localhost`);
+      if (address === undefined || alias === undefined) continue;
+      await listeners.openAlias(name, address, createDoor({ ...common, alias, tls: undefined }));
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { close };
+}
+
+/** Whether connections of callers may share one read buffer. */
+async function canReadFast(): Promise<boolean> {
+  const [sharesReads] = await Promise.all([canShareReads(), canWriteTexts()]);
+  return sharesReads;
+}
+
+const aliasRefs = ({ aliases }: EdgeConfig): ReadonlyMap<string, ConnectionRef> =>
+  new Map(
+    aliases.map(({ name, environment, integration, connection }) => [
+      `${name}.localhost`,
+      create(ConnectionRefSchema, { environment, integration, id: connection }),
+    ]),
+  );
