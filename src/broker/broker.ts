@@ -17,6 +17,7 @@ import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
 import { type EdgeRoom, openEdges } from "./edges/open.ts";
+import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
@@ -31,8 +32,7 @@ import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import { openSystem, type SystemRoom } from "./system/open.ts";
 import { openTraffic, type Traffic } from "./traffic/open.ts";
-import { openWebhooks, type WebhookRoom } from "./webhooks/open.ts";
-import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
+import { openWebhooks, type WebhookLimits, type WebhookRoom } from "./webhooks/open.ts";
 
 /** The operations of all rooms in one object. The APIs call these and know nothing of the store. */
 export interface Broker
@@ -47,6 +47,7 @@ export interface Broker
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges">,
     Pick<EndUserRoom, "endUsers">,
+    Pick<EmptyingRoom, "emptyings">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close">,
     SystemRoom {
@@ -126,12 +127,13 @@ async function openRooms(options: BrokerOptions) {
   const outgoing = await openDeliveries({ store, collections, audit, world });
   const shared = { store, world, lastUsed, ...auditing, ...setup, ...outgoing };
 
+  const planRevocation = createRevocationPlan({ collections, providers: setup.providers, world });
   const connectionRoom = await openConnections({
     shared,
     collections,
     lookupFields,
     scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
-    planRevocation: createRevocationPlan({ collections, providers: setup.providers, world }),
+    planRevocation,
   });
   const { connections, health } = connectionRoom;
   const credentials = await openCredentials({
@@ -169,12 +171,9 @@ async function openRooms(options: BrokerOptions) {
     syncs,
     publicUrl,
   });
-  const endUsers = await openEndUsers({
-    shared,
-    collections,
-    connections: connect.connections,
-    listRevocations: revocations.listRevocations,
-  });
+  const { listRevocations } = revocations;
+  const endUsers = await openEndUsers({ shared, collections, connections: connect.connections, listRevocations });
+  const emptying = await openEmptying({ shared, collections, planRevocation, hooks, channels: channels.channels });
   const webhooks = await openWebhooks({
     shared,
     collections,
@@ -204,6 +203,7 @@ async function openRooms(options: BrokerOptions) {
     channels,
     connect,
     endUsers,
+    emptying,
     webhooks,
   };
 }
@@ -275,6 +275,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     connect.descriptions,
     revocations.scheduler,
     rooms.endUsers.loop,
+    rooms.emptying.loop,
     housekeeping,
     reindex,
   ];
@@ -292,6 +293,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       connect.descriptions.start();
       revocations.scheduler.start();
       rooms.endUsers.loop.start();
+      rooms.emptying.loop.start();
     },
     keepHouse: async () => {
       await housekeeping.run();
@@ -306,20 +308,10 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
   };
 }
 
-async function closeRooms({
-  lastUsed,
-  partitions,
-  setup,
-  signIn,
-  outgoing,
-  connectionRoom,
-  credentials,
-  channels,
-  connect,
-  webhooks,
-}: Rooms) {
+async function closeRooms(rooms: Rooms) {
+  const { lastUsed, partitions, setup, signIn, outgoing, connectionRoom, credentials, channels, connect } = rooms;
   channels.tokens.close();
-  webhooks.close();
+  rooms.webhooks.close();
   await connect.close();
   connectionRoom.close();
   await credentials.close();
@@ -379,6 +371,7 @@ function operationsOf(rooms: Rooms): Operations {
     channels: channels.channels,
     edges: rooms.edges.edges,
     endUsers: rooms.endUsers.endUsers,
+    emptyings: rooms.emptying.emptyings,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,

@@ -17,6 +17,11 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "environments create": ["latchkey environments create prod \\", "    --forward-url https://app.example/hooks"],
   "environments update": ["latchkey environments update prod \\", "    --allowed-origin https://app.example"],
   "environments delete": ["latchkey environments delete staging", "latchkey environments delete staging --yes"],
+  "environments empty": [
+    "latchkey environments empty staging",
+    "latchkey environments empty staging --keep-grant --yes",
+  ],
+  "environments emptying": ["latchkey environments emptying staging"],
   "environments secrets": ["latchkey environments secrets prod --reveal"],
   "environments rotate-secret": ["latchkey environments rotate-secret prod --overlap 24h"],
   "keys list": ["latchkey keys list", "latchkey keys list -e prod -o name"],

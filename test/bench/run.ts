@@ -8,6 +8,7 @@ import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
 import { brokers } from "./fleet/brokers.ts";
+import { empty } from "./fleet/empty.ts";
 import { quota } from "./fleet/quota.ts";
 import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
@@ -34,6 +35,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   heads: (count) =>
     heads({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
+  empty: (count) => empty({ count, only: values.only?.split(",") ?? [] }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>

@@ -93,6 +93,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "webhooks",
     "connect",
     "end-users",
+    "emptying",
     "system",
   ],
   auth: ["jwt", "oauth1", "oauth2"],

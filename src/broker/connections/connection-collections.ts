@@ -116,6 +116,9 @@ export const unwellSpace = "connection.state";
 /** Index of lookup digests by connection. Keys: environment, integration and ID. */
 export const lookupSpace = "connection.lookups";
 
+/** Connections with a URL of their own for deliveries. Keys: environment, integration and ID. */
+export const overrideSpace = "connection.override";
+
 export const connectionTouchKey = (environment: string, integration: string, id: string) =>
   keyOf("touch", "connection", environment, integration, id);
 

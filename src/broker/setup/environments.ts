@@ -117,9 +117,11 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
           throw new Fault("in_use", `the environment "${name}" still has the integration "${held.value.key}"`);
         }
         const secrets = await signingSecrets.deletionOf(name);
+        const emptying = await collections.emptyings.get(name);
         return {
           changes: [
             ...environments.change({ before, after: undefined }),
+            ...collections.emptyings.change({ before: emptying, after: undefined }),
             ...(await access.deletionOfAll(name)),
             ...secrets.changes,
             ...audit.changes({ actor, action: "environment.delete", environment: name, targets: [name] }),

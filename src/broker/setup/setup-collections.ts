@@ -1,5 +1,16 @@
-import { type SigningSecrets, SigningSecretsSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
+import {
+  type SigningSecrets,
+  SigningSecretsSchema,
+  type StoredEmptying,
+  StoredEmptyingSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  Emptying_State,
+  type Environment,
+  EnvironmentSchema,
+  type Key,
+  KeySchema,
+} from "../../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../../gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
@@ -17,6 +28,17 @@ export function createSetupCollections(store: Store) {
       key: ({ name }: Environment) => [name],
       complete,
       strip,
+    }),
+    /** The last emptying of each environment. */
+    emptyings: createRecords({
+      store,
+      name: "emptying",
+      schema: StoredEmptyingSchema,
+      key: ({ emptying }: StoredEmptying) => [emptying?.environment ?? ""],
+      keyParts: 1,
+      indexes: {
+        running: ({ emptying }: StoredEmptying) => (emptying?.state === Emptying_State.RUNNING ? [[]] : []),
+      },
     }),
     keys: createRecords({ store, name: "key", schema: KeySchema, key: ({ id }: Key) => [id], complete, strip }),
     providers: createRecords({
@@ -50,6 +72,10 @@ export function createSetupCollections(store: Store) {
 }
 
 export type SetupCollections = ReturnType<typeof createSetupCollections>;
+
+/** Spaces of emptyings, and of those that are under way. */
+export const emptyingSpace = "emptying";
+export const runningEmptyingSpace = "emptying.running";
 
 /** The key that `integrations` uses, for callers that read an integration together with its secrets. */
 export const integrationKey = (environment: string, key: string) => keyOf("integration", environment, key);

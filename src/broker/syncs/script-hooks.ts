@@ -16,6 +16,8 @@ import type { Runs } from "./runs/runs.ts";
 export interface ScriptHooks {
   /** Returns the changes that queue the hooks, for the commit of a connection that was created or reauthorized. */
   created(ref: ConnectionRef): Change[];
+  /** Whether hooks run before a connection of the integration is deleted. */
+  hasDeletionHooks(integration: string): boolean;
   /**
    * Runs the hooks before a connection is deleted. The deletion continues after a limited time, whatever a hook does.
    */
@@ -74,6 +76,7 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
         return runs.added({ ...run, event });
       });
     },
+    hasDeletionHooks: (integration) => hooksOf(integration, "pre-connection-deletion").length > 0,
     async beforeDeletion(ref) {
       const hooks = hooksOf(ref.integration, "pre-connection-deletion");
       if (hooks.length === 0) return;

@@ -29,6 +29,8 @@ import { createOutboxAdmission, type WebhookLimits } from "./outbox-admission.ts
 import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
 import { createWebhooks, type Webhooks } from "./webhooks.ts";
 
+export type { WebhookLimits } from "./outbox-admission.ts";
+
 /** Incoming notifications of providers, and forwards of them to the application. */
 export interface WebhookRoom {
   readonly resources: LookupIndex;

@@ -15,6 +15,7 @@ import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { durationMs, listed } from "../terminal/option-values.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import { addEmpty } from "./emptying.ts";
 
 interface EnvironmentOptions extends RevisionOption {
   readonly forwardUrl?: string;
@@ -34,6 +35,7 @@ export function addEnvironments(program: Command, act: Act): void {
   addCreate(group, act);
   addUpdate(group, act);
   addDelete(group, act);
+  addEmpty(group, act);
   addSecrets(group, act);
   addRotateSecret(group, act);
 }

@@ -12,13 +12,18 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 
-export const environmentService = ({
+export const environmentService = (broker: Broker): ServiceImpl<typeof EnvironmentService> => ({
+  ...keyAndSettingMethods(broker),
+  ...emptyingMethods(broker),
+});
+
+const keyAndSettingMethods = ({
   environments,
   access,
   signingSecrets,
   publicUrl,
   audit,
-}: Broker): ServiceImpl<typeof EnvironmentService> => ({
+}: Broker): Omit<ServiceImpl<typeof EnvironmentService>, "emptyEnvironment" | "getEmptying"> => ({
   async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding }, context) {
     const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins, branding };
     return { environment: await environments.create(wanted, callerOf(context).keyId) };
@@ -104,6 +109,20 @@ export const environmentService = ({
     const environment = await environments.of(caller, requested);
     const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
     return { secret: await signingSecrets.rotate({ environment, overlapMs }, caller.keyId) };
+  },
+});
+
+const emptyingMethods = ({
+  environments,
+  emptyings,
+}: Broker): Pick<ServiceImpl<typeof EnvironmentService>, "emptyEnvironment" | "getEmptying"> => ({
+  async emptyEnvironment({ name, keepGrant }, context) {
+    const caller = callerOf(context);
+    const environment = await environments.of(caller, name);
+    return { emptying: await emptyings.empty({ environment, keepGrant }, caller.keyId) };
+  },
+  async getEmptying({ name }, context) {
+    return { emptying: await emptyings.reportOf(await environments.of(callerOf(context), name)) };
   },
 });
 

@@ -3,6 +3,7 @@ import type { World } from "../../../base/world.ts";
 import type { Entry, Store, Watch } from "../../../store/contract.ts";
 import { follow } from "../../../store/follow.ts";
 import { after, partsOf, under } from "../../../store/keys.ts";
+import { emptyingSpace } from "../../setup/setup-collections.ts";
 import { censusEntry } from "./census-entry.ts";
 import { type CensusGroup, createCensusGroups, type GroupQuery } from "./census-groups.ts";
 import { type CensusRow, createCensusRows } from "./census-rows.ts";
@@ -44,6 +45,7 @@ const pageSize = 500;
 const idleDefaultMs = 15 * 60_000;
 const connectionSpace = "connection";
 const droppedSpace = "record-dropped-connection";
+const emptyingPrefix = `${emptyingSpace}\0`;
 
 export function createConnectionCensus({ store, world, idleMs = idleDefaultMs }: CensusOptions): ConnectionCensus {
   let counted = createTally();
@@ -58,7 +60,7 @@ export function createConnectionCensus({ store, world, idleMs = idleDefaultMs }:
     const watch = await follow({
       store,
       world,
-      spaces: [connectionSpace, droppedSpace],
+      spaces: [connectionSpace, droppedSpace, emptyingSpace],
       async read() {
         const fresh = createTally();
         // While a first reading is under way, callers see how far it is.
@@ -70,7 +72,9 @@ export function createConnectionCensus({ store, world, idleMs = idleDefaultMs }:
       },
       onCommit({ changes }) {
         if (round !== mine) return;
-        for (const change of changes) counted.note(change);
+        // The emptying of an environment leaves no number behind: all is read again when next asked for.
+        if (changes.some(({ key }) => key.startsWith(emptyingPrefix))) drop();
+        else for (const change of changes) counted.note(change);
       },
     });
     if (round === mine) isComplete = true;

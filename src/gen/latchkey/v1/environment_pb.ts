@@ -2,20 +2,20 @@
 // @generated from file latchkey/v1/environment.proto (package latchkey.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Scope } from "./access_pb.ts";
 import { file_latchkey_v1_access } from "./access_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/environment.proto.
  */
 export const file_latchkey_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEiugIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkSJwoIYnJhbmRpbmcYCyABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJ4CghCcmFuZGluZxIVCgRuYW1lGAEgASgJQge6SARyAhhAEhcKBGxvZ28YAiABKAlCCbpIBnIEGODXAhIdCgxhY2NlbnRfY29sb3IYAyABKAlCB7pIBHICGAcSHQoLc3VwcG9ydF91cmwYBCABKAlCCLpIBXIDGIAQIqYCCgNLZXkSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSIgoGc2NvcGVzGAMgAygOMhIubGF0Y2hrZXkudjEuU2NvcGUSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgIIAEoBBISCgpjcmVhdGVkX2J5GAkgASgJEhAKCHJlcGxhY2VzGAogASgJIpABCg1TaWduaW5nU2VjcmV0EgoKAmlkGAEgASgJEhMKBnNlY3JldBgCIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIusBChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSOwoEbmFtZRgBIAEoCUItukgqcigYQDIkXlthLXowLTldKFthLXowLTktXXswLDYyfVthLXowLTldKT8kEh0KC2ZvcndhcmRfdXJsGAIgASgJQgi6SAVyAxiAEBInChVzZWNvbmRhcnlfZm9yd2FyZF91cmwYAyABKAlCCLpIBXIDGIAQEiEKD2FsbG93ZWRfb3JpZ2lucxgEIAMoCUIIukgFkgECEGQSJwoIYnJhbmRpbmcYBSABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJKChlDcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiLgoVR2V0RW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICGEAiRwoWR2V0RW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50IkwKF0xpc3RFbnZpcm9ubWVudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAIgASgJImMKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRIuCgxlbnZpcm9ubWVudHMYASADKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkinQEKGFVwZGF0ZUVudmlyb25tZW50UmVxdWVzdBI1CgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Qga6SAPIAQESLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkoKGVVwZGF0ZUVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChhEZWxldGVFbnZpcm9ubWVudFJlcXVlc3QSFQoEbmFtZRgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCIbChlEZWxldGVFbnZpcm9ubWVudFJlc3BvbnNlItABChBDcmVhdGVLZXlSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEjcKAmlkGAIgASgJQiu6SChyJjIkXihbQS1aYS16MC05XVtBLVphLXowLTlfLi1dezAsNjN9KT8kEjUKBnNjb3BlcxgDIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlQhG6SA6SAQsYASIHggEEEAEgABIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJHChFDcmVhdGVLZXlSZXNwb25zZRIdCgNrZXkYASABKAsyEC5sYXRjaGtleS52MS5LZXkSEwoGc2VjcmV0GAIgASgJQgOAAQEiYgoPTGlzdEtleXNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAMgASgJIksKEExpc3RLZXlzUmVzcG9uc2USHgoEa2V5cxgBIAMoCzIQLmxhdGNoa2V5LnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki7AEKEFJvdGF0ZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESOwoGbmV3X2lkGAIgASgJQiu6SChyJjIkXihbQS1aYS16MC05XVtBLVphLXowLTlfLi1dezAsNjN9KT8kEjsKB292ZXJsYXAYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIFCICangEyABIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIZChFleHBlY3RlZF9yZXZpc2lvbhgFIAEoBCJrChFSb3RhdGVLZXlSZXNwb25zZRIdCgNrZXkYASABKAsyEC5sYXRjaGtleS52MS5LZXkSEwoGc2VjcmV0GAIgASgJQgOAAQESIgoIcHJldmlvdXMYAyABKAsyEC5sYXRjaGtleS52MS5LZXkiQgoQUmV2b2tlS2V5UmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCITChFSZXZva2VLZXlSZXNwb25zZSJJChlMaXN0U2lnbmluZ1NlY3JldHNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEg4KBnJldmVhbBgCIAEoCCJJChpMaXN0U2lnbmluZ1NlY3JldHNSZXNwb25zZRIrCgdzZWNyZXRzGAEgAygLMhoubGF0Y2hrZXkudjEuU2lnbmluZ1NlY3JldCJ3ChpSb3RhdGVTaWduaW5nU2VjcmV0UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiSQobUm90YXRlU2lnbmluZ1NlY3JldFJlc3BvbnNlEioKBnNlY3JldBgBIAEoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQiEgoQR2V0Q2FsbGVyUmVxdWVzdCLUAQoRR2V0Q2FsbGVyUmVzcG9uc2USDgoGa2V5X2lkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEiIKBnNjb3BlcxgDIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlEg8KB3ZlcnNpb24YBCABKAkSEgoKcHVibGljX3VybBgFIAEoCRIoCgR0aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCg9icm93c2VyX3Nlc3Npb24YByABKAkSDgoGcGVyc29uGAggASgJMqYJChJFbnZpcm9ubWVudFNlcnZpY2USaAoRQ3JlYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5DcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgTI8xgIEmIKDkdldEVudmlyb25tZW50EiIubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXF1ZXN0GiMubGF0Y2hrZXkudjEuR2V0RW52aXJvbm1lbnRSZXNwb25zZSIHkAIByPMYAhJoChBMaXN0RW52aXJvbm1lbnRzEiQubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0RW52aXJvbm1lbnRzUmVzcG9uc2UiB5ACAcjzGAISawoRVXBkYXRlRW52aXJvbm1lbnQSJS5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlcXVlc3QaJi5sYXRjaGtleS52MS5VcGRhdGVFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIEmsKEURlbGV0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJQCglDcmVhdGVLZXkSHS5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVzcG9uc2UiBMjzGAgSUAoITGlzdEtleXMSHC5sYXRjaGtleS52MS5MaXN0S2V5c1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0S2V5c1Jlc3BvbnNlIgeQAgHI8xgIElAKCVJvdGF0ZUtleRIdLmxhdGNoa2V5LnYxLlJvdGF0ZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5Sb3RhdGVLZXlSZXNwb25zZSIEyPMYCBJTCglSZXZva2VLZXkSHS5sYXRjaGtleS52MS5SZXZva2VLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUmV2b2tlS2V5UmVzcG9uc2UiB5ACAsjzGAgSUwoJR2V0Q2FsbGVyEh0ubGF0Y2hrZXkudjEuR2V0Q2FsbGVyUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkdldENhbGxlclJlc3BvbnNlIgeQAgHI8xgAEm4KEkxpc3RTaWduaW5nU2VjcmV0cxImLmxhdGNoa2V5LnYxLkxpc3RTaWduaW5nU2VjcmV0c1JlcXVlc3QaJy5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXNwb25zZSIHkAIByPMYCBJuChNSb3RhdGVTaWduaW5nU2VjcmV0EicubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QaKC5sYXRjaGtleS52MS5Sb3RhdGVTaWduaW5nU2VjcmV0UmVzcG9uc2UiBMjzGAhiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("Ch1sYXRjaGtleS92MS9lbnZpcm9ubWVudC5wcm90bxILbGF0Y2hrZXkudjEiugIKC0Vudmlyb25tZW50EgwKBG5hbWUYASABKAkSCgoCaWQYAiABKAkSEwoLZm9yd2FyZF91cmwYAyABKAkSHQoVc2Vjb25kYXJ5X2ZvcndhcmRfdXJsGAQgASgJEhcKD2FsbG93ZWRfb3JpZ2lucxgFIAMoCRIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgJIAEoBBIXCg9kZWNsYXJlZF9maWVsZHMYCiADKAkSJwoIYnJhbmRpbmcYCyABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJ4CghCcmFuZGluZxIVCgRuYW1lGAEgASgJQge6SARyAhhAEhcKBGxvZ28YAiABKAlCCbpIBnIEGODXAhIdCgxhY2NlbnRfY29sb3IYAyABKAlCB7pIBHICGAcSHQoLc3VwcG9ydF91cmwYBCABKAlCCLpIBXIDGIAQIqYCCgNLZXkSCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSIgoGc2NvcGVzGAMgAygOMhIubGF0Y2hrZXkudjEuU2NvcGUSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkZWNsYXJlZBgGIAEoCBIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgIIAEoBBISCgpjcmVhdGVkX2J5GAkgASgJEhAKCHJlcGxhY2VzGAogASgJIpABCg1TaWduaW5nU2VjcmV0EgoKAmlkGAEgASgJEhMKBnNlY3JldBgCIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIusBChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSOwoEbmFtZRgBIAEoCUItukgqcigYQDIkXlthLXowLTldKFthLXowLTktXXswLDYyfVthLXowLTldKT8kEh0KC2ZvcndhcmRfdXJsGAIgASgJQgi6SAVyAxiAEBInChVzZWNvbmRhcnlfZm9yd2FyZF91cmwYAyABKAlCCLpIBXIDGIAQEiEKD2FsbG93ZWRfb3JpZ2lucxgEIAMoCUIIukgFkgECEGQSJwoIYnJhbmRpbmcYBSABKAsyFS5sYXRjaGtleS52MS5CcmFuZGluZyJKChlDcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlEi0KC2Vudmlyb25tZW50GAEgASgLMhgubGF0Y2hrZXkudjEuRW52aXJvbm1lbnQiLgoVR2V0RW52aXJvbm1lbnRSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICGEAiRwoWR2V0RW52aXJvbm1lbnRSZXNwb25zZRItCgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50IkwKF0xpc3RFbnZpcm9ubWVudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAIgASgJImMKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRIuCgxlbnZpcm9ubWVudHMYASADKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkinQEKGFVwZGF0ZUVudmlyb25tZW50UmVxdWVzdBI1CgtlbnZpcm9ubWVudBgBIAEoCzIYLmxhdGNoa2V5LnYxLkVudmlyb25tZW50Qga6SAPIAQESLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkoKGVVwZGF0ZUVudmlyb25tZW50UmVzcG9uc2USLQoLZW52aXJvbm1lbnQYASABKAsyGC5sYXRjaGtleS52MS5FbnZpcm9ubWVudCJMChhEZWxldGVFbnZpcm9ubWVudFJlcXVlc3QSFQoEbmFtZRgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCIbChlEZWxldGVFbnZpcm9ubWVudFJlc3BvbnNlIsgCCghFbXB0eWluZxITCgtlbnZpcm9ubWVudBgBIAEoCRIqCgVzdGF0ZRgCIAEoDjIbLmxhdGNoa2V5LnYxLkVtcHR5aW5nLlN0YXRlEhMKC2Nvbm5lY3Rpb25zGAMgASgEEhMKC3Jldm9jYXRpb25zGAQgASgEEhgKEGNvbm5lY3Rfc2Vzc2lvbnMYBSABKAQSFgoOYXV0aG9yaXphdGlvbnMYBiABKAQSLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkEKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUlVOTklORxABEg4KClNUQVRFX0RPTkUQAiJaChdFbXB0eUVudmlyb25tZW50UmVxdWVzdBIXCgRuYW1lGAEgASgJQgm6SAZyBBABGEASFwoKa2VlcF9ncmFudBgCIAEoCEgAiAEBQg0KC19rZWVwX2dyYW50IkMKGEVtcHR5RW52aXJvbm1lbnRSZXNwb25zZRInCghlbXB0eWluZxgBIAEoCzIVLmxhdGNoa2V5LnYxLkVtcHR5aW5nIisKEkdldEVtcHR5aW5nUmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhhAIj4KE0dldEVtcHR5aW5nUmVzcG9uc2USJwoIZW1wdHlpbmcYASABKAsyFS5sYXRjaGtleS52MS5FbXB0eWluZyLQAQoQQ3JlYXRlS2V5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBI3CgJpZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI1CgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoRQ3JlYXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBImIKD0xpc3RLZXlzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJLChBMaXN0S2V5c1Jlc3BvbnNlEh4KBGtleXMYASADKAsyEC5sYXRjaGtleS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIuwBChBSb3RhdGVLZXlSZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABEjsKBm5ld19pZBgCIAEoCUIrukgociYyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBI7CgdvdmVybGFwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoRZXhwZWN0ZWRfcmV2aXNpb24YBSABKAQiawoRUm90YXRlS2V5UmVzcG9uc2USHQoDa2V5GAEgASgLMhAubGF0Y2hrZXkudjEuS2V5EhMKBnNlY3JldBgCIAEoCUIDgAEBEiIKCHByZXZpb3VzGAMgASgLMhAubGF0Y2hrZXkudjEuS2V5IkIKEFJldm9rZUtleVJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiEwoRUmV2b2tlS2V5UmVzcG9uc2UiSQoZTGlzdFNpZ25pbmdTZWNyZXRzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIOCgZyZXZlYWwYAiABKAgiSQoaTGlzdFNpZ25pbmdTZWNyZXRzUmVzcG9uc2USKwoHc2VjcmV0cxgBIAMoCzIaLmxhdGNoa2V5LnYxLlNpZ25pbmdTZWNyZXQidwoaUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIkkKG1JvdGF0ZVNpZ25pbmdTZWNyZXRSZXNwb25zZRIqCgZzZWNyZXQYASABKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IhIKEEdldENhbGxlclJlcXVlc3Qi1AEKEUdldENhbGxlclJlc3BvbnNlEg4KBmtleV9pZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRIiCgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZRIPCgd2ZXJzaW9uGAQgASgJEhIKCnB1YmxpY191cmwYBSABKAkSKAoEdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPYnJvd3Nlcl9zZXNzaW9uGAcgASgJEg4KBnBlcnNvbhgIIAEoCTLrCgoSRW52aXJvbm1lbnRTZXJ2aWNlEmgKEUNyZWF0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuQ3JlYXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZSIEyPMYCBJiCg5HZXRFbnZpcm9ubWVudBIiLmxhdGNoa2V5LnYxLkdldEVudmlyb25tZW50UmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldEVudmlyb25tZW50UmVzcG9uc2UiB5ACAcjzGAISaAoQTGlzdEVudmlyb25tZW50cxIkLmxhdGNoa2V5LnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdEVudmlyb25tZW50c1Jlc3BvbnNlIgeQAgHI8xgCEmsKEVVwZGF0ZUVudmlyb25tZW50EiUubGF0Y2hrZXkudjEuVXBkYXRlRW52aXJvbm1lbnRSZXF1ZXN0GiYubGF0Y2hrZXkudjEuVXBkYXRlRW52aXJvbm1lbnRSZXNwb25zZSIHkAICyPMYCBJrChFEZWxldGVFbnZpcm9ubWVudBIlLmxhdGNoa2V5LnYxLkRlbGV0ZUVudmlyb25tZW50UmVxdWVzdBomLmxhdGNoa2V5LnYxLkRlbGV0ZUVudmlyb25tZW50UmVzcG9uc2UiB5ACAsjzGAgSaAoQRW1wdHlFbnZpcm9ubWVudBIkLmxhdGNoa2V5LnYxLkVtcHR5RW52aXJvbm1lbnRSZXF1ZXN0GiUubGF0Y2hrZXkudjEuRW1wdHlFbnZpcm9ubWVudFJlc3BvbnNlIgeQAgLI8xgIElkKC0dldEVtcHR5aW5nEh8ubGF0Y2hrZXkudjEuR2V0RW1wdHlpbmdSZXF1ZXN0GiAubGF0Y2hrZXkudjEuR2V0RW1wdHlpbmdSZXNwb25zZSIHkAIByPMYAhJQCglDcmVhdGVLZXkSHS5sYXRjaGtleS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ3JlYXRlS2V5UmVzcG9uc2UiBMjzGAgSUAoITGlzdEtleXMSHC5sYXRjaGtleS52MS5MaXN0S2V5c1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0S2V5c1Jlc3BvbnNlIgeQAgHI8xgIElAKCVJvdGF0ZUtleRIdLmxhdGNoa2V5LnYxLlJvdGF0ZUtleVJlcXVlc3QaHi5sYXRjaGtleS52MS5Sb3RhdGVLZXlSZXNwb25zZSIEyPMYCBJTCglSZXZva2VLZXkSHS5sYXRjaGtleS52MS5SZXZva2VLZXlSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUmV2b2tlS2V5UmVzcG9uc2UiB5ACAsjzGAgSUwoJR2V0Q2FsbGVyEh0ubGF0Y2hrZXkudjEuR2V0Q2FsbGVyUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkdldENhbGxlclJlc3BvbnNlIgeQAgHI8xgAEm4KEkxpc3RTaWduaW5nU2VjcmV0cxImLmxhdGNoa2V5LnYxLkxpc3RTaWduaW5nU2VjcmV0c1JlcXVlc3QaJy5sYXRjaGtleS52MS5MaXN0U2lnbmluZ1NlY3JldHNSZXNwb25zZSIHkAIByPMYCBJuChNSb3RhdGVTaWduaW5nU2VjcmV0EicubGF0Y2hrZXkudjEuUm90YXRlU2lnbmluZ1NlY3JldFJlcXVlc3QaKC5sYXRjaGtleS52MS5Sb3RhdGVTaWduaW5nU2VjcmV0UmVzcG9uc2UiBMjzGAhiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * Environment separates one deployment of your application from another: keys, integrations, connections and
@@ -547,6 +547,209 @@ export const DeleteEnvironmentResponseSchema: GenMessage<DeleteEnvironmentRespon
   messageDesc(file_latchkey_v1_environment, 13);
 
 /**
+ * Emptying is the report of an environment that is emptied.
+ *
+ * @generated from message latchkey.v1.Emptying
+ */
+export type Emptying = Message<"latchkey.v1.Emptying"> & {
+  /**
+   * Name of the environment.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * State of the emptying.
+   *
+   * @generated from field: latchkey.v1.Emptying.State state = 2;
+   */
+  state: Emptying_State;
+
+  /**
+   * Number of deleted connections.
+   *
+   * @generated from field: uint64 connections = 3;
+   */
+  connections: bigint;
+
+  /**
+   * Number of revocations that were stored, to be carried out at the providers. `ListRevocations` has them.
+   *
+   * @generated from field: uint64 revocations = 4;
+   */
+  revocations: bigint;
+
+  /**
+   * Number of ended connect sessions.
+   *
+   * @generated from field: uint64 connect_sessions = 5;
+   */
+  connectSessions: bigint;
+
+  /**
+   * Number of ended authorizations: of browsers and of devices.
+   *
+   * @generated from field: uint64 authorizations = 6;
+   */
+  authorizations: bigint;
+
+  /**
+   * Time of the call.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 7;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Time of the end. Absent before.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_at = 8;
+   */
+  endedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.Emptying.
+ * Use `create(EmptyingSchema)` to create a new message.
+ */
+export const EmptyingSchema: GenMessage<Emptying> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 14);
+
+/**
+ * State of an emptying.
+ *
+ * @generated from enum latchkey.v1.Emptying.State
+ */
+export const Emptying_State = {
+  /**
+   * Default value. Not used.
+   *
+   * @generated from enum value: STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Connections may be left.
+   *
+   * @generated from enum value: STATE_RUNNING = 1;
+   */
+  RUNNING: 1,
+
+  /**
+   * No connection was left. Revocations may still be pending.
+   *
+   * @generated from enum value: STATE_DONE = 2;
+   */
+  DONE: 2,
+} as const;
+
+/**
+ * State of an emptying.
+ *
+ * @generated from enum latchkey.v1.Emptying.State
+ */
+export type Emptying_State = (typeof Emptying_State)[keyof typeof Emptying_State] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.Emptying.State.
+ */
+export const Emptying_StateSchema: GenEnum<Emptying_State> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_environment, 14, 0);
+
+/**
+ * EmptyEnvironmentRequest names the environment to empty.
+ *
+ * @generated from message latchkey.v1.EmptyEnvironmentRequest
+ */
+export type EmptyEnvironmentRequest = Message<"latchkey.v1.EmptyEnvironmentRequest"> & {
+  /**
+   * Name of the environment.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Do not revoke the grants at the providers. Absent means each integration's `keep_grants`. Grants that are kept, or
+   * that a provider cannot revoke, leave no revocation behind.
+   *
+   * @generated from field: optional bool keep_grant = 2;
+   */
+  keepGrant?: boolean | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.EmptyEnvironmentRequest.
+ * Use `create(EmptyEnvironmentRequestSchema)` to create a new message.
+ */
+export const EmptyEnvironmentRequestSchema: GenMessage<EmptyEnvironmentRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 15);
+
+/**
+ * EmptyEnvironmentResponse holds the report so far.
+ *
+ * @generated from message latchkey.v1.EmptyEnvironmentResponse
+ */
+export type EmptyEnvironmentResponse = Message<"latchkey.v1.EmptyEnvironmentResponse"> & {
+  /**
+   * The report.
+   *
+   * @generated from field: latchkey.v1.Emptying emptying = 1;
+   */
+  emptying?: Emptying | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.EmptyEnvironmentResponse.
+ * Use `create(EmptyEnvironmentResponseSchema)` to create a new message.
+ */
+export const EmptyEnvironmentResponseSchema: GenMessage<EmptyEnvironmentResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 16);
+
+/**
+ * GetEmptyingRequest names the environment.
+ *
+ * @generated from message latchkey.v1.GetEmptyingRequest
+ */
+export type GetEmptyingRequest = Message<"latchkey.v1.GetEmptyingRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message latchkey.v1.GetEmptyingRequest.
+ * Use `create(GetEmptyingRequestSchema)` to create a new message.
+ */
+export const GetEmptyingRequestSchema: GenMessage<GetEmptyingRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 17);
+
+/**
+ * GetEmptyingResponse holds the report.
+ *
+ * @generated from message latchkey.v1.GetEmptyingResponse
+ */
+export type GetEmptyingResponse = Message<"latchkey.v1.GetEmptyingResponse"> & {
+  /**
+   * The report.
+   *
+   * @generated from field: latchkey.v1.Emptying emptying = 1;
+   */
+  emptying?: Emptying | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.GetEmptyingResponse.
+ * Use `create(GetEmptyingResponseSchema)` to create a new message.
+ */
+export const GetEmptyingResponseSchema: GenMessage<GetEmptyingResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_environment, 18);
+
+/**
  * CreateKeyRequest asks for a new key.
  *
  * @generated from message latchkey.v1.CreateKeyRequest
@@ -586,7 +789,7 @@ export type CreateKeyRequest = Message<"latchkey.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 14);
+  messageDesc(file_latchkey_v1_environment, 19);
 
 /**
  * CreateKeyResponse holds the new key and its secret.
@@ -614,7 +817,7 @@ export type CreateKeyResponse = Message<"latchkey.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 15);
+  messageDesc(file_latchkey_v1_environment, 20);
 
 /**
  * ListKeysRequest asks for a page of keys.
@@ -649,7 +852,7 @@ export type ListKeysRequest = Message<"latchkey.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 16);
+  messageDesc(file_latchkey_v1_environment, 21);
 
 /**
  * ListKeysResponse is a page of keys.
@@ -677,7 +880,7 @@ export type ListKeysResponse = Message<"latchkey.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 17);
+  messageDesc(file_latchkey_v1_environment, 22);
 
 /**
  * RotateKeyRequest names the key to replace.
@@ -727,7 +930,7 @@ export type RotateKeyRequest = Message<"latchkey.v1.RotateKeyRequest"> & {
  * Use `create(RotateKeyRequestSchema)` to create a new message.
  */
 export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 18);
+  messageDesc(file_latchkey_v1_environment, 23);
 
 /**
  * RotateKeyResponse holds the new key and its secret.
@@ -762,7 +965,7 @@ export type RotateKeyResponse = Message<"latchkey.v1.RotateKeyResponse"> & {
  * Use `create(RotateKeyResponseSchema)` to create a new message.
  */
 export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 19);
+  messageDesc(file_latchkey_v1_environment, 24);
 
 /**
  * RevokeKeyRequest names the key to revoke.
@@ -790,7 +993,7 @@ export type RevokeKeyRequest = Message<"latchkey.v1.RevokeKeyRequest"> & {
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 20);
+  messageDesc(file_latchkey_v1_environment, 25);
 
 /**
  * RevokeKeyResponse has no fields.
@@ -805,7 +1008,7 @@ export type RevokeKeyResponse = Message<"latchkey.v1.RevokeKeyResponse"> & {
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 21);
+  messageDesc(file_latchkey_v1_environment, 26);
 
 /**
  * ListSigningSecretsRequest asks for an environment's signing secrets.
@@ -833,7 +1036,7 @@ export type ListSigningSecretsRequest = Message<"latchkey.v1.ListSigningSecretsR
  * Use `create(ListSigningSecretsRequestSchema)` to create a new message.
  */
 export const ListSigningSecretsRequestSchema: GenMessage<ListSigningSecretsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 22);
+  messageDesc(file_latchkey_v1_environment, 27);
 
 /**
  * ListSigningSecretsResponse holds the signing secrets.
@@ -854,7 +1057,7 @@ export type ListSigningSecretsResponse = Message<"latchkey.v1.ListSigningSecrets
  * Use `create(ListSigningSecretsResponseSchema)` to create a new message.
  */
 export const ListSigningSecretsResponseSchema: GenMessage<ListSigningSecretsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 23);
+  messageDesc(file_latchkey_v1_environment, 28);
 
 /**
  * RotateSigningSecretRequest asks for a new signing secret.
@@ -882,7 +1085,7 @@ export type RotateSigningSecretRequest = Message<"latchkey.v1.RotateSigningSecre
  * Use `create(RotateSigningSecretRequestSchema)` to create a new message.
  */
 export const RotateSigningSecretRequestSchema: GenMessage<RotateSigningSecretRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 24);
+  messageDesc(file_latchkey_v1_environment, 29);
 
 /**
  * RotateSigningSecretResponse holds the new signing secret.
@@ -903,7 +1106,7 @@ export type RotateSigningSecretResponse = Message<"latchkey.v1.RotateSigningSecr
  * Use `create(RotateSigningSecretResponseSchema)` to create a new message.
  */
 export const RotateSigningSecretResponseSchema: GenMessage<RotateSigningSecretResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 25);
+  messageDesc(file_latchkey_v1_environment, 30);
 
 /**
  * GetCallerRequest has no fields: the caller is the key or browser session that the call is made with.
@@ -918,7 +1121,7 @@ export type GetCallerRequest = Message<"latchkey.v1.GetCallerRequest"> & {
  * Use `create(GetCallerRequestSchema)` to create a new message.
  */
 export const GetCallerRequestSchema: GenMessage<GetCallerRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 26);
+  messageDesc(file_latchkey_v1_environment, 31);
 
 /**
  * GetCallerResponse describes the caller and the server.
@@ -988,7 +1191,7 @@ export type GetCallerResponse = Message<"latchkey.v1.GetCallerResponse"> & {
  * Use `create(GetCallerResponseSchema)` to create a new message.
  */
 export const GetCallerResponseSchema: GenMessage<GetCallerResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_environment, 27);
+  messageDesc(file_latchkey_v1_environment, 32);
 
 /**
  * EnvironmentService manages environments, their keys, and the secrets that sign deliveries to your application.
@@ -1045,6 +1248,30 @@ export const EnvironmentService: GenService<{
     methodKind: "unary";
     input: typeof DeleteEnvironmentRequestSchema;
     output: typeof DeleteEnvironmentResponseSchema;
+  },
+  /**
+   * EmptyEnvironment deletes all connections of an environment, with their channels, syncs, records and metadata, and
+   * ends connect sessions and authorizations that are under way. Integrations, keys and settings stay. Connections made
+   * meanwhile are deleted too. The work goes on after a crash; the call waits up to 20 seconds for it, and
+   * `GetEmptying` tells how far it is. A second call joins the first. There is one audit event at the start and one at
+   * the end, and none for each connection; your application receives no `auth` event for each.
+   *
+   * @generated from rpc latchkey.v1.EnvironmentService.EmptyEnvironment
+   */
+  emptyEnvironment: {
+    methodKind: "unary";
+    input: typeof EmptyEnvironmentRequestSchema;
+    output: typeof EmptyEnvironmentResponseSchema;
+  },
+  /**
+   * GetEmptying returns the report of the last emptying of an environment, also while it runs.
+   *
+   * @generated from rpc latchkey.v1.EnvironmentService.GetEmptying
+   */
+  getEmptying: {
+    methodKind: "unary";
+    input: typeof GetEmptyingRequestSchema;
+    output: typeof GetEmptyingResponseSchema;
   },
   /**
    * CreateKey creates a key and returns its secret. The secret is not shown again. A browser session must send the
