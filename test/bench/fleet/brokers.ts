@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -40,6 +41,8 @@ export async function brokers({ rounds, seconds }: Brokers): Promise<void> {
   const rates: Record<number, number[]> = { 1: [], 3: [] };
   try {
     await withFolder(async (folder) => {
+      // Limited by the brokers' share of the CPU, not by the application's limit.
+      writeFileSync(`${folder}/latchkey.yaml`, "webhooks: { per_destination: 192 }\n");
       const fleets: Fleet[] = [];
       for (const count of compared) fleets.push(await startFleet({ count, folder, server, application }));
       for (let round = 0; round < (rounds || 3); round += 1) {
@@ -92,6 +95,7 @@ async function startFleet({ count, folder, server, application }: FleetOptions):
   const env = {
     LATCHKEY_STORE: server.storeUrl(`brokers_${count}`),
     LATCHKEY_ADMIN_KEY: adminKey,
+    LATCHKEY_CONFIG: `${folder}/latchkey.yaml`,
     NODE_OPTIONS: deployedOptions,
   };
   const all: Broker[] = [];

@@ -5,6 +5,7 @@ import { startApplication } from "../../support/peers/application.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
+import { calendarUri, sendRaw } from "../../support/sidecar/receiving.ts";
 
 const inFlight = 16;
 /** Longer than a replica may deliver without the store. */
@@ -41,5 +42,49 @@ describe.skipIf(lacks("postgres"))("replicas that deliver webhooks over PostgreS
     await expect.poll(waiting, { timeout: 20_000 }).toEqual([0, 0, 0]);
     expect(new Set(application.seen.map(({ headers }) => headers["webhook-id"])).size).toBe(inFlight);
     expect(application.seen).toHaveLength(inFlight);
+  }, 90_000);
+
+  test("all replicas deliver, each message once and each channel in order, while one joins and one leaves", async () => {
+    const application = await startApplication();
+    application.answer = (_, response) => void setTimeout(() => response.end(), 5);
+    const env = { LATCHKEY_STORE: server.storeUrl("shares"), LATCHKEY_FORWARD_URL: application.url };
+    const [one, two] = [await startTestSidecar({ env }), await startTestSidecar({ env })];
+    await one.rest("POST", "/integrations", { body: { unique_key: "k", provider: "calendar" } });
+    const { body } = await one.rest("GET", "/integrations/k?include=webhook");
+    const path = new URL(body.data.webhook_url).pathname;
+    const [channels, each] = [40, 15];
+    const sendAll = async (from: number, to: number) => {
+      for (let number = from; number < to; number += 1) {
+        const sent = Array.from({ length: channels }, (_, channel) =>
+          sendRaw(`${two.data}${path}`, {
+            "x-cal-channel-id": `channel-${channel}`,
+            "x-cal-resource-uri": calendarUri("shared"),
+            "x-cal-resource-state": "exists",
+            "x-cal-message-number": String(number),
+          }),
+        );
+        expect(new Set(await Promise.all(sent))).toEqual(new Set([200]));
+      }
+    };
+    await expect.poll(() => two.metric("latchkey_partitions"), { timeout: 20_000 }).toBe(32);
+    await sendAll(0, 5);
+    const three = await startTestSidecar({ env });
+    await sendAll(5, 10);
+    await expect.poll(() => three.metric("latchkey_partitions"), { timeout: 20_000 }).toBeGreaterThan(20);
+    const stopping = one.stop();
+    await sendAll(10, each);
+    await stopping;
+    await application.got(channels * each, 30_000);
+    await expect.poll(() => two.metric("latchkey_outbox_forwards"), { timeout: 20_000 }).toBe(0);
+    const seen = application.seen.map(({ body: text }) => JSON.parse(text).payload);
+    const orders = Map.groupBy(seen, (payload) => payload["x-cal-channel-id"]);
+    const inOrder = Array.from({ length: each }, (_, number) => String(number));
+    for (const payloads of orders.values()) {
+      expect(payloads.map((payload) => payload["x-cal-message-number"])).toEqual(inOrder);
+    }
+    expect(orders.size).toBe(channels);
+    for (const { metric } of [two, three]) {
+      expect(await metric('latchkey_delivery_attempts_total{outcome="delivered"}')).toBeGreaterThan(0);
+    }
   }, 90_000);
 });

@@ -16,6 +16,7 @@ import type { WebhookCollections } from "../webhook-collections.ts";
 import { attemptDelivery } from "./attempt.ts";
 import { createForwardResults } from "./forward-results.ts";
 import { type ForwardUpdate, updateAfter } from "./forward-update.ts";
+import { createRecentCatchUp } from "./recent-catch-up.ts";
 import { untilStored } from "./until-stored.ts";
 
 /** Delivers one forward: makes an attempt, and stores its result. */
@@ -55,6 +56,8 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
   const { metrics, log } = world;
   const results = createForwardResults({ store, collections, outbox, ours, world });
 
+  const caughtUp = createRecentCatchUp(store);
+
   /** Returns the cached forward, without reading the store. */
   function cached(waiting: QueuedForward): StoredRecordOf<StoredForward> | undefined {
     const found = outbox.committed(waiting);
@@ -81,8 +84,8 @@ export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardD
 
   return {
     async attempt(waiting, signal) {
-      // Another replica may have delivered this forward a moment ago, and the cached forward may not show it yet.
-      await store.caughtUp();
+      // Another replica may have replayed or cancelled this forward a moment ago, and memory may not show it yet.
+      await caughtUp();
       const partition = ours.held(waiting);
       if (partition === undefined || partition.remainingMs() === 0) return true;
       const found = cached(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
