@@ -2,14 +2,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client, type ClientConfig, TypeOverrides } from "pg";
 import type { LoopClock } from "../../base/loop-clock.ts";
 import type { Liveness } from "./liveness.ts";
-import type { PostgresAddress } from "./url.ts";
+import type { Primary } from "./servers/primary.ts";
+import type { PostgresAddress, PostgresServer } from "./servers/url.ts";
 
 /** A client of pg that is tracked from its creation: its errors are always handled, and it is always closed. */
 export interface TrackedClient extends Client {
   readonly isConnected: boolean;
+  /** What the server reported of itself; a pooler may not pass it on. */
+  readonly isReadOnly: boolean;
 }
 
-export type TrackedClientClass = new (config?: ClientConfig) => TrackedClient;
+export type TrackedClientClass = new (config?: ClientConfig, server?: PostgresServer) => TrackedClient;
 
 interface TrackedClientOptions {
   /** All clients that have not ended. */
@@ -17,20 +20,32 @@ interface TrackedClientOptions {
   readonly clock: LoopClock;
   readonly connectWithinMs: number;
   readonly liveness: Pick<Liveness, "answered">;
+  /** Where clients connect that are made without a server. */
+  readonly primary: Primary;
 }
 
+interface ParameterStatus {
+  readonly parameterName: string;
+  readonly parameterValue: string;
+}
+
+/** What libpq looks at as well, from PostgreSQL 14 on. */
+const readOnlyParameters = ["in_hot_standby", "default_transaction_read_only"];
 const keepAliveAfterMs = 10_000;
 /** A healthy server closes the connection within this time. */
 const partWithinMs = 250;
 
 /** Returns the class that pools make their clients of. */
 export function trackedClientClass(options: TrackedClientOptions): TrackedClientClass {
-  const { clients, clock, connectWithinMs, liveness } = options;
+  const { clients, clock, connectWithinMs, liveness, primary } = options;
   return class extends Client {
     isConnected = false;
+    isReadOnly = false;
+    readonly #server: PostgresServer | undefined;
 
-    constructor(config?: ClientConfig) {
+    constructor(config?: ClientConfig, server?: PostgresServer) {
       super(config);
+      this.#server = server;
       ignoreEnvironment(this);
       clients.add(this);
       // A client is created just before it connects.
@@ -49,6 +64,43 @@ export function trackedClientClass(options: TrackedClientOptions): TrackedClient
         clients.delete(this);
         callOff();
       });
+      this.connection.on("parameterStatus", ({ parameterName, parameterValue }: ParameterStatus) => {
+        this.isReadOnly ||= readOnlyParameters.includes(parameterName) && parameterValue === "on";
+      });
+    }
+
+    override connect(): Promise<Client>;
+    override connect(callback: (error: Error) => void): void;
+    override connect(callback?: (error: Error) => void): Promise<Client> | undefined {
+      const connecting = this.#connect();
+      if (callback === undefined) return connecting;
+      // pg's pool, in which no error means success.
+      connecting.then(() => (callback as () => void)(), callback);
+      return undefined;
+    }
+
+    async #connect(): Promise<Client> {
+      const server = this.#server ?? (await this.#primary());
+      Object.assign(this, server);
+      try {
+        return await super.connect();
+      } catch (error) {
+        primary.leave(server);
+        throw error;
+      }
+    }
+
+    async #primary(): Promise<PostgresServer> {
+      try {
+        const server = await primary.find();
+        // It was called off in the meantime.
+        if (this.connection.stream.destroyed) throw new Error("timeout: no connection");
+        return server;
+      } catch (error) {
+        // Never connected, it never ends.
+        this.emit("end");
+        throw error;
+      }
     }
   };
 }
@@ -71,16 +123,12 @@ const types = new TypeOverrides();
 types.setTypeParser(20, Number);
 
 export const clientConfigOf = ({
-  host,
-  port,
   user,
   password = "",
   database,
   applicationName,
   tls,
 }: PostgresAddress): ClientConfig => ({
-  host,
-  port,
   user,
   // A function, because without a password pg would search the environment and the home folder.
   password: () => password,

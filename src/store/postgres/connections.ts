@@ -2,8 +2,9 @@ import { DatabaseError, Pool } from "pg";
 import type { LoopClock } from "../../base/loop-clock.ts";
 import { clientConfigOf, part, type TrackedClient, trackedClientClass } from "./client.ts";
 import { createLiveness, type Liveness, type LivenessLimits } from "./liveness.ts";
+import { createPrimary } from "./servers/primary.ts";
+import type { PostgresAddress, PostgresServer } from "./servers/url.ts";
 import { createStatements, type Statements } from "./statements.ts";
-import type { PostgresAddress } from "./url.ts";
 
 /** Runs a statement and returns its rows as arrays of columns. The statement determines the column types. */
 export type SqlQuery = <Row extends readonly unknown[]>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
@@ -54,10 +55,11 @@ export const maxReaders = 8;
 const keepUnusedMs = 60_000;
 
 export function createConnections(options: PostgresConnectionsOptions): PostgresConnections {
-  const { address, clock, onWriterLost, connectWithinMs, answerWithinMs } = options;
+  const { address, clock, onWriterLost, connectWithinMs, answerWithinMs, probeWithinMs } = options;
   const clients = new Set<TrackedClient>();
   const liveness = createLiveness({ ...options, probe });
-  const TrackedClient = trackedClientClass({ clients, clock, connectWithinMs, liveness });
+  const primary = createPrimary({ servers: address.servers, acceptsWrites });
+  const TrackedClient = trackedClientClass({ clients, clock, connectWithinMs, liveness, primary });
   const statements = createStatements({ clock, liveness, answerWithinMs });
   const config = clientConfigOf(address);
   let { writers, readers } = createPools();
@@ -89,22 +91,35 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
       }
     };
 
-  /** Tests whether a connection is possible; a refusal by the server proves that as well. */
-  async function probe(withinMs: number): Promise<void> {
-    const client = new TrackedClient(config);
+  /** Connects and parts again. */
+  async function visit(client: TrackedClient, withinMs: number): Promise<TrackedClient> {
     const callOff = clock.after(withinMs, () => client.connection.stream.destroy(new Error("timeout: no connection")));
     try {
       await client.connect();
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error;
+      return client;
     } finally {
       callOff();
       void part(client);
     }
   }
 
+  /** Tests whether a connection is possible; a refusal by the server proves that as well. */
+  async function probe(withinMs: number): Promise<void> {
+    try {
+      await visit(new TrackedClient(config), withinMs);
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+    }
+  }
+
+  async function acceptsWrites(server: PostgresServer): Promise<boolean> {
+    const { isReadOnly } = await visit(new TrackedClient(config, server), probeWithinMs);
+    return !isReadOnly;
+  }
+
   function interrupt(error: Error): void {
     const [oldWriters, oldReaders] = [writers, readers];
+    primary.leave();
     // Otherwise statements queued in the old pools would open connections one after another, uselessly.
     ({ writers, readers } = createPools());
     statements.interrupt(error);

@@ -14,7 +14,7 @@ import { createQueries } from "./queries.ts";
 import { createPostgresReads } from "./reads.ts";
 import { createReplication, silence } from "./replication.ts";
 import { type FoundStore, format, prepareSchema } from "./schema.ts";
-import { type PostgresAddress, parsePostgresUrl, placeOf } from "./url.ts";
+import { type PostgresAddress, parsePostgresUrl, placeOf } from "./servers/url.ts";
 
 export interface PostgresTiming extends LivenessLimits {
   /**

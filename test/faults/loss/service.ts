@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { secretKey, testVariables } from "../../support/sidecar/harness.ts";
 
+const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 const program = fileURLToPath(new URL("../replica.ts", import.meta.url));
 
 /** A latchkey in its own process, for one lifetime. */
@@ -23,11 +24,13 @@ interface LifeOptions {
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
   readonly clockOffsetMs: number;
+  /** Runs `latchkey serve`, as an operator does, instead of a program whose clock and leases can be set. */
+  readonly serves?: boolean;
 }
 
 /** Begins one. It may be killed before it is ready. */
-export function beginLife({ folder, env, clockOffsetMs }: LifeOptions): Beginning {
-  const child = spawn(process.execPath, [program], {
+export function beginLife({ folder, env, clockOffsetMs, serves = false }: LifeOptions): Beginning {
+  const child = spawn(process.execPath, serves ? [main, "serve"] : [program], {
     env: {
       PATH: process.env["PATH"],
       ...testVariables(folder),

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { hasPatroni } from "../postgres/patroni.ts";
 import { findPostgres } from "../postgres/postgres.ts";
 
 /** Programs and features that a machine may lack. A test that needs one declares it, and is visibly skipped. */
@@ -21,6 +22,8 @@ const present = {
   strace: () => spawnSync("strace", ["-V"]).status === 0,
   pgbouncer: () => spawnSync("pgbouncer", ["--version"]).status === 0,
   postgres: () => findPostgres() !== undefined,
+  /** Patroni, etcd, PgBouncer, and PostgreSQL as a distribution packages it. */
+  patroni: hasPatroni,
   /** Takes files away from a process that runs. */
   prlimit: () => spawnSync("prlimit", ["--version"]).status === 0,
   slowhttptest: () => spawnSync("slowhttptest", ["-h"]).error === undefined,

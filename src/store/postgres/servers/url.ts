@@ -1,13 +1,19 @@
 import { readFileSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import type { ConnectionOptions } from "node:tls";
-import { StoreRefused } from "../contract.ts";
+import { parseConnectionUri } from "../../connection-uri.ts";
+import { StoreRefused } from "../../contract.ts";
 
-/** Location and credentials of a store, from its connection URI alone, never from the environment. */
-export interface PostgresAddress {
+export interface PostgresServer {
   /** A name, an address, or the folder of a Unix socket. */
   readonly host: string;
   readonly port: number;
+}
+
+/** Location and credentials of a store, from its connection URI alone, never from the environment. */
+export interface PostgresAddress {
+  /** Where the primary may be: one of these is it at a time. */
+  readonly servers: readonly PostgresServer[];
   readonly user: string;
   readonly password: string | undefined;
   readonly database: string;
@@ -23,8 +29,10 @@ type Mode = (typeof modes)[number];
 /** The libpq parameters that are supported, and one of our own. */
 const known = [
   ...["host", "port", "user", "password", "dbname", "application_name"],
-  ...["sslmode", "sslrootcert", "sslcert", "sslkey", "schema"],
+  ...["sslmode", "sslrootcert", "sslcert", "sslkey", "schema", "target_session_attrs"],
 ];
+/** Both mean the primary. libpq's other values would allow a standby, which cannot keep a store. */
+const targets = ["read-write", "primary"];
 /** Inserted into statements verbatim, so no name that would need quoting. */
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/;
 
@@ -33,14 +41,15 @@ const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/;
  * a password.
  */
 export function parsePostgresUrl(text: string): PostgresAddress {
-  if (!URL.canParse(text)) throw new StoreRefused("the PostgreSQL address is not a connection URI");
-  const url = new URL(text);
+  const uri = parseConnectionUri(text);
+  if (uri === undefined) throw new StoreRefused("the PostgreSQL address is not a connection URI");
+  const { url } = uri;
   const parameters = parametersOf(url);
-  const host = parameters.get("host") ?? decoded(url.hostname).replace(/^\[(.*)\]$/, "$1");
-  if (host === "") throw new StoreRefused("the PostgreSQL address names no host");
-  if (host.includes(",")) {
-    throw new StoreRefused("the PostgreSQL address names several hosts; name only the host of the primary");
+  const target = parameters.get("target_session_attrs");
+  if (target !== undefined && !targets.includes(target)) {
+    throw new StoreRefused(`target_session_attrs=${target} must be one of ${targets.join(", ")}`);
   }
+  const servers = serversOf(uri.hosts, parameters);
   const user = parameters.get("user") ?? decoded(url.username);
   if (user === "") throw new StoreRefused("the PostgreSQL address names no user");
   const schema = parameters.get("schema") ?? "latchkey";
@@ -50,20 +59,37 @@ export function parsePostgresUrl(text: string): PostgresAddress {
     );
   }
   return {
-    host,
-    port: portOf(parameters.get("port") ?? url.port),
+    servers,
     user,
     password: parameters.get("password") ?? (url.password === "" ? undefined : decoded(url.password)),
     database: parameters.get("dbname") ?? (decoded(url.pathname.slice(1)) || user),
     schema,
     applicationName: parameters.get("application_name") ?? "latchkey",
-    tls: tlsOf(host, parameters),
+    tls: tlsOf(servers, parameters),
   };
 }
 
 /** Describes the address for messages. */
-export const placeOf = ({ host, port }: PostgresAddress): string =>
+export const placeOf = ({ servers }: Pick<PostgresAddress, "servers">): string => servers.map(serverPlace).join(", ");
+
+const serverPlace = ({ host, port }: PostgresServer): string =>
   host.startsWith("/") ? `${host}/.s.PGSQL.${port}` : `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+/** As in libpq: parameters replace parts, and one port may be that of all hosts. */
+function serversOf(parts: readonly string[], parameters: ReadonlyMap<string, string>): readonly PostgresServer[] {
+  const named = parts.map((part) => {
+    const [, host = "", port = ""] = /^(.*?)(?::([^:\]]*))?$/.exec(part) ?? [];
+    return { host: decoded(host).replace(/^\[(.*)\]$/, "$1"), port };
+  });
+  const hosts = parameters.get("host")?.split(",") ?? named.map(({ host }) => host);
+  if (hosts.includes("")) throw new StoreRefused("the PostgreSQL address names no host");
+  const ports = parameters.get("port")?.split(",") ?? named.map(({ port }) => port);
+  const [only = ""] = ports;
+  if (ports.length !== 1 && ports.length !== hosts.length) {
+    throw new StoreRefused(`the PostgreSQL address names ${hosts.length} hosts and ${ports.length} ports`);
+  }
+  return hosts.map((host, i) => ({ host, port: portOf(ports.length === 1 ? only : (ports[i] ?? "")) }));
+}
 
 function parametersOf({ search }: URL): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
@@ -99,9 +125,12 @@ function portOf(text: string): number {
  * TLS modes as in libpq, except for the default: a server must be verified unless the connection cannot leave the
  * machine.
  */
-function tlsOf(host: string, parameters: ReadonlyMap<string, string>): ConnectionOptions | undefined {
+function tlsOf(
+  servers: readonly PostgresServer[],
+  parameters: ReadonlyMap<string, string>,
+): ConnectionOptions | undefined {
   const [rootcert, cert, key] = [parameters.get("sslrootcert"), parameters.get("sslcert"), parameters.get("sslkey")];
-  const isPlainByDefault = isLocal(host) && rootcert === undefined && cert === undefined;
+  const isPlainByDefault = servers.every(({ host }) => isLocal(host)) && rootcert === undefined && cert === undefined;
   const mode = modeOf(parameters.get("sslmode") ?? (isPlainByDefault ? "disable" : "verify-full"));
   if (mode === "disable") return undefined;
   if ((cert === undefined) !== (key === undefined)) throw new StoreRefused("sslcert and sslkey must be set together");
