@@ -39,6 +39,7 @@ interface FeedsOptions {
 
 export function createFeeds({ store, collections, forwards, destinations, world }: FeedsOptions): Feeds {
   const tail = createTails({ store, world });
+  keepHistory(store, [collections.connections.name, collections.channels.name, collections.integrations.name]);
   return {
     connections: (request) => feed({ store, records: collections.connections, world }, request),
     channels: (request) => feed({ store, records: collections.channels, world }, request),
@@ -55,4 +56,11 @@ export function createFeeds({ store, collections, forwards, destinations, world 
       return tail(collections.runs, { under: [environment], isWanted, signal });
     },
   };
+}
+
+/** Follows what can be resumed, so that its history is known also between two watches. */
+function keepHistory(store: Store, spaces: readonly string[]): void {
+  store.watch(store.status().revision, { spaces, onCommit() {}, onLost() {} }).catch(() => {
+    // Without it, a watch that resumes gets a snapshot.
+  });
 }

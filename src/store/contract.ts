@@ -113,7 +113,10 @@ export interface Commit {
 }
 
 export interface Watcher {
-  /** Limits the watch to commits that change keys with these first parts; absent: all commits. */
+  /**
+   * Limits the watch to commits that change keys with these first parts; absent: all commits. Changes by other processes
+   * may be left out of the history until the first watch of their space.
+   */
   readonly spaces?: readonly string[];
   onCommit(commit: Commit): void;
   /**

@@ -41,7 +41,7 @@ export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): A
   const { store, records, world } = options;
   const { under, from, changesOnly, signal } = request;
   const backlog = createBacklog(keysUnder(records.name, ...under).from);
-  const { watch, resumed, start } = await follow({ store, backlog, from });
+  const { watch, resumed, start } = await follow({ store, spaces: [records.name], backlog, from });
   backlog.onOverrun(() => {
     watch.close();
     world.metrics.watchersDropped.inc();
@@ -93,6 +93,7 @@ function stepOf<T>(records: Records<T>, { key, value: bytes, revision }: Pending
 
 interface FeedFollower {
   readonly store: Store;
+  readonly spaces: readonly string[];
   readonly backlog: Backlog;
   readonly from: number;
 }
@@ -108,14 +109,15 @@ interface FollowedWatch {
  * Follows the store from the watcher's last revision, if the history still has that revision and is short enough;
  * otherwise from now.
  */
-async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedWatch> {
+async function follow({ store, spaces, backlog, from }: FeedFollower): Promise<FollowedWatch> {
   // A lost watch is reported like a watcher that fell behind: in both cases the watcher resumes and gets a snapshot.
   const { lose: onLost } = backlog;
   if (from > (store.status().lostUpTo ?? 0)) {
     try {
       // Throws `HistoryLost` if this store has not reached revision `from`: the watcher cannot resume there.
-      (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();
+      (await store.watch(from, { spaces, onCommit: () => {}, onLost: () => {} })).close();
       const watch = await store.watch(from - 1, {
+        spaces,
         // The watcher saw all of a commit with one change. When disconnected, a watcher may have seen only a part of a
         // commit with several changes, so all changes of such a commit are sent again.
         onCommit: (commit) => {
@@ -131,7 +133,7 @@ async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedW
     }
   }
   const start = store.status().revision;
-  return { watch: await store.watch(start, { onCommit: backlog.add, onLost }), resumed: false, start };
+  return { watch: await store.watch(start, { spaces, onCommit: backlog.add, onLost }), resumed: false, start };
 }
 
 /** The changes that a watcher has not taken yet. */

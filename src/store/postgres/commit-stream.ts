@@ -8,6 +8,7 @@ import { commitGroup, endSession } from "./commit.ts";
 import type { PostgresConnections } from "./connections.ts";
 import { isBroken, isOfLostCommits, isOfStatement } from "./errors.ts";
 import { createFeed } from "./feed.ts";
+import type { FollowedSpaces } from "./followed-spaces.ts";
 import { type Mark, newMark } from "./marks.ts";
 import type { Outage } from "./outage.ts";
 import { onAnother } from "./queries.ts";
@@ -50,6 +51,7 @@ interface CommitStreamOptions {
   readonly schema: string;
   readonly found: FoundStore;
   readonly history: History;
+  readonly followed: FollowedSpaces;
   readonly outage: Outage;
   readonly clock: LoopClock;
   /** The server refuses commits that reach it later than this. */
@@ -61,10 +63,11 @@ interface CommitStreamOptions {
 }
 
 export function createCommitStream(options: CommitStreamOptions): CommitStream {
-  const { connections, schema, found, history, outage, clock, answerWithinMs, log, metrics, onCommitted } = options;
+  const { connections, schema, found, history, followed, outage, clock, answerWithinMs, log, metrics, onCommitted } =
+    options;
   const { write: query } = connections;
   const inTurn = createTurns();
-  const feed = createFeed({ query, schema, found, history, log });
+  const feed = createFeed({ query, schema, found, history, followed, log });
   let session = newMark();
   /** The writer's connection is new: facts about the server may be outdated. */
   let isWriterNew = false;

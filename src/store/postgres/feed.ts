@@ -1,7 +1,9 @@
 import type { Log } from "../../base/log.ts";
 import { type Commit, StoreUnavailable } from "../contract.ts";
 import type { History } from "../history.ts";
+import { byteaArray } from "./arrays.ts";
 import type { SqlQuery } from "./connections.ts";
+import type { FollowedSpaces } from "./followed-spaces.ts";
 import { hasMarkSql, lostUpToSql, type Mark } from "./marks.ts";
 import type { FoundStore } from "./schema.ts";
 import { createServerClock } from "./server-clock.ts";
@@ -40,6 +42,7 @@ interface PostgresFeedOptions {
   readonly schema: string;
   readonly found: FoundStore;
   readonly history: History;
+  readonly followed: FollowedSpaces;
   readonly log: Log;
 }
 
@@ -62,7 +65,7 @@ const headColumns = 10;
 type Changed = readonly [key: Buffer | null, value: Buffer | null, revision: number | null];
 type FeedRow = readonly [...FeedHead, ...Changed];
 
-export function createFeed({ query, schema, found, history, log }: PostgresFeedOptions): Feed {
+export function createFeed({ query, schema, found, history, followed, log }: PostgresFeedOptions): Feed {
   let timeline: string | null | undefined;
   let movedTo: string | undefined;
   let seen: Mark | undefined;
@@ -107,7 +110,11 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
 
   async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
     const askedAt = performance.now();
-    const rows = await query<FeedRow>(statement, [history.revision, before, seen?.revision, seen?.value]);
+    const { names } = followed;
+    const spaces = names && byteaArray(names.map((name) => Buffer.from(name)));
+    const rows = await query<FeedRow>(statement, [history.revision, before, seen?.revision, seen?.value, spaces]);
+    // Changes of a space that was added in the meantime may be missing.
+    if (followed.names !== names) return readSome(before);
     const [first] = rows;
     if (first === undefined) throw new StoreUnavailable("the store has no head");
     const head = first.slice(0, headColumns) as unknown as FeedHead;
@@ -120,7 +127,7 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     if (!unbroken) return true;
     for (const commit of commitsIn(rows)) history.add(commit);
     if (rows.length >= pieceEntries) return false;
-    // A revision without entries: later commits replaced all its changes.
+    // A revision without entries: later commits replaced all its changes, or they are of other spaces.
     const upTo = Math.min(head[0], before - 1);
     if (upTo > history.revision) history.add({ revision: upTo, changes: [] });
     return true;
@@ -157,6 +164,9 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
   };
 }
 
+/** The first part of a key. */
+const spaceSql = "substring(key from 1 for position('\\x00'::bytea in key || '\\x00'::bytea) - 1)";
+
 /** Reads the head and the changes in one snapshot. */
 const feedSql = (schema: string, timelineSql: string): string => `
   select head.*, entry.key, entry.value, entry.revision
@@ -170,6 +180,7 @@ const feedSql = (schema: string, timelineSql: string): string => `
   ) as head
   left join lateral (
     select key, value, revision from ${schema}.entry where revision > $1 and revision < $2
+      and ($5::bytea[] is null or ${spaceSql} = any ($5))
     order by revision fetch first ${pieceEntries} rows with ties
   ) as entry on true
   order by entry.revision, entry.key`;

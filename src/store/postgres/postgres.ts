@@ -8,6 +8,7 @@ import { createAdministration } from "./administration.ts";
 import { createCatchUp } from "./catch-up.ts";
 import { createConnections, type PostgresConnections } from "./connections.ts";
 import { needsOperator, reasonOf } from "./errors.ts";
+import { createFollowedSpaces } from "./followed-spaces.ts";
 import type { LivenessLimits } from "./liveness.ts";
 import { createPruner } from "./pruner.ts";
 import { createQueries } from "./queries.ts";
@@ -72,12 +73,14 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   const found = await findStore({ connections, address, place, log, create });
   let closed: Promise<void> | undefined;
   const history = createStoreHistory({ revision: found.revision, log, metrics });
+  const followed = createFollowedSpaces(() => history.revision);
   const queue = createCommitQueue({ metrics, write: (group) => stream.write(group) });
   const replication = createReplication({
     connections,
     schema,
     found,
     history,
+    followed,
     queue,
     clock,
     limits: times,
@@ -125,6 +128,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       return queue.commit(changes, conditions);
     },
     async watch(from, watcher) {
+      followed.add(watcher.spaces, from);
       if (from > history.revision) await queries.attempt(() => stream.readUpTo(from));
       requireOpen();
       return history.watch(from, watcher);

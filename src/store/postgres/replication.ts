@@ -7,6 +7,7 @@ import type { History } from "../history.ts";
 import { createBell } from "./bell.ts";
 import { type CommitStream, createCommitStream } from "./commit-stream.ts";
 import type { ConnectionLimits, PostgresConnections } from "./connections.ts";
+import type { FollowedSpaces } from "./followed-spaces.ts";
 import { createNotifyListener, type NotifyListener } from "./notify.ts";
 import { createOutage, type Outage } from "./outage.ts";
 import { createPolling, type Polling } from "./polling.ts";
@@ -28,6 +29,7 @@ interface ReplicationOptions {
   readonly schema: string;
   readonly found: FoundStore;
   readonly history: History;
+  readonly followed: FollowedSpaces;
   readonly queue: CommitQueue;
   readonly clock: LoopClock;
   readonly limits: ConnectionLimits & { readonly pollEveryMs: number };

@@ -129,12 +129,13 @@ interface Addition {
   readonly name: string;
   /** Made in the same transaction. */
   readonly table: string;
-  readonly sql: (schema: string) => string;
+  /** Statements one by one, so that none takes long on a slow disk. */
+  readonly sql: (schema: string) => readonly string[];
 }
 
 /** An older Latchkey works without these. Never change a released one. */
 const additions: readonly Addition[] = [
-  { name: "marks of commits", table: "mark", sql: (schema) => `${marksSql(schema)}\n${markingCommits(schema)}` },
+  { name: "marks of commits", table: "mark", sql: (schema) => [marksSql(schema), markingCommits(schema)] },
   { name: "combined commits", table: "waiting_group", sql: combinedCommits },
 ];
 
@@ -148,7 +149,7 @@ async function makeAdditions(options: PrepareOptions): Promise<readonly string[]
   const made: string[] = [];
   for (const { name, table, sql } of additions) {
     if (await hasTable(options, table)) continue;
-    await options.query(sql(options.schema));
+    for (const statement of sql(options.schema)) await options.query(statement);
     made.push(name);
   }
   return made;

@@ -28,8 +28,8 @@ const groupColumnsOf = (row: string): string => groupNames.map((name) => `${row}
  * Both tables are unlogged: writing to them waits for no disk. A crash of the server empties them: the fate of a group
  * that waited is then unknown.
  */
-export const combinedCommits = (schema: string): string => `
-  create unlogged table ${schema}.waiting_group (
+export const combinedCommits = (schema: string): readonly string[] => [
+  `create unlogged table ${schema}.waiting_group (
     mark bigint primary key,
     due double precision not null,
     session bigint, seen_revision bigint, seen_mark bigint,
@@ -37,14 +37,16 @@ export const combinedCommits = (schema: string): string => `
     ${groupColumns}
   );
   create index on ${schema}.waiting_group (due);
-  alter table ${schema}.waiting_group alter column keys set storage external, alter column "values" set storage external;
-  create unlogged table ${schema}.group_outcome (
+  alter table ${schema}.waiting_group alter column keys set storage external, alter column "values" set storage external;`,
+  `create unlogged table ${schema}.group_outcome (
     mark bigint primary key,
     base bigint not null, refused integer[], stale_keys bytea[], stale_revisions bigint[],
     since timestamptz not null default now()
-  );
-  create index on ${schema}.group_outcome (since);
+  );`,
+  functionsSql(schema),
+];
 
+const functionsSql = (schema: string): string => `
   -- Checks and writes one more group of the transaction that has the head.
   create function ${schema}.write_group(
     base bigint, ${groupColumns},

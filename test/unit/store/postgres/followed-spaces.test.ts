@@ -1,0 +1,107 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Backend, HistoryLost, type Watch } from "../../../../src/store/contract.ts";
+import { follow } from "../../../../src/store/follow.ts";
+import { everything, postgresForFile, put, recordingWatcher, remove } from "../../../support/postgres/stores.ts";
+import { lacks } from "../../../support/sidecar/needs.ts";
+
+describe.skipIf(lacks("postgres"))("a replica that follows some spaces", () => {
+  const file = postgresForFile();
+  const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+  /** A replica that watches the space "a", and one that writes. */
+  async function pair() {
+    const schema = file.newSchema();
+    const [writer, reader] = await Promise.all([file.open({ schema }), file.open({ schema })]);
+    const watched = recordingWatcher();
+    await reader.store.watch(0, { ...watched, spaces: ["a"] });
+    return { writer: writer.store, reader: reader.store, told: watched.told };
+  }
+
+  it("does not read what other processes change in other spaces", async () => {
+    const { writer, reader, told } = await pair();
+    await writer.commit([put("a\0first", "1")]);
+    // More than the history keeps.
+    for (let i = 0; i < 20; i += 1) await writer.commit([put(`bulk\0${i}`, "x".repeat(1_000_000))]);
+    await writer.commit([put("a\0last", "2"), put("bulk\0last", "x"), put("a", "3")]);
+    await reader.caughtUp();
+    const wanted = ["1:a\0first=1", "22:a=3,a\0last=2"];
+    expect(told.filter((line) => line.includes("="))).toEqual(wanted);
+    expect(reader.status().revision).toBe(22);
+    const resumed = recordingWatcher();
+    await reader.watch(0, { ...resumed, spaces: ["a"] });
+    expect(resumed.told.filter((line) => line.includes("="))).toEqual(wanted);
+  });
+
+  it("knows the history of another space from the first watch on", async () => {
+    const { writer, reader } = await pair();
+    await writer.commit([put("b\0before", "1")]);
+    await reader.caughtUp();
+    const { told, ...watcher } = recordingWatcher();
+    await expect(reader.watch(0, { ...watcher, spaces: ["a", "b"] })).rejects.toBeInstanceOf(HistoryLost);
+    await reader.watch(1, { ...watcher, spaces: ["a", "b"] });
+    await writer.commit([put("b\0after", "2"), put("c", "1")]);
+    await reader.caughtUp();
+    expect(told.filter((line) => line.includes("="))).toEqual(["2:b\0after=2"]);
+  });
+
+  it("reads everything for a watcher of everything", async () => {
+    const { writer, reader } = await pair();
+    await writer.commit([put("b\0before", "1")]);
+    await reader.caughtUp();
+    const { told, ...watcher } = recordingWatcher();
+    await expect(reader.watch(0, watcher)).rejects.toBeInstanceOf(HistoryLost);
+    await reader.watch(1, watcher);
+    await writer.commit([put("b\0after", "2"), remove("b\0before"), put("é", "1")]);
+    await reader.caughtUp();
+    expect(told).toEqual(["2:b\0after=2,b\0before=gone,é=1"]);
+  });
+
+  it("misses nothing of spaces that it begins to follow while others write", async () => {
+    const { writer, reader } = await pair();
+    const names = Array.from({ length: 12 }, (_, i) => `space${i}`);
+    let isOver = false;
+    const writing = (async () => {
+      for (let i = 0; !isOver; i += 1) {
+        const name = names[i % names.length] ?? "";
+        await writer.commit([
+          put(`${name}\0${i % 7}`, `${i}`),
+          i % 3 === 0 ? remove(`${name}\0x`) : put(`${name}\0x`, `${i}`),
+        ]);
+      }
+    })();
+    const copies = new Map<string, Map<string, string>>();
+    for (const name of names) {
+      const copy = new Map<string, string>();
+      copies.set(name, copy);
+      const watch = await followSpace(reader, name, copy);
+      onTestFinished(() => watch.close());
+    }
+    isOver = true;
+    await writing;
+    await reader.caughtUp();
+    const stored = (await reader.list(everything)).map(({ key, value }) => `${key}=${Buffer.from(value)}`);
+    const copied = [...copies.values()].flatMap((copy) => [...copy].map(([key, value]) => `${key}=${value}`));
+    expect(copied.toSorted()).toEqual(stored.toSorted());
+  });
+
+  function followSpace(store: Backend, name: string, copy: Map<string, string>): Promise<Watch> {
+    return follow({
+      store,
+      world: { now: Date.now, log: silent, metrics: undefined as never },
+      spaces: [name],
+      async read() {
+        const entries = await store.list({ from: `${name}\0`, to: `${name}\x01`, limit: 1_000 });
+        return () => {
+          for (const { key, value } of entries) copy.set(key, `${Buffer.from(value)}`);
+        };
+      },
+      onCommit({ changes }) {
+        for (const { key, value } of changes) {
+          if (!key.startsWith(`${name}\0`)) continue;
+          if (value === undefined) copy.delete(key);
+          else copy.set(key, `${Buffer.from(value)}`);
+        }
+      },
+    });
+  }
+});
