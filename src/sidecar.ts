@@ -87,7 +87,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     scripts,
     keepsRequests: config.keepsRequests,
     refreshLeaseMs: options.refreshLeaseMs,
-    deliveryLeaseMs: options.deliveryLeaseMs,
+    workTermMs: options.workTermMs,
     world,
     catalogue: loadCatalogue(),
     publicUrl: listeners.publicUrl,

@@ -100,8 +100,8 @@ webhooks:
 
 scripts:                                     # needs a restart
   threads: ${scripts.threads}
-  runs: ${scripts.runs}                                   # scheduled runs at once
-  runs_per_integration: ${scripts.runsPerIntegration}
+  runs: ${scripts.runs}                                   # scheduled runs at once in each replica
+  runs_per_integration: ${scripts.runsPerIntegration}                    # in all replicas together
   deadline: ${seconds(run.deadlineMs)}                             # of a run
   busy: ${seconds(run.busyMs)}                                  # computing without waiting
   memory_bytes: ${run.memoryBytes}

@@ -98,8 +98,8 @@ interface BrokerOptions {
   /** Default limits if undefined. */
   readonly runs?: ScriptsLimits;
   readonly refreshLeaseMs?: number | undefined;
-  readonly deliveryLeaseMs?: number | undefined;
-  readonly runLeaseMs?: number | undefined;
+  /** How long a silent replica counts as alive. */
+  readonly workTermMs?: number | undefined;
   readonly scripts: ScriptHost;
   /** Keeps the last proxied requests; by default it does. */
   readonly keepsRequests?: boolean | undefined;
@@ -117,15 +117,14 @@ async function openRooms(options: BrokerOptions) {
     sharedAccountOf: lookupFields.sharedAccountOf,
   });
   const lastUsed = createLastUsedTimes({ store, world });
-  const { deliveryLeaseMs: termMs } = options;
-  const partitions = await openPartitions({ store, isShared: backend.isShared, termMs, world });
+  const partitions = await openPartitions({ store, isShared: backend.isShared, termMs: options.workTermMs, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;
   const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
   lookupFields.askOf(setup.providers);
   const signIn = openSignIn({ store, collections, access: setup.access, lastUsed, audit, world });
   const outgoing = await openDeliveries({ store, collections, audit, world });
-  const shared = { store, world, lastUsed, ...auditing, ...setup, ...outgoing };
+  const shared = { store, world, lastUsed, partitions, ...auditing, ...setup, ...outgoing };
 
   const planRevocation = createRevocationPlan({ collections, providers: setup.providers, world });
   const connectionRoom = await openConnections({
@@ -156,7 +155,6 @@ async function openRooms(options: BrokerOptions) {
     quotas,
     scripts,
     limits: options.runs,
-    leaseMs: options.runLeaseMs,
   });
   const { syncs, hooks, runs } = scripted;
   const channels = await openChannels({ shared, collections, connections, credentials, syncs, scripts, publicUrl });
@@ -235,11 +233,11 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     retain: background.housekeeping.retain,
     configureWebhooks: webhooks.configure,
-    keepHouse: background.keepHouse,
-    keepRuns: () => scripted.scheduler.run(),
-    keepChannels: () => channels.scheduler.run(),
-    keepRevocations: () => rooms.revocations.scheduler.run(),
-    describeImported: () => connect.descriptions.run(),
+    keepHouse: background.own(background.keepHouse),
+    keepRuns: background.own(() => scripted.scheduler.run()),
+    keepChannels: background.own(() => channels.scheduler.run()),
+    keepRevocations: background.own(() => rooms.revocations.scheduler.run()),
+    describeImported: background.own(() => connect.descriptions.run()),
     retire: background.retire,
     async close() {
       await background.retire();
@@ -295,6 +293,8 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
       rooms.endUsers.loop.start();
       rooms.emptying.loop.start();
     },
+    /** Runs work of this process's partitions, which it takes first. */
+    own: (run: () => Promise<void>) => () => partitions.start().then(run),
     keepHouse: async () => {
       await housekeeping.run();
       await reindex.run();

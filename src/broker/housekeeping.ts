@@ -1,6 +1,7 @@
 import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
+import type { Lease } from "../store/leases.ts";
 import type { Logs } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect/expired-sessions.ts";
@@ -27,7 +28,7 @@ export interface RetentionPeriods extends LogRetention {
 
 /**
  * Work that is due only because time passes: deletes old logs, notes expired credentials, refreshes idle refresh
- * tokens, and ends abandoned connect sessions. One replica does this work for all.
+ * tokens, and ends abandoned connect sessions. One replica does this work for all, except for the refreshes.
  */
 export interface Housekeeping {
   retain(retention: RetentionPeriods): void;
@@ -91,11 +92,16 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   }
 
   async function keep(): Promise<void> {
-    const held = await lease.hold();
-    if (held === undefined) return;
     const { signal } = ended;
-    await healthSweep(signal);
-    await idleRefresh.step({ lease: held, signal });
+    const held = await lease.hold();
+    if (held !== undefined) await healthSweep(signal);
+    await idleRefresh.step(signal);
+    // The refreshes may have taken long.
+    const kept = await lease.hold();
+    if (kept !== undefined) await sweep(kept, signal);
+  }
+
+  async function sweep(held: Lease, signal: AbortSignal): Promise<void> {
     await interruptedSweep(signal);
     await connectSweep(signal);
     await revocationSweep(signal);

@@ -213,9 +213,14 @@ export const fileSchema = v.strictObject({
       threads: v.optional(
         v.pipe(among(1, 64), v.description("Number of worker threads for scripts. The proxy has its own thread.")),
       ),
-      runs: v.optional(v.pipe(among(1, 1_000), v.description("Maximum number of scheduled runs at once."))),
+      runs: v.optional(
+        v.pipe(among(1, 1_000), v.description("Maximum number of scheduled runs at once in each replica.")),
+      ),
       runs_per_integration: v.optional(
-        v.pipe(among(1, 1_000), v.description("Maximum number of scheduled runs of one integration at once.")),
+        v.pipe(
+          among(1, 1_000),
+          v.description("Maximum number of scheduled runs of one integration at once, in all replicas together."),
+        ),
       ),
       deadline: v.optional(v.pipe(duration, v.description("Time limit of a run: 1s to 24h."))),
       busy: v.optional(v.pipe(duration, v.description("Maximum time of computing without waiting: 100ms to 5m."))),

@@ -8,7 +8,7 @@ import type { Refuse } from "./values.ts";
 export interface ScriptsConfig {
   /** Worker threads. */
   readonly threads: number;
-  /** Maximum number of scheduled runs at once. */
+  /** Maximum number of scheduled runs at once in each replica. */
   readonly runs: number;
   readonly runsPerIntegration: number;
   /** Limits of each run. */

@@ -8,8 +8,8 @@ export interface StartOptions {
    * Time after its last sign of life until a refresh may be taken over. Tests set a shorter time than half a minute.
    */
   readonly refreshLeaseMs?: number | undefined;
-  /** Time after its last sign of life until another process may take over the deliveries. Tests set a shorter time. */
-  readonly deliveryLeaseMs?: number | undefined;
+  /** Time after its last sign of life until another process may take over its work. Tests set a shorter time. */
+  readonly workTermMs?: number | undefined;
   /** Aborts the start before it has finished. */
   readonly signal?: AbortSignal;
 }

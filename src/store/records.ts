@@ -134,8 +134,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
 /** Sorts after everything else. */
 const lastCharacter = "\u{10ffff}";
 
-const isAbout = (fence: Condition | undefined, { key }: StaleWrite): boolean =>
-  fence !== undefined && "key" in fence && fence.key === key;
+const isAbout = (fence: Condition, { key }: StaleWrite): boolean => "key" in fence && fence.key === key;
 
 export interface Decision<T> {
   readonly changes: readonly Change[];
@@ -146,22 +145,27 @@ export interface Decision<T> {
 
 /**
  * Reads, decides and commits, and retries if another commit came first. `decide` may run more than once. A fence
- * belongs to the caller's lease: once another process has the lease, retrying is useless, and `StaleWrite` is thrown.
+ * belongs to the caller's lease or partition: once another process has it, retrying is useless, and `StaleWrite` is
+ * thrown.
  */
 export async function transact<T>(
   store: Store,
   decide: () => Promise<Decision<T>>,
-  fence?: Condition,
+  ...fences: readonly (Condition | undefined)[]
 ): Promise<{ readonly result: T; readonly revision: number }> {
+  const held = fences.filter((fence) => fence !== undefined);
   for (;;) {
     const { changes, conditions = [], result } = await decide();
     if (changes.length === 0) return { result, revision: 0 };
     try {
-      const all = fence === undefined ? conditions : [...conditions, fence];
-      return { result, revision: await store.commit(changes, all) };
+      return {
+        result,
+        revision: await store.commit(changes, held.length === 0 ? conditions : [...conditions, ...held]),
+      };
     } catch (error) {
       // Any other conflict means that another commit succeeded, so the loop ends eventually.
-      if (!(error instanceof StaleWrite) || isAbout(fence, error)) throw error;
+      if (!(error instanceof StaleWrite)) throw error;
+      if (held.some((fence) => isAbout(fence, error))) throw error;
     }
   }
 }

@@ -23,6 +23,6 @@ const log = createLog({ level: "info", format: "json", write: (line) => void pro
 const world = { now: () => Date.now() + offsetMs, log, metrics: createMetrics() };
 const sidecar = await startSidecar(config, world, {
   refreshLeaseMs: given(REFRESH_LEASE_MS),
-  deliveryLeaseMs: given(DELIVERY_LEASE_MS),
+  workTermMs: given(DELIVERY_LEASE_MS),
 });
 process.once("SIGTERM", () => void sidecar.stop().then(() => process.exit(0)));

@@ -1,5 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
+import type { Condition } from "../../store/contract.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
@@ -22,13 +23,13 @@ import { type WatchRule, watchRuleFor } from "./rules/rules.ts";
 import type { Slot, WatchedResource } from "./rules/slot.ts";
 import { recordConnectionGone, recordNotStopped, recordStopped } from "./rules/stopping.ts";
 import { claimedIn, tasksOf } from "./rules/tasks.ts";
-import type { ChannelSlots } from "./slots.ts";
+import type { ChannelOwner, ChannelSlots } from "./slots.ts";
 import { storeOutcome } from "./store-outcome.ts";
 
 /** Creates, renews and stops channels at providers, each in the way of its kind. */
 export interface ChannelCalls {
   /** Applies what time has changed (expired, for example), then sends the requests that are due. */
-  tend(watched: WatchedResource, signal?: AbortSignal): Promise<TendResult>;
+  tend(watched: WatchedResource, context: TendContext): Promise<TendResult>;
   /** Creates the wanted channel, or renews the current one. */
   watch(watched: WatchedResource, target: string, options?: ChannelWatchOptions): Promise<WatchOutcome>;
   /** Stops the channels that the caller has claimed to stop in this change. */
@@ -39,6 +40,12 @@ export interface StopClaim {
   /** When the change was made. */
   readonly nowMs: number;
   readonly signal?: AbortSignal | undefined;
+}
+
+interface TendContext {
+  /** The fence of the channel's partition, for commits before a request is sent. */
+  readonly fence: Condition;
+  readonly signal: AbortSignal;
 }
 
 export interface TendResult {
@@ -114,13 +121,14 @@ export function createChannelCalls(options: ChannelCallsOptions): ChannelCalls {
   }
 
   /** Ends channels whose time has passed, whatever else is due. */
-  async function applyTime(watched: WatchedResource): Promise<Slot> {
-    await slots.move(watched, (slot, owner) => {
+  async function applyTime(watched: WatchedResource, fence: Condition): Promise<Slot> {
+    const age = (slot: Slot, owner: ChannelOwner | undefined) => {
       const aged = ageSlot(slot, now(), newChannelId);
       return owner === undefined
         ? mergeChanges(aged, recordConnectionGone(applyChanges(slot, aged), world.now()))
         : aged;
-    });
+    };
+    await slots.move(watched, age, { fence });
     return slots.read(watched);
   }
 
@@ -137,12 +145,12 @@ export function createChannelCalls(options: ChannelCallsOptions): ChannelCalls {
   return {
     watch,
     stopClaimed,
-    async tend(watched, signal) {
+    async tend(watched, { fence, signal }) {
       let retryAfterMs: number | undefined;
-      const slot = await applyTime(watched);
+      const slot = await applyTime(watched, fence);
       for (const task of tasksOf(slot, world.now())) {
-        if (signal?.aborted) break;
-        const outcome = task.ask === "stop" ? await stop(watched, task) : await watch(watched, task.id);
+        if (signal.aborted) break;
+        const outcome = task.ask === "stop" ? await stop(watched, task) : await watch(watched, task.id, { fence });
         if ("retryAfterMs" in outcome && outcome.retryAfterMs !== undefined) {
           retryAfterMs = Math.max(retryAfterMs ?? 0, outcome.retryAfterMs);
         }

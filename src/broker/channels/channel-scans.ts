@@ -2,9 +2,9 @@ import { equals } from "@bufbuild/protobuf";
 import type { World } from "../../base/world.ts";
 import { ChannelRhythmSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
@@ -17,8 +17,8 @@ import type { ChannelSlots } from "./slots.ts";
 
 /**
  * Scans channels, some thousands at a time: which lost messages, which fell silent, which can be stopped now, which no
- * longer exist. Receiving a notification only stores when it arrived. The replica with the lease of channels judges,
- * from what all replicas have stored.
+ * longer exist. Receiving a notification only stores when it arrived. One replica judges, from what all replicas
+ * have stored.
  */
 export interface ChannelScans {
   /** Scans some channels; the next call scans the following ones. */
@@ -26,7 +26,7 @@ export interface ChannelScans {
 }
 
 interface ScanContext {
-  readonly lease: Pick<Lease, "fence">;
+  readonly partition: Pick<HeldPartition, "fence">;
   readonly signal: AbortSignal;
 }
 
@@ -54,7 +54,7 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
   /** Returns how many events and catch-ups came of the page. */
   async function scanPage(
     page: readonly StoredRecordOf<StoredChannel>[],
-    { lease, signal }: ScanContext,
+    { partition, signal }: ScanContext,
   ): Promise<number> {
     const all = await observations.read(page);
     const orphans = await leftovers.orphansIn(all);
@@ -69,9 +69,9 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
       if (!isSame) changes.push(rhythmChange(stored, after));
     }
     try {
-      if (changes.length > 0) await store.commit(changes, [lease.fence]);
+      if (changes.length > 0) await store.commit(changes, [partition.fence]);
     } catch (error) {
-      // Another replica has the lease, or has written one of these channels: the next scan judges them.
+      // Another replica has the partition, or has written one of these channels: the next scan judges them.
       if (!(error instanceof StaleWrite)) throw error;
       return 0;
     }

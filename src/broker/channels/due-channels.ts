@@ -3,13 +3,18 @@ import type { World } from "../../base/world.ts";
 import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
+import { connectionPartition, ownPartition } from "../partitions/own-work.ts";
+import type { Partitions } from "../partitions/partitions.ts";
+import type { WorkUnderWay } from "../partitions/work-under-way.ts";
 import { timeOfDueKey } from "../syncs/sync-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
 import { type ChannelCollections, channelsDue } from "./channel-collections.ts";
 import { resourceOf } from "./rules/slot.ts";
 import { slotKeyParts } from "./slots.ts";
+import type { ChannelTokens } from "./tokens.ts";
 
-/** Finds channels that are due, and begins to work on those that the limits allow. */
+/** Finds due channels of this process's partitions, and begins to work on those that the limits allow. */
 export interface DueChannels {
   /** Begins channels; returns how many. Reads the store at most once per interval while some are left over. */
   begin(): Promise<number>;
@@ -21,6 +26,10 @@ interface DueChannelsOptions {
   readonly store: Store;
   readonly collections: Pick<ChannelCollections, "channels">;
   readonly calls: Pick<ChannelCalls, "tend">;
+  /** Knows most channels' connections without a read. */
+  readonly tokens: Pick<ChannelTokens, "resourceOwner">;
+  readonly partitions: Pick<Partitions, "held" | "lost">;
+  readonly underWay: WorkUnderWay;
   readonly pool: JobPool;
   readonly mostRunning: number;
   readonly readEveryMs: number;
@@ -35,7 +44,7 @@ const mostWaiting = 1_000;
 const longestPauseMs = 86_400_000;
 
 export function createDueChannels(options: DueChannelsOptions): DueChannels {
-  const { store, collections, calls, pool, mostRunning, readEveryMs, signal, world } = options;
+  const { store, collections, calls, partitions, underWay, pool, mostRunning, readEveryMs, signal, world } = options;
   const { metrics, log } = world;
   /** Integrations whose provider said when to come back, each with that time. */
   const pausedUntil = new Map<string, number>();
@@ -52,23 +61,26 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
     return false;
   }
 
-  async function tend(channel: StoredChannel, job: Job): Promise<void> {
+  async function tend(channel: StoredChannel, job: Job, held: HeldPartition): Promise<void> {
     try {
-      const { retryAfterMs } = await calls.tend(resourceOf(channel), signal);
+      const { retryAfterMs } = await calls.tend(resourceOf(channel), { fence: held.fence, signal });
       if (retryAfterMs !== undefined) pausedUntil.set(job.group, world.now() + Math.min(retryAfterMs, longestPauseMs));
     } catch (err) {
       if (signal.aborted) return;
+      if (held.isLostBy(err)) return partitions.lost(held);
       pool.pause(job.key);
       const { environment, integration, id: connection } = resourceOf(channel).ref;
       log.error("work on a channel failed; will retry", { environment, integration, connection, err });
     }
   }
 
-  /** False: the limits do not allow the channel's job now. */
+  /** False: the limits do not allow the channel's job now, or it is another process's. */
   function beginOne(channel: StoredChannel): boolean {
     const job = jobOf(channel);
     if (!pool.mayBegin(job) || isPaused(job.group)) return false;
-    pool.begin(job, () => tend(channel, job));
+    const held = ownPartition(partitions, partitionOfChannel(channel));
+    if (held === undefined) return false;
+    pool.begin(job, () => underWay.note(held.number, tend(channel, job, held)));
     return true;
   }
 
@@ -104,8 +116,9 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
         const overdueMs = page[0] === undefined ? 0 : nowMs - timeOfDueKey(page[0].key);
         metrics.channelsOverdue.set(Math.max(0, overdueMs) / 1_000);
       }
-      for (const channel of await collections.channels.getMany(page.map(({ key }) => partsOf(key).slice(-2)))) {
-        if (channel === undefined) continue;
+      const keys = page.map(({ key }) => key).filter((key) => mayBeOwn(key, options));
+      for (const channel of await collections.channels.getMany(keys.map((key) => partsOf(key).slice(-2)))) {
+        if (channel === undefined || partitions.held(partitionOfChannel(channel.value)) === undefined) continue;
         if (beginOne(channel.value)) begun += 1;
         else if (waiting.length < mostWaiting) waiting.push(channel.value);
       }
@@ -128,6 +141,19 @@ export function createDueChannels(options: DueChannelsOptions): DueChannels {
       readAt = Number.NEGATIVE_INFINITY;
     },
   };
+}
+
+/** False if the channel of a due key is certainly another process's. */
+function mayBeOwn(key: string, { tokens, partitions }: Pick<DueChannelsOptions, "tokens" | "partitions">): boolean {
+  const [environment = "", id = ""] = partsOf(key).slice(-2);
+  const owner = tokens.resourceOwner(environment, id);
+  if (owner === undefined) return true;
+  return partitions.held(connectionPartition(environment, owner.integration, owner.connection)) !== undefined;
+}
+
+function partitionOfChannel(channel: StoredChannel): number {
+  const { environment, integration, id } = resourceOf(channel).ref;
+  return connectionPartition(environment, integration, id);
 }
 
 /** Channels of one slot are one job: the job does everything that is due for the slot. */

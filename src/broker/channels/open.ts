@@ -41,7 +41,18 @@ interface ChannelRoomOptions {
 
 export async function openChannels(options: ChannelRoomOptions): Promise<ChannelRoom> {
   const { shared, collections, connections, credentials, syncs, scripts, publicUrl } = options;
-  const { store, webhookUrls: urls, integrations, providers, destinations, events, logs, audit, world } = shared;
+  const {
+    store,
+    partitions,
+    webhookUrls: urls,
+    integrations,
+    providers,
+    destinations,
+    events,
+    logs,
+    audit,
+    world,
+  } = shared;
   const { live, asks, tokens: tokenEndpoint } = credentials;
   const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
@@ -65,7 +76,18 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
       audit,
       world,
     }),
-    scheduler: createChannelScheduler({ store, collections, slots, calls, scans, providers, publicUrl, world }),
+    scheduler: createChannelScheduler({
+      store,
+      collections,
+      slots,
+      calls,
+      tokens,
+      partitions,
+      scans,
+      providers,
+      publicUrl,
+      world,
+    }),
     tokens,
     signals: createChannelSignals({ store, collections, slots, tokens, reports, logs, world }),
     keys: createChannelKeys({ collections, slots, tokens, world }),

@@ -3,8 +3,10 @@ import { createJobPool } from "../../base/job-pool.ts";
 import { createScanLoop } from "../../base/scan-loop.ts";
 import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
-import { createHeldLease } from "../../store/held-lease.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import { shareOf, soleWork } from "../partitions/own-work.ts";
+import type { Partitions } from "../partitions/partitions.ts";
+import { shareWork } from "../partitions/work-under-way.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
@@ -13,14 +15,14 @@ import type { ChannelScans } from "./channel-scans.ts";
 import { createConnectionScan } from "./connection-scan.ts";
 import { createDueChannels } from "./due-channels.ts";
 import type { ChannelSlots } from "./slots.ts";
+import type { ChannelTokens } from "./tokens.ts";
 
 /**
- * Works on channels that are due (to create, renew, stop), in one replica for all. Bounded for each integration, and
- * stopped for an integration whose provider said to come back later. Each step is stored, so no work is lost with the
- * process.
+ * Works on the channels of this process's partitions that are due (to create, renew, stop). Bounded for each integration,
+ * and stopped for an integration whose provider said to come back later. Each step is stored, so no work is lost with
+ * the process.
  */
 export interface ChannelScheduler {
-  /** Begins, as soon as this replica has the lease. */
   start(): void;
   /** Does everything that is due now, without waiting for the next scan. */
   run(): Promise<void>;
@@ -32,6 +34,8 @@ interface ChannelSchedulerOptions {
   readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
+  readonly tokens: ChannelTokens;
+  readonly partitions: Partitions;
   readonly scans: ChannelScans;
   readonly providers: Providers;
   /** Empty until the listeners are open: before that, providers cannot be given a webhook URL. */
@@ -39,9 +43,11 @@ interface ChannelSchedulerOptions {
   readonly world: World;
 }
 
-const leaseMs = 15_000;
 const scanEveryMs = 1_000;
-/** At 0.2 s a call these make 20 calls a second: below what providers allow an app, and 1,000 channels in a minute. */
+/**
+ * A limit for all replicas together. At 0.2 s a call these make 20 calls a second: below what providers allow an app, and
+ * 1,000 channels in a minute.
+ */
 const mostOfIntegration = 4;
 const mostRunning = 32;
 /** Pause after an error of Latchkey's own, such as an unavailable store. */
@@ -50,9 +56,12 @@ const closeWithinMs = 10_000;
 const connectionsEveryMs = 60_000;
 
 export function createChannelScheduler(options: ChannelSchedulerOptions): ChannelScheduler {
-  const { store, collections, slots, calls, scans, providers, publicUrl, world } = options;
+  const { store, collections, slots, calls, tokens, partitions, scans, providers, publicUrl, world } = options;
   const { log } = world;
-  const lease = createHeldLease({ store, name: "channels", lengthMs: leaseMs });
+  const underWay = shareWork(partitions, () => {
+    due.readAgain();
+    loop.wake();
+  });
   const connectionScan = createConnectionScan({ collections, slots, providers, world });
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -67,7 +76,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
   });
   const pool = createJobPool({
     most: () => mostRunning,
-    mostOfGroup: () => mostOfIntegration,
+    mostOfGroup: () => shareOf(partitions, mostOfIntegration),
     pauseMs,
     onEnded() {
       if (!signal.aborted) loop.wake();
@@ -77,6 +86,9 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     store,
     collections,
     calls,
+    tokens,
+    partitions,
+    underWay,
     pool,
     mostRunning,
     readEveryMs: scanEveryMs,
@@ -86,12 +98,12 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
 
   /** Returns how many channels it began to work on. */
   async function scan(): Promise<number> {
-    const held = publicUrl() === "" ? undefined : await lease.hold();
-    if (held === undefined) return 0;
-    if (performance.now() - connectionsScannedAt > connectionsEveryMs) {
+    if (publicUrl() === "" || partitions.all().length === 0) return 0;
+    const sole = soleWork(partitions, "channel-scan");
+    if (sole !== undefined && performance.now() - connectionsScannedAt > connectionsEveryMs) {
       connectionsScannedAt = performance.now();
       await connectionScan.scanNext();
-      await scans.scanNext({ lease: held, signal });
+      await scans.scanNext({ partition: sole, signal });
     }
     return due.begin();
   }
@@ -115,7 +127,6 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
       await loop.stop();
       // Responses of providers are stored. A longer call has an unknown outcome, as after a crash.
       await Promise.race([pool.allEnded(), sleep(closeWithinMs, undefined, { ref: false })]);
-      await lease.release();
     },
   };
 }

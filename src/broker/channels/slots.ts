@@ -57,6 +57,8 @@ export interface MoveOptions {
   readonly alongside?: (moved: ChannelChanges) => readonly Change[];
   /** Commits only if the slot has no current or future channel. */
   readonly isFirst?: boolean;
+  /** Commits only while this process has the partition. */
+  readonly fence?: Condition | undefined;
 }
 
 interface SlotsOptions {
@@ -138,9 +140,9 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
         slot.map((value) => ({ value, revision: Number(channelOf(value).revision), bytes: 0 })),
         moved,
       ),
-    async move(watched, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
+    async move(watched, decide, { leavesMetadata = false, alongside, isFirst = false, fence } = {}) {
       const { environment, integration, id } = watched.ref;
-      const { result } = await transact(store, async () => {
+      const step = async () => {
         const [found, connection, own] = await Promise.all([
           readUnder(slotKeyParts(watched)),
           isOfIntegration(watched) ? undefined : connections.get(environment, integration, id),
@@ -159,7 +161,8 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
           ...(alongside?.(moved) ?? []),
         ];
         return { changes, conditions, result: moved };
-      });
+      };
+      const { result } = await transact(store, step, fence);
       if (result !== undefined) notices.report(result.notices);
       return result;
     },

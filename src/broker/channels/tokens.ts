@@ -21,7 +21,15 @@ export interface ChannelTokens {
   hasKeys(of: Omit<ChannelOfIntegration, "id">): boolean;
   /** Returns Latchkey's ID of a channel that is named by either ID; undefined: it is unknown, or the name is ambiguous. */
   idOf(channel: ChannelOfIntegration): string | undefined;
+  /** Returns the connection of a channel by Latchkey's ID; undefined: the channel is not known here. */
+  resourceOwner(environment: string, id: string): ResourceOwner | undefined;
   close(): void;
+}
+
+interface ResourceOwner {
+  readonly integration: string;
+  /** Empty: the channel is the integration's. */
+  readonly connection: string;
 }
 
 export interface ChannelOfIntegration {
@@ -127,8 +135,15 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
     keyOf: (channel) => partIn(channel, "key"),
     hasKeys: ({ environment, integration }) => (keyed.get(keyOf(environment, integration)) ?? 0) > 0,
     idOf,
+    resourceOwner: (environment, id) => ownerIn(tokens.get(keyOf(channelTokenSpace, environment, id))),
     close: () => watch.close(),
   };
+}
+
+function ownerIn(text: string | undefined): ResourceOwner | undefined {
+  if (text === undefined) return undefined;
+  const [integration = "", connection = ""] = text.slice(hashLength).split("\0");
+  return { integration, connection };
 }
 
 /** Sets the numbers of channels by state. */

@@ -105,6 +105,7 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
   const outcomes = await openOutcomes({ store, collections, world });
   const descriptions = await openDescriptionScheduler({
     store,
+    partitions: shared.partitions,
     world,
     describer: createConnectionDescriber({ store, collections, live, asks, logs, audit, world }),
   });

@@ -3,30 +3,27 @@ import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
 import type { World } from "../../base/world.ts";
 import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Lease } from "../../store/leases.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
+import { connectionPartition, ownPartition } from "../partitions/own-work.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { idleLimitMs } from "./idle-limit.ts";
 import type { Refresher } from "./refresh/refresher.ts";
 
 /**
- * Refreshes unused connections before their refresh tokens expire from disuse. Scans all connections, a part each
- * minute: a million in half a day. The scan costs reads, but needs no key per connection in the store.
+ * Refreshes unused connections before their refresh tokens expire from disuse: those of this process's partitions. Scans
+ * all connections, a part each minute: a million in half a day. The scan costs reads, but needs no key per connection in
+ * the store.
  */
 export interface IdleRefresh {
   /** Scans the next part. Returns how many connections were refreshed. */
-  step(request: RefreshStep): Promise<number>;
-}
-
-export interface RefreshStep {
-  /** The housekeeping lease: only one of several replicas scans. */
-  readonly lease: Pick<Lease, "remainingMs">;
-  readonly signal: AbortSignal;
+  step(signal: AbortSignal): Promise<number>;
 }
 
 interface IdleRefreshOptions {
+  readonly partitions: Pick<Partitions, "held" | "all">;
   readonly collections: ConnectionCollections;
   readonly connections: Connections;
   readonly integrations: Integrations;
@@ -41,8 +38,14 @@ const perStep = 1_500;
 const stepMs = 45_000;
 
 export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
-  const { collections, connections, integrations, providers, refresher, world } = options;
+  const { partitions, collections, connections, integrations, providers, refresher, world } = options;
   let position: string | undefined;
+
+  function isOwn({ ref }: Connection): boolean {
+    if (ref === undefined) return false;
+    const { environment, integration, id } = ref;
+    return ownPartition(partitions, connectionPartition(environment, integration, id)) !== undefined;
+  }
 
   async function refreshIfDue(connection: Connection, record: RefreshRecord | undefined): Promise<boolean> {
     const { ref, state, provider: name } = connection;
@@ -60,15 +63,17 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
   }
 
   return {
-    async step({ lease, signal }) {
+    async step(signal) {
       const until = performance.now() + stepMs;
-      const mayContinue = () => !signal.aborted && lease.remainingMs() > 0 && performance.now() < until;
+      const mayContinue = () => !signal.aborted && performance.now() < until;
       let refreshed = 0;
+      if (partitions.all().length === 0) return refreshed;
       for (let seen = 0; seen < perStep && mayContinue(); ) {
         const page = await collections.connections.page({ under: [], after: position, limit: perPage });
-        const refs = page.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
+        const own = page.filter(({ value }) => isOwn(value));
+        const refs = own.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
         const records = await collections.refreshes.getMany(refs);
-        for (const [i, { value, position: at }] of page.entries()) {
+        for (const [i, { value, position: at }] of own.entries()) {
           if (!mayContinue()) return refreshed;
           try {
             if (await refreshIfDue(value, records[i]?.value)) refreshed += 1;
@@ -79,6 +84,7 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
           position = at;
         }
         seen += page.length;
+        position = page.at(-1)?.position;
         if (page.length === perPage) continue;
         position = undefined;
         break;

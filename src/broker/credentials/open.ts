@@ -71,7 +71,15 @@ export async function openCredentials(options: CredentialsRoomOptions): Promise<
     refresher,
     world,
   });
-  const idleRefresh = createIdleRefresh({ collections, connections, integrations, providers, refresher, world });
+  const idleRefresh = createIdleRefresh({
+    partitions: shared.partitions,
+    collections,
+    connections,
+    integrations,
+    providers,
+    refresher,
+    world,
+  });
   return {
     attachments,
     tokens,

@@ -2,6 +2,7 @@ import type { World } from "../../base/world.ts";
 import type { SealedStore } from "../../store/sealed/sealed.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
@@ -24,6 +25,7 @@ export interface SharedServices extends Omit<SetupRoom, "close">, DeliveryRoom {
   readonly store: SealedStore;
   readonly world: World;
   readonly lastUsed: LastUsedTimes;
+  readonly partitions: Partitions;
   readonly audit: Audit;
   readonly logs: Logs;
 }

@@ -2,32 +2,41 @@ import { createScanLoop } from "../../base/scan-loop.ts";
 import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { createHeldLease } from "../../store/held-lease.ts";
 import { partsOf, under } from "../../store/keys.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
+import { partitionOf } from "../partitions/partition-of.ts";
+import type { Partitions } from "../partitions/partitions.ts";
+import { shareWork } from "../partitions/work-under-way.ts";
 import type { RunDeletion } from "./deletion-run.ts";
 import { runningDeletionSpace } from "./end-user-collections.ts";
 
-/** Carries out the deletions of end users, in one replica for all. A restart continues where the process ended. */
+/** Carries out the deletions of end users in this process's partitions. A restart continues where the process ended. */
 export interface DeletionLoop {
   start(): void;
   wake(): void;
   close(): Promise<void>;
 }
 
-const leaseMs = 15_000;
 const scanEveryMs = 500;
 const mostAtOnce = 20;
+/** Deletions that a scan examines: those of other processes are passed over. */
+const mostExamined = 1_000;
 
 export async function openDeletionLoop({
   store,
+  partitions,
   run,
   world,
 }: {
   readonly store: Store;
+  readonly partitions: Partitions;
   readonly run: RunDeletion;
   readonly world: World;
 }): Promise<DeletionLoop> {
-  const lease = createHeldLease({ store, name: "end-users", lengthMs: leaseMs });
+  const underWay = shareWork(partitions, () => {
+    isDirty = true;
+    loop.wake();
+  });
   const stopping = new AbortController();
   const { signal } = stopping;
   let isDirty = true;
@@ -57,19 +66,32 @@ export async function openDeletionLoop({
   async function scan(): Promise<number> {
     if (!isDirty) return 0;
     isDirty = false;
-    const found = await store.list({ ...under(runningDeletionSpace), limit: mostAtOnce });
-    if (found.length === 0) return 0;
-    // Stays dirty until nothing runs: another replica may have the lease, and stop.
+    const found = await store.list({ ...under(runningDeletionSpace), limit: mostExamined });
+    const own = found.flatMap(({ key }) => ownDeletion(key) ?? []);
+    if (own.length === 0) return 0;
+    // Stays dirty until nothing runs.
     isDirty = true;
-    if ((await lease.hold()) === undefined) return 0;
-    // Holds the lease during long passes.
-    const held = setInterval(() => void lease.hold().catch(() => undefined), leaseMs / 5);
+    const begun = own.filter(({ partition }) => partition.remainingMs() > 0).slice(0, mostAtOnce);
+    const passes = begun.map(async ({ parts, partition }) => {
+      await underWay.note(partition.number, pass(parts, partition));
+    });
+    await Promise.all(passes);
+    return passes.length;
+  }
+
+  function ownDeletion(key: string) {
+    const parts = partsOf(key).slice(-2);
+    const partition = partitions.held(partitionOf(parts.join("\0")));
+    return partition && { parts, partition };
+  }
+
+  async function pass(parts: readonly string[], partition: HeldPartition): Promise<void> {
     try {
-      await Promise.all(found.map(({ key }) => run(partsOf(key).slice(-2), { signal })));
-    } finally {
-      clearInterval(held);
+      await run(parts, { fence: partition.fence, signal });
+    } catch (error) {
+      if (!partition.isLostBy(error)) throw error;
+      partitions.lost(partition);
     }
-    return found.length;
   }
 
   return {
@@ -82,7 +104,6 @@ export async function openDeletionLoop({
       stopping.abort();
       watch.close();
       await loop.stop();
-      await lease.release();
     },
   };
 }

@@ -5,7 +5,7 @@ import type { StoredEndUserDeletion } from "../../gen/latchkey/stored/v1/stored_
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type EndUserDeletion, EndUserDeletion_State } from "../../gen/latchkey/v1/end_user_pb.ts";
-import type { Store } from "../../store/contract.ts";
+import type { Condition, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { AuthorizationCollections } from "../connect/authorization-collections.ts";
@@ -18,7 +18,13 @@ import type { EndUserCollections } from "./end-user-collections.ts";
  * Makes one pass over everything that the end user has, and ends the deletion if nothing is left. Each commit counts
  * what it deletes, so that the report is exact after a crash. Returns whether the deletion has ended.
  */
-export type RunDeletion = (parts: readonly string[], options: { readonly signal: AbortSignal }) => Promise<boolean>;
+export type RunDeletion = (parts: readonly string[], options: DeletionPass) => Promise<boolean>;
+
+interface DeletionPass {
+  /** The fence of the deletion's partition. */
+  readonly fence: Condition;
+  readonly signal: AbortSignal;
+}
 
 interface DeletionRunOptions {
   readonly store: Store;
@@ -79,8 +85,8 @@ export function createDeletionRun(options: DeletionRunOptions): RunDeletion {
     return failed;
   }
 
-  async function end(parts: readonly string[], isDone: boolean): Promise<void> {
-    await transact(store, async () => {
+  async function end(parts: readonly string[], isDone: boolean, fence: Condition): Promise<void> {
+    const decide = async () => {
       const before = await endUserDeletions.get(...parts);
       const { deletion } = before?.value ?? {};
       if (before === undefined || deletion === undefined) return { changes: [], result: undefined };
@@ -102,10 +108,11 @@ export function createDeletionRun(options: DeletionRunOptions): RunDeletion {
         ],
         result: undefined,
       };
-    });
+    };
+    await transact(store, decide, fence);
   }
 
-  return async (parts, { signal }) => {
+  return async (parts, { fence, signal }) => {
     const found: StoredRecordOf<StoredEndUserDeletion> | undefined = await endUserDeletions.get(...parts);
     const { deletion } = found?.value ?? {};
     if (found === undefined || deletion === undefined) return true;
@@ -127,7 +134,7 @@ export function createDeletionRun(options: DeletionRunOptions): RunDeletion {
     });
     const failed = await deleteConnections(parts, found.value, signal);
     if (signal.aborted) return false;
-    await end(parts, failed === 0);
+    await end(parts, failed === 0, fence);
     return failed === 0;
   };
 }

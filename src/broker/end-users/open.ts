@@ -26,8 +26,8 @@ export async function openEndUsers({
   connections,
   listRevocations,
 }: EndUserRoomOptions): Promise<EndUserRoom> {
-  const { store, audit, world } = shared;
+  const { store, partitions, audit, world } = shared;
   const run = createDeletionRun({ store, collections, connections, audit, world });
-  const loop = await openDeletionLoop({ store, run, world });
+  const loop = await openDeletionLoop({ store, partitions, run, world });
   return { loop, endUsers: createEndUsers({ store, collections, listRevocations, wake: loop.wake, audit, world }) };
 }

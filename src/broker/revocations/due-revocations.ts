@@ -2,10 +2,12 @@ import type { World } from "../../base/world.ts";
 import type { RevocationTask } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { partsOf, under } from "../../store/keys.ts";
+import { after, partsOf, under } from "../../store/keys.ts";
+import { partitionOf } from "../partitions/partition-of.ts";
+import type { Partitions } from "../partitions/partitions.ts";
 import { dueRevocationSpace, type RevocationCollections } from "./revocation-collections.ts";
 
-/** The tasks that are due, read from the store only when something may have changed or become due. */
+/** The due tasks of this process's partitions, read only when something may have changed or become due. */
 export interface DueRevocations {
   mayBeDue(): boolean;
   /** Forces the next read. */
@@ -20,11 +22,15 @@ export interface DueRevocations {
 interface DueRevocationsOptions {
   readonly store: Store;
   readonly collections: RevocationCollections;
+  readonly partitions: Pick<Partitions, "held">;
   readonly world: World;
 }
 
 /** Due tasks of one integration that are read at a time. */
 const readAhead = 50;
+const pageSize = 200;
+/** Tasks of one integration that a read examines: those of other processes are passed over. */
+const mostExamined = 2_000;
 /** Tasks that the metric counts. */
 const mostCounted = 10_000;
 const heldReadEveryMs = 1_000;
@@ -33,9 +39,12 @@ const countEveryMs = 5_000;
 export async function openDueRevocations({
   store,
   collections,
+  partitions,
   world,
 }: DueRevocationsOptions): Promise<DueRevocations> {
   const { revocationTasks } = collections;
+  const isOwn = ([, , , , environment = "", id = ""]: readonly string[]) =>
+    partitions.held(taskPartition(environment, id)) !== undefined;
   let isDirty = true;
   let nextDueMs = 0;
   let countedAt = Number.NEGATIVE_INFINITY;
@@ -48,7 +57,7 @@ export async function openDueRevocations({
       isDirty = true;
     },
     onCommit({ changes }) {
-      if (changes.some(({ key }) => key.startsWith(`${dueRevocationSpace}\0`))) isDirty = true;
+      if (changes.some(({ key }) => key.startsWith(`${dueRevocationSpace}\0`) && isOwn(partsOf(key)))) isDirty = true;
     },
   });
 
@@ -56,7 +65,24 @@ export async function openDueRevocations({
     if (performance.now() - countedAt < countEveryMs) return;
     countedAt = performance.now();
     const found = await store.list({ ...under(dueRevocationSpace), limit: mostCounted });
-    world.metrics.revocationsWaiting.set(found.length);
+    world.metrics.revocationsWaiting.set(found.filter(({ key }) => isOwn(partsOf(key))).length);
+  }
+
+  /** Returns the first due tasks of an integration that are this process's, and when the next one is due. */
+  async function dueOf(environment: string, integration: string, nowMs: number): Promise<DueGroup> {
+    const due: (readonly string[])[] = [];
+    let { from, to } = under(dueRevocationSpace, environment, integration);
+    for (let seen = 0; seen < mostExamined && due.length < readAhead; seen += pageSize) {
+      const page = await store.list({ from, to, limit: pageSize });
+      for (const parts of page.map(({ key }) => partsOf(key))) {
+        if (Number(parts[3]) > nowMs) return { due, nextMs: Number(parts[3]) };
+        if (isOwn(parts) && due.length < readAhead) due.push(parts.slice(-2));
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < pageSize) return { due, nextMs: Number.POSITIVE_INFINITY };
+      from = after(last.key);
+    }
+    return { due, nextMs: nowMs + heldReadEveryMs };
   }
 
   return {
@@ -84,17 +110,13 @@ export async function openDueRevocations({
       const keys: (readonly string[])[] = [];
       const { from: first, to } = under(dueRevocationSpace);
       for (let from = first; ; ) {
-        const page = await store.list({ from, to, limit: readAhead });
-        const [, environment = "", integration] = partsOf(page[0]?.key ?? "");
+        const [one] = await store.list({ from, to, limit: 1 });
+        const [, environment = "", integration] = partsOf(one?.key ?? "");
         if (integration === undefined) break;
-        const own = page
-          .map(({ key }) => partsOf(key))
-          .filter((one) => one[1] === environment && one[2] === integration);
-        const due = own.filter((one) => Number(one[3]) <= nowMs);
-        const later = own[due.length];
-        if (later !== undefined) next = Math.min(next, Number(later[3]));
+        const { due, nextMs } = await dueOf(environment, integration, nowMs);
+        next = Math.min(next, nextMs);
         if (isHeld(groupOf(environment, integration))) next = Math.min(next, nowMs + heldReadEveryMs);
-        else keys.push(...due.map((one) => one.slice(-2)));
+        else keys.push(...due);
         if (due.length === readAhead) next = Math.min(next, nowMs + heldReadEveryMs);
         from = under(dueRevocationSpace, environment, integration).to;
       }
@@ -106,6 +128,14 @@ export async function openDueRevocations({
     close: () => watch.close(),
   };
 }
+
+interface DueGroup {
+  readonly due: readonly (readonly string[])[];
+  readonly nextMs: number;
+}
+
+/** Tasks are independent of each other: they are divided by their ids, which their keys end in. */
+export const taskPartition = (environment: string, id: string): number => partitionOf(`${environment}\0${id}`);
 
 /** Tasks of one integration ask one provider with one client. */
 export const groupOf = (environment: string, integration: string): string => `${environment}\0${integration}`;

@@ -32,7 +32,7 @@ export async function openRevocations({
   collections,
   credentials,
 }: RevocationRoomOptions): Promise<RevocationRoom> {
-  const { store, integrations, providers, events, logs, audit, world } = shared;
+  const { store, partitions, integrations, providers, events, logs, audit, world } = shared;
   const { tokens, askWith } = credentials;
   const accountOf = (connection: Connection) =>
     sharedAccount(connection, providers.lookUp(connection.provider)?.revocation);
@@ -45,9 +45,9 @@ export async function openRevocations({
     results: createRevocationResults({ store, collections, events, logs, audit, world }),
     world,
   });
-  const due = await openDueRevocations({ store, collections, world });
+  const due = await openDueRevocations({ store, collections, partitions, world });
   return {
     listRevocations: createRevocationList(collections),
-    scheduler: createRevocationScheduler({ store, due, runner, world }),
+    scheduler: createRevocationScheduler({ partitions, due, runner, world }),
   };
 }

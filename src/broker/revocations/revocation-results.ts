@@ -10,26 +10,26 @@ import {
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
 import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
 import type { Events } from "../deliveries/events.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
 import { createEndChanges, type FinishedRevocation, refOf, type TaskRecords } from "./ended-revocation.ts";
 import type { RevocationCollections } from "./revocation-collections.ts";
 
-/** Stores what came of attempts, each under the lease of the replica that made it. */
+/** Stores what came of attempts, each under the fence of its partition. */
 export interface RevocationResults {
   /** Stores results, and deletes the task with its tokens. The audit entry, log and event are in the same commit. */
   end(attempt: StoredAttempt, tokens: readonly TokenRevocation[]): Promise<void>;
   /** Stores when the next attempt is due, and the results so far. */
   postpone(attempt: StoredAttempt, retry: RevocationRetry): Promise<void>;
   /** Stores credentials that replaced those of the task. */
-  replace(attempt: Pick<StoredAttempt, "task" | "lease">, credentials: Credentials): Promise<void>;
+  replace(attempt: Pick<StoredAttempt, "task" | "partition">, credentials: Credentials): Promise<void>;
 }
 
 export interface StoredAttempt extends FinishedRevocation {
-  readonly lease: Pick<Lease, "fence">;
+  readonly partition: Pick<HeldPartition, "fence">;
 }
 
 interface RevocationRetry {
@@ -81,7 +81,7 @@ export function createRevocationResults(options: RevocationResultsOptions): Revo
           delete after.nextAttemptAt;
           return { changes: endChanges(attempt, records, after), result: true };
         },
-        attempt.lease.fence,
+        attempt.partition.fence,
       );
       if (!isEnded) return;
       for (const { result } of tokens) world.metrics.revokedTokens.inc({ result: resultOfToken({ result }) });
@@ -112,10 +112,10 @@ export function createRevocationResults(options: RevocationResultsOptions): Revo
             result: undefined,
           };
         },
-        attempt.lease.fence,
+        attempt.partition.fence,
       );
     },
-    async replace({ task, lease }, credentials) {
+    async replace({ task, partition }, credentials) {
       await transact(
         store,
         async () => {
@@ -124,7 +124,7 @@ export function createRevocationResults(options: RevocationResultsOptions): Revo
           const after = { ...records.task.value, credentials };
           return { changes: revocationTasks.change({ before: records.task, after }), result: undefined };
         },
-        lease.fence,
+        partition.fence,
       );
     },
   };

@@ -4,7 +4,7 @@ import type { RevocationTask } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { TokenRevocation_Result as Result } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Lease } from "../../store/leases.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { RevocationFailure } from "./attempt-failure.ts";
@@ -28,7 +28,7 @@ export interface RevocationRunner {
 }
 
 interface RunContext {
-  readonly lease: Lease;
+  readonly partition: HeldPartition;
   readonly signal: AbortSignal;
 }
 
@@ -82,11 +82,11 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
     return pauseMs;
   }
 
-  async function attempted(task: RevocationTask, provider: Provider, { lease, signal }: RunContext): Promise<void> {
+  async function attempted(task: RevocationTask, provider: Provider, { partition, signal }: RunContext): Promise<void> {
     const { environment } = refOf(task);
     const stored = await collections.revocations.get(environment, task.id);
     const known = stored?.value.tokens ?? [];
-    const base = { task, provider, failure: undefined, lease };
+    const base = { task, provider, failure: undefined, partition };
     const use = await findGrantUse(task, provider);
     if (use !== undefined) {
       await results.end(base, allOf({ tokens: known }, Result.KEPT, use).tokens);
@@ -98,7 +98,7 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
       provider,
       tokens: known,
       signal,
-      onRefreshed: (credentials) => results.replace({ task, lease }, credentials),
+      onRefreshed: (credentials) => results.replace({ task, partition }, credentials),
     });
     if (signal.aborted) return;
     const group = groupOfTask(task);
@@ -133,7 +133,7 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
           const { environment } = refOf(task);
           const tokens = (await collections.revocations.get(environment, task.id))?.value.tokens ?? [];
           const failure: RevocationFailure = { kind: "refused", code: "unknown_provider" };
-          const ended = { task, provider, failure, lease: under.lease };
+          const ended = { task, provider, failure, partition: under.partition };
           await results.end(ended, allOf({ tokens }, Result.FAILED, failure.code).tokens);
         }
       } finally {

@@ -3,16 +3,16 @@ import { createJobPool } from "../../base/job-pool.ts";
 import { createScanLoop } from "../../base/scan-loop.ts";
 import type { World } from "../../base/world.ts";
 import type { RevocationTask } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { createHeldLease } from "../../store/held-lease.ts";
-import type { Lease } from "../../store/leases.ts";
-import { type DueRevocations, groupOf } from "./due-revocations.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
+import { ownPartition, shareOf } from "../partitions/own-work.ts";
+import type { Partitions } from "../partitions/partitions.ts";
+import { shareWork } from "../partitions/work-under-way.ts";
+import { type DueRevocations, groupOf, taskPartition } from "./due-revocations.ts";
 import { refOf } from "./ended-revocation.ts";
 import type { RevocationRunner } from "./revocation-runner.ts";
 
-/** Carries out the stored revocations, in one replica for all. A restart continues where the process ended. */
+/** Carries out the stored revocations of this process's partitions. A restart continues where the process ended. */
 export interface RevocationScheduler {
-  /** Begins, as soon as this replica has the lease. */
   start(): void;
   /** Does everything that is due now. */
   run(): Promise<void>;
@@ -20,14 +20,14 @@ export interface RevocationScheduler {
 }
 
 interface RevocationSchedulerOptions {
-  readonly store: Store;
+  readonly partitions: Partitions;
   readonly due: DueRevocations;
   readonly runner: RevocationRunner;
   readonly world: World;
 }
 
-const leaseMs = 15_000;
 const scanEveryMs = 500;
+/** A limit for all replicas together. */
 const mostOfIntegration = 4;
 const mostRunning = 16;
 /** Pause after an error of Latchkey's own, such as an unavailable store. */
@@ -35,9 +35,12 @@ const pauseMs = 5_000;
 const closeWithinMs = 10_000;
 
 export function createRevocationScheduler(options: RevocationSchedulerOptions): RevocationScheduler {
-  const { store, due, runner, world } = options;
+  const { partitions, due, runner, world } = options;
   const { log } = world;
-  const lease = createHeldLease({ store, name: "revocations", lengthMs: leaseMs, onLost: () => due.invalidate() });
+  const underWay = shareWork(partitions, () => {
+    due.invalidate();
+    loop.wake();
+  });
   const stopping = new AbortController();
   const { signal } = stopping;
 
@@ -51,7 +54,7 @@ export function createRevocationScheduler(options: RevocationSchedulerOptions): 
   });
   const pool = createJobPool({
     most: () => mostRunning,
-    mostOfGroup: () => mostOfIntegration,
+    mostOfGroup: () => shareOf(partitions, mostOfIntegration),
     pauseMs,
     onEnded() {
       if (!signal.aborted) loop.wake();
@@ -61,10 +64,9 @@ export function createRevocationScheduler(options: RevocationSchedulerOptions): 
   /** Returns how many tasks it began. */
   async function scan(): Promise<number> {
     if (!due.mayBeDue() && pool.size === 0) return 0;
-    // The lease costs commits: it is not taken while nothing waits.
+    if (partitions.all().length === 0) return 0;
     if (pool.size === 0 && (await due.isEmpty())) return 0;
-    const held = await lease.hold();
-    if (held === undefined || !due.mayBeDue()) return 0;
+    if (!due.mayBeDue()) return 0;
     const tasks = await due.read(runner.isHeld);
     let begun = 0;
     for (const task of tasks) {
@@ -73,27 +75,28 @@ export function createRevocationScheduler(options: RevocationSchedulerOptions): 
       const job = { key: `${environment}\0${task.id}`, group };
       // While a provider is away, one task of an integration asks for all.
       const isFree = runner.mayBegin(group) && pool.mayBegin(job);
+      const held = ownPartition(partitions, taskPartition(environment, task.id));
       if (signal.aborted) break;
-      if (!isFree) {
+      if (!isFree || held === undefined) {
         due.invalidate();
         continue;
       }
       runner.noteBegun(group);
-      pool.begin(job, () => attempt(task, held));
+      pool.begin(job, () => underWay.note(held.number, attempt(task, held)));
       begun += 1;
     }
     return begun;
   }
 
-  async function attempt(task: RevocationTask, held: Lease): Promise<void> {
+  async function attempt(task: RevocationTask, held: HeldPartition): Promise<void> {
     const { environment, integration, id: connection } = refOf(task);
     try {
-      await runner.run(task, { lease: held, signal });
+      await runner.run(task, { partition: held, signal });
     } catch (err) {
       if (signal.aborted) return;
       due.invalidate();
       if (held.isLostBy(err)) {
-        lease.lost(held);
+        partitions.lost(held);
         return;
       }
       pool.pause(`${environment}\0${task.id}`);
@@ -117,7 +120,6 @@ export function createRevocationScheduler(options: RevocationSchedulerOptions): 
       due.close();
       await loop.stop();
       await Promise.race([pool.allEnded(), sleep(closeWithinMs, undefined, { ref: false })]);
-      await lease.release();
     },
   };
 }

@@ -45,7 +45,6 @@ interface SyncRoomOptions {
   readonly quotas: Quotas;
   readonly scripts: ScriptHost;
   readonly limits: ScriptsLimits | undefined;
-  readonly leaseMs: number | undefined;
 }
 
 /** Limits of concurrent runs, and of each run. */
@@ -54,7 +53,7 @@ export interface ScriptsLimits extends RunLimits {
 }
 
 export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
-  const { shared, collections, connections, credentials, scripts, leaseMs } = options;
+  const { shared, collections, connections, credentials, scripts } = options;
   const {
     store,
     webhookUrls: urls,
@@ -124,7 +123,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     execution,
     destinations,
     limits: atOnce,
-    leaseMs,
+    partitions: shared.partitions,
     world,
   });
   return { records, runs, watchRun, syncs, variables, runNow, hooks, actions, scheduler };

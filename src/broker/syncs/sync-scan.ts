@@ -4,19 +4,19 @@ import { baseVariant, newSync } from "../../core/scripts/sync-state.ts";
 import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { HeldPartition } from "../partitions/held-partition.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import { intervalOf } from "./sync-schedule.ts";
 
 /**
  * Gives connections the syncs that scripts with `autoStart` want for them, for example when the script is newer than
- * the connection. Scans some connections at a time.
+ * the connection. One process scans for all, some connections at a time.
  */
 export interface SyncScan {
   /** Scans the next connections if it is time for them. */
-  scanWhenDue(lease: Lease): Promise<void>;
+  scanWhenDue(partition: HeldPartition): Promise<void>;
   /** Restarts the scan at the first connection, at once, because the scripts have changed. */
   restart(): void;
   /** Makes the next scan due at once, from the current position. */
@@ -57,7 +57,7 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
     });
   }
 
-  async function commit(page: readonly StoredRecordOf<Connection>[], lease: Lease): Promise<void> {
+  async function commit(page: readonly StoredRecordOf<Connection>[], partition: HeldPartition): Promise<void> {
     const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
     const byIntegration = Map.groupBy(automatic, ({ integration }) => integration);
     const changes: Change[] = [];
@@ -70,21 +70,21 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
       if (connectionChanges.length > 0) conditions.push(collections.connections.unchanged(connection));
     }
     if (changes.length === 0) return;
-    await store.commit(changes, [...conditions, lease.fence]).catch((error: unknown) => {
+    await store.commit(changes, [...conditions, partition.fence]).catch((error: unknown) => {
       // Another writer was first: the next scan finds the rest.
-      if (!(error instanceof StaleWrite) || lease.isLostBy(error)) throw error;
+      if (!(error instanceof StaleWrite) || partition.isLostBy(error)) throw error;
     });
   }
 
   return {
-    async scanWhenDue(lease) {
+    async scanWhenDue(partition) {
       if (performance.now() - scannedAt <= everyMs) return;
       scannedAt = performance.now();
       if (!scripts.all().some((one) => one.kind === "sync" && one.autoStart)) return;
       const page = await collections.connections.page({ under: [], after: position, limit: pageSize });
       position = page.length < pageSize ? undefined : page.at(-1)?.position;
       if (position !== undefined) scannedAt = performance.now() - everyMs + nextPartMs;
-      await commit(page, lease);
+      await commit(page, partition);
     },
     restart() {
       scannedAt = Number.NEGATIVE_INFINITY;

@@ -39,7 +39,7 @@ interface Options {
   /** Sends to providers; by default no request can be sent. */
   readonly send?: SendSmallRequest;
   readonly scripts?: ScriptHost;
-  readonly runLeaseMs?: number;
+  readonly workTermMs?: number;
   /** Opens another replica over the same store, or over the test's view of it. */
   readonly beside?: Pick<OpenBroker, "store" | "backend">;
 }
@@ -55,7 +55,7 @@ async function openStore(world: TestWorld) {
 }
 
 export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
-  const { retention, publishing, send = nothing, scripts = noScripts, runLeaseMs, beside } = options;
+  const { retention, publishing, send = nothing, scripts = noScripts, workTermMs, beside } = options;
   const { store, backend } = beside ?? (await openStore(world));
   const broker = await openBroker({
     store,
@@ -63,7 +63,7 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
     backend: beside === undefined ? backend : { ...backend, isShared: true },
     catalogue: loadCatalogue(),
     scripts,
-    runLeaseMs,
+    workTermMs,
     publicUrl: () => "http://127.0.0.1",
     retention: { ...defaultRetention, ...retention },
     send,

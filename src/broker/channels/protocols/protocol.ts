@@ -37,7 +37,7 @@ export interface ChannelWatch {
   readonly options: ChannelWatchOptions;
 }
 
-export interface ChannelWatchOptions extends Pick<MoveOptions, "alongside"> {
+export interface ChannelWatchOptions extends Pick<MoveOptions, "alongside" | "fence"> {
   /** The caller has chosen the id, so no other may be used. */
   readonly isIdGiven?: boolean;
 }

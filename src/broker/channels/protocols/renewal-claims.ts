@@ -22,8 +22,9 @@ interface RenewalClaimsOptions {
 const togetherShare = 0.1;
 
 export function createRenewalClaims({ slots, world }: RenewalClaimsOptions): RenewalClaims {
-  const claim: RenewalClaims["claim"] = async ({ watched, options: { alongside } }, id) => {
+  const claim: RenewalClaims["claim"] = async ({ watched, options: { alongside, fence } }, id) => {
     const begun = await slots.move(watched, (slot) => beginRenewal(slot, id, world.now()), {
+      fence,
       ...(alongside !== undefined && { alongside }),
     });
     return begun?.put.find((one) => idOf(one) === id);

@@ -34,7 +34,7 @@ export function createSuccessiveChannels(services: ProtocolServices, requests: P
   async function storeIntent(
     { watched, rule, found }: ChannelWatch,
     { target, id, token }: WatchIntent,
-    alongside: ChannelWatchOptions["alongside"],
+    { alongside, fence }: ChannelWatchOptions,
   ): Promise<StoredChannel | undefined> {
     const tokenHash = hash("sha256", token);
     const { isKeyOurs, ...rest } = creationOf(rule, found.provider.notification?.signature);
@@ -48,7 +48,7 @@ export function createSuccessiveChannels(services: ProtocolServices, requests: P
         const untilMs = mayLiveUntilMs(rule, lifeMs, nowMs);
         return beginWatch(slot, { target, id, tokenHash, creation, untilMs, nowMs });
       },
-      { ...(alongside !== undefined && { alongside }) },
+      { fence, ...(alongside !== undefined && { alongside }) },
     );
     return intent?.put.find((one) => idOf(one) === id && one.tokenHash === tokenHash);
   }
@@ -88,7 +88,7 @@ export function createSuccessiveChannels(services: ProtocolServices, requests: P
   return {
     async watch(request) {
       const { watched, options } = request;
-      const { alongside, isIdGiven = false } = options;
+      const { fence, isIdGiven = false } = options;
       const settled = await lost.settle(request);
       if (settled !== undefined) {
         if (settled.kind !== "made") await storeNotMade(request, request.target, settled);
@@ -99,7 +99,7 @@ export function createSuccessiveChannels(services: ProtocolServices, requests: P
       let id = isRenewal ? newChannelId() : target;
       for (let tries = 1; ; tries += 1) {
         const token = randomBytes(32).toString("base64url");
-        const sent = await storeIntent(request, { target, id, token }, tries === 1 ? alongside : undefined);
+        const sent = await storeIntent(request, { target, id, token }, tries === 1 ? options : { fence });
         // Another process gives the channel up, and may have stopped it before it exists.
         if (sent === undefined || !maySendWatch(sent, world.now())) return { kind: "overtaken" };
         const verdict = await requests.watch(request, sent, token);

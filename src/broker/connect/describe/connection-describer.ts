@@ -5,7 +5,6 @@ import type { ConnectionDescription } from "../../../gen/latchkey/stored/v1/stor
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { DescribeRule } from "../../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../../../store/contract.ts";
-import type { Lease } from "../../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../../store/records.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Logs } from "../../audit/logs.ts";
@@ -13,6 +12,7 @@ import type { ConnectionCollections } from "../../connections/connection-collect
 import { acceptedValues, wantedRules } from "../../connections/connection-description.ts";
 import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
 import type { DescribeFailure, Description, ProviderRequests } from "../../credentials/provider-requests.ts";
+import type { HeldPartition } from "../../partitions/held-partition.ts";
 import { faultOfStore } from "../../stored/store-fault.ts";
 import { createChoiceLists, withConfig } from "../choices/choice-lists.ts";
 import { planAfter } from "./attempt-plan.ts";
@@ -25,7 +25,7 @@ export interface ConnectionDescriber {
 }
 
 export interface DescribeContext {
-  readonly lease: Pick<Lease, "fence">;
+  readonly partition: Pick<HeldPartition, "fence">;
   readonly signal: AbortSignal;
 }
 
@@ -114,7 +114,7 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
   }
 
   return {
-    async describe(ref, { lease, signal }) {
+    async describe(ref, { partition, signal }) {
       const seen = await read(ref);
       const { dueAt } = seen?.value ?? {};
       if (seen === undefined || dueAt === undefined || timestampMs(dueAt) > world.now()) return { outcome: "obsolete" };
@@ -135,7 +135,7 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
         description = { filed: { metadata: {}, connectionConfig: {} }, failures: [{ reason: fault.code }] };
       }
       signal.throwIfAborted();
-      return settle({ ref, seen, description, isDead, fence: lease.fence });
+      return settle({ ref, seen, description, isDead, fence: partition.fence });
     },
   };
 }

@@ -4,20 +4,22 @@ import { createScanLoop } from "../../../base/scan-loop.ts";
 import type { World } from "../../../base/world.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../../store/contract.ts";
-import { createHeldLease } from "../../../store/held-lease.ts";
 import { partsOf } from "../../../store/keys.ts";
-import type { Lease } from "../../../store/leases.ts";
+import type { HeldPartition } from "../../partitions/held-partition.ts";
+import { ownPartition, shareOf } from "../../partitions/own-work.ts";
+import { partitionOf } from "../../partitions/partition-of.ts";
+import type { Partitions } from "../../partitions/partitions.ts";
+import { shareWork } from "../../partitions/work-under-way.ts";
 import type { ConnectionDescriber } from "./connection-describer.ts";
 import { openDueDescriptions } from "./due-descriptions.ts";
 import { createFailureLog, logFieldsOf } from "./failure-log.ts";
 import { burstMs, createProviderQueues, type DueConnection, startEveryMs } from "./provider-queues.ts";
 
 /**
- * Asks providers about imported connections, paced by provider: one replica for all. The store holds what is left to
- * ask, so that a restart continues where the process ended.
+ * Asks providers about the imported connections of this process's partitions, paced by provider. The store holds what is
+ * left to ask, so that a restart continues where the process ended.
  */
 export interface DescriptionScheduler {
-  /** Starts work, as soon as this replica has the lease. */
   start(): void;
   /** Resolves when nothing is due any more that this replica may ask. */
   run(): Promise<void>;
@@ -27,26 +29,28 @@ export interface DescriptionScheduler {
 
 interface SchedulerOptions {
   readonly store: Store;
+  readonly partitions: Partitions;
   readonly describer: ConnectionDescriber;
   readonly world: World;
 }
 
-const leaseMs = 15_000;
 const readEveryMs = 250;
-const takeEveryMs = 1_000;
 const pauseAfterErrorMs = 5_000;
 const closeWithinMs = 10_000;
 
 export async function openDescriptionScheduler(options: SchedulerOptions): Promise<DescriptionScheduler> {
-  const { store, describer, world } = options;
+  const { store, partitions, describer, world } = options;
   const { metrics, log } = world;
-  const lease = createHeldLease({ store, name: "descriptions", lengthMs: leaseMs, onLost: () => forget() });
+  const underWay = shareWork(partitions, () => {
+    due.invalidate();
+    loop.wake();
+  });
   const ended = new AbortController();
-  const queues = createProviderQueues({ now: world.now, onFree: () => loop.wake() });
+  const ofAll = (limit: number): number => shareOf(partitions, limit);
+  const queues = createProviderQueues({ now: world.now, shareOf: ofAll, onFree: () => loop.wake() });
   const failureLog = createFailureLog(log);
-  const due = await openDueDescriptions({ store, world });
+  const due = await openDueDescriptions({ store, partitions, world });
   let pausedUntil = 0;
-  let takeAgainAt = 0;
   let readAgainAt = 0;
   let isForced = false;
   const loop = createScanLoop({
@@ -58,37 +62,31 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
     },
   });
 
-  function forget(): void {
-    queues.clear();
-    due.invalidate();
-    metrics.descriptionsWaiting.set(0);
-  }
-
   /** Starts what may start; returns how many requests were started. */
   async function scan(): Promise<number> {
     const now = performance.now();
-    if (now < pausedUntil || (now < takeAgainAt && !isForced)) return 0;
+    if (now < pausedUntil || partitions.all().length === 0) return 0;
     const isDue = due.mayBeDue();
     if (!isDue && !due.isCountStale() && queues.isEmpty()) return 0;
-    // Taking the lease, and renewing it, would cost commits uselessly while nothing is queued.
     if (queues.isEmpty() && queues.running().length === 0 && (await due.isEmpty())) return 0;
-    const taken = await lease.hold();
-    if (taken === undefined) {
-      takeAgainAt = now + takeEveryMs;
-      return 0;
-    }
     await due.count(ended.signal);
     if (isDue && (now >= readAgainAt || isForced)) {
       readAgainAt = now + readEveryMs;
       queues.replace(await due.read(queues));
     }
-    return ended.signal.aborted ? 0 : queues.startDue((one) => describe(one, taken));
+    return ended.signal.aborted ? 0 : queues.startDue(begin);
   }
 
-  async function describe({ connection, provider }: DueConnection, taken: Lease): Promise<void> {
+  async function begin(one: DueConnection): Promise<void> {
+    const held = ownPartition(partitions, partitionOf(one.connection));
+    if (held === undefined) due.invalidate();
+    else await underWay.note(held.number, describe(one, held));
+  }
+
+  async function describe({ connection, provider }: DueConnection, held: HeldPartition): Promise<void> {
     const ref = refOf(connection);
     try {
-      const { outcome, failure } = await describer.describe(ref, { lease: taken, signal: ended.signal });
+      const { outcome, failure } = await describer.describe(ref, { partition: held, signal: ended.signal });
       if (outcome !== "obsolete") metrics.descriptions.inc({ outcome });
       if (failure === undefined) return;
       const { reason, retryAfterMs } = failure;
@@ -96,8 +94,8 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
       failureLog.warn(ref, { reason, outcome });
     } catch (err) {
       if (ended.signal.aborted) return;
-      if (taken.isLostBy(err)) {
-        lease.lost(taken);
+      if (held.isLostBy(err)) {
+        partitions.lost(held);
         return;
       }
       due.invalidate();
@@ -132,7 +130,6 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
       due.close();
       await loop.stop();
       await Promise.race([Promise.allSettled(queues.running()), sleep(closeWithinMs, undefined, { ref: false })]);
-      await lease.release();
     },
   };
 }

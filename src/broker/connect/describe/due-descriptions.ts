@@ -2,8 +2,13 @@ import type { World } from "../../../base/world.ts";
 import type { Store } from "../../../store/contract.ts";
 import { follow } from "../../../store/follow.ts";
 import { after, partsOf, under } from "../../../store/keys.ts";
+import { partitionOf } from "../../partitions/partition-of.ts";
+import type { Partitions } from "../../partitions/partitions.ts";
 
-/** The imported connections that are due, as the store has them under `description.due`. Skips needless reads. */
+/**
+ * The imported connections of this process's partitions that are due, as the store has them under `description.due`. Skips
+ * needless reads.
+ */
 export interface DueDescriptions {
   /** Returns whether something may be due: a change was seen, or the time of the next attempt has come. */
   mayBeDue(): boolean;
@@ -15,7 +20,7 @@ export interface DueDescriptions {
   isEmpty(): Promise<boolean>;
   /** Reads the first due keys of each provider, and when the next one is due. */
   read(skipped: SkippedDescriptions): Promise<ReadonlyMap<string, string[]>>;
-  /** Counts all queued connections for the metric, if the count is stale and the pace allows it. */
+  /** Counts the queued connections for the metric, if the count is stale and the pace allows it. */
   count(signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -34,14 +39,21 @@ const heldReadEveryMs = 1_000;
 const countShare = 50;
 const countPage = 2_000;
 
+/** Keys of one provider that a read examines: those of other processes are passed over. */
+const mostExamined = 2_000;
+const pageSize = 200;
+
 export async function openDueDescriptions({
   store,
+  partitions,
   world,
 }: {
   readonly store: Store;
+  readonly partitions: Pick<Partitions, "held">;
   readonly world: World;
 }): Promise<DueDescriptions> {
   const { metrics } = world;
+  const isOwn = (key: string) => partitions.held(partitionOf(connectionOf(key))) !== undefined;
   let isDirty = true;
   let nextDueMs = 0;
   let isCountStale = true;
@@ -57,7 +69,7 @@ export async function openDueDescriptions({
     },
     onCommit({ changes }) {
       for (const { key, value } of changes) {
-        if (!key.startsWith(`${space}\0`)) continue;
+        if (!key.startsWith(`${space}\0`) || !isOwn(key)) continue;
         isCountStale = true;
         if (value !== undefined) isDirty = true;
       }
@@ -91,14 +103,11 @@ export async function openDueDescriptions({
       let next = Number.POSITIVE_INFINITY;
       const { from: first, to } = under(space);
       for (let from = first; ; ) {
-        const page = await store.list({ from, to, limit: readAhead });
-        const [, provider] = partsOf(page[0]?.key ?? "");
+        const [one] = await store.list({ from, to, limit: 1 });
+        const [, provider] = partsOf(one?.key ?? "");
         if (provider === undefined) break;
-        const keys = page.map(({ key }) => key).filter((key) => partsOf(key)[1] === provider);
-        const due = keys.filter((key) => dueMsOf(key) <= nowMs);
-        const later = keys[due.length];
-        if (later !== undefined) next = Math.min(next, dueMsOf(later));
-        if (due.length === readAhead && !isHeld(provider)) next = nowMs;
+        const { due, nextMs } = await dueOf({ store, provider, nowMs, isOwn });
+        if (!isHeld(provider)) next = Math.min(next, nextMs);
         if (isHeld(provider)) next = Math.min(next, nowMs + heldReadEveryMs);
         found.set(
           provider,
@@ -117,7 +126,7 @@ export async function openDueDescriptions({
       let { from, to } = under(space);
       while (!signal.aborted) {
         const page = await store.list({ from, to, limit: countPage });
-        waiting += page.length;
+        waiting += page.filter(({ key }) => isOwn(key)).length;
         const last = page.at(-1);
         if (last === undefined || page.length < countPage) break;
         from = after(last.key);
@@ -127,6 +136,37 @@ export async function openDueDescriptions({
     },
     close: () => watch.close(),
   };
+}
+
+interface DueRead {
+  readonly store: Store;
+  readonly provider: string;
+  readonly nowMs: number;
+  readonly isOwn: (key: string) => boolean;
+}
+
+interface FirstDue {
+  readonly due: string[];
+  /** When the next one is due. */
+  readonly nextMs: number;
+}
+
+/** Returns the first due keys of a provider that are this process's. */
+async function dueOf({ store, provider, nowMs, isOwn }: DueRead): Promise<FirstDue> {
+  const due: string[] = [];
+  let { from, to } = under(space, provider);
+  for (let seen = 0; seen < mostExamined; seen += pageSize) {
+    const page = await store.list({ from, to, limit: pageSize });
+    for (const { key } of page) {
+      if (dueMsOf(key) > nowMs) return { due, nextMs: dueMsOf(key) };
+      if (isOwn(key)) due.push(key);
+      if (due.length === readAhead) return { due, nextMs: nowMs };
+    }
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageSize) return { due, nextMs: Number.POSITIVE_INFINITY };
+    from = after(last.key);
+  }
+  return { due, nextMs: nowMs + heldReadEveryMs };
 }
 
 /** Environment, integration and connection, by a key of `description.due`. */

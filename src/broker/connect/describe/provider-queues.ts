@@ -32,7 +32,10 @@ interface ProviderQueue {
   nextStartAt: number;
 }
 
-/** Requests to one provider: at once, and between the start of two. 20 a second, as for notification channels. */
+/**
+ * Requests to one provider, of all replicas together: at once, and between the start of two. 20 a second, as for
+ * notification channels.
+ */
 const maxOfProvider = 4;
 export const startEveryMs = 50;
 /** In this time, as many requests to a provider may start as may run at once. */
@@ -43,11 +46,13 @@ const longestHoldMs = 86_400_000;
 interface ProviderQueuesOptions {
   /** The wall clock. */
   readonly now: () => number;
+  /** Returns this process's part of a limit for all replicas together. */
+  readonly shareOf: (limit: number) => number;
   /** Called when a request has ended, and another may start. */
   readonly onFree: () => void;
 }
 
-export function createProviderQueues({ now, onFree }: ProviderQueuesOptions): ProviderQueues {
+export function createProviderQueues({ now, shareOf, onFree }: ProviderQueuesOptions): ProviderQueues {
   const queues = new Map<string, ProviderQueue>();
   /** The running requests by connection. */
   const underWay = new Map<string, Promise<void>>();
@@ -72,7 +77,7 @@ export function createProviderQueues({ now, onFree }: ProviderQueuesOptions): Pr
     return (
       !isHeld(provider) &&
       queue.waiting.length > 0 &&
-      queue.underWay < maxOfProvider &&
+      queue.underWay < shareOf(maxOfProvider) &&
       underWay.size < maxInAll &&
       performance.now() >= queue.nextStartAt
     );
@@ -99,7 +104,8 @@ export function createProviderQueues({ now, onFree }: ProviderQueuesOptions): Pr
           const connection = connectionOf(key);
           if (underWay.has(connection)) continue;
           const at = performance.now();
-          queue.nextStartAt = Math.max(at - burstMs, queue.nextStartAt) + startEveryMs;
+          queue.nextStartAt =
+            Math.max(at - burstMs, queue.nextStartAt) + (startEveryMs * maxOfProvider) / shareOf(maxOfProvider);
           queue.underWay += 1;
           const request = start({ connection, provider }).finally(() => {
             underWay.delete(connection);

@@ -1,5 +1,4 @@
 import type { World } from "../../../base/world.ts";
-import type { Lease } from "../../../store/leases.ts";
 import type { SyncSchedule } from "../sync-schedule.ts";
 import { createRunPace } from "./run-pace.ts";
 import type { RunQueue } from "./run-queue.ts";
@@ -7,9 +6,11 @@ import type { RunningRuns } from "./running-runs.ts";
 
 /** Everything that is due: queues runs of due syncs, and starts queued runs within the limits, one after another. */
 export interface DueRuns {
-  startAll(lease: Lease): Promise<DueRound>;
+  startAll(): Promise<DueRound>;
   /** Adds a newly queued run by its key in `run.queued`; its sync may be due again. */
-  add(key: string): void;
+  add(key: string, partition: number | undefined): void;
+  /** Forgets a run that is not queued any more. */
+  remove(key: string): void;
   /** Looks for due syncs in the next round. Other rounds skip that: it reads the store. */
   checkSchedule(): void;
   /** Drops all known runs: the next round reads everything that is due from the store. */
@@ -31,14 +32,14 @@ interface DueRunsOptions {
   readonly world: World;
 }
 
-/** Length of a round: however many runs are due, the lease must be renewed and due syncs be queued between rounds. */
+/** Length of a round: however many runs are due, due syncs must be queued between rounds. */
 const roundMs = 1_000;
 
 export function createDueRuns({ schedule, queue, running, isClosing, world }: DueRunsOptions): DueRuns {
   const pace = createRunPace();
   let isScheduleDue = true;
 
-  async function startQueued(nowMs: number, lease: Lease): Promise<DueRound> {
+  async function startQueued(nowMs: number): Promise<DueRound> {
     await queue.refresh(nowMs);
     world.metrics.runsOverdue.set(queue.overdueMs(nowMs) / 1_000);
     const until = performance.now() + roundMs;
@@ -48,25 +49,26 @@ export function createDueRuns({ schedule, queue, running, isClosing, world }: Du
       await pace.wait();
       // The run stays queued in the store.
       if (isClosing()) return { count, isMoreDue: false };
-      running.start(next, lease);
+      running.start(next);
       if (performance.now() >= until) return { count: count + 1, isMoreDue: true };
     }
   }
 
   return {
-    async startAll(lease) {
+    async startAll() {
       const nowMs = world.now();
       // The schedule first: a sync that is triggered and due at once runs once.
       const isDue = isScheduleDue;
       isScheduleDue = false;
-      const queued = isDue ? await schedule.queueDue(nowMs, lease) : 0;
-      const { count, isMoreDue } = await startQueued(nowMs, lease);
+      const queued = isDue ? await schedule.queueDue(nowMs) : 0;
+      const { count, isMoreDue } = await startQueued(nowMs);
       return { count: queued + count, isMoreDue };
     },
-    add(key) {
-      queue.add(key);
+    add(key, partition) {
+      queue.add(key, partition);
       isScheduleDue = true;
     },
+    remove: queue.remove,
     checkSchedule() {
       isScheduleDue = true;
     },

@@ -5,15 +5,22 @@ import { afterRun, mayRestart, retryRun, runOf } from "../../../core/scripts/syn
 import type { StoredRun, StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
 import { type Change, type Store, StoreUnavailable } from "../../../store/contract.ts";
-import type { Lease } from "../../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../../store/records.ts";
+import type { HeldPartition } from "../../partitions/held-partition.ts";
+import { connectionPartition } from "../../partitions/own-work.ts";
 import type { SyncCollections } from "../sync-collections.ts";
 import type { Runs } from "./runs.ts";
 
 /** Ends runs that are `running` in the store but in no process, because their process has ended. */
 export interface InterruptedRuns {
-  /** Ends all interrupted runs. `isRunningHere` identifies runs of this process, which continue. */
-  endAll(lease: Lease, isRunningHere: (id: string) => boolean): Promise<void>;
+  /**
+   * Ends all interrupted runs of these partitions. `isRunningHere` identifies runs of this process, which continue.
+   * Returns the partitions that no other process has taken meanwhile.
+   */
+  endAll(
+    partitions: readonly HeldPartition[],
+    isRunningHere: (id: string) => boolean,
+  ): Promise<ReadonlySet<HeldPartition>>;
 }
 
 interface InterruptedRunsOptions {
@@ -28,7 +35,7 @@ const pageSize = 200;
 export function createInterruptedRuns({ store, collections, runs, world }: InterruptedRunsOptions): InterruptedRuns {
   const { metrics, log } = world;
 
-  async function end({ value }: StoredRecordOf<StoredRun>, { fence }: Lease): Promise<void> {
+  async function end({ value }: StoredRecordOf<StoredRun>, { fence }: HeldPartition): Promise<void> {
     const { result } = await transact(store, () => interruption(value), fence);
     if (result === undefined) return;
     const { script, kind } = runOf(value);
@@ -74,17 +81,24 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
   }
 
   return {
-    async endAll(lease, isRunningHere) {
-      for (;;) {
-        const page = await collections.runs.pageBy("running", { under: [], limit: pageSize });
-        for (const run of page.filter(({ value }) => !isRunningHere(runOf(value).id))) {
-          await end(run, lease).catch((err: unknown) => {
-            if (lease.isLostBy(err) || err instanceof StoreUnavailable) throw err;
+    async endAll(partitions, isRunningHere) {
+      const byNumber = new Map(partitions.map((one) => [one.number, one]));
+      for (let position: string | undefined; ; ) {
+        const page = await collections.runs.pageBy("running", { under: [], after: position, limit: pageSize });
+        for (const run of page) {
+          const { id, connection } = runOf(run.value);
+          const { environment = "", integration = "", id: connectionId = "" } = connection ?? {};
+          const partition = byNumber.get(connectionPartition(environment, integration, connectionId));
+          if (partition === undefined || isRunningHere(id)) continue;
+          await end(run, partition).catch((err: unknown) => {
+            if (err instanceof StoreUnavailable) throw err;
+            if (partition.isLostBy(err)) byNumber.delete(partition.number);
             // A run that cannot be ended must not delay the others.
-            log.error("could not end an interrupted run; will retry", { run: runOf(run.value).id, err });
+            else log.error("could not end an interrupted run; will retry", { run: id, err });
           });
         }
-        if (page.length < pageSize) return;
+        position = page.at(-1)?.position;
+        if (page.length < pageSize) return new Set(byNumber.values());
       }
     },
   };

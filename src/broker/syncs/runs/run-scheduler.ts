@@ -3,9 +3,10 @@ import { createScanLoop } from "../../../base/scan-loop.ts";
 import type { World } from "../../../base/world.ts";
 import type { ScriptHost } from "../../../core/scripts/script.ts";
 import type { Store } from "../../../store/contract.ts";
-import { createHeldLease } from "../../../store/held-lease.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import type { Destinations } from "../../deliveries/destinations.ts";
+import { shareOf, soleWork } from "../../partitions/own-work.ts";
+import type { Partitions } from "../../partitions/partitions.ts";
 import type { SyncCollections } from "../sync-collections.ts";
 import { createSyncScan } from "../sync-scan.ts";
 import { createSyncSchedule } from "../sync-schedule.ts";
@@ -13,20 +14,20 @@ import { createDueRuns } from "./due-runs.ts";
 import { followRuns } from "./follow-runs.ts";
 import { createInterruptedRuns } from "./interrupted-runs.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
+import { createRunPartitions, type RunPartitions } from "./run-partitions.ts";
 import { createRunQueue } from "./run-queue.ts";
 import { createRunningRuns, type RunLimits } from "./running-runs.ts";
 import type { Runs } from "./runs.ts";
 
 /**
- * Runs everything that is due, in one replica for all. Each step is stored, so no work is lost with the process: the
- * next holder of the lease finds the runs that a process left behind.
+ * Runs everything that is due for connections in this process's partitions. Each step is stored, so no work is lost with
+ * the process: the next owner of a partition finds the runs that a process left behind.
  */
 export interface RunScheduler {
-  /** Starts as soon as this replica has the lease. */
   start(): void;
   /** Runs everything that is due now, and what becomes due as a result, without waiting for the next scan. */
   run(): Promise<void>;
-  /** Waits a while for running runs, then stops them; the next holder of the lease restarts them. */
+  /** Waits a while for running runs, then stops them; the next owners of their partitions restart them. */
   close(): Promise<void>;
 }
 
@@ -40,42 +41,32 @@ interface RunSchedulerOptions {
   readonly execution: RunExecution;
   readonly destinations: Pick<Destinations, "environmentByName">;
   readonly limits: RunLimits;
-  readonly leaseMs?: number | undefined;
+  readonly partitions: Partitions;
   readonly world: World;
 }
 
-const defaultLeaseMs = 15_000;
 const scanEveryMs = 1_000;
 const closeWithinMs = 2_000;
 
 export async function openRunScheduler(options: RunSchedulerOptions): Promise<RunScheduler> {
-  const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
-  const { leaseMs = defaultLeaseMs } = options;
+  const { store, collections, scripts, partitions, world } = options;
   const ended = new AbortController();
-  const interrupted = createInterruptedRuns({ store, collections, runs, world });
   const syncScan = createSyncScan({ store, collections, scripts, world });
   let isClosing = false;
 
-  const lease = createHeldLease({
-    store,
-    name: "runs",
-    lengthMs: leaseMs,
-    async onTaken(taken) {
-      due.forget();
-      // Runs that were stopped while another replica had the lease are about to end.
-      await running.stoppedEnded();
-      await interrupted.endAll(taken, running.has);
-    },
-    // The replica that has the lease now treats the runs of this one as interrupted: they can write nothing more.
-    onLost: () => running.interruptAll(),
-  });
-  const running = createRunningRuns({ execution, limits, lease, ended: ended.signal, onEnded: wake, world });
-  const due = createDueRuns({
-    schedule: createSyncSchedule({ store, collections, scripts, runs, destinations, ended: ended.signal, world }),
-    queue: createRunQueue({ store, collections }),
-    running,
+  const isOwn = (number: number): boolean => partitions.held(number) !== undefined;
+  const { running, ours, due } = createRunWork(options, {
+    ended: ended.signal,
     isClosing: () => isClosing,
-    world,
+    onEnded: wake,
+    isOwn,
+  });
+  partitions.listen({
+    onTaken() {
+      due.forget();
+      wake();
+    },
+    onLost: ({ number }) => running.endedOf(number),
   });
   const loop = createScanLoop({
     everyMs: scanEveryMs,
@@ -97,22 +88,28 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
   });
   world.metrics.scriptsBroken.set(scripts.broken().length);
 
-  const watch = await followRuns({ store, collections, due, running, wake, world });
+  const watch = await followRuns({ store, collections, due, running, isOwn, wake, world });
 
   /** Returns how many runs were queued or started. */
   async function scan(): Promise<number> {
-    // Without scripts nothing can run, and renewing the lease would cost commits.
-    const held = scripts.all().length === 0 ? undefined : await lease.hold();
-    if (held === undefined) return 0;
+    // Without scripts nothing can run.
+    if (scripts.all().length === 0 || partitions.all().length === 0) return 0;
+    await ours.takeUp();
+    await scanSyncs();
+    const { count, isMoreDue } = await due.startAll();
+    if (isMoreDue) wake();
+    return count;
+  }
+
+  /** Looks for connections without their syncs, in one process for all. */
+  async function scanSyncs(): Promise<void> {
+    const sole = soleWork(partitions, "sync-scan");
+    if (sole === undefined) return;
     try {
-      await syncScan.scanWhenDue(held);
-      const { count, isMoreDue } = await due.startAll(held);
-      if (isMoreDue) wake();
-      return count;
+      await syncScan.scanWhenDue(sole);
     } catch (error) {
-      if (!held.isLostBy(error)) throw error;
-      lease.lost(held);
-      return 0;
+      if (!sole.isLostBy(error)) throw error;
+      partitions.lost(sole);
     }
   }
 
@@ -141,7 +138,52 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
       ended.abort(new Interruption());
       await running.allEnded();
       watch.close();
-      await lease.release();
     },
   };
+}
+
+interface RunWorkContext {
+  readonly ended: AbortSignal;
+  readonly isClosing: () => boolean;
+  /** A run has ended, and another may start. */
+  readonly onEnded: () => void;
+  readonly isOwn: (partition: number) => boolean;
+}
+
+/** The runs of this process, the partitions whose runs it may start, and what is due of them. */
+function createRunWork(options: RunSchedulerOptions, { ended, isClosing, onEnded, isOwn }: RunWorkContext) {
+  const { store, collections, scripts, runs, execution, partitions, destinations, limits, world } = options;
+  const interrupted = createInterruptedRuns({ store, collections, runs, world });
+  const running = createRunningRuns({
+    execution,
+    limits,
+    partitions: () => ours,
+    shareOf: (limit) => shareOf(partitions, limit),
+    ended,
+    onEnded,
+    world,
+  });
+  const ours: RunPartitions = createRunPartitions({
+    partitions,
+    interrupted,
+    stoppedEnded: running.stoppedEnded,
+    isRunningHere: running.has,
+  });
+  const due = createDueRuns({
+    schedule: createSyncSchedule({
+      store,
+      collections,
+      scripts,
+      runs,
+      partitions: ours,
+      destinations,
+      ended,
+      world,
+    }),
+    queue: createRunQueue({ store, collections, isOwn }),
+    running,
+    isClosing,
+    world,
+  });
+  return { running, ours, due };
 }

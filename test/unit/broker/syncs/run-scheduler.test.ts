@@ -3,11 +3,12 @@ import { expect, it } from "vitest";
 import { noScripts, type ScriptHost, type SyncScript } from "../../../../src/core/scripts/script.ts";
 import { newRun, newSync, runOf, runOrderKey } from "../../../../src/core/scripts/sync-state.ts";
 import { Run_State, Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
+import { StoreUnavailable } from "../../../../src/store/contract.ts";
 import type { SealedStore } from "../../../../src/store/sealed/sealed.ts";
 import { type OpenBroker, openTestBroker, refOf } from "../open-broker.ts";
 import { testWorld } from "../world.ts";
 
-const leaseMs = 300;
+const termMs = 1_500;
 const day = 86_400_000;
 const place = { ref: refOf("ada"), name: "things", variant: "base" };
 
@@ -52,18 +53,30 @@ function hostBehind(pass: () => Promise<void>): ScriptHost & { readonly ran: str
 
 const atOnce = () => Promise.resolve();
 
-/** A replica that has the lease, and another over the same store. */
+/** A replica that has all partitions and falls silent, and another over the same store. */
 async function openTwo(see: (store: SealedStore) => Partial<SealedStore>, running: () => Promise<void> = atOnce) {
   const [world, others] = [testWorld(), testWorld()];
   const fixture = await openTestBroker(testWorld());
   await fixture.import("ada", { case: "oauth2", value: { accessToken: "token" } });
+  let isSilent = false;
+  const seen: Partial<SealedStore> = {
+    ...see(fixture.store),
+    async commit(changes, conditions) {
+      if (isSilent && changes.some(({ key }) => key.startsWith("member\0"))) throw new StoreUnavailable("cut off");
+      return fixture.store.commit(changes, conditions);
+    },
+  };
   const hosts = { held: hostBehind(atOnce), other: hostBehind(running) };
   const held = await openTestBroker(world, {
-    ...{ scripts: hosts.held, runLeaseMs: leaseMs },
-    beside: { backend: fixture.backend, store: { ...fixture.store, ...see(fixture.store) } },
+    ...{ scripts: hosts.held, workTermMs: termMs },
+    beside: { backend: fixture.backend, store: { ...fixture.store, ...seen } },
   });
-  const other = await openTestBroker(others, { scripts: hosts.other, runLeaseMs: leaseMs, beside: fixture });
-  return { fixture, held, other, world, hosts };
+  const other = await openTestBroker(others, { scripts: hosts.other, workTermMs: termMs, beside: fixture });
+  const silence = () => {
+    isSilent = true;
+    return sleep(termMs * 1.5);
+  };
+  return { fixture, held, other, world, hosts, silence };
 }
 
 async function addSync({ store, collections }: OpenBroker, autoStart: boolean): Promise<void> {
@@ -74,7 +87,7 @@ async function addSync({ store, collections }: OpenBroker, autoStart: boolean): 
 const statesIn = async ({ collections }: OpenBroker) =>
   (await collections.runs.page({ under: ["dev"], limit: 100 })).map(({ value }) => runOf(value).state);
 
-it("takes no run of another replica's for interrupted, once that one has the lease", async () => {
+it("takes no run of another replica's for interrupted, once that one has the partition", async () => {
   const [looking, running] = [createGate(), createGate()];
   const two = await openTwo(
     (store) => ({
@@ -88,7 +101,7 @@ it("takes no run of another replica's for interrupted, once that one has the lea
   await addSync(two.fixture, true);
   const heldUp = two.held.broker.keepRuns();
   await looking.reached;
-  await sleep(leaseMs * 1.2);
+  await two.silence();
   const kept = two.other.broker.keepRuns();
   await running.reached;
   looking.open();
@@ -99,7 +112,7 @@ it("takes no run of another replica's for interrupted, once that one has the lea
   expect(await statesIn(two.fixture)).toEqual([Run_State.SUCCEEDED]);
 });
 
-it("puts no run down once another replica has the lease", async () => {
+it("puts no run down once another replica has the partition", async () => {
   const looking = createGate();
   const two = await openTwo((store) => ({
     async list(range) {
@@ -112,14 +125,14 @@ it("puts no run down once another replica has the lease", async () => {
   two.world.advance(2 * day);
   const heldUp = two.held.broker.keepRuns();
   await looking.reached;
-  await sleep(leaseMs * 1.2);
+  await two.silence();
   await two.other.broker.keepRuns();
   looking.open();
   await heldUp;
   expect(await statesIn(two.fixture)).toEqual([Run_State.SUCCEEDED]);
 });
 
-it("starts no run once another replica has the lease", async () => {
+it("starts no run once another replica has the partition", async () => {
   const [beginning, running] = [createGate(), createGate()];
   let isOthers = false;
   const two = await openTwo(
@@ -147,7 +160,7 @@ it("starts no run once another replica has the lease", async () => {
   await add("r1");
   const heldUp = two.held.broker.keepRuns();
   await beginning.reached;
-  await sleep(leaseMs * 1.2);
+  await two.silence();
   // The other replica starts one with the same order key first.
   await store.commit(await removed(two.fixture, "r1"));
   await add("r0");

@@ -14,7 +14,7 @@ afterEach(() => {
 function openQueues() {
   const started: string[] = [];
   const ends: (() => void)[] = [];
-  const queues = createProviderQueues({ now: Date.now, onFree: () => {} });
+  const queues = createProviderQueues({ now: Date.now, shareOf: (limit) => limit, onFree: () => {} });
   const start = () =>
     queues.startDue(({ provider }) => {
       started.push(provider);
