@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
+import { brokerRuns } from "./fleet/broker-runs.ts";
 import { brokers } from "./fleet/brokers.ts";
 import { empty } from "./fleet/empty.ts";
 import { quota } from "./fleet/quota.ts";
@@ -30,7 +31,12 @@ const { positionals, values } = parseArgs({
   options: { beside: text, count: text, only: text, rounds: text, seconds: text },
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
-  brokers: () => brokers({ rounds: Number(values.rounds ?? 0), seconds: Number(values.seconds ?? 0) }),
+  brokers: async () => {
+    const asked = { rounds: Number(values.rounds ?? 0), seconds: Number(values.seconds ?? 0) };
+    const only = values.only?.split(",") ?? ["deliveries", "runs"];
+    if (only.includes("deliveries")) await brokers(asked);
+    if (only.includes("runs")) await brokerRuns(asked);
+  },
   connections,
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   heads: (count) =>
