@@ -30,6 +30,8 @@ interface ReplicasOptions {
   readonly world: World;
 }
 
+/** Duties of every replica that has partitions. */
+const divided = ["channels", "descriptions", "revocations", "runs"];
 const signEveryMs = 15_000;
 /** A replica whose last sign is older is not listed. */
 const aliveMs = 4 * signEveryMs;
@@ -48,7 +50,7 @@ export function createReplicas({ store, backend, partitions, host, world }: Repl
   let giving: Promise<void> | undefined;
 
   const signs = () => store.list({ ...under("replica"), limit: mostSigns });
-  const dutiesNow = () => heldLeases(store).toSorted();
+  const dutiesNow = () => [...heldLeases(store), ...(partitions.all().length > 0 ? divided : [])].toSorted();
   const signAt = (seenMs: number): ReplicaSign =>
     create(ReplicaSignSchema, {
       host,

@@ -121,7 +121,7 @@ it("shows one replica with its background work, where no other can share the sto
   const { replicas } = await client(SystemService).listReplicas({});
   expect(replicas).toHaveLength(1);
   expect(replicas[0]).toMatchObject({ answering: true, behind: 0n, partitions: 64 });
-  expect(replicas[0]?.duties).toEqual(expect.arrayContaining(["deliveries", "housekeeping"]));
+  expect(replicas[0]?.duties).toEqual(expect.arrayContaining(["channels", "deliveries", "housekeeping", "runs"]));
 });
 
 it("rotates a key: both work in the overlap, then only the new one", async () => {

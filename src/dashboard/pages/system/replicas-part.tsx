@@ -12,6 +12,7 @@ import { system } from "../../state/clients.ts";
 const duties: Readonly<Record<string, string>> = {
   deliveries: "Delivers webhooks and events to your application",
   runs: "Starts scheduled syncs",
+  revocations: "Revokes the grants of deleted connections",
   channels: "Renews watch channels",
   descriptions: "Asks providers about imported connections",
   housekeeping: "Deletes what is too old, and watches for credentials that end",

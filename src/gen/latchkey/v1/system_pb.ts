@@ -662,7 +662,7 @@ export type Replica = Message<"latchkey.v1.Replica"> & {
 
   /**
    * Background work that this replica does at present: `deliveries`, `runs`, `channels`, `descriptions`,
-   * `housekeeping`. As of the last sign of life.
+   * `revocations`, `housekeeping`. As of the last sign of life.
    *
    * @generated from field: repeated string duties = 6;
    */
