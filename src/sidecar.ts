@@ -128,6 +128,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
       broker.retire().catch(() => {});
       // Keep serving until the load balancer has noticed that we are not ready.
       if (config.drainDelayMs > 0) await sleep(config.drainDelayMs);
+      await broker.edges.leave();
       shutdown.abort();
       // Answer probes until the end, because the system that drains us watches them.
       await listeners.drain();

@@ -302,7 +302,7 @@ function startBackground(rooms: Rooms, { store, retention, world }: BrokerOption
     },
     retire: async () => {
       // Each partition is given as soon as its own work has ended.
-      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire(), rooms.edges.leave()]);
+      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire(), rooms.edges.edges.leave()]);
       await retired;
     },
   };

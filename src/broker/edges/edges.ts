@@ -33,6 +33,8 @@ export interface Edges {
   follow(messages: AsyncIterable<FollowRequest>, options: EdgeCall): AsyncGenerator<FollowResponse>;
   /** Lists the edges of an environment; empty: all. */
   list(filter: { readonly environment: string }, page: PageOptions): PageOf<Edge>;
+  /** Asks all edges to connect to another broker; resolves when they have left, or after a moment. */
+  leave(): Promise<void>;
 }
 
 export interface EdgeCall {
@@ -44,8 +46,6 @@ export interface EdgeCall {
 
 /** Lifetime of the edges' streams. */
 export interface EdgeStreams extends Edges {
-  /** Asks all edges to connect to another broker; resolves when they have left, or after a moment. */
-  leave(): Promise<void>;
   close(): void;
 }
 
@@ -75,7 +75,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
   const brokerId = randomId();
   const streams = new Map<EdgeStream, EdgeCall>();
   let timer: NodeJS.Timeout | undefined;
-  let isLeaving = false;
+  let leaving: Promise<void> | undefined;
   let onEmpty = () => {};
 
   /** One timer for all edges. */
@@ -108,7 +108,17 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
     if (streams.size > 0) return;
     clearInterval(timer);
     timer = undefined;
-    onEmpty();
+    // After the last stream was answered: stopping would otherwise end it with an error.
+    setImmediate(onEmpty);
+  }
+
+  async function sendAway(): Promise<void> {
+    if (streams.size === 0) return;
+    for (const { outbox } of streams.keys()) outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
+    const empty = new Promise<void>((resolve) => {
+      onEmpty = resolve;
+    });
+    await Promise.race([empty, sleep(leaveWithinMs, undefined, { ref: false })]);
   }
 
   return {
@@ -130,7 +140,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
       enter(stream, how);
       try {
         stream.outbox.answer({ case: "welcome", value: welcomeOf(stream, { brokerId, nowMs: world.now() }) });
-        if (isLeaving) stream.outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
+        if (leaving !== undefined) stream.outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
         const end = (error?: unknown) => stream.outbox.end(error);
         resume(stream, hello, options).catch(end);
         read(stream, iterator).then(() => end(), end);
@@ -140,16 +150,9 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
       }
     },
     list: (filter, page) => listEdges(streams.keys(), filter, page),
-    async leave() {
-      isLeaving = true;
-      if (streams.size === 0) return;
-      for (const { outbox } of streams.keys()) {
-        outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
-      }
-      const empty = new Promise<void>((resolve) => {
-        onEmpty = resolve;
-      });
-      await Promise.race([empty, sleep(leaveWithinMs, undefined, { ref: false })]);
+    leave() {
+      leaving ??= sendAway();
+      return leaving;
     },
     close() {
       clearInterval(timer);

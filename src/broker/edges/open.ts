@@ -17,8 +17,6 @@ import { createStreamReader } from "./stream-reader.ts";
 /** Serves edges: sidecars without a store, which get what they need over one stream each. */
 export interface EdgeRoom {
   readonly edges: Edges;
-  /** Asks all edges to connect to another broker; resolves when they have left, or after a moment. */
-  leave(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -67,7 +65,6 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
   const edges = createEdges({ environments, changes, connections, keys, setups, read, world });
   return {
     edges,
-    leave: edges.leave,
     async close() {
       edges.close();
       await changes.close();

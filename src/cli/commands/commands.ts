@@ -7,6 +7,7 @@ import { addChannels } from "./channels.ts";
 import { addConnect } from "./connect.ts";
 import { addConnectSessions } from "./connect-sessions.ts";
 import { addConnections } from "./connections/connections.ts";
+import { addEdges } from "./edges.ts";
 import { addEndUsers } from "./end-users.ts";
 import { addEnvironments } from "./environments.ts";
 import { addHealth } from "./health.ts";
@@ -52,6 +53,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addScripts(program, act, { terminal, keepExitCode });
   addLogs(program, act);
   addAudit(program, act);
+  addEdges(program, act);
   addStore(program, act, { terminal, keepExitCode });
   addSystem(program, act);
   addHealth(program, act);
