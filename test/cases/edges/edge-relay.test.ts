@@ -30,11 +30,13 @@ it("relays JSON routes, with bodies, statuses and faults", async () => {
     credentials: { type: "API_KEY", apiKey: "k" },
   });
   expect(imported.status).toBe(201);
-  const viaEdge = await (await rest("GET", "/connection/ada?provider_config_key=keyed")).json();
-  expect(viaEdge).toEqual((await serve.rest("GET", "/connection/ada?provider_config_key=keyed")).body);
-  const missing = await rest("GET", "/connection/nobody?provider_config_key=keyed");
-  expect([missing.status, missing.headers.get("latchkey-error")]).toEqual([404, "not_found"]);
-  expect((await rest("DELETE", "/connection/ada?provider_config_key=keyed")).status).toBe(200);
+  const viaEdge = await (await rest("GET", "/connections/ada?provider_config_key=keyed")).json();
+  expect(viaEdge).toEqual((await serve.rest("GET", "/connections/ada?provider_config_key=keyed")).body);
+  expect(viaEdge).toMatchObject({ connection_id: "ada" });
+  const missing = await rest("GET", "/connections/nobody?provider_config_key=keyed");
+  const direct = await serve.rest("GET", "/connections/nobody?provider_config_key=keyed");
+  expect([missing.status, missing.headers.get("latchkey-error")]).toEqual([404, direct.headers.get("latchkey-error")]);
+  expect((await rest("DELETE", "/connections/ada?provider_config_key=keyed")).status).toBe(200);
   expect(await edge.metric('latchkey_edge_relayed_total{answer="2xx"}')).toBe(3);
 });
 
