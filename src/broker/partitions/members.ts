@@ -52,6 +52,8 @@ export const memberSpace = "member";
 const memberKey = (id: string): string => keyOf(memberSpace, id);
 
 const renewShare = 0.3;
+/** Renewals are seen late: a member's term may end this share after its last one was seen. The clock tells. */
+const lookShare = 0.6;
 /** Safety margin before expiry: clocks of two machines run at different speeds, and a response takes time. */
 const marginShare = 0.1;
 /** After an outage of the store, others get this share of a term to renew before they count as dead. */
@@ -96,7 +98,7 @@ export function createMembers({ store, id, termMs }: MembersOptions): Members {
       const before = known.get(at);
       if (record === undefined) return known.delete(at);
       if (before !== undefined && before.revision >= record.revision) return false;
-      learn(at, record, performance.now() + termMs);
+      learn(at, record, performance.now() + termMs * lookShare);
       return before === undefined || before.isDead;
     },
     replace(records) {
