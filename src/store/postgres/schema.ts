@@ -1,5 +1,5 @@
 import type { Log } from "../../base/log.ts";
-import { StoreRefused } from "../contract.ts";
+import { StoreRefused, StoreUnavailable } from "../contract.ts";
 import type { SqlQuery } from "./connections.ts";
 import { isBroken, isForbidden } from "./errors.ts";
 import { combinedCommits } from "./functions/combined-commits.ts";
@@ -59,7 +59,8 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
   if (facts === undefined) throw new StoreRefused("the server did not report its version and settings");
   const [number, version, isStandby, isolation, isReadOnly, fsync] = facts;
   if (number < oldestServer) throw new StoreRefused(`PostgreSQL ${version} is too old; use 14 or later`);
-  if (isStandby) throw new StoreRefused("the server is a standby; name the host of the primary");
+  // During a failover, a pooler may lead here for a moment: wait.
+  if (isStandby) throw new StoreUnavailable("the server is a standby; name the host of the primary");
   if (isReadOnly !== "off") {
     throw new StoreRefused("the role or the database is read-only; set default_transaction_read_only to off for it");
   }
