@@ -1,3 +1,4 @@
+import { Client } from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, HistoryLost, type Watch } from "../../../../src/store/contract.ts";
 import { follow } from "../../../../src/store/follow.ts";
@@ -54,6 +55,24 @@ describe.skipIf(lacks("postgres"))("a replica that follows some spaces", () => {
     await writer.commit([put("b\0after", "2"), remove("b\0before"), put("é", "1")]);
     await reader.caughtUp();
     expect(told).toEqual(["2:b\0after=2,b\0before=gone,é=1"]);
+  });
+
+  it("repeats a read that was on its way when a space was added", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 20 } });
+    await store.watch(0, { ...recordingWatcher(), spaces: ["a"] });
+    const client = new Client({ host: file.server.folder, port: file.server.port, user: "postgres" });
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query(`begin; lock ${schema}.entry; update ${schema}.head set revision = 1`);
+    await client.query(`insert into ${schema}.entry values ('\\x620078', 'v', 1)`);
+    const blocked = "select from pg_locks where not granted and relation = $1::regclass";
+    await expect.poll(async () => (await file.server.query(blocked, [`${schema}.entry`])).length).toBeGreaterThan(0);
+    const { told, ...watcher } = recordingWatcher();
+    await store.watch(0, { ...watcher, spaces: ["b"] });
+    await client.query("commit");
+    await expect.poll(() => store.status().revision).toBe(1);
+    expect(told).toEqual(["1:b\0x=v"]);
   });
 
   it("misses nothing of spaces that it begins to follow while others write", async () => {
