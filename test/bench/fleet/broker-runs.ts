@@ -98,6 +98,7 @@ interface FleetOptions {
 async function startFleet({ count, connections, folder, server, sandbox }: FleetOptions): Promise<Fleet> {
   const env = {
     LATCHKEY_STORE: server.storeUrl(`broker_runs_${count}`),
+    LATCHKEY_ADMIN_KEY: "lk_bench-admin-key-of-the-control-plane",
     LATCHKEY_SCRIPTS: `${folder}/scripts`,
     LATCHKEY_CONFIG: `${folder}/latchkey.yaml`,
     LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
