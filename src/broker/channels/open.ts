@@ -14,7 +14,7 @@ import { createChannelScans } from "./channel-scans.ts";
 import { type ChannelSignals, createChannelSignals } from "./channel-signals.ts";
 import { type Channels, createChannels } from "./channels.ts";
 import { createLossReports } from "./loss-reports.ts";
-import { type ChannelScheduler, createChannelScheduler } from "./scheduler.ts";
+import { type ChannelScheduler, openChannelScheduler } from "./scheduler.ts";
 import { type ChannelSlots, createChannelSlots } from "./slots.ts";
 import { type ChannelTokens, openChannelTokens } from "./tokens.ts";
 
@@ -76,7 +76,7 @@ export async function openChannels(options: ChannelRoomOptions): Promise<Channel
       audit,
       world,
     }),
-    scheduler: createChannelScheduler({
+    scheduler: await openChannelScheduler({
       store,
       collections,
       slots,

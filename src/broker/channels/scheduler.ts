@@ -9,6 +9,7 @@ import type { Partitions } from "../partitions/partitions.ts";
 import { shareWork } from "../partitions/work-under-way.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
+import { openDueSight } from "../stored/due-sight.ts";
 import type { ChannelCalls } from "./calls.ts";
 import type { ChannelCollections } from "./channel-collections.ts";
 import type { ChannelScans } from "./channel-scans.ts";
@@ -55,13 +56,15 @@ const pauseMs = 5_000;
 const closeWithinMs = 10_000;
 const connectionsEveryMs = 60_000;
 
-export function createChannelScheduler(options: ChannelSchedulerOptions): ChannelScheduler {
+export async function openChannelScheduler(options: ChannelSchedulerOptions): Promise<ChannelScheduler> {
   const { store, collections, slots, calls, tokens, partitions, scans, providers, publicUrl, world } = options;
   const { log } = world;
   const underWay = shareWork(partitions, () => {
     due.readAgain();
+    sight.look();
     loop.wake();
   });
+  const sight = await openDueSight({ store, spaces: ["channel.due"], world });
   const connectionScan = createConnectionScan({ collections, slots, providers, world });
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -79,6 +82,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     mostOfGroup: () => shareOf(partitions, mostOfIntegration),
     pauseMs,
     onEnded() {
+      sight.look();
       if (!signal.aborted) loop.wake();
     },
   });
@@ -105,7 +109,10 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
       await connectionScan.scanNext();
       await scans.scanNext({ partition: sole, signal });
     }
-    return due.begin();
+    if (pool.size === 0 && !sight.mayBeDue()) return 0;
+    const begun = await due.begin();
+    if (begun === 0 && pool.size === 0) await sight.rest();
+    return begun;
   }
 
   return {
@@ -113,6 +120,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     async run() {
       connectionsScannedAt = Number.NEGATIVE_INFINITY;
       due.readAgain();
+      sight.look();
       while (!signal.aborted) {
         // A scan that runs already, or beside a job, may have passed over channels that are due.
         await loop.idle();
@@ -124,6 +132,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     },
     async close() {
       stopping.abort();
+      sight.close();
       await loop.stop();
       // Responses of providers are stored. A longer call has an unknown outcome, as after a crash.
       await Promise.race([pool.allEnded(), sleep(closeWithinMs, undefined, { ref: false })]);

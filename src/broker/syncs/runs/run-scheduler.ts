@@ -7,8 +7,9 @@ import type { ConnectionCollections } from "../../connections/connection-collect
 import type { Destinations } from "../../deliveries/destinations.ts";
 import { shareOf, soleWork } from "../../partitions/own-work.ts";
 import type { Partitions } from "../../partitions/partitions.ts";
+import { openDueSight } from "../../stored/due-sight.ts";
 import type { SyncCollections } from "../sync-collections.ts";
-import { createSyncScan } from "../sync-scan.ts";
+import { createSyncScan, type SyncScan } from "../sync-scan.ts";
 import { createSyncSchedule } from "../sync-schedule.ts";
 import { createDueRuns } from "./due-runs.ts";
 import { followRuns } from "./follow-runs.ts";
@@ -52,18 +53,23 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
   const { store, collections, scripts, partitions, world } = options;
   const ended = new AbortController();
   const syncScan = createSyncScan({ store, collections, scripts, world });
+  const sight = await openDueSight({ store, spaces: ["run.queued", "sync.due"], world });
   let isClosing = false;
 
   const isOwn = (number: number): boolean => partitions.held(number) !== undefined;
   const { running, ours, due } = createRunWork(options, {
     ended: ended.signal,
     isClosing: () => isClosing,
-    onEnded: wake,
+    onEnded() {
+      sight.look();
+      wake();
+    },
     isOwn,
   });
   partitions.listen({
     onTaken() {
       due.forget();
+      sight.look();
       wake();
     },
     onLost: ({ number }) => running.endedOf(number),
@@ -83,6 +89,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
 
   const unsubscribe = scripts.onChange(() => {
     syncScan.restart();
+    sight.look();
     world.metrics.scriptsBroken.set(scripts.broken().length);
     wake();
   });
@@ -95,22 +102,12 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     // Without scripts nothing can run.
     if (scripts.all().length === 0 || partitions.all().length === 0) return 0;
     await ours.takeUp();
-    await scanSyncs();
+    await scanSyncs(syncScan, partitions);
+    if (running.count === 0 && !sight.mayBeDue()) return 0;
     const { count, isMoreDue } = await due.startAll();
     if (isMoreDue) wake();
+    else if (count === 0 && running.count === 0) await sight.rest();
     return count;
-  }
-
-  /** Looks for connections without their syncs, in one process for all. */
-  async function scanSyncs(): Promise<void> {
-    const sole = soleWork(partitions, "sync-scan");
-    if (sole === undefined) return;
-    try {
-      await syncScan.scanWhenDue(sole);
-    } catch (error) {
-      if (!sole.isLostBy(error)) throw error;
-      partitions.lost(sole);
-    }
   }
 
   return {
@@ -124,6 +121,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
         // A running scan would find no runs in a queue that is cleared during the scan.
         await loop.idle();
         due.forget();
+        sight.look();
         const wasIdle = running.count === 0;
         const count = await loop.scanNow();
         if (count === 0 && wasIdle && running.count === 0) return;
@@ -138,8 +136,21 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
       ended.abort(new Interruption());
       await running.allEnded();
       watch.close();
+      sight.close();
     },
   };
+}
+
+/** Looks for connections without their syncs, in one process for all. */
+async function scanSyncs(syncScan: SyncScan, partitions: Partitions): Promise<void> {
+  const sole = soleWork(partitions, "sync-scan");
+  if (sole === undefined) return;
+  try {
+    await syncScan.scanWhenDue(sole);
+  } catch (error) {
+    if (!sole.isLostBy(error)) throw error;
+    partitions.lost(sole);
+  }
 }
 
 interface RunWorkContext {
