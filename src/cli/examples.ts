@@ -34,6 +34,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "system config": ["latchkey system config", "latchkey system config retention --set"],
   "system warnings": ["latchkey system warnings", "latchkey system warnings -e prod --json"],
   "system replicas": ["latchkey system replicas"],
+  "edges list": ["latchkey edges list"],
   "providers list": ["latchkey providers list --search google"],
   "providers get": ["latchkey providers get github > github.yaml"],
   "providers create": ["latchkey providers create acme.yaml", "latchkey providers create acme.yaml --check"],
