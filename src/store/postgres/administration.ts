@@ -1,7 +1,7 @@
 import type { Restoration, SnapshotContent, Space } from "../contract.ts";
 import type { CommitStream } from "./commit-stream.ts";
 import type { PostgresConnections } from "./connections.ts";
-import type { Polling } from "./polling.ts";
+import type { Polling } from "./listening/polling.ts";
 import type { Queries } from "./queries.ts";
 import { readRestoration, writeRestoration } from "./restoration.ts";
 import { fillStore } from "./snapshot.ts";
@@ -25,14 +25,14 @@ interface AdministrationOptions {
 
 export function createAdministration(options: AdministrationOptions): Administration {
   const { queries, connections, schema, stream, polling } = options;
-  const { read, dedicate, attempt } = queries;
+  const { read, readLong, dedicate, attempt } = queries;
   return {
     async fill(content) {
       await fillStore({ dedicate, schema }, content);
       await attempt(stream.readToHead);
     },
     async space() {
-      const [row] = await read<[number]>("select pg_total_relation_size($1::regclass)", [`${schema}.entry`]);
+      const [row] = await readLong<[number]>("select pg_total_relation_size($1::regclass)", [`${schema}.entry`]);
       return { usedBytes: row?.[0] ?? 0, freeBytes: undefined };
     },
     restoration: () => readRestoration({ query: read, schema }),

@@ -1,6 +1,6 @@
-import { DatabaseError, Pool } from "pg";
+import { DatabaseError, Pool, type PoolConfig } from "pg";
 import type { LoopClock } from "../../base/loop-clock.ts";
-import { clientConfigOf, part, type TrackedClient, trackedClientClass } from "./client.ts";
+import { clientConfigOf, part, type TrackedClient, type TrackedClientClass, trackedClientClass } from "./client.ts";
 import { createLiveness, type Liveness, type LivenessLimits } from "./liveness.ts";
 import { createPrimary } from "./servers/primary.ts";
 import type { PostgresAddress, PostgresServer } from "./servers/url.ts";
@@ -11,10 +11,14 @@ export type SqlQuery = <Row extends readonly unknown[]>(text: string, values?: r
 
 /** Connections to a server, limited in number and time. A broken connection fails only its own statements. */
 export interface PostgresConnections {
-  /** Runs a statement concurrently with others. */
+  /** Runs a short statement concurrently with others; at rest, on the ordered connection, which then is free. */
   readonly read: SqlQuery;
+  /** Runs a statement that may take long, never on the ordered connection. */
+  readonly readLong: SqlQuery;
   /** Runs a statement on the single ordered connection, so that readers cannot delay it. */
   readonly write: SqlQuery;
+  /** Runs several statements on one of the readers' connections, which then is closed if the task fails. */
+  onOne<T>(task: (query: SqlQuery) => Promise<T>): Promise<T>;
   /** Opens a separate connection, which the caller must close. */
   dedicate(): Promise<DedicatedConnection>;
   /** Rejects all waiting statements with this error and ends every connection. Later statements get new connections. */
@@ -37,6 +41,8 @@ export interface ConnectionLimits {
   readonly connectWithinMs: number;
   /** A statement that takes longer fails, and its connection is closed. */
   readonly answerWithinMs: number;
+  /** Idle time before a connection for reads is closed: opening one takes longer than most statements. */
+  readonly keepUnusedMs: number;
 }
 
 interface PostgresConnectionsOptions extends ConnectionLimits, LivenessLimits {
@@ -49,71 +55,73 @@ interface PostgresConnectionsOptions extends ConnectionLimits, LivenessLimits {
   readonly onSilence: () => void;
 }
 
-/** Maximum number of concurrent statements besides the ordered one. */
-export const maxReaders = 8;
-/** Idle time before a connection is closed: opening one takes longer than most statements. */
-const keepUnusedMs = 60_000;
+/**
+ * Maximum number of concurrent statements besides the ordered one. With it and the connection that listens, a process
+ * has at most 6 connections; at rest 2.
+ */
+export const maxReaders = 4;
 
 export function createConnections(options: PostgresConnectionsOptions): PostgresConnections {
-  const { address, clock, onWriterLost, connectWithinMs, answerWithinMs, probeWithinMs } = options;
+  const { address, clock, onWriterLost, connectWithinMs, answerWithinMs, probeWithinMs, keepUnusedMs } = options;
   const clients = new Set<TrackedClient>();
   const liveness = createLiveness({ ...options, probe });
   const primary = createPrimary({ servers: address.servers, acceptsWrites });
   const TrackedClient = trackedClientClass({ clients, clock, connectWithinMs, liveness, primary });
   const statements = createStatements({ clock, liveness, answerWithinMs });
   const config = clientConfigOf(address);
-  let { writers, readers } = createPools();
+  const poolOptions = { ...config, Client: TrackedClient, onWriterLost, keepUnusedMs };
+  let { writers, readers } = createPools(poolOptions);
   let isClosed = false;
 
-  function createPools() {
-    const pools = {
-      writers: new Pool({ ...config, Client: TrackedClient, max: 1, idleTimeoutMillis: 0 }),
-      readers: new Pool({ ...config, Client: TrackedClient, max: maxReaders, idleTimeoutMillis: keepUnusedMs }),
-    };
-    pools.writers.on("error", onWriterLost);
-    pools.readers.on("error", () => {});
-    return pools;
+  function onClientOf<T>(pool: Pool, task: (query: SqlQuery) => Promise<T>): Promise<T> {
+    if (isClosed) return Promise.reject(new Error("the connections are closed"));
+    return onClient(pool, statements, task);
   }
 
   const queryOn =
     (pool: () => Pool): SqlQuery =>
-    async (text, values = []) => {
-      if (isClosed) throw new Error("the connections are closed");
-      const client = await statements.takeFrom(pool());
-      try {
-        const rows = await statements.run<never>(client, text, values);
-        client.release();
-        return rows;
-      } catch (error) {
-        // The response may still arrive: close the connection.
-        client.release(error instanceof Error ? error : true);
-        throw error;
-      }
-    };
+    (text, values) =>
+      onClientOf(pool(), (query) => query(text, values));
+  const readLong = queryOn(() => readers);
 
-  /** Connects and parts again. */
-  async function visit(client: TrackedClient, withinMs: number): Promise<TrackedClient> {
-    const callOff = clock.after(withinMs, () => client.connection.stream.destroy(new Error("timeout: no connection")));
+  let isReadOnWriter = false;
+
+  /** Sends a short read ahead on the ordered connection: what is written next is sent behind it, without a wait. */
+  async function readOnWriter<Row extends readonly unknown[]>(
+    text: string,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    isReadOnWriter = true;
     try {
-      await client.connect();
-      return client;
+      const client = await statements.takeFrom(writers);
+      const reading = statements.run<Row>(client, text, values);
+      client.release();
+      return await reading.catch((error: unknown) => {
+        // The response may still arrive: close the connection.
+        if (!(error instanceof DatabaseError)) client.connection.stream.destroy();
+        throw error;
+      });
     } finally {
-      callOff();
-      void part(client);
+      isReadOnWriter = false;
     }
+  }
+
+  function read<Row extends readonly unknown[]>(text: string, values?: readonly unknown[]): Promise<Row[]> {
+    const isWriterFree = !isClosed && !isReadOnWriter && writers.idleCount === 1 && writers.waitingCount === 0;
+    return isWriterFree ? readOnWriter(text, values) : readLong(text, values);
   }
 
   /** Tests whether a connection is possible; a refusal by the server proves that as well. */
   async function probe(withinMs: number): Promise<void> {
     try {
-      await visit(new TrackedClient(config), withinMs);
+      await visit(new TrackedClient(config), clock, withinMs);
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
     }
   }
 
   async function acceptsWrites(server: PostgresServer): Promise<boolean> {
-    const { isReadOnly } = await visit(new TrackedClient(config, server), probeWithinMs);
+    const { isReadOnly } = await visit(new TrackedClient(config, server), clock, probeWithinMs);
     return !isReadOnly;
   }
 
@@ -121,7 +129,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
     const [oldWriters, oldReaders] = [writers, readers];
     primary.leave();
     // Otherwise statements queued in the old pools would open connections one after another, uselessly.
-    ({ writers, readers } = createPools());
+    ({ writers, readers } = createPools(poolOptions));
     statements.interrupt(error);
     for (const client of clients) client.connection.stream.destroy(error);
     void oldWriters.end();
@@ -130,8 +138,10 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
   }
 
   return {
-    read: queryOn(() => readers),
+    read,
+    readLong,
     write: queryOn(() => writers),
+    onOne: (task) => onClientOf(readers, task),
     interrupt,
     dedicate: () => connectDedicated(new TrackedClient(config), { liveness, statements }),
     async close() {
@@ -145,6 +155,46 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
       await Promise.all(parted);
     },
   };
+}
+
+/** Connects and parts again. */
+async function visit(client: TrackedClient, clock: LoopClock, withinMs: number): Promise<TrackedClient> {
+  const callOff = clock.after(withinMs, () => client.connection.stream.destroy(new Error("timeout: no connection")));
+  try {
+    await client.connect();
+    return client;
+  } finally {
+    callOff();
+    void part(client);
+  }
+}
+
+interface PoolsOptions extends PoolConfig, Pick<PostgresConnectionsOptions, "onWriterLost" | "keepUnusedMs"> {
+  readonly Client: TrackedClientClass;
+}
+
+function createPools({ onWriterLost, keepUnusedMs, ...config }: PoolsOptions) {
+  const pools = {
+    writers: new Pool({ ...config, pipeline: true, max: 1, idleTimeoutMillis: 0 }),
+    readers: new Pool({ ...config, max: maxReaders, idleTimeoutMillis: keepUnusedMs }),
+  };
+  pools.writers.on("error", onWriterLost);
+  pools.readers.on("error", () => {});
+  return pools;
+}
+
+/** Runs a task on a free connection of a pool. */
+async function onClient<T>(pool: Pool, statements: Statements, task: (query: SqlQuery) => Promise<T>): Promise<T> {
+  const client = await statements.takeFrom(pool);
+  try {
+    const result = await task((text, values = []) => statements.run<never>(client, text, values));
+    client.release();
+    return result;
+  } catch (error) {
+    // The response may still arrive: close the connection.
+    client.release(error instanceof Error ? error : true);
+    throw error;
+  }
 }
 
 interface ConnectionParts {

@@ -9,6 +9,7 @@ import { createCatchUp } from "./catch-up.ts";
 import { createConnections, type PostgresConnections } from "./connections.ts";
 import { needsOperator, reasonOf } from "./errors.ts";
 import { createFollowedSpaces } from "./followed-spaces.ts";
+import { createFullReads, type FullReadLimits } from "./full-reads.ts";
 import type { LivenessLimits } from "./liveness.ts";
 import { createPruner } from "./pruner.ts";
 import { createQueries } from "./queries.ts";
@@ -17,7 +18,7 @@ import { createReplication, silence } from "./replication.ts";
 import { type FoundStore, format, prepareSchema } from "./schema.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./servers/url.ts";
 
-export interface PostgresTiming extends LivenessLimits {
+export interface PostgresTiming extends LivenessLimits, FullReadLimits {
   /**
    * Maximum delay before another process's commit is seen without a notification, or a recovered server is noticed.
    * Eight times as much while notifications work and nothing happens.
@@ -27,6 +28,7 @@ export interface PostgresTiming extends LivenessLimits {
   readonly pruneAfterMs: number;
   readonly connectWithinMs: number;
   readonly answerWithinMs: number;
+  readonly keepUnusedMs: number;
 }
 
 interface PostgresOptions {
@@ -44,8 +46,11 @@ const usualTiming: PostgresTiming = {
   pruneAfterMs: 600_000,
   connectWithinMs: 5_000,
   answerWithinMs: 10_000,
+  keepUnusedMs: 20_000,
   suspectAfterMs: 1_000,
   probeWithinMs: 2_000,
+  fullReads: 3,
+  fullReadWithinMs: 30_000,
 };
 
 /**
@@ -97,7 +102,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   onSilence = replication.onSilence;
   const notify = await replication.start();
   const pruner = createPruner({
-    query: connections.read,
+    query: connections.readLong,
     schema,
     log,
     seen: () => history.revision,
@@ -121,7 +126,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   }
 
   return {
-    ...createPostgresReads(queries, schema),
+    ...createPostgresReads(queries, schema, createFullReads({ ...times, queries, schema })),
     ...createAdministration({ queries, connections, schema, stream, polling }),
     commit(changes, conditions = []) {
       if (closed !== undefined) return Promise.reject(new StoreUnavailable("the store is closed"));

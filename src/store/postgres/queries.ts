@@ -8,8 +8,12 @@ import type { Outage } from "./outage.ts";
 export interface Queries {
   /** Runs a task, unless nothing can be read now, and converts its errors. */
   attempt<T>(task: () => Promise<T>): Promise<T>;
-  /** Retries on another connection if one is broken. */
+  /** Runs a short statement. Retries on another connection if one is broken. */
   readonly read: SqlQuery;
+  /** Like `read`, for a statement that may take long. */
+  readonly readLong: SqlQuery;
+  /** Runs several statements on one connection; begins again on another if it is broken. */
+  onOne<T>(task: (query: SqlQuery) => Promise<T>): Promise<T>;
   dedicate(): Promise<DedicatedConnection>;
 }
 
@@ -46,9 +50,16 @@ export function createQueries(options: QueriesOptions): Queries {
     }
   }
 
+  const retried =
+    (query: SqlQuery): SqlQuery =>
+    (text, values) =>
+      attempt(() => onAnother(clock, () => query(text, values)));
+
   return {
     attempt,
-    read: (text, values) => attempt(() => onAnother(clock, () => connections.read(text, values))),
+    read: retried(connections.read),
+    readLong: retried(connections.readLong),
+    onOne: (task) => attempt(() => onAnother(clock, () => connections.onOne(task))),
     async dedicate() {
       const connection = await attempt(() => connections.dedicate());
       return { ...connection, query: (text, values) => attempt(() => connection.query(text, values)) };

@@ -1,6 +1,7 @@
 import { type Entry, type Range, type ScrubStep, type Snapshot, StoreUnavailable } from "../contract.ts";
 import { byteaArray } from "./arrays.ts";
 import { isDamage, reasonOf } from "./errors.ts";
+import type { FullReads } from "./full-reads.ts";
 import { entryOf, everything, readPage, readPages } from "./pages.ts";
 import type { Queries } from "./queries.ts";
 import { createSharedQuery } from "./shared-query.ts";
@@ -17,7 +18,11 @@ export interface PostgresReads {
   clock(): Promise<number>;
 }
 
-export function createPostgresReads({ read, dedicate }: Queries, schema: string): PostgresReads {
+/** A read of so many entries is short. */
+const fewEntries = 64;
+
+export function createPostgresReads(queries: Queries, schema: string, fullRead: FullReads): PostgresReads {
+  const { read, readLong, dedicate } = queries;
   const getManySql = `select key, value, revision from ${schema}.entry where key = any ($1) and value is not null`;
 
   async function getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]> {
@@ -29,16 +34,12 @@ export function createPostgresReads({ read, dedicate }: Queries, schema: string)
   }
 
   /** Lists a range of any length as of one moment, in short statements. */
-  async function listAll(range: Range): Promise<readonly Entry[]> {
-    const snapshot = await openSnapshot({ dedicate, schema });
-    try {
+  const listAll = (range: Range): Promise<readonly Entry[]> =>
+    fullRead(async (query) => {
       const entries: Entry[] = [];
-      for await (const page of snapshot.pagesOf(range)) for (const entry of page) entries.push(entry);
+      for await (const page of readPages(query, schema, range)) for (const entry of page) entries.push(entry);
       return entries;
-    } finally {
-      await snapshot.close();
-    }
-  }
+    });
 
   return {
     getMany,
@@ -47,7 +48,8 @@ export function createPostgresReads({ read, dedicate }: Queries, schema: string)
       return entry;
     },
     async list(range) {
-      const { entries, rest } = await readPage(read, schema, range);
+      const query = range.limit <= fewEntries ? read : readLong;
+      const { entries, rest } = await readPage(query, schema, range);
       return rest === undefined ? entries : listAll(range);
     },
     snapshot: () => openSnapshot({ dedicate, schema }),
@@ -59,7 +61,7 @@ export function createPostgresReads({ read, dedicate }: Queries, schema: string)
     async *scrub() {
       let last = "";
       try {
-        for await (const entries of readPages(read, schema, everything)) {
+        for await (const entries of readPages(readLong, schema, everything)) {
           last = entries.at(-1)?.key ?? last;
           yield { entries, damaged: [] };
         }

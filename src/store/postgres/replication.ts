@@ -4,13 +4,13 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { CommitQueue } from "../commit-queue.ts";
 import { StoreUnavailable } from "../contract.ts";
 import type { History } from "../history.ts";
-import { createBell } from "./bell.ts";
 import { type CommitStream, createCommitStream } from "./commit-stream.ts";
 import type { ConnectionLimits, PostgresConnections } from "./connections.ts";
 import type { FollowedSpaces } from "./followed-spaces.ts";
-import { createNotifyListener, type NotifyListener } from "./notify.ts";
+import { createBell } from "./listening/bell.ts";
+import { createNotifyListener, type NotifyListener } from "./listening/notify.ts";
+import { createPolling, type Polling } from "./listening/polling.ts";
 import { createOutage, type Outage } from "./outage.ts";
-import { createPolling, type Polling } from "./polling.ts";
 import type { FoundStore } from "./schema.ts";
 
 /** Keeps this process in step with the server: writes, reads of other processes' commits, and outages. */

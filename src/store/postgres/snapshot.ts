@@ -1,30 +1,25 @@
-import { type Entry, type Snapshot, type SnapshotContent, StoreUsed } from "../contract.ts";
+import { type Snapshot, type SnapshotContent, StoreUsed } from "../contract.ts";
 import { bigintArray, byteaArray } from "./arrays.ts";
 import type { DedicatedConnection } from "./connections.ts";
 import { newMark } from "./marks.ts";
-import { everything, type KeySpan, readPages } from "./pages.ts";
+import { everything, readPages } from "./pages.ts";
 
 interface SnapshotSource {
   readonly dedicate: () => Promise<DedicatedConnection>;
   readonly schema: string;
 }
 
-interface PostgresSnapshot extends Snapshot {
-  pagesOf(span: KeySpan): AsyncIterable<readonly Entry[]>;
-}
-
 /**
  * A consistent view of everything at one moment. Holds a transaction, as pg_dump does: until it is closed, the server
  * keeps all replaced row versions.
  */
-export async function openSnapshot({ dedicate, schema }: SnapshotSource): Promise<PostgresSnapshot> {
+export async function openSnapshot({ dedicate, schema }: SnapshotSource): Promise<Snapshot> {
   const { query, close } = await dedicate();
   try {
     await query("begin isolation level repeatable read read only");
     await query("set local idle_in_transaction_session_timeout = 0");
     const [head] = await query<[number]>(`select revision from ${schema}.head`);
-    const pagesOf = (span: KeySpan) => readPages(query, schema, span);
-    return { revision: head?.[0] ?? 0, pages: () => pagesOf(everything), pagesOf, close };
+    return { revision: head?.[0] ?? 0, pages: () => readPages(query, schema, everything), close };
   } catch (error) {
     await close();
     throw error;

@@ -147,10 +147,16 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     onTestFinished(() => ear.end());
     ear.on("notification", ({ payload = "" }) => void rung.push(payload));
     await ear.query(`listen latchkey_${id.replaceAll("-", "")}`);
-    for (let i = 0; i < 5; i += 1) await store.commit([put("lease-term\0held", `${i}`), put("member\0a", `${i}`)]);
+    const renew = () => store.commit([put("lease-term\0held", "1"), put("member\0a", "1")]);
+    await renew();
+    await expect.poll(() => rung, { timeout: 10_000 }).toEqual(["1"]);
+    for (let i = 0; i < 5; i += 1) await renew();
     await store.commit([put("lease-term\0held", "5"), put("lease\0held", "a")]);
-    await expect.poll(() => rung, { timeout: 10_000 }).toContain("6");
-    expect(rung).toEqual(["6"]);
+    await expect.poll(() => rung, { timeout: 10_000 }).toContain("7");
+    await renew();
+    await store.commit([remove("member\0a")]);
+    await expect.poll(() => rung, { timeout: 10_000 }).toContain("9");
+    expect(rung).toEqual(["1", "7", "9"]);
   });
 
   it("notifies the other replica in order and within a second without NOTIFY", async () => {

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { createLoopClock } from "../../../../src/base/loop-clock.ts";
 import { createHistory } from "../../../../src/store/history.ts";
-import { createBell } from "../../../../src/store/postgres/bell.ts";
-import { createPolling } from "../../../../src/store/postgres/polling.ts";
+import { createBell } from "../../../../src/store/postgres/listening/bell.ts";
+import { createPolling } from "../../../../src/store/postgres/listening/polling.ts";
 
 const everyMs = 25;
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../base/log.ts";
-import type { DedicatedConnection, PostgresConnections } from "./connections.ts";
+import type { Log } from "../../../base/log.ts";
+import type { DedicatedConnection, PostgresConnections } from "../connections.ts";
 
 /**
  * Notifies other processes of commits, and receives their notifications. Delivery is best effort: a missed notification
@@ -48,7 +48,7 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
     timer = undefined;
     sentAt = performance.now();
     // The listening connection has nothing else to do.
-    const query = listener?.query ?? connections.read;
+    const query = listener?.query ?? connections.readLong;
     try {
       // No caller waits for the notification, so it need not be synced to disk.
       await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(latest)]);

@@ -1,8 +1,8 @@
-import type { LoopClock } from "../../base/loop-clock.ts";
-import { StoreUnavailable } from "../contract.ts";
-import type { CommitStream } from "./commit-stream.ts";
-import type { Outage } from "./outage.ts";
-import { onAnother } from "./queries.ts";
+import type { LoopClock } from "../../../base/loop-clock.ts";
+import { StoreUnavailable } from "../../contract.ts";
+import type { CommitStream } from "../commit-stream.ts";
+import type { Outage } from "../outage.ts";
+import { onAnother } from "../queries.ts";
 
 /** Reads the commits of other processes periodically, and ends an outage once the server works again. */
 export interface Polling {

@@ -1,6 +1,6 @@
-import type { Commit } from "../contract.ts";
-import type { History } from "../history.ts";
-import { partsOf } from "../keys.ts";
+import type { Commit } from "../../contract.ts";
+import type { History } from "../../history.ts";
+import { partsOf } from "../../keys.ts";
 
 /**
  * Which commits are announced to other processes, and whether announcements arrive here. A connection that only
@@ -20,20 +20,34 @@ export interface Bell {
 /**
  * First parts of keys that only renew a term. Every process renews something every few seconds; if each renewal woke
  * all the others, an idle fleet would cost the square of its size. Who reads a renewal late asks again before it acts.
+ * The first term and the last are announced.
  */
 const quietSpaces: ReadonlySet<string> = new Set(["lease-term", "member"]);
 /** Announcements arrive this long before or after the commit is seen. */
 const toleranceMs = 1_000;
 
-const isQuiet = ({ changes }: Commit): boolean => changes.every(({ key }) => quietSpaces.has(partsOf(key)[0] ?? ""));
+/** Renewals look like the first term, to those who see only a commit. */
+const mayRenew = ({ changes }: Commit): boolean =>
+  changes.every(({ key, value }) => value !== undefined && quietSpaces.has(partsOf(key)[0] ?? ""));
 
 export function createBell(history: History): Bell {
   let rangAt = Number.NEGATIVE_INFINITY;
   let unannouncedSince: number | undefined;
   let isNews = false;
+  /** Terms that this process has announced. */
+  const announced = new Set<string>();
+
+  function isRenewal(commit: Commit): boolean {
+    const isFirst = commit.changes.some(({ key }) => !announced.has(key));
+    for (const { key, value } of commit.changes) {
+      if (value === undefined) announced.delete(key);
+      else if (quietSpaces.has(partsOf(key)[0] ?? "")) announced.add(key);
+    }
+    return !isFirst && mayRenew(commit);
+  }
 
   function onCommit(commit: Commit): void {
-    if (isQuiet(commit)) return;
+    if (mayRenew(commit)) return;
     isNews = true;
     const now = performance.now();
     if (now - rangAt > toleranceMs) unannouncedSince ??= now;
@@ -45,7 +59,7 @@ export function createBell(history: History): Bell {
 
   watch();
   return {
-    announces: (commits) => !commits.every(isQuiet),
+    announces: (commits) => commits.filter((commit) => !isRenewal(commit)).length > 0,
     rang() {
       rangAt = performance.now();
       unannouncedSince = undefined;
