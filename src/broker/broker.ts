@@ -171,7 +171,7 @@ async function openRooms(options: BrokerOptions) {
   });
   const { listRevocations } = revocations;
   const endUsers = await openEndUsers({ shared, collections, connections: connect.connections, listRevocations });
-  const emptying = await openEmptying({ shared, collections, planRevocation, hooks, channels: channels.channels });
+  const emptying = await openEmptying({ ...options, shared, collections, planRevocation, hooks, ...channels });
   const webhooks = await openWebhooks({
     shared,
     collections,

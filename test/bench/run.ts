@@ -10,6 +10,7 @@ import { dashboard } from "./dashboard.ts";
 import { brokerRuns } from "./fleet/broker-runs.ts";
 import { brokers } from "./fleet/brokers.ts";
 import { empty } from "./fleet/empty.ts";
+import { fleet } from "./fleet/fleet.ts";
 import { quota } from "./fleet/quota.ts";
 import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
@@ -42,6 +43,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   heads: (count) =>
     heads({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
   empty: (count) => empty({ count, only: values.only?.split(",") ?? [] }),
+  fleet: (count) => fleet({ count, seconds: Number(values.seconds ?? 0) }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>

@@ -9,6 +9,8 @@ import type { SyncCollections } from "../syncs/sync-collections.ts";
 export interface Companion {
   /** The first parts of its keys. */
   readonly space: readonly string[];
+  /** Whether `deletion` reads the value of the entry. */
+  readonly readsValue: boolean;
   /** Returns the changes that delete an entry, with its secondary keys. */
   deletion(entry: Entry): Promise<readonly Change[]>;
 }
@@ -31,6 +33,7 @@ export function createCompanions({ descriptions, refreshes, syncs, runs }: Compa
     recordsOf(refreshes),
     {
       space: [syncs.name],
+      readsValue: true,
       async deletion(entry) {
         const found = syncs.read(entry, entry.revision)?.value;
         if (found === undefined) return [];
@@ -54,11 +57,12 @@ export function createCompanions({ descriptions, refreshes, syncs, runs }: Compa
 }
 
 function plain(...space: readonly string[]): Companion {
-  return { space, deletion: async ({ key }) => [{ key, value: undefined }] };
+  return { space, readsValue: false, deletion: async ({ key }) => [{ key, value: undefined }] };
 }
 
 const recordsOf = <T>(records: Records<T>): Companion => ({
   space: [records.name],
+  readsValue: true,
   deletion: async (entry) => deleted(records, entry),
 });
 

@@ -33,8 +33,11 @@ export interface EmptiedPage {
   readonly revocations: number;
 }
 
+/** The key of a stored connection, whose value was not read. */
+export type StoredKey = Pick<Entry, "key">;
+
 /** Returns the changes that delete a page of stored connections with what is stored beside them. */
-export type EmptyPage = (page: readonly Entry[], context: PageContext) => Promise<EmptiedPage>;
+export type EmptyPage = (page: readonly StoredKey[], context: PageContext) => Promise<EmptiedPage>;
 
 interface EmptiedPageOptions {
   readonly store: Store;
@@ -102,19 +105,22 @@ export function createEmptyPage(options: EmptiedPageOptions): EmptyPage {
   }
 
   async function emptied(
-    group: readonly Entry[],
+    group: readonly StoredKey[],
     { asked, companions, hasRecords }: PageContext,
   ): Promise<EmptiedPage> {
     const span = spanAround(group);
     if (span === undefined) return nothing;
     const inUse = await integrations.inUse({ environment: span.environment, key: span.integration });
+    const revokes = isRevoking(inUse, asked);
+    const read = revokes || hasRecords ? await store.getMany(group.map(({ key }) => key)) : [];
+    const opened = read.flatMap((one) => (one === undefined ? [] : [one]));
     const [own, more] = await Promise.all([
-      isRevoking(inUse, asked) ? revoked(group, { inUse, span, asked }) : { changes: unread(group), revocations: 0 },
+      revokes ? revoked(opened, { inUse, span, asked }) : { changes: unread(group), revocations: 0 },
       besides(span, companions),
     ]);
     // A connection's records may number a million, so they are removed later.
     const dropped = hasRecords
-      ? group.map((entry) => ({ key: droppedConnectionKey(connectionOf(entry).number), value: new Uint8Array() }))
+      ? opened.map((entry) => ({ key: droppedConnectionKey(connectionOf(entry).number), value: new Uint8Array() }))
       : [];
     return { changes: [...own.changes, ...more, ...dropped], revocations: own.revocations };
   }
@@ -130,13 +136,13 @@ export function createEmptyPage(options: EmptiedPageOptions): EmptyPage {
 }
 
 /** Deletes connections by their keys alone: to read one takes longer than to delete it. */
-const unread = (group: readonly Entry[]): readonly Change[] =>
+const unread = (group: readonly StoredKey[]): readonly Change[] =>
   group.flatMap((entry) => [
     { key: entry.key, value: undefined },
     { key: credentialsKeyOf(entry), value: undefined },
   ]);
 
-function credentialsKeyOf({ key }: Entry): string {
+function credentialsKeyOf({ key }: StoredKey): string {
   const [, environment = "", integration = "", id = ""] = partsOf(key);
   return credentialsKey(environment, integration, id);
 }
@@ -148,7 +154,7 @@ const isNoFacet = ({ key }: Change): boolean =>
   !key.startsWith(`${lookupSpace}\0`) && !key.startsWith(`${overrideSpace}\0`);
 
 /** Returns the span of connections of one integration, which are in order. */
-export function spanAround(group: readonly Pick<Entry, "key">[]): ConnectionSpan | undefined {
+export function spanAround(group: readonly StoredKey[]): ConnectionSpan | undefined {
   const [first, last] = [group[0], group.at(-1)];
   if (first === undefined || last === undefined) return undefined;
   const [, environment = "", integration = "", id = ""] = partsOf(first.key);

@@ -6,7 +6,7 @@ import { after, keyOf, under } from "../../store/keys.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { type CompanionCollections, companionsIn, connectionIndexes, createCompanions } from "./companions.ts";
-import type { EmptyPage, PageContext } from "./emptied-page.ts";
+import type { EmptyPage, PageContext, StoredKey } from "./emptied-page.ts";
 import type { EndWays } from "./ended-ways.ts";
 import type { SayGoodbye } from "./goodbye.ts";
 import { type EmptyingReport, isReportLost, openReport } from "./report.ts";
@@ -16,6 +16,8 @@ export type RunEmptying = (environment: string, options: { readonly signal: Abor
 
 interface EmptyingRunOptions {
   readonly store: Store;
+  /** Lists without opening the values: to authenticate one takes as long as to delete it. */
+  readonly listClosed: Store["list"];
   readonly collections: SetupCollections & CompanionCollections;
   readonly emptyPage: EmptyPage;
   readonly endWays: EndWays;
@@ -32,24 +34,28 @@ interface SpaceRange {
   readonly to: string;
 }
 
+interface PageWork {
+  readonly signal: AbortSignal;
+  /** Reads the pages. */
+  readonly list: Store["list"];
+  readonly work: (page: readonly Entry[]) => Promise<void>;
+}
+
 export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
-  const { store, collections, emptyPage, endWays, sayGoodbye, audit, world } = options;
+  const { store, listClosed, collections, emptyPage, endWays, sayGoodbye, audit, world } = options;
   const { connections } = collections;
   const companions = createCompanions(collections);
 
   /** Deals with all entries of a range, a page after another. The store reads the next page in the meantime. */
-  async function eachPage(
-    { from, to }: SpaceRange,
-    { signal, work }: { readonly signal: AbortSignal; readonly work: (page: readonly Entry[]) => Promise<void> },
-  ): Promise<void> {
-    let next = store.list({ from, to, limit: pageSize });
+  async function eachPage({ from, to }: SpaceRange, { signal, list, work }: PageWork): Promise<void> {
+    let next = list({ from, to, limit: pageSize });
     while (!signal.aborted) {
       const page = await next;
       const last = page.at(-1);
       if (last === undefined) return;
       const isLast = page.length < pageSize;
       if (!isLast) {
-        next = store.list({ from: after(last.key), to, limit: pageSize });
+        next = list({ from: after(last.key), to, limit: pageSize });
         // A failure is met when the page is needed, unless the work fails first.
         next.catch(() => {});
       }
@@ -59,7 +65,7 @@ export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
   }
 
   async function deletePage(
-    page: readonly Entry[],
+    page: readonly StoredKey[],
     { report, context }: { readonly report: EmptyingReport; readonly context: PageContext },
   ): Promise<void> {
     await sayGoodbye(page);
@@ -85,21 +91,23 @@ export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
     };
     await eachPage(under(connections.name, environment), {
       signal,
+      list: listClosed,
       work: (page) => deletePage(page, { report, context }),
     });
   }
 
   /** Deletes the secondary keys that are left, and what was written for connections that were gone. */
   async function deleteLeftovers(environment: string, signal: AbortSignal): Promise<void> {
-    for (const { space, deletion } of [...connectionIndexes, ...companions]) {
+    for (const { space, deletion, readsValue } of [...connectionIndexes, ...companions]) {
       await eachPage(under(...space, environment), {
         signal,
+        list: readsValue ? (range) => store.list(range) : listClosed,
         work: async (page) => void (await store.commit((await Promise.all(page.map(deletion))).flat())),
       });
     }
     for (const range of refreshLeases(environment)) {
       const work = async (page: readonly Entry[]) => void (await store.commit(page.map(deletionOf)));
-      await eachPage(range, { signal, work });
+      await eachPage(range, { signal, list: listClosed, work });
     }
   }
 

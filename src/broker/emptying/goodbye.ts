@@ -1,15 +1,15 @@
 import { Fault } from "../../base/fault.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Entry, Store } from "../../store/contract.ts";
+import type { Store } from "../../store/contract.ts";
 import { partsOf } from "../../store/keys.ts";
 import type { Channels } from "../channels/channels.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import { spanOf } from "./companions.ts";
-import { spanAround } from "./emptied-page.ts";
+import { type StoredKey, spanAround } from "./emptied-page.ts";
 
 /** Runs the deletion hooks and stops the channels of the connections that have any, while their credentials exist. */
-export type SayGoodbye = (page: readonly Entry[]) => Promise<void>;
+export type SayGoodbye = (page: readonly StoredKey[]) => Promise<void>;
 
 interface GoodbyeOptions {
   readonly store: Store;
@@ -23,7 +23,7 @@ const atOnce = 16;
 
 export function createSayGoodbye({ store, integrations, hooks, channels }: GoodbyeOptions): SayGoodbye {
   /** Returns the connections of one integration that have hooks or channels. */
-  async function awaitedIn(group: readonly Entry[]): Promise<readonly ConnectionRef[]> {
+  async function awaitedIn(group: readonly StoredKey[]): Promise<readonly ConnectionRef[]> {
     const span = spanAround(group);
     if (span === undefined) return [];
     const { environment, integration } = span;

@@ -1,3 +1,4 @@
+import type { Backend } from "../../store/contract.ts";
 import type { Channels } from "../channels/channels.ts";
 import type { AuthorizationCollections } from "../connect/authorization-collections.ts";
 import type { PlanRevocation } from "../connections/grant-removal.ts";
@@ -19,6 +20,8 @@ export interface EmptyingRoom {
 
 interface EmptyingRoomOptions {
   readonly shared: SharedServices;
+  /** The storage under the store, which lists values without opening them. */
+  readonly backend: Pick<Backend, "list">;
   readonly collections: SetupCollections & AuthorizationCollections & CompanionCollections;
   readonly planRevocation: PlanRevocation;
   readonly hooks: ScriptHooks;
@@ -26,10 +29,11 @@ interface EmptyingRoomOptions {
 }
 
 export async function openEmptying(options: EmptyingRoomOptions): Promise<EmptyingRoom> {
-  const { shared, collections, planRevocation, hooks, channels } = options;
+  const { shared, backend, collections, planRevocation, hooks, channels } = options;
   const { store, environments, integrations, providers, audit, world } = shared;
   const run = createEmptyingRun({
     store,
+    listClosed: (range) => backend.list(range),
     collections,
     emptyPage: createEmptyPage({ store, collections, integrations, providers, planRevocation }),
     endWays: createEndWays(collections),

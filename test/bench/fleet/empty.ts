@@ -140,7 +140,7 @@ const withKey =
 const ticksPerSecond = 100;
 
 /** CPU seconds of a process with all its threads. */
-function cpuOf(pid: number): number {
+export function cpuOf(pid: number): number {
   const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
   const fields = rest.split(" ");
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
