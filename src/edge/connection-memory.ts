@@ -76,7 +76,10 @@ export class ConnectionMemory {
       this.#faults.delete(key);
       return unreadable("not asked for");
     }
-    if (state.case === "fault") return this.#forget(ref, faultOf(state.value));
+    if (state.case === "fault") {
+      const fault = faultOf(state.value);
+      return requestId !== 0n && this.#isKeptAfter(fault, key) ? fault : this.#forget(ref, fault);
+    }
     const { connection, credentials } = state.value ?? {};
     const setup = this.#setupOf(ref);
     if (state.case !== "live" || connection === undefined || credentials === undefined || setup === undefined) {
@@ -126,6 +129,12 @@ export class ConnectionMemory {
       integrations: versionsOf(this.#integrations),
       providers: versionsOf(this.#providers),
     };
+  }
+
+  /** A request for other credentials, or for a further token, may fail while the ones that we have can be used. */
+  #isKeptAfter(fault: Fault, key: string): boolean {
+    const held = this.#connections.peek(key);
+    return held !== undefined && held.validUntil > this.#options.world.now() && !fault.code.startsWith("unknown_");
   }
 
   #cacheOf(max: number): LRUCache<string, HeldConnection> {

@@ -73,6 +73,17 @@ it("asks for other credentials when the provider refuses them", async () => {
   expect(provider.requests.at(-1)?.authorization).toBe("Bearer renewed");
 });
 
+it("keeps a connection whose refused credentials cannot be replaced now", async () => {
+  const { provider, broker, edge } = await start();
+  await edge.proxy("ada");
+  provider.refused.add("Bearer first");
+  const fault = { code: "refresh_unavailable", message: "the provider does not answer" };
+  broker.onRefused = () => broker.connections.set("ada", { token: "first", version: "1", fault });
+  expect((await edge.proxy("ada")).status).toBe(401);
+  provider.refused.clear();
+  expect((await edge.proxy("ada")).status).toBe(200);
+});
+
 it("goes on while brokers are away, and says so", async () => {
   const { broker, edge } = await start();
   await edge.proxy("ada");
