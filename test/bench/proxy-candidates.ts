@@ -62,7 +62,7 @@ export function usedIds(way: Way, count: number): string[] {
 interface Kinds {
   readonly origins: Origins;
   readonly folder: string;
-  /** Another build of the sidecar (its `latchkey.js`) to measure in the same rounds. */
+  /** Another build of the sidecar (its `latchkey.js`) to measure in the same rounds, or `edge`: an edge of this build. */
   readonly beside: string | undefined;
 }
 
@@ -107,7 +107,11 @@ export function kindsThere({ origins, folder, beside }: Kinds): Kind[] {
   ];
   const sidecar = { name: "latchkey", start: () => startSidecar({ origins, folder }, { store: "store" }) };
   if (beside !== undefined) {
-    const other = { name: "beside", start: () => startSidecar({ origins, folder }, { store: "beside", dist: beside }) };
+    const start = () =>
+      beside === "edge"
+        ? startEdge({ origins, folder }, "beside")
+        : startSidecar({ origins, folder }, { store: "beside", dist: beside });
+    const other = { name: beside === "edge" ? "edge" : "beside", start };
     return [sidecar, other, ...natives.slice(0, 1).filter(({ name }) => isThere(name))];
   }
   return [sidecar, ...natives.filter(({ name }) => isThere(name)), node("http-proxy-3"), node("node:http")];
@@ -139,23 +143,55 @@ async function startSidecar(
   { origins, folder }: Pick<Kinds, "origins" | "folder">,
   { store, dist }: SidecarBuild,
 ): Promise<Candidate> {
-  const file = join(folder, "latchkey.yaml");
-  // No effective limit, like the other candidates.
-  writeFileSync(file, "proxy: { requests_per_host: 10000, waiting_per_host: 10000 }\n");
-  const { http, https, scripted } = origins.ports;
   const running = await startBenchSidecar({
     folder: join(folder, store),
     dist,
     command: pinnedTo(cores.candidate),
-    env: {
-      LATCHKEY_CONFIG: file,
-      LATCHKEY_PROVIDER_CA: origins.ca,
-      LATCHKEY_ALLOW_PRIVATE: [`http://127.0.0.1:${http}`, `127.0.0.1:${https}`, `http://127.0.0.1:${scripted}`].join(),
-    },
+    env: relayEnv({ origins, folder }),
   });
   endWithUs(running.pid);
   const port = Number(new URL(running.data).port);
   return { pid: running.pid, stop: running.stop, portTo: () => port };
+}
+
+/** An edge, and the broker that it follows: only the edge is measured. */
+async function startEdge({ origins, folder }: Pick<Kinds, "origins" | "folder">, store: string): Promise<Candidate> {
+  const broker = await startBenchSidecar({
+    folder: join(folder, store),
+    command: pinnedTo(cores.load),
+    env: { LATCHKEY_ADMIN_KEY: adminKey },
+  });
+  endWithUs(broker.pid);
+  const edge = await startBenchSidecar({
+    folder,
+    mode: "edge",
+    command: pinnedTo(cores.candidate),
+    env: {
+      ...relayEnv({ origins, folder }),
+      LATCHKEY_BROKERS: broker.control,
+      LATCHKEY_BROKERS_KEY: adminKey,
+      LATCHKEY_ENVIRONMENT: "dev",
+    },
+  });
+  endWithUs(edge.pid);
+  const port = Number(new URL(edge.data).port);
+  const stop = async () => {
+    await edge.stop();
+    await broker.stop();
+  };
+  return { pid: edge.pid, stop, portTo: () => port };
+}
+
+function relayEnv({ origins, folder }: Pick<Kinds, "origins" | "folder">): Readonly<Record<string, string>> {
+  const file = join(folder, "latchkey.yaml");
+  // No effective limit, like the other candidates.
+  writeFileSync(file, "proxy: { requests_per_host: 10000, waiting_per_host: 10000 }\n");
+  const { http, https, scripted } = origins.ports;
+  return {
+    LATCHKEY_CONFIG: file,
+    LATCHKEY_PROVIDER_CA: origins.ca,
+    LATCHKEY_ALLOW_PRIVATE: [`http://127.0.0.1:${http}`, `127.0.0.1:${https}`, `http://127.0.0.1:${scripted}`].join(),
+  };
 }
 
 /** Fills the store of one build; returns the connections imported a second. */

@@ -32,7 +32,7 @@ export interface ProxyOptions {
   readonly rounds: number;
   /** The duration of each measurement. */
   readonly seconds: number;
-  /** Another build of the sidecar (its `latchkey.js`), measured in the same rounds. */
+  /** Another build of the sidecar (its `latchkey.js`), or `edge`, measured in the same rounds. */
   readonly beside: string | undefined;
 }
 
@@ -64,7 +64,9 @@ export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
     const origins = await startOrigins(folder);
     try {
       const filled = { origins, folder, count: options.count };
-      if (beside !== undefined) await fillStore({ ...filled, store: "beside", dist: beside });
+      if (beside !== undefined) {
+        await fillStore({ ...filled, store: "beside", dist: beside === "edge" ? undefined : beside });
+      }
       const rate = await fillStore({ ...filled, store: "store" });
       say(`${options.count} connections imported, ${Math.round(rate)}/s; load average ${loadAverage()}`);
       const bench = { ...options, only, folder, origins, kinds: kindsThere({ origins, folder, beside }) };

@@ -39,6 +39,8 @@ interface BenchOptions {
   /** The start of its command line. */
   readonly command?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** An edge has no store and no control listener; default: `serve`. */
+  readonly mode?: "serve" | "edge";
   /** Loaded before it: see `loop-probe`. */
   readonly isProbed?: true;
 }
@@ -46,20 +48,23 @@ interface BenchOptions {
 const probe = fileURLToPath(new URL("loop-probe.ts", import.meta.url));
 
 export async function startBenchSidecar(options: BenchOptions): Promise<BenchSidecar> {
-  const { folder, dist = builtDist, command = [], env = {}, isProbed } = options;
+  const { folder, dist = builtDist, command = [], env = {}, mode = "serve", isProbed } = options;
+  const ofStore = {
+    LATCHKEY_CONTROL_LISTEN: ":0",
+    LATCHKEY_STORE: `level:${folder}`,
+    LATCHKEY_SEAL_KEYS: `bench:${Buffer.alloc(32, 1).toString("base64")}`,
+    LATCHKEY_SECRET_KEY: secretKey,
+  };
   const since = performance.now();
   const loaded = isProbed ? ["--import", probe] : [];
-  const [program = "", ...args] = [...command, process.execPath, ...loaded, dist, "serve"];
+  const [program = "", ...args] = [...command, process.execPath, ...loaded, dist, mode];
   const child = spawn(program, args, {
     stdio: ["ignore", "pipe", "inherit", ...(isProbed ? (["ipc"] as const) : [])],
     env: {
       PATH: process.env["PATH"],
       LATCHKEY_DATA_LISTEN: ":0",
-      LATCHKEY_CONTROL_LISTEN: ":0",
       LATCHKEY_OPS_LISTEN: ":0",
-      LATCHKEY_STORE: `level:${folder}`,
-      LATCHKEY_SEAL_KEYS: `bench:${Buffer.alloc(32, 1).toString("base64")}`,
-      LATCHKEY_SECRET_KEY: secretKey,
+      ...(mode === "serve" && ofStore),
       ...env,
     },
   });

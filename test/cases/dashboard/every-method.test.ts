@@ -70,11 +70,8 @@ it("asks every method for both secrets of a session, and for its scope", async (
         const { headers } = sessions.get(own) ?? any;
         const may = needed === Scope.UNSPECIFIED || own === Scope.ADMIN || own === needed;
         const refusal = needed === Scope.CREDENTIALS_READ ? "key_required" : "missing_scope";
-        await expectation(
-          `with scope ${own}`,
-          headers,
-          may && needed !== Scope.CREDENTIALS_READ ? "invalid_body" : refusal,
-        );
+        const needsKey = needed === Scope.CREDENTIALS_READ || needed === Scope.EDGE;
+        await expectation(`with scope ${own}`, headers, may && !needsKey ? "invalid_body" : refusal);
       }
     }),
   );
@@ -130,25 +127,27 @@ function holdsSecrets(desc: DescMessage, seen = new Set<DescMessage>()): boolean
 }
 
 /** Every method whose answer can hold a secret, and why a session may call it. A new one must be thought about. */
-const showing: Readonly<Record<string, "never filled" | "made by this call" | "needs the key" | "public">> = {
-  "ConnectSessionService/CreateConnectSession": "made by this call",
-  "ConnectionService/GetConnection": "needs the key",
-  "EnvironmentService/CreateKey": "made by this call",
-  "EnvironmentService/ListSigningSecrets": "needs the key",
-  "EnvironmentService/RotateKey": "made by this call",
-  "EnvironmentService/RotateSigningSecret": "made by this call",
-  "IntegrationService/CreateIntegration": "never filled",
-  "IntegrationService/GetIntegration": "needs the key",
-  "IntegrationService/ListIntegrations": "never filled",
-  "IntegrationService/UpdateIntegration": "never filled",
-  "IntegrationService/WatchIntegrations": "never filled",
-  "ProviderService/CheckProvider": "public",
-  "ProviderService/CreateProvider": "public",
-  "ProviderService/GetProvider": "public",
-  "ProviderService/ListProviders": "public",
-  "ProviderService/UpdateProvider": "public",
-  "SignInService/CreateSignInLink": "needs the key",
-};
+const showing: Readonly<Record<string, "never filled" | "made by this call" | "needs the key" | "refused" | "public">> =
+  {
+    "ConnectSessionService/CreateConnectSession": "made by this call",
+    "ConnectionService/GetConnection": "needs the key",
+    "EdgeService/Follow": "refused",
+    "EnvironmentService/CreateKey": "made by this call",
+    "EnvironmentService/ListSigningSecrets": "needs the key",
+    "EnvironmentService/RotateKey": "made by this call",
+    "EnvironmentService/RotateSigningSecret": "made by this call",
+    "IntegrationService/CreateIntegration": "never filled",
+    "IntegrationService/GetIntegration": "needs the key",
+    "IntegrationService/ListIntegrations": "never filled",
+    "IntegrationService/UpdateIntegration": "never filled",
+    "IntegrationService/WatchIntegrations": "never filled",
+    "ProviderService/CheckProvider": "public",
+    "ProviderService/CreateProvider": "public",
+    "ProviderService/GetProvider": "public",
+    "ProviderService/ListProviders": "public",
+    "ProviderService/UpdateProvider": "public",
+    "SignInService/CreateSignInLink": "needs the key",
+  };
 
 it("shows secrets only with the key itself, and notes that in the audit trail", async () => {
   const { control, client } = sidecar();
