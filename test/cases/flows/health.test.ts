@@ -123,7 +123,7 @@ it("shows it on a terminal", async () => {
   expect((await latchkey(["connections", "list", "-e", "dev", "--state", "odd"])).code).toBe(2);
   const { out } = await latchkey(["logs", "-e", "dev", "--connection", "calendar/told"]);
   expect(out).toMatch(
-    /^LOG +WHEN +OPERATION +OUTCOME +CONNECTION +WHAT HAPPENED\n\w+ .* auth\.expire +failed +calendar\/told +the credentials/,
+    /^LOG +WHEN +OPERATION +OUTCOME +CONNECTION +WHAT HAPPENED\n(?:.*\n)*\w+ .* auth\.expire +failed +calendar\/told +the credentials/,
   );
   const read = await latchkey(["logs", errors[0].log_id, "-e", "dev"]);
   expect(read.out).toMatch(/^auth\.expire of calendar\/told in dev {2}failed\nlog \w+, 20\d\d-/);
