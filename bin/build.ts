@@ -23,6 +23,8 @@ export async function build(dist: string): Promise<readonly string[]> {
     platform: "node",
     target: "node24",
     format: "esm",
+    // What is imported on demand is a file of its own: an edge never reads the store, nor a server the commands.
+    splitting: true,
     external,
     // CommonJS packages among the dependencies need `require`.
     banner: {

@@ -17,12 +17,14 @@ import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import { tracingOf } from "./tracing.ts";
-import { describeUnreadable } from "./unreadable.ts";
 import {
   allowPrivateOf,
   docsUrlOf,
+  logFormats,
+  logLevels,
   originsOf,
   pinned,
+  providerCaOf,
   publicUrlOf,
   type Refuse,
   type SealKeyConfig,
@@ -216,25 +218,4 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const retention = retentionOf({ file, refuse: refuseAt });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read), text: read.text };
-}
-
-export const logLevels = ["debug", "info", "warn", "error"] as const;
-export const logFormats = ["json", "pretty"] as const;
-
-interface CaSource {
-  readonly path: string | undefined;
-  readonly files: FileReader;
-  readonly refuse: Refuse;
-}
-
-export function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
-  if (path === undefined) return undefined;
-  try {
-    const { text } = files.read(path);
-    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
-    refuse(`LATCHKEY_PROVIDER_CA: ${path} holds no certificate in PEM`);
-  } catch (error) {
-    refuse(`LATCHKEY_PROVIDER_CA: ${describeUnreadable(path, error)}`);
-  }
-  return undefined;
 }

@@ -1,6 +1,8 @@
 import { isOrigin } from "../core/outgoing/origin.ts";
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
 import { millisecondsIn } from "./duration.ts";
+import type { FileReader } from "./secrets.ts";
+import { describeUnreadable } from "./unreadable.ts";
 import type { VariableName } from "./variables.ts";
 
 /** Reports a mistake. Messages name the setting, never a secret. */
@@ -156,4 +158,26 @@ export function originsOf({ text, refuse }: { text: string | undefined; refuse: 
     refuse(`LATCHKEY_ALLOWED_ORIGINS: ${JSON.stringify(one)} must be an origin such as https://app.example.com`);
   }
   return [...new Set(origins)];
+}
+
+export const logLevels = ["debug", "info", "warn", "error"] as const;
+export const logFormats = ["json", "pretty"] as const;
+
+interface CaSource {
+  readonly path: string | undefined;
+  readonly files: FileReader;
+  readonly refuse: Refuse;
+}
+
+/** Reads the certificates that providers' own are checked with, beside those of the system. */
+export function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    const { text } = files.read(path);
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    refuse(`LATCHKEY_PROVIDER_CA: ${path} holds no certificate in PEM`);
+  } catch (error) {
+    refuse(`LATCHKEY_PROVIDER_CA: ${describeUnreadable(path, error)}`);
+  }
+  return undefined;
 }

@@ -1,7 +1,7 @@
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import type { World } from "../../base/world.ts";
-import { ConfigMistakes } from "../../config/config.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../config/edges/edge-config.ts";
+import { ConfigMistakes } from "../../config/mistakes.ts";
 import { type Edge, startEdge } from "../../edge/edge.ts";
 import type { Process } from "./process.ts";
 import {

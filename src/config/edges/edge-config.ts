@@ -1,12 +1,13 @@
-import { type Config, ConfigMistakes, type ConfigSource, logFormats, logLevels, providerCaOf } from "../config.ts";
+import type { Config, ConfigSource } from "../config.ts";
 import { type DoorsConfig, doorsOf } from "../doors.ts";
 import { limitsOf, relayOf } from "../limits.ts";
+import { ConfigMistakes } from "../mistakes.ts";
 import { proxyLimitsOf } from "../proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "../read-file.ts";
 import { createSecretSource, type FileReader } from "../secrets.ts";
 import { tracingOf } from "../tracing.ts";
 import { describeUnreadable } from "../unreadable.ts";
-import { allowPrivateOf, docsUrlOf, type Refuse } from "../values.ts";
+import { allowPrivateOf, docsUrlOf, logFormats, logLevels, providerCaOf, type Refuse } from "../values.ts";
 import { checkVariableNames } from "../variable-names.ts";
 import { createVariableReader, type VariableReader } from "../variable-reader.ts";
 
