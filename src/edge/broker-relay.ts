@@ -1,4 +1,4 @@
-import http, { type IncomingMessage, type RequestOptions } from "node:http";
+import http, { type ClientRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
 import { connect as connectTcp } from "node:net";
 import type { Writable } from "node:stream";
@@ -26,6 +26,15 @@ const hopByHop = new Set([
   ...["host", "expect"],
 ]);
 
+/** What is added to the fields of a request, by the framing of its body. */
+const bodyFields = {
+  none: [],
+  length: ["expect", "100-continue"],
+  chunked: ["transfer-encoding", "chunked", "expect", "100-continue"],
+} as const;
+/** A proxy between may not know `100 Continue`: then the body is sent all the same. */
+const continueMs = 1_000;
+
 /** Relays requests for everything but providers to the brokers' data listeners, without reading their bodies. */
 export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptions): RouteRelay & { close(): void } {
   const trust = { ca: tls.ca, cert: tls.cert, key: tls.key };
@@ -50,7 +59,7 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
     const options: RequestOptions = {
       method: request.method ?? "GET",
       path: request.url ?? "/",
-      headers: [...requestFields(request, url), ...(body === "chunked" ? ["transfer-encoding", "chunked"] : [])],
+      headers: [...requestFields(request, url), ...bodyFields[body]],
       agent: agents[url.protocol as keyof typeof agents],
       host: hostOf(url),
       port: url.port,
@@ -62,6 +71,7 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
     /** Nothing of the body was taken from the caller yet. */
     let isFresh = true;
     const begin = () => {
+      if (!isFresh) return;
       isFresh = false;
       proceed();
       readableOf(request).pipe(outgoing);
@@ -79,14 +89,14 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
       }
     });
     outgoing.on("response", (answer) => {
+      // Answered without its body, the request is over, and its connection can carry no other one.
+      if (isFresh && body !== "none") answer.once("close", () => outgoing.destroy());
       isFresh = false;
       metrics.edgeRelayed.inc({ answer: `${Math.floor((answer.statusCode ?? 0) / 100)}xx` });
       passAnswer(answer, response);
     });
     if (body === "none") outgoing.end();
-    // The body is read once there is a connection, so that another broker can be tried before.
-    else if (outgoing.socket?.connecting === false) begin();
-    else outgoing.once("socket", (socket) => (socket.connecting ? socket.once(connectedEvent(url), begin) : begin()));
+    else onceAwaited(outgoing, url, begin);
   }
 
   return {
@@ -127,6 +137,20 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
 
 /** Below the five seconds after which Node's own servers close idle connections. */
 const keepAlive = { keepAlive: true, keepAliveMsecs: 4_000, timeout: 4_000, maxFreeSockets: 16 };
+
+/**
+ * Begins the body once a broker waits for it: a connection that was kept may just have been closed at the other side,
+ * and then another broker can be tried.
+ */
+function onceAwaited(outgoing: ClientRequest, url: URL, begin: () => void): void {
+  let late: NodeJS.Timeout | undefined;
+  const wait = () => {
+    late = setTimeout(begin, continueMs);
+  };
+  outgoing.once("continue", begin);
+  outgoing.once("socket", (socket) => (socket.connecting ? socket.once(connectedEvent(url), wait) : wait()));
+  for (const event of ["response", "error", "close"]) outgoing.once(event, () => clearTimeout(late));
+}
 
 const connectedEvent = ({ protocol }: URL): string => (protocol === "https:" ? "secureConnect" : "connect");
 

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { startPlayedBroker } from "../../support/edges/played-broker.ts";
@@ -90,6 +90,48 @@ it("streams both ways, and goes to the next data listener when one is down", asy
     expect(answer.headers.getSetCookie()).toEqual(["a=1", "b=2"]);
     expect((await answer.text()).length).toBe(big.length);
   }
+});
+
+it("sends a body to another broker when the kept connection of the first one was just closed", async () => {
+  const bodies: string[] = [];
+  const take = async (request: IncomingMessage, response: ServerResponse) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    if (text !== "") bodies.push(text);
+    response.end("{}");
+  };
+  const other = await startDataDoor(take);
+  const closing = await startDataDoor(take);
+  // As a broker that stops: it closes the connection in the moment in which the edge uses it again.
+  for (const event of ["request", "checkContinue"]) {
+    closing.server.prependListener(event, (request) => void (request.method === "POST" && request.socket.destroy()));
+  }
+  const broker = await startPlayedBroker("http://127.0.0.1:1");
+  const edge = await startTestEdge({
+    brokers: [broker.url],
+    env: { LATCHKEY_BROKERS_DATA: `${closing.url},${other.url}` },
+  });
+  for (let i = 0; i < 12; i += 1) {
+    expect((await fetch(`${edge.data}/connections`)).status).toBe(200);
+    expect((await fetch(`${edge.data}/connections`, { method: "POST", body: `body ${i}` })).status).toBe(200);
+  }
+  expect(bodies).toEqual(Array.from({ length: 12 }, (_, i) => `body ${i}`));
+});
+
+it("relays an answer that comes before the body, and sends a body that no broker has asked for", async () => {
+  const door = await startDataDoor((_request, response) => void response.writeHead(413).end("too large"));
+  door.server.on("checkContinue", (request, response: ServerResponse) => {
+    if (request.url === "/early") response.writeHead(413).end("too large");
+    else request.resume().on("end", () => response.end("read"));
+  });
+  const broker = await startPlayedBroker("http://127.0.0.1:1");
+  const edge = await startTestEdge({ brokers: [broker.url], env: { LATCHKEY_BROKERS_DATA: door.url } });
+  for (let i = 0; i < 3; i += 1) {
+    const early = await fetch(`${edge.data}/early`, { method: "POST", body: "x".repeat(10_000) });
+    expect([early.status, await early.text()]).toEqual([413, "too large"]);
+  }
+  const silent = await fetch(`${edge.data}/silent`, { method: "POST", body: "text" });
+  expect([silent.status, await silent.text()]).toEqual([200, "read"]);
 });
 
 it("relays requests over HTTP/2", async () => {
