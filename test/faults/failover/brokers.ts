@@ -40,7 +40,7 @@ export async function startBrokers({ cluster, sandbox, provider, forwardUrl }: B
         LATCHKEY_FORWARD_URL: forwardUrl,
         LATCHKEY_LOG_FORMAT: "json",
       };
-      const life = await beginLife({ folder, env, clockOffsetMs: 0, serves: true }).ready();
+      const life = await beginLife({ folder, env, clockOffsetMs: 0, command: "serve" }).ready();
       void life.ended.then((why) => isOver || ended.push(`broker ${i + 1}: ${why}`));
       return life;
     }),

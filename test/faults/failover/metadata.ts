@@ -5,6 +5,10 @@ import { type Life, restOf } from "../loss/service.ts";
 export interface MetadataWriting {
   /** The time of the first success of each broker that began after this moment; undefined: none yet. */
   backSince(moment: number): readonly (number | undefined)[];
+  /** Writes so far that were not acknowledged. */
+  refused(): number;
+  /** What they were answered, the first ones. */
+  readonly refusals: readonly string[];
   stop(): Promise<void>;
   /** Acknowledged writes that are gone, in sentences; the rest of the result are counts. */
   audit(): Promise<{ readonly acknowledged: number; readonly refused: number; readonly lost: readonly string[] }>;
@@ -12,9 +16,12 @@ export interface MetadataWriting {
 
 const pauseMs = 100;
 const keptSuccesses = 5_000;
+const keptRefusals = 20;
+
+type Door = Pick<Life, "data">;
 
 interface Writer {
-  readonly life: Life;
+  readonly life: Door;
   readonly id: string;
   sent: number;
   acknowledged: number;
@@ -23,11 +30,12 @@ interface Writer {
   readonly successes: { readonly from: number; readonly at: number }[];
 }
 
-export async function startMetadataWriting(lives: readonly Life[]): Promise<MetadataWriting> {
+export async function startMetadataWriting(lives: readonly Door[]): Promise<MetadataWriting> {
   const stopping = new AbortController();
   const writers: Writer[] = lives.map((life, i) => ({
     ...{ life, id: `metadata-${i + 1}`, sent: 0, acknowledged: 0, refused: 0, successes: [] },
   }));
+  const refusals: string[] = [];
   const [first] = lives;
   if (first === undefined) throw new Error("nobody to write through");
   for (const { id } of writers) {
@@ -46,15 +54,19 @@ export async function startMetadataWriting(lives: readonly Life[]): Promise<Meta
         writer.acknowledged = writer.sent;
         successes.push({ from, at: performance.now() });
         if (successes.length > keptSuccesses) successes.shift();
-      } catch {
+      } catch (error) {
         writer.refused += 1;
+        if (refusals.length < keptRefusals) refusals.push(reasonOf(error));
       }
       await sleep(pauseMs);
     }
   }
 
   const writing = Promise.all(writers.map(write));
+  const sum = (of: (writer: Writer) => number) => writers.reduce((all, writer) => all + of(writer), 0);
   return {
+    refusals,
+    refused: () => sum((one) => one.refused),
     backSince: (moment) => writers.map(({ successes }) => successes.find(({ from }) => from > moment)?.at),
     async stop() {
       stopping.abort();
@@ -69,8 +81,12 @@ export async function startMetadataWriting(lives: readonly Life[]): Promise<Meta
         if (found < acknowledged || found > sent)
           lost.push(`${id} is ${found}, acknowledged ${acknowledged} of ${sent}`);
       }
-      const sum = (of: (writer: Writer) => number) => writers.reduce((all, writer) => all + of(writer), 0);
       return { acknowledged: sum((one) => one.sent - one.refused), refused: sum((one) => one.refused), lost };
     },
   };
+}
+
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }

@@ -23,17 +23,19 @@ export interface RenewalFindings {
 }
 
 interface RenewalsOptions {
-  readonly lives: readonly Life[];
+  readonly lives: readonly Pick<Life, "data">[];
   readonly sandbox: Sandbox;
   readonly connections: number;
   readonly accessTokenS: number;
+  /** Between two calls of a connection through one process, on average. */
+  readonly pauseMs?: number;
 }
 
 const provider = "sandbox-unified";
 const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
-const pauseMs = 200;
 
-export async function startRenewals({ lives, sandbox, connections, accessTokenS }: RenewalsOptions): Promise<Renewals> {
+export async function startRenewals(options: RenewalsOptions): Promise<Renewals> {
+  const { lives, sandbox, connections, accessTokenS, pauseMs = 200 } = options;
   const stopping = new AbortController();
   const calls: Record<string, number> = {};
   const [first] = lives;
@@ -47,7 +49,7 @@ export async function startRenewals({ lives, sandbox, connections, accessTokenS 
     await restOf(first, "POST", "/connections", { provider_config_key: provider, connection_id, credentials });
   }
 
-  async function call(life: Life, id: string): Promise<number> {
+  async function call(life: Pick<Life, "data">, id: string): Promise<number> {
     const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": provider, "connection-id": id };
     try {
       const response = await fetch(`${life.data}/proxy/drive/v3/files?pageSize=1`, { headers });
@@ -58,7 +60,7 @@ export async function startRenewals({ lives, sandbox, connections, accessTokenS 
     }
   }
 
-  async function keepCalling(life: Life, id: string): Promise<void> {
+  async function keepCalling(life: Pick<Life, "data">, id: string): Promise<void> {
     while (!stopping.signal.aborted) {
       const status = await call(life, id);
       calls[status] = (calls[status] ?? 0) + 1;

@@ -49,7 +49,7 @@ export interface FailoverOutcome {
   readonly minutes: number;
 }
 
-const connectionsOf = (channel: number): readonly string[] => [`user-${channel}`];
+export const connectionsOf = (channel: number): readonly string[] => [`user-${channel}`];
 const renewingConnections = 6;
 /** Everything is under way by then. */
 const firstAfterMs = 3_000;
@@ -77,7 +77,7 @@ export async function runFailover(options: FailoverOptions): Promise<FailoverOut
     const { lives, ended } = brokers;
     const [first] = lives;
     if (first === undefined) throw new Error("no broker was started");
-    const path = await setUp(first, channels);
+    const path = await setUpFleet(first, channels);
     say(`${cluster.nodes.length} servers and ${lives.length} brokers run`);
 
     const stop = new AbortController();
@@ -129,7 +129,7 @@ export const describeFailover = ({ what, from, to, promotedMs, writesBackMs }: F
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 
 /** Returns the path of the webhooks' URL. */
-async function setUp(life: Life, channels: number): Promise<string> {
+export async function setUpFleet(life: Pick<Life, "data">, channels: number): Promise<string> {
   await restOf(life, "POST", "/integrations", { unique_key: "keyed", provider: "here" });
   await restOf(life, "POST", "/integrations", {
     unique_key: "calendar",
@@ -150,7 +150,7 @@ async function setUp(life: Life, channels: number): Promise<string> {
   return new URL(data.webhook_url).pathname;
 }
 
-async function emptyOutbox(lives: readonly Life[]): Promise<void> {
+export async function emptyOutbox(lives: readonly Pick<Life, "ops">[]): Promise<void> {
   const end = performance.now() + emptyWithinMs;
   for (let emptySince: number | undefined; performance.now() < end; await sleep(250)) {
     const waiting = await Promise.all(lives.map(waitingAt));

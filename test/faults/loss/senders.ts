@@ -13,6 +13,8 @@ interface SendersOptions {
   readonly addressFor: (channel: number) => string | undefined;
   readonly path: string;
   readonly signal: AbortSignal;
+  /** Each sender's, after a webhook that was acknowledged. */
+  readonly pauseMs?: number;
 }
 
 export interface Sending {
@@ -26,7 +28,7 @@ const answerWithinMs = 30_000;
 
 /** Sends everything, each until it is acknowledged, as a provider does. */
 export function startSending(options: SendersOptions): Sending {
-  const { books, count, channels, senders, addressFor, path, signal } = options;
+  const { books, count, channels, senders, addressFor, path, signal, pauseMs = 0 } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: senders });
   const counts = { refused: 0, misled: 0, broken: 0 };
 
@@ -66,6 +68,7 @@ export function startSending(options: SendersOptions): Sending {
       const status = address === undefined ? 0 : await post(address, n);
       if (status === 200) {
         books.acknowledged(n);
+        if (pauseMs > 0) await sleep(pauseMs * (0.5 + Math.random()));
         return;
       }
       // Any other status does not tell a provider to retry.

@@ -22,15 +22,16 @@ export interface Life {
 
 interface LifeOptions {
   readonly folder: string;
-  readonly env: Readonly<Record<string, string>>;
+  /** A variable that is undefined is removed. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly clockOffsetMs: number;
-  /** Runs `latchkey serve`, as an operator does, instead of a program whose clock and leases can be set. */
-  readonly serves?: boolean;
+  /** Runs this command of latchkey, as an operator does, instead of a program whose clock and leases can be set. */
+  readonly command?: "serve" | "edge";
 }
 
 /** Begins one. It may be killed before it is ready. */
-export function beginLife({ folder, env, clockOffsetMs, serves = false }: LifeOptions): Beginning {
-  const child = spawn(process.execPath, serves ? [main, "serve"] : [program], {
+export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions): Beginning {
+  const child = spawn(process.execPath, command === undefined ? [program] : [main, command], {
     env: {
       PATH: process.env["PATH"],
       ...testVariables(folder),
@@ -110,9 +111,10 @@ export async function restOf({ data }: Pick<Life, "data">, method: string, path:
 }
 
 /** The number of waiting deliveries; undefined if the process does not answer. */
-export const waitingAt = (life: Life): Promise<number | undefined> => metricAt(life, "latchkey_outbox_forwards");
+export const waitingAt = (life: Pick<Life, "ops">): Promise<number | undefined> =>
+  metricAt(life, "latchkey_outbox_forwards");
 
-export async function metricAt({ ops }: Life, name: string): Promise<number | undefined> {
+export async function metricAt({ ops }: Pick<Life, "ops">, name: string): Promise<number | undefined> {
   try {
     const text = await (await fetch(`${ops}/metrics`)).text();
     const [, value] = new RegExp(`^${name} (\\d+)$`, "m").exec(text) ?? [];
