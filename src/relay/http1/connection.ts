@@ -3,34 +3,12 @@ import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
 import { type BatchMember, hasTickEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
-import type { Egress } from "../egress.ts";
 import { RelayFailure } from "../failure.ts";
-import type { ResponseReceiver } from "../response-receiver.ts";
-import type { Bulk, BulkBuffers } from "./bulk.ts";
+import type { Bulk } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
+import type { CarriedRequest, ConnectionOwner } from "./connection-owner.ts";
 import { type ConnectionPool, PooledConnection } from "./pooled-connection.ts";
-import { hasContent, isNoHead, type ReadHead, type ResponseHead } from "./response-head.ts";
-
-/** A request, as seen by the connection that carries the request. */
-export interface CarriedRequest {
-  readonly receiver: ResponseReceiver;
-  readonly isHead: boolean;
-  /** The whole request has been written. */
-  isSent: boolean;
-  /** The connection is established: bytes written to the connection are sent and cannot be taken back. */
-  connected(): void;
-}
-
-/** The shared owner of all connections. */
-export interface ConnectionOwner<P extends ConnectionPool> {
-  readonly egress: Egress;
-  readonly bulk: BulkBuffers;
-  readonly readHead: ReadHead;
-  /** The connection has completed an exchange and can carry another. */
-  onIdle(connection: Connection<P>): void;
-  /** The connection has closed. A carried request without a response may go to another connection. */
-  onGone(connection: Connection<P>, unanswered: CarriedRequest | undefined, failure: RelayFailure): void;
-}
+import { hasContent, isNoHead, type ResponseHead } from "./response-head.ts";
 
 /** Same limit as in Node and nginx. A provider with a larger head is not supported. */
 const maxHeadBytes = 16 * 1024;
@@ -49,7 +27,7 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * many small steps: methods are shared in the prototype, and callbacks of a read cost no closure.
  */
 export class Connection<P extends ConnectionPool = ConnectionPool> extends PooledConnection<P> implements BatchMember {
-  readonly #owner: ConnectionOwner<P>;
+  readonly #owner: ConnectionOwner<Connection<P>>;
   readonly #socket: Socket;
   #carried: CarriedRequest | undefined;
   #state: (typeof states)[keyof typeof states] = states.idle;
@@ -70,7 +48,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   #bulk: Bulk | undefined;
   #failure: RelayFailure | undefined;
 
-  constructor(pool: P, owner: ConnectionOwner<P>) {
+  constructor(pool: P, owner: ConnectionOwner<Connection<P>>) {
     super(pool);
     this.#owner = owner;
     const { origin, secureContext, session } = pool;
@@ -90,6 +68,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     this.#socket.once(connectedEvent(origin), () => this.#connected());
     if (origin.scheme === "https") this.#socket.on("session", (ticket) => (pool.session = ticket));
     this.#socket.on("error", (error) => {
+      this.hasEnded = true;
       this.#failure ??= failureOf(error, this.#isReady);
     });
     this.#socket.on("drain", () => this.#carried?.receiver.onDrain());
@@ -181,8 +160,17 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   }
 
   destroy(failure: RelayFailure): void {
+    // The owner learns of the close in a later phase of the event loop: until then no request may be given to it.
+    this.hasEnded = true;
     this.#failure ??= failure;
     this.#socket.destroy();
+  }
+
+  /** Closes the connection. A request whose head still waits for the end of this batch is not sent over it. */
+  #close(failure: RelayFailure): void {
+    this.hasKeptBack = this.#ready !== "";
+    this.#ready = "";
+    this.destroy(failure);
   }
 
   #connected(): void {
@@ -208,7 +196,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     if (this.#state !== states.head) this.activity += 1;
     if (this.#carried === undefined || this.#ready !== "") {
       // No request was sent yet, so these bytes cannot be a response.
-      this.destroy(new RelayFailure("malformed", "the provider sent bytes without a request"));
+      this.#close(new RelayFailure("malformed", "the provider sent bytes without a request"));
       return;
     }
     if (this.#state === states.head && this.#head === undefined && buffer === shared && length <= maxHeadBytes) {
@@ -371,6 +359,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   #ended(): void {
     this.hasEnded = true;
     this.workNow();
+    if (this.#ready !== "") this.#close(new RelayFailure("closed", "the provider ended the connection"));
     if (this.#state === states.close && this.#carried !== undefined) {
       this.#keepsAlive = false;
       this.#finish([], 0);

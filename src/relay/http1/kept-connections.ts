@@ -6,7 +6,8 @@ import { type OriginLimits, overdue, type SweepClock } from "../limits.ts";
 import { isRepeatable, type PendingRequest } from "../pending-request.ts";
 import type { Pool, Pools } from "../pools.ts";
 import { createBulkBuffers } from "./bulk.ts";
-import { type CarriedRequest, Connection, type ConnectionOwner } from "./connection.ts";
+import { Connection } from "./connection.ts";
+import type { CarriedRequest, ConnectionOwner } from "./connection-owner.ts";
 import type { ReadHead } from "./response-head.ts";
 
 /** HTTP/1.1 connections to providers: each carries one request at a time, and is kept for the next. */
@@ -38,6 +39,8 @@ interface KeptConnectionsOptions {
   readonly onHttp2: (pending: PendingRequest) => void;
 }
 
+type KeptConnectionOwner = ConnectionOwner<Connection<Pool>>;
+
 /** Providers drop idle connections after a minute or two, without notice. */
 const idleForMs = 30_000;
 /** Close this much before the provider's timeout: a request could meet a connection that the provider is closing. */
@@ -62,7 +65,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     if (idle !== undefined && !pending.isSent) pending.receiver.onDrain();
   }
 
-  const owner: ConnectionOwner<Pool> = { egress, readHead, bulk: createBulkBuffers(), onIdle: keepIdle, onGone: gone };
+  const owner: KeptConnectionOwner = { egress, readHead, bulk: createBulkBuffers(), onIdle: keepIdle, onGone: gone };
 
   function keepIdle(connection: Connection<Pool>): void {
     const { pool } = connection;
@@ -92,8 +95,9 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
         onHttp2(unanswered);
         return;
       }
-      if (mayBeStale(connection, failure) && isRepeatable(unanswered.request)) {
-        unanswered.wasGiven = true;
+      const { hasKeptBack } = connection;
+      if (hasKeptBack || (mayBeStale(connection, failure) && isRepeatable(unanswered.request))) {
+        unanswered.wasGiven ||= !hasKeptBack;
         // The other idle connections are probably closed as well: repeat on a new connection, which also limits the
         // repeats to one.
         closeIdle(pool, failure);
@@ -148,7 +152,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
 /** Returns the connection that was used last, unless the request needs a new one. */
 function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
   if (needsNew) return undefined;
-  // The owner learns a moment later that a connection ended by the provider has closed.
+  // The owner learns a moment later that such a connection has closed.
   while (idle.at(-1)?.hasEnded === true) idle.pop();
   const last = idle.at(-1);
   if (last === undefined) return undefined;

@@ -22,8 +22,10 @@ export abstract class PooledConnection<P extends ConnectionPool = ConnectionPool
   idleUntil = 0;
   /** When the connection became idle. */
   idleSince = 0;
-  /** The provider has ended its side. */
+  /** The provider has ended its side, or the connection is being closed. */
   hasEnded = false;
+  /** Nothing was sent of the request that the connection carries, and nothing will be. */
+  hasKeptBack = false;
   /**
    * The connection has carried an earlier request: the provider may have closed the connection before the next one.
    */

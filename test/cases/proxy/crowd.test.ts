@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { startProvider, startProxied } from "../../support/peers/provider.ts";
 import { below, seeded } from "../../support/runner/seeded.ts";
@@ -133,7 +133,13 @@ it("answers pipelined requests in order, and the last one before a close", async
   for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 60 }, (_, i) => ask(i)));
 });
 
-it("sends non-repeatable requests over no connection that ended in the same tick", async () => {
+const forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
+
+it.each<[string, (socket: Socket | undefined) => unknown]>([
+  ["ended", (socket) => socket?.destroy()],
+  ["was reset", (socket) => socket?.resetAndDestroy()],
+  ["sent bytes that nobody asked for", (socket) => socket?.write(forged)],
+])("sends non-repeatable requests over no connection that %s in the same tick", async (_, spoil) => {
   const provider = await startProvider();
   const { data, proxyLines } = await startProxied(provider.port);
   const door = new URL(data);
@@ -150,10 +156,11 @@ it("sends non-repeatable requests over no connection that ended in the same tick
   for (let i = 0; i < 20; i += 1) {
     ask("GET", "");
     await expect.poll(() => text).toContain("200 OK");
-    provider.connections.at(-1)?.socket.destroy();
+    spoil(provider.connections.at(-1)?.socket);
     ask("POST", "hi");
     await expect.poll(() => text).toContain("HTTP/1.1 ");
     expect(text).toContain("200 OK");
+    expect(text).not.toContain("forged");
   }
   caller.destroy();
 });
