@@ -21,7 +21,8 @@ import { authorizeCall, forgetSession } from "./session.ts";
 const authorize: Interceptor = (next) => async (request) => {
   authorizeCall(request.header);
   try {
-    return await next(request);
+    const response = await next(request);
+    return response.stream ? { ...response, message: followed(response.message) } : response;
   } catch (error) {
     const fault = faultOf(error);
     // Some calls need the key itself. The person enters it, and the call is made once more with it.
@@ -31,12 +32,26 @@ const authorize: Interceptor = (next) => async (request) => {
         return next(request);
       });
       if (answer !== undefined) return answer;
-    } else if (ConnectError.from(error).code === Code.Unauthenticated) {
-      forgetSession("Your session has ended. Sign in again.");
+    } else {
+      forgetIfEnded(error);
     }
     throw error;
   }
 };
+
+function forgetIfEnded(error: unknown): void {
+  if (ConnectError.from(error).code === Code.Unauthenticated) forgetSession("Your session has ended. Sign in again.");
+}
+
+/** Yields the messages of a stream. It was opened before the session ended: a page without other calls learns it here. */
+async function* followed<T>(messages: AsyncIterable<T>): AsyncIterable<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    forgetIfEnded(error);
+    throw error;
+  }
+}
 
 /** Asks for the key until a call with it is not refused. Returns undefined if the person gives up. */
 async function withKey<T>(message: string, call: (key: string) => Promise<T>): Promise<T | undefined> {

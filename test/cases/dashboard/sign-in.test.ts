@@ -21,9 +21,11 @@ async function otherPort(html: string): Promise<{ readonly origin: string; reado
   return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, cookies };
 }
 
-it("signs in with a key that stays in no storage, keeps the address and ends when it is told to", async () => {
+it("signs in with a key that stays in no storage, keeps the address and ends when it is told to", {
+  timeout: 60_000,
+}, async () => {
   const page = await dashboard.open("/audit?action=key");
-  page.context().setDefaultTimeout(8_000);
+  page.context().setDefaultTimeout(15_000);
   expect(new URL(page.url()).pathname).toBe("/ui/audit");
   const stored = await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])");
   expect(stored).not.toContain(adminKey);
@@ -37,6 +39,11 @@ it("signs in with a key that stays in no storage, keeps the address and ends whe
   await tab.goto(page.url());
   await tab.getByRole("navigation", navigation).waitFor();
 
+  // Nothing but a stream is under way: the page learns of the end by it.
+  for (const one of [page, tab]) {
+    await one.getByRole("table", { name: "Audit events" }).waitFor();
+    await one.getByRole("button", { name: "Live", exact: true }).waitFor();
+  }
   // Ended by an administrator: the page says so, and comes back to the same address.
   const sessions = dashboard.sidecar.client(SignInService);
   for (const { id } of (await sessions.listBrowserSessions({})).sessions) await sessions.revokeBrowserSession({ id });
