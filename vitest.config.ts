@@ -35,8 +35,8 @@ const slowUnits = [
 
 export default defineConfig({
   test: {
-    // One more than there are cores: many tests only wait for a time to pass.
-    maxWorkers: availableParallelism() + 1,
+    // Two more than there are cores: half of the time tests only wait for something to pass.
+    maxWorkers: availableParallelism() + 2,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [

@@ -311,7 +311,6 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
   describe.skipIf(lacks("pgbouncer"))("behind PgBouncer, which lends its connections for a transaction each", () => {
     it("is shared all the same: one order, no lost increments, and events of others' commits", async () => {
       const pooler = await startPooler(file.server.port);
-      onTestFinished(() => pooler.stop());
       const schema = file.newSchema();
       const open = () => openReplica({ url: file.server.storeUrl(schema, { port: `${pooler.port}` }) });
       const replicas = await Promise.all([open(), open(), open()]);
@@ -351,8 +350,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
       await store.commit([put("a", "1")]);
       await pooler.stop();
       await expect(store.commit([put("b", "1")])).rejects.toBeInstanceOf(StoreUnavailable);
-      const again = await startPooler(file.server.port, pooler.port);
-      onTestFinished(() => again.stop());
+      await startPooler(file.server.port, pooler.port);
       expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
       expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
     });

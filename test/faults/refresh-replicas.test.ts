@@ -11,8 +11,8 @@ import { postgresForFile } from "../support/postgres/stores.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 import { type Replicas, startReplicas } from "./refresh-replicas.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 5);
-const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 1_500);
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 4);
+const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 600);
 const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
 const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
 load.streams = calls - load.sockets;

@@ -16,7 +16,7 @@ import { launch } from "../support/sidecar/process.ts";
 import { createFaultyDisk } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 6);
 const program = fileURLToPath(new URL("replica.ts", import.meta.url));
 const provider = "sandbox-unified";
 

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics/metrics.ts";
+import { compileCache } from "../support/runner/compile-cache.ts";
 import type { Account, Found } from "./account.ts";
 import { openLocation } from "./open.ts";
 import type { Said, WriterOptions } from "./workload.ts";
@@ -33,7 +34,7 @@ interface WritingOptions extends WriterOptions {
 
 export function startWriting({ account, env = {}, ...options }: WritingOptions): Writing {
   const child = spawn(process.execPath, [writer, JSON.stringify(options)], {
-    env: { PATH: process.env["PATH"], ...env },
+    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compileCache, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { compileCache } from "../../support/runner/compile-cache.ts";
 import { secretKey, testVariables } from "../../support/sidecar/harness.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
@@ -34,6 +35,7 @@ export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions):
   const child = spawn(process.execPath, command === undefined ? [program] : [main, command], {
     env: {
       PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: compileCache,
       ...testVariables(folder),
       CLOCK_OFFSET_MS: String(clockOffsetMs),
       ...env,

@@ -5,15 +5,28 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Each of these takes more than half a minute: if one started last, the whole run would wait for it. */
 const longest = [
   "faults/webhooks-loss",
-  "unit/store/model-postgres",
-  "cases/oauth/devices",
+  "cases/doors/h2-fuzz",
+  "faults/power",
+  "faults/refresh-store",
+  "cases/channels/year",
   "faults/refresh-replicas",
+  "cases/cli/dev",
+  "cases/syncs/scripts",
+  "cases/oauth/devices",
   "cases/refresh/refresh",
+  "unit/scripts/containment",
   "cases/process/configuration",
   "cases/webhooks/delivering",
+  "unit/store/model-postgres",
+  "faults/refresh-killed",
+  "cases/doors/closed-peers",
+  "peers/frontend",
+  "cases/proxy/lanes",
+  "faults/shared-work",
+  "faults/postgres-frozen",
+  "faults/postgres-start",
+  "cases/cli/scripts",
   "unit/store/model",
-  "faults/refresh-store",
-  "cases/cli/dev",
 ].map((name) => fileURLToPath(new URL(`../../${name}.test.ts`, import.meta.url)));
 
 /** Runs the longest tests first, also on a machine without timings; then the others in Vitest's order. */

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { compileCache } from "../runner/compile-cache.ts";
 import { testVariables } from "./harness.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** Node's compile cache for the many processes: it halves their start time. */
-const compiled = fileURLToPath(new URL("../../../node_modules/.cache/latchkey-compiled", import.meta.url));
 
 /** latchkey in its own process, as an operator starts it. */
 export interface Running {
@@ -40,7 +39,7 @@ export function launch(
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     HOME: process.env["HOME"],
-    NODE_COMPILE_CACHE: compiled,
+    NODE_COMPILE_CACHE: compileCache,
     ...testVariables(folder),
     ...env,
   };

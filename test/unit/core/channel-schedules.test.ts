@@ -32,7 +32,8 @@ interface AtProvider {
   readonly untilMs: number;
 }
 
-const schedules = Number(process.env["CHANNEL_SCHEDULES"] ?? 100_000);
+/** Longer: `CHANNEL_SCHEDULES=1000000`. */
+const schedules = Number(process.env["CHANNEL_SCHEDULES"] ?? 30_000);
 const stepsOfSchedule = 60;
 const knownResource = "resource";
 
