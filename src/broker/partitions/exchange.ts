@@ -31,10 +31,14 @@ interface GivenPartition {
 
 /** Limits the wait for work under way in a partition that is given back. */
 const giveWithinMs = 10_000;
+/** Limits the time for which a partition stays because of long work. */
+const longWorkWithinMs = 10 * 60_000;
 const aMoment = () => sleep(giveWithinMs, undefined, { ref: false });
 
 export function createExchange({ store, id, isShared, members, ownership, log }: ExchangeOptions): PartitionExchange {
   const { ownerOf, giving } = ownership;
+  /** Since when this process has more than its share. */
+  let surplusSince: number | undefined;
 
   async function take(wanted: readonly number[]): Promise<void> {
     if (wanted.length === 0) return;
@@ -46,6 +50,19 @@ export function createExchange({ store, id, isShared, members, ownership, log }:
       const revision = await store.commit(changes, members.unchanged(previous));
       for (const number of wanted) ownership.note(number, { member: id, revision });
     });
+  }
+
+  /** Chooses partitions to give back: the others take whichever are free. Those with long work stay for a while. */
+  function choose(count: number): readonly HeldPartition[] {
+    if (count === 0) {
+      surplusSince = undefined;
+      return [];
+    }
+    surplusSince ??= performance.now();
+    const all = ownership.all();
+    const free = all.filter((one) => !ownership.hasLongWork(one));
+    if (free.length >= count || performance.now() - surplusSince < longWorkWithinMs) return free.slice(0, count);
+    return [...free, ...all.filter(ownership.hasLongWork)].slice(0, count);
   }
 
   async function handOver(given: readonly GivenPartition[]): Promise<void> {
@@ -95,9 +112,8 @@ export function createExchange({ store, id, isShared, members, ownership, log }:
         return living.includes(member) ? member : undefined;
       });
       const fair = fairOwners(current, living);
-      for (const partition of ownership.all()) {
-        if (fair[partition.number] !== id) giving.set(partition.number, give(partition));
-      }
+      const surplus = ownership.all().filter(({ number }) => fair[number] !== id).length;
+      for (const partition of choose(surplus)) giving.set(partition.number, give(partition));
       await take(allNumbers.filter((number) => fair[number] === id && current[number] === undefined));
       await forgetDead(living);
     },

@@ -13,6 +13,7 @@ export interface Ownership {
   note(number: number, owner: StoredOwner): boolean;
   /** Replaces all owners. */
   replace(owners: ReadonlyMap<number, StoredOwner>): void;
+  hasLongWork(partition: HeldPartition): boolean;
   /** Stops holding a partition. The promise resolves when its work has ended. */
   drop(partition: HeldPartition): Promise<unknown>;
   /** Stops holding a partition that another process has already. */
@@ -27,6 +28,8 @@ export interface Ownership {
 
 export interface PartitionListener {
   onTaken(partition: HeldPartition): void;
+  /** Reports work that would be lost if another process got the partition now, such as a run of minutes. */
+  hasLongWork?(number: number): boolean;
   /**
    * Begin no more work of this partition. If it is given back, the next owner waits a moment for the returned promise:
    * until work under way has ended, and its result is committed.
@@ -92,6 +95,7 @@ export function createOwnership({ id, isShared, remainingMs, world }: OwnershipO
         settle(number);
       }
     },
+    hasLongWork: ({ number }) => listeners.some((one) => one.hasLongWork?.(number) === true),
     drop,
     forget(partition) {
       const { number } = partition;

@@ -4,6 +4,7 @@ import type { Partitions } from "./partitions.ts";
 export interface WorkUnderWay {
   /** Notes work until it has ended, and returns it. */
   note<T>(partition: number, work: Promise<T>): Promise<T>;
+  hasSome(partition: number): boolean;
   /** Resolves when all work of the partition that runs now has ended. */
   endedOf(partition: number): Promise<unknown>;
 }
@@ -18,6 +19,7 @@ export function createWorkUnderWay(): WorkUnderWay {
       work.then(end, end);
       return work;
     },
+    hasSome: (partition) => (byPartition.get(partition)?.size ?? 0) > 0,
     endedOf: (partition) => Promise.allSettled(byPartition.get(partition) ?? []),
   };
 }

@@ -72,6 +72,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
       sight.look();
       wake();
     },
+    hasLongWork: running.hasSome,
     onLost: ({ number }) => running.endedOf(number),
   });
   const loop = createScanLoop({

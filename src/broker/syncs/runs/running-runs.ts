@@ -23,6 +23,8 @@ export interface RunningRuns {
   /** Resolves when one of the runs has ended; at once if none is left. */
   oneEnded(): Promise<void>;
   allEnded(): Promise<void>;
+  /** Whether a run of the partition is under way. */
+  hasSome(partition: number): boolean;
   /** Resolves when all runs of the partition that run now have ended. */
   endedOf(partition: number): Promise<unknown>;
 }
@@ -105,6 +107,7 @@ export function createRunningRuns(options: RunningRunsOptions): RunningRuns {
     },
     oneEnded: pool.oneEnded,
     allEnded: pool.allEnded,
+    hasSome: underWay.hasSome,
     endedOf: underWay.endedOf,
   };
 }

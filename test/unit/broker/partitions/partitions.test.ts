@@ -98,6 +98,29 @@ it("lets work under way end before another has the partition", async () => {
   await refused.catch((error) => expect(first.isLostBy(error)).toBe(true));
 });
 
+it("keeps a partition with long work, and gives back another", async () => {
+  const { store, world } = await setUp();
+  const a = await open({ store, world });
+  // Those that an even share would take from it.
+  const long = new Set(Array.from({ length: 31 }, (_, n) => n + 33));
+  a.listen({ onTaken() {}, onLost: () => undefined, hasLongWork: (number) => long.has(number) });
+  await a.start();
+  const b = await open({ store, world });
+  await b.start();
+  await expect.poll(() => [a.all().length, b.all().length], soon).toEqual([32, 32]);
+  expect([...long].filter((number) => a.held(number) === undefined)).toEqual([]);
+
+  // With nothing else to give, it waits until the work has ended.
+  for (const { number } of a.all()) long.add(number);
+  const c = await open({ store, world });
+  await c.start();
+  await expect.poll(() => b.all().length, soon).toBeLessThan(23);
+  await expect.poll(() => b.all().length + c.all().length, soon).toBe(32);
+  expect(a.all()).toHaveLength(32);
+  long.clear();
+  await expect.poll(() => [a.all().length, b.all().length, c.all().length].toSorted(), soon).toEqual([21, 21, 22]);
+});
+
 it("takes over from a member that is silent, and says that it may not know", async () => {
   const { store, world } = await setUp();
   const a = await open({ store, world, termMs: 1_000 });
