@@ -44,6 +44,8 @@ const firstDelayMs = 150;
 const longestDelayMs = 10_000;
 const againMs = 1_000;
 const defaultHeartbeatMs = 10_000;
+/** After so many, the broker counts as gone. */
+const missedHeartbeats = 3;
 /** A clock's difference below this may as well be the time of the message. */
 const leastAheadMs = 2_000;
 
@@ -70,6 +72,7 @@ export class BrokerLink {
   #heardAt: number;
   #welcomedAt = 0;
   #sentSince = false;
+  #heartbeatMs = defaultHeartbeatMs;
   #failures = 0;
   #order: string[] = [];
   #trouble: string | undefined;
@@ -93,6 +96,12 @@ export class BrokerLink {
   /** Since when there has been no broker, by the wall clock; undefined while there is one. */
   awaySinceMs(): number | undefined {
     return this.#active === undefined ? this.#heardAt : undefined;
+  }
+
+  /** For how long nothing was heard, beyond the time for which a connected broker may be silent. */
+  silentMs(): number {
+    const ms = this.#options.world.now() - this.#heardAt;
+    return this.#active === undefined ? ms : ms - missedHeartbeats * this.#heartbeatMs;
   }
 
   /** Why there is no broker. */
@@ -158,6 +167,11 @@ export class BrokerLink {
     }
     if (stream !== this.#active?.stream) return;
     const { world, onMessage } = this.#options;
+    // After a pause of this process, old messages wait, and the stream may be over: they do not say what is so now.
+    if (this.#isSilent()) {
+      this.#giveUp();
+      return;
+    }
     this.#heardAt = world.now();
     if (message.case === "leave") {
       world.log.info("the broker is about to stop; connecting to another one", { broker: this.#active.url });
@@ -221,14 +235,24 @@ export class BrokerLink {
     this.#connectAfter(this.#order.length > 0 ? Math.random() * firstDelayMs : longest * (0.5 + Math.random() / 2));
   }
 
+  #isSilent(): boolean {
+    return this.#options.world.now() - this.#heardAt > missedHeartbeats * this.#heartbeatMs;
+  }
+
+  #giveUp(): void {
+    if (this.#active === undefined) return;
+    const { url, stream } = this.#active;
+    stream.close();
+    this.#ended(stream, { url, reason: "nothing was heard from the broker" });
+  }
+
   #keepAlive(everyMs: number): void {
     clearInterval(this.#beating);
+    this.#heartbeatMs = everyMs;
     const beat = () => {
       if (this.#active === undefined) return;
-      if (this.#options.world.now() - this.#heardAt > 3 * everyMs) {
-        const { url, stream } = this.#active;
-        stream.close();
-        this.#ended(stream, { url, reason: "nothing was heard from the broker" });
+      if (this.#isSilent()) {
+        this.#giveUp();
         return;
       }
       if (!this.#sentSince) this.send({ case: "heartbeat", value: create(EdgeHeartbeatSchema) });

@@ -1,11 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
-import { Fault, type FaultCode, faults } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import {
   type EdgeConnection,
-  type EdgeFault,
   type EdgeHello,
   type EdgeIntegration,
   type EdgeProvider,
@@ -13,6 +12,7 @@ import {
   HeldResourceSchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { faultOf } from "./broker-fault.ts";
 import { HeldConnection, type HeldIntegration, type HeldParts } from "./held-connection.ts";
 
 interface ConnectionMemoryOptions {
@@ -186,26 +186,3 @@ const keyOf = ({ integration, id }: ConnectionRef): string => `${integration}\0$
 /** Never happens with a broker that keeps the contract. */
 const unreadable = (what: string): Fault =>
   new Fault("brokers_unavailable", `the broker's answer is not usable: the connection is ${what}`);
-
-/** A newer broker may know codes that we do not. */
-export function faultOf({ code, message, hint, detailsJson }: EdgeFault): Fault {
-  const known = Object.hasOwn(faults, code) ? (code as FaultCode) : "connection_unusable";
-  return Fault.withoutStack(known, message, { ...detailsIn(detailsJson), ...(hint !== "" && { hint }) });
-}
-
-function detailsIn(json: string): ConstructorParameters<typeof Fault>[2] {
-  if (json === "") return {};
-  try {
-    const { retryAfterSeconds, metadata } = JSON.parse(json) as Record<string, unknown>;
-    return {
-      ...(typeof retryAfterSeconds === "number" && { retryAfterSeconds }),
-      ...(isTexts(metadata) && { metadata }),
-    };
-  } catch {
-    // The fault is right without its details.
-    return {};
-  }
-}
-
-const isTexts = (value: unknown): value is Record<string, string> =>
-  typeof value === "object" && value !== null && Object.values(value).every((one) => typeof one === "string");

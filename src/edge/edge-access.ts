@@ -2,6 +2,7 @@ import { digestOf } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { Authentication } from "../broker/setup/authentication.ts";
 import type { Caller } from "../broker/setup/caller.ts";
+import type { BrokerSilence } from "./edge-live.ts";
 import { type KeyMemory, type KnownCaller, unknownKey } from "./key-memory.ts";
 import type { Questions } from "./questions.ts";
 import type { Uses } from "./uses.ts";
@@ -11,12 +12,13 @@ interface EdgeAccessOptions {
   /** Resolves once the memory has the answer. */
   readonly questions: Pick<Questions<unknown>, "ask">;
   readonly uses: Pick<Uses, "key">;
+  readonly silence: Pick<BrokerSilence, "isTooLong">;
   readonly world: World;
 }
 
 /** Authenticates callers by the keys in memory; asks a broker about others. */
 export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authentication, "authenticate" | "isCurrent"> {
-  const { keys, questions, uses, world } = options;
+  const { keys, questions, uses, silence, world } = options;
 
   function callerOf(held: KnownCaller | undefined): Caller {
     if (held === undefined) throw unknownKey();
@@ -30,14 +32,14 @@ export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authenticatio
     authenticate(secret) {
       const digest = digestOf(secret);
       const held = keys.peek(digest);
-      if (held !== undefined || keys.isUnknown(digest)) return callerOf(held);
+      if ((held !== undefined && !silence.isTooLong()) || keys.isUnknown(digest)) return callerOf(held);
       const question = { kind: "key", digest: Buffer.from(digest, "hex") } as const;
       return questions.ask(question).then(() => callerOf(keys.peek(digest)));
     },
     isCurrent(caller) {
       const held = keys.ofCaller(caller);
       const now = world.now();
-      if (held === undefined || held.expiresAtMs <= now) return false;
+      if (held === undefined || held.expiresAtMs <= now || silence.isTooLong()) return false;
       uses.key(held, now);
       return true;
     },

@@ -12,7 +12,16 @@ interface EdgeLiveOptions {
   /** Answers with the connection that the memory made of the broker's message. */
   readonly questions: Pick<Questions<HeldConnection | Fault>, "ask">;
   readonly uses: Pick<Uses, "connection">;
+  readonly silence: BrokerSilence;
   readonly world: World;
+}
+
+/** What it means that brokers said nothing for a while. */
+export interface BrokerSilence {
+  /** There is no broker now. */
+  isAway(): boolean;
+  /** What is in memory may no longer be used: it is about to be forgotten. */
+  isTooLong(): boolean;
 }
 
 /** Looks up the connection in memory this often, so that a busy connection is not the oldest and forgotten. */
@@ -20,7 +29,7 @@ const lookedForEveryMs = 1_000;
 const nothing = new Uint8Array();
 
 /** Hands out the connections in memory; asks a broker for others. Refreshes nothing: brokers do. */
-export function createEdgeLive({ memory, questions, uses, world }: EdgeLiveOptions): Omit<Live, "close"> {
+export function createEdgeLive({ memory, questions, uses, silence, world }: EdgeLiveOptions): Omit<Live, "close"> {
   const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
@@ -49,7 +58,8 @@ export function createEdgeLive({ memory, questions, uses, world }: EdgeLiveOptio
       }
       const known = memory.peek(ref);
       const usable = known && withToken(known, token);
-      if (known === undefined || usable === undefined || usable.validUntil <= now) return undefined;
+      if (known === undefined || usable === undefined || usable.validUntil <= now || silence.isTooLong())
+        return undefined;
       hits.add();
       uses.connection(known, now);
       known.sureUntil = Math.min(known.validUntil, now + lookedForEveryMs) - begunAt;
@@ -58,7 +68,8 @@ export function createEdgeLive({ memory, questions, uses, world }: EdgeLiveOptio
     async get(ref, { forceRefresh = false, token } = {}) {
       const known = memory.peek(ref);
       const usable = known && withToken(known, token);
-      if (known !== undefined && usable !== undefined && usable.validUntil > world.now() && !forceRefresh) {
+      const isUsable = usable !== undefined && usable.validUntil > world.now() && !silence.isTooLong();
+      if (known !== undefined && isUsable && !forceRefresh) {
         hits.add();
         return usable;
       }
@@ -83,6 +94,8 @@ export function createEdgeLive({ memory, questions, uses, world }: EdgeLiveOptio
       const current = known && isOther(known) ? withToken(known, token) : undefined;
       if (current !== undefined && current.validUntil > world.now()) return current;
       if (token === undefined && !base.parts.state.isRenewable) return undefined;
+      // The caller gets the provider's own answer, without a wait for brokers.
+      if (silence.isAway()) return undefined;
       try {
         const asked = await ask(ref, { token, refused: version });
         return isOther(asked) ? withToken(asked, token) : undefined;

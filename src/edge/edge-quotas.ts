@@ -3,8 +3,8 @@ import type { World } from "../base/world.ts";
 import { holdMsOf } from "../broker/quotas/learned-hold.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
 import { type EdgeFault, LimitNoticeSchema } from "../gen/latchkey/v1/edge_pb.ts";
+import { faultOf } from "./broker-fault.ts";
 import type { BrokerLink } from "./broker-link.ts";
-import { faultOf } from "./connection-memory.ts";
 import type { Questions } from "./questions.ts";
 
 interface EdgeQuotasOptions {

@@ -14,7 +14,7 @@ import {
 import { BrokerLink, type HeldVersions, type LinkWelcome } from "./broker-link.ts";
 import { ConnectionMemory } from "./connection-memory.ts";
 import { createEdgeAccess } from "./edge-access.ts";
-import { createEdgeLive } from "./edge-live.ts";
+import { type BrokerSilence, createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
 import type { HeldConnection } from "./held-connection.ts";
@@ -52,12 +52,18 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
     world,
   });
   const follower = new BrokerFollower({ config, connections, keys, questions, world });
+  const silence: BrokerSilence = {
+    isAway: () => link().awaySinceMs() !== undefined,
+    // Not left to the timer that forgets everything: a process that was stopped meanwhile may serve requests before it.
+    isTooLong: () => link().silentMs() >= config.maxAwayMs,
+  };
   return {
-    access: createEdgeAccess({ keys, questions, uses, world }),
+    access: createEdgeAccess({ keys, questions, uses, silence, world }),
     live: createEdgeLive({
       memory: connections,
       questions: { ask: (question) => questions.ask(question) as Promise<HeldConnection | Fault> },
       uses,
+      silence,
       world,
     }),
     quotas: createEdgeQuotas({

@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
+import { onBeat } from "../../base/loop/beat.ts";
 
 interface StreamsOptions {
   /** Aborts when the port drains. */
@@ -26,11 +27,11 @@ export const endStreams =
     const onLeft = () => over.abort(left.reason);
     const onShutdown = () =>
       over.abort(new Fault("not_ready", "Latchkey is stopping; try another replica", { retryAfterSeconds: 1 }));
-    const recheck = setInterval(() => {
+    const endRechecks = onBeat(recheckEveryMs, () => {
       authorize({ method, header }).catch((error: unknown) => over.abort(error));
-    }, recheckEveryMs);
+    });
     const settle = () => {
-      clearInterval(recheck);
+      endRechecks();
       left.removeEventListener("abort", onLeft);
       shutdown.removeEventListener("abort", onShutdown);
     };

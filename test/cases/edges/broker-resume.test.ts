@@ -10,7 +10,7 @@ import {
   type TestSidecar,
 } from "../../support/sidecar/harness.ts";
 import { provider as renewed, startRenewing } from "../../support/sidecar/renewing.ts";
-import { digestOf, edgeKey, openEdge, type TestEdge } from "./test-edge.ts";
+import { digestOf, type EdgeStream, edgeKey, openEdge } from "./test-edge.ts";
 
 async function prepared(): Promise<{ sidecar: TestSidecar; key: string }> {
   const sidecar = await startTestSidecar();
@@ -21,7 +21,7 @@ async function prepared(): Promise<{ sidecar: TestSidecar; key: string }> {
 }
 
 /** Everything that an edge has, as it says in its next hello. */
-async function holdings(edge: TestEdge, ids: readonly string[], secret: string) {
+async function holdings(edge: EdgeStream, ids: readonly string[], secret: string) {
   const connections = [];
   for (const id of ids) {
     const { ref, version } = await edge.want("keyed", id);

@@ -4,13 +4,19 @@ import { startPlayedBroker } from "../../support/edges/played-broker.ts";
 import { startTestEdge } from "../../support/edges/test-edge.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
-async function start(options: { readonly env?: Readonly<Record<string, string>> } = {}) {
+interface StartOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly now?: () => number;
+}
+
+async function start(options: StartOptions = {}) {
   const provider = await startHttpProvider();
   const broker = await startPlayedBroker(provider.url);
   broker.keys.set(secretKey, "service");
   broker.connections.set("ada", { token: "first", version: "1" });
   const edge = await startTestEdge({
     brokers: [broker.url],
+    ...options,
     env: { LATCHKEY_ALLOW_PRIVATE: provider.url, ...options.env },
   });
   return { provider, broker, edge };
@@ -126,6 +132,52 @@ it("stops using what it has when brokers are away for too long", async () => {
     .toBe("brokers_unavailable");
   const { status, text } = await edge.ready();
   expect([status, text.startsWith("brokers away since ")]).toEqual([503, true]);
+});
+
+it("uses nothing after a pause that was too long, before anything else has run", async () => {
+  let aheadMs = 0;
+  const { broker, edge } = await start({ now: () => Date.now() + aheadMs });
+  expect((await edge.proxy("ada")).status).toBe(200);
+  aheadMs = 2 * 3_600_000;
+  // The broker is there: it is asked again, and then memory is good again.
+  const before = wants(broker.received, "wantConnection");
+  expect((await edge.proxy("ada")).status).toBe(200);
+  expect(wants(broker.received, "wantConnection")).toBe(before + 1);
+  expect((await edge.proxy("ada")).status).toBe(200);
+  expect(wants(broker.received, "wantConnection")).toBe(before + 1);
+  await broker.kill();
+  await expect.poll(async () => (await edge.ready()).text).toMatch(/brokers away since/);
+  expect((await edge.proxy("ada")).status).toBe(200);
+  aheadMs *= 2;
+  expect((await edge.proxy("ada")).headers.get("latchkey-error")).toBe("brokers_unavailable");
+});
+
+it("passes on a provider's 401 without a question while brokers are away", async () => {
+  const { provider, broker, edge } = await start();
+  expect((await edge.proxy("ada")).status).toBe(200);
+  await broker.kill();
+  await expect.poll(async () => (await edge.ready()).text).toMatch(/brokers away since/);
+  provider.refused.add("Bearer first");
+  const refused = await edge.proxy("ada");
+  expect([refused.status, refused.headers.get("latchkey-error")]).toEqual([401, null]);
+  expect(await edge.metric('latchkey_edge_questions_total{kind="connection",outcome="lost"}')).toBeUndefined();
+});
+
+it("answers with the details of the broker's fault", async () => {
+  const { broker, edge } = await start();
+  const mistakes = [{ path: ["domain"], message: "is missing" }];
+  const payload = { choices: ["one", "two"] };
+  broker.connections.set("open", {
+    ...{ token: "", version: "" },
+    fault: {
+      ...{ code: "choice_needed", message: "choose first" },
+      detailsJson: JSON.stringify({ mistakes, payload, retryAfterSeconds: 7 }),
+    },
+  });
+  const answer = await edge.proxy("open");
+  expect([answer.status, answer.headers.get("retry-after")]).toEqual([424, "7"]);
+  const text = await answer.text();
+  for (const detail of ["is missing", "choices", "two"]) expect(text).toContain(detail);
 });
 
 it("serves no credentials after their end", async () => {

@@ -18,7 +18,7 @@ type Case = NonNullable<FollowResponse["message"]["case"]>;
 type ValueOf<C extends Case> = Extract<FollowResponse["message"], { case: C }>["value"];
 
 /** A stream to a broker, as an edge opens it: what it sends is up to the test. */
-export interface TestEdge {
+export interface EdgeStream {
   send(message: Message): void;
   /** Resolves to the next message of this kind, after those that were returned before. */
   next<C extends Case>(kind: C, isWanted?: (value: ValueOf<C>) => boolean): Promise<ValueOf<C>>;
@@ -44,7 +44,7 @@ export async function edgeKey({ client }: TestSidecar, environment = "dev"): Pro
 
 type Hello = Extract<Message, { case: "hello" }>["value"];
 
-export function openEdge({ client }: TestSidecar, key: string, hello?: Hello | null): TestEdge {
+export function openEdge({ client }: TestSidecar, key: string, hello?: Hello | null): EdgeStream {
   const outgoing: FollowRequest[] = [];
   const received: FollowResponse[] = [];
   const abort = new AbortController();
@@ -111,7 +111,7 @@ export function openEdge({ client }: TestSidecar, key: string, hello?: Hello | n
     });
   }
 
-  const edge: TestEdge = {
+  const edge: EdgeStream = {
     send,
     next,
     received,

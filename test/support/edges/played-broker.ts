@@ -30,7 +30,7 @@ export interface PlayedConnection {
   token: string;
   version: string;
   validUntilMs?: number;
-  fault?: { readonly code: string; readonly message: string };
+  fault?: { readonly code: string; readonly message: string; readonly detailsJson?: string };
 }
 
 /** A broker that answers as a test wants, over real HTTP/2: a real one does not drop messages or stop on request. */
