@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
 
-/** The network between a store and its server, to be tampered with. */
+/** The network between a store and its server, or an edge and its broker, to be tampered with. */
 export interface Wire {
   readonly port: number;
   /** Connections break, and none can be made. */
@@ -17,7 +17,7 @@ export interface Wire {
   close(): Promise<void>;
 }
 
-export async function openWire(target: number): Promise<Wire> {
+export async function openWire(target: number, host = "127.0.0.1"): Promise<Wire> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let state: "whole" | "cut" | "frozen" | "deaf" | "held" = "whole";
   const heldBack: (() => void)[] = [];
@@ -26,7 +26,7 @@ export async function openWire(target: number): Promise<Wire> {
       near.destroy();
       return;
     }
-    const far = connect(target, "127.0.0.1");
+    const far = connect(target, host);
     const pair = [near, far] as const;
     pairs.add(pair);
     const end = () => {
