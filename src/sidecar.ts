@@ -84,6 +84,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     backend,
     retention,
     webhooks,
+    lookupBytes: config.lookupBytes,
     scripts,
     keepsRequests: config.keepsRequests,
     refreshLeaseMs: options.refreshLeaseMs,

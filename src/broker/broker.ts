@@ -95,6 +95,8 @@ interface BrokerOptions {
   /** Sends requests to the environments' own forward addresses. */
   readonly sendToApplication: SendSmallRequest;
   readonly webhooks: WebhookLimits & DeliveryLimits;
+  /** Above this size of their index, connections are looked up in the store; by default never. */
+  readonly lookupBytes?: number | undefined;
   /** Default limits if undefined. */
   readonly runs?: ScriptsLimits;
   readonly refreshLeaseMs?: number | undefined;
@@ -115,6 +117,7 @@ async function openRooms(options: BrokerOptions) {
   const collections = createCollections(store, {
     fieldsOf: lookupFields.of,
     sharedAccountOf: lookupFields.sharedAccountOf,
+    areRowsWritten: () => lookupFields.rows.isWritten,
   });
   const lastUsed = createLastUsedTimes({ store, world });
   const partitions = await openPartitions({ store, isShared: backend.isShared, termMs: options.workTermMs, world });
@@ -176,6 +179,7 @@ async function openRooms(options: BrokerOptions) {
     shared,
     collections,
     connections,
+    lookups: { ...collections, ...lookupFields, mostBytes: options.lookupBytes ?? Number.POSITIVE_INFINITY },
     channels,
     scripts,
     runs,

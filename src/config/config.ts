@@ -22,6 +22,7 @@ import {
   docsUrlOf,
   logFormats,
   logLevels,
+  mebibytesOf,
   originsOf,
   pinned,
   providerCaOf,
@@ -68,6 +69,8 @@ export interface Config {
   readonly allowedHosts: readonly string[] | undefined;
   /** Ordinary requests to providers skip `node:http`. */
   readonly fastLane: boolean;
+  /** Above this size of their index, connections are looked up in the store. */
+  readonly lookupBytes: number;
   /** The last requests to providers are kept in memory. */
   readonly keepsRequests: boolean;
   readonly graceMs: number;
@@ -147,6 +150,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
+    lookupBytes: mebibytesOf({ name: "LATCHKEY_LOOKUP_MEMORY", text: text("LATCHKEY_LOOKUP_MEMORY") ?? "128", refuse }),
     keepsRequests: variables.choice("LATCHKEY_RECENT_REQUESTS", ["on", "off"], "on") === "on",
     fastLane: variables.choice("LATCHKEY_FAST_LANE", ["on", "off"], "on") === "on",
     graceMs: duration("LATCHKEY_GRACE", "25s"),

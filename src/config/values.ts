@@ -119,6 +119,12 @@ interface Duration {
   readonly refuse: Refuse;
 }
 
+/** Returns bytes. */
+export function mebibytesOf({ name, text, refuse }: Duration): number {
+  if (!/^(0|[1-9][0-9]{0,5})$/.test(text)) refuse(`${name} must be a number of MiB from 0 to 999999`);
+  return Number(text) * 1_048_576 || 0;
+}
+
 export function durationOf({ name, text, refuse }: Duration): number {
   const ms = millisecondsIn(text);
   if (ms === undefined) refuse(`${name} must be a duration such as 25s`);

@@ -123,6 +123,12 @@ export const variables = [
     default: "on",
     meaning: "`off`: the last 1,000 requests to providers are not kept in memory for `latchkey requests`",
   },
+  {
+    name: "LATCHKEY_LOOKUP_MEMORY",
+    default: "128",
+    meaning:
+      "MiB for the index by which webhooks find connections, about 1.6 million values; a larger one is kept in the store",
+  },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "maximum duration of a graceful stop" },
   {
     name: "LATCHKEY_STREAM_GRACE",

@@ -26,6 +26,11 @@ export interface Collection<S extends DescMessage> {
    * records in memory, and would otherwise have to read every record. Undefined: not stored.
    */
   readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
+  /**
+   * Keys without a value that find records by what is in a facet, computed from the record's own key parts, joined, and
+   * the facet. They are written and deleted with the facet.
+   */
+  readonly facetKeys?: Readonly<Record<string, (own: string, facet: Uint8Array) => readonly string[]>>;
 }
 
 /** A record before and after a change; undefined: it does not exist. */
@@ -50,11 +55,16 @@ export function recordChanges<S extends DescMessage>({
   strip = (value) => value,
   indexes = {},
   facets = {},
+  facetKeys = {},
 }: Collection<S>): (step: RecordStep<MessageShape<S>>, expect: number | undefined) => Change[] {
   type T = MessageShape<S>;
   const bytesOf = bytesFor(schema);
   const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
-  const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
+  const facetSpaces = Object.entries(facets).map(([facet, of]) => ({
+    space: `${name}.${facet}`,
+    of,
+    keysOf: facetKeys[facet],
+  }));
 
   /** A secondary key ends in the record's own key parts. */
   function secondaryKeys(value: T | undefined, own: string): readonly string[] {
@@ -73,12 +83,16 @@ export function recordChanges<S extends DescMessage>({
 
   function addFacets(changes: Change[], { before, next, own }: RecordStep<T>): void {
     const isSecret = secret !== true && next !== undefined && holdsSecret(next);
-    for (const { space, of } of facetSpaces) {
+    for (const { space, of, keysOf } of facetSpaces) {
       const [old, current] = [before && of(before), next && of(next)];
       // An older version may have computed a different facet: it is deleted together with its record.
       if (next !== undefined && isSame(old, current)) continue;
       const change = { key: `${space}\0${own}`, value: current };
       changes.push(isSecret && current !== undefined ? { ...change, secret: true } : change);
+      if (keysOf === undefined) continue;
+      const [gone, added] = [old, current].map((facet) => new Set(facet && keysOf(own, facet)));
+      for (const key of gone ?? none) if (!added?.has(key)) changes.push({ key, value: undefined });
+      for (const key of added ?? none) if (!gone?.has(key)) changes.push({ key, value: empty });
     }
   }
 

@@ -38,7 +38,20 @@ export const webhookMetrics = {
   resourceIndexBytes: {
     kind: "gauge",
     name: "latchkey_resource_index_bytes",
-    help: "Memory of the index of those values.",
+    help: "Memory of the index of those values; 0: they are looked up in the store.",
+    labels: [],
+  },
+  lookups: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_lookups_total",
+    help: "Values by which webhooks looked for connections, by source: memory, recent (an answer of the store), store.",
+    labels: ["source"],
+  },
+  lookupRowsScanned: {
+    kind: "gauge",
+    name: "latchkey_lookup_rows_scanned",
+    help: "Connections scanned while lookups are written to the store, in the current scan of two.",
     labels: [],
   },
   outboxForwards: {

@@ -5,6 +5,8 @@ import {
   ConnectionDescriptionSchema,
   type LookupFiling,
   LookupFilingSchema,
+  type LookupRows,
+  LookupRowsSchema,
   type RefreshRecord,
   RefreshRecordSchema,
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
@@ -20,16 +22,22 @@ import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 import { keysUntil, sortable } from "../stored/sortable-time.ts";
 import { connectionLookups } from "./lookup/connection-lookups.ts";
+import { lookupRowKeys } from "./lookup/lookup-rows.ts";
 
 export interface LookupFieldNames {
   /** The fields by which notifications find connections of this provider. */
   readonly fieldsOf: (provider: string) => readonly string[];
   /** The account whose grant a connection shares with others; undefined if it has its own, or the account is unknown. */
   readonly sharedAccountOf?: (connection: Connection) => string | undefined;
+  /** Whether each value that notifications find connections by is stored under a key of its own. */
+  readonly areRowsWritten?: () => boolean;
 }
 
 /** Collections of connections, of records about their refreshes, and of how they are found. */
-export function createConnectionCollections(store: Store, { fieldsOf, sharedAccountOf }: LookupFieldNames) {
+export function createConnectionCollections(
+  store: Store,
+  { fieldsOf, sharedAccountOf, areRowsWritten }: LookupFieldNames,
+) {
   return {
     connections: createRecords({
       store,
@@ -63,12 +71,21 @@ export function createConnectionCollections(store: Store, { fieldsOf, sharedAcco
         override: ({ webhookUrlOverride }: Connection) =>
           webhookUrlOverride === "" ? undefined : Buffer.from(webhookUrlOverride),
       },
+      facetKeys: {
+        lookups: (own, lookups) => (areRowsWritten?.() === true ? lookupRowKeys(own, lookups) : []),
+      },
     }),
     lookupFilings: createRecords({
       store,
       name: "lookup-filing",
       schema: LookupFilingSchema,
       key: ({ provider }: LookupFiling) => [provider],
+    }),
+    lookupRows: createRecords({
+      store,
+      name: "lookup-rows",
+      schema: LookupRowsSchema,
+      key: (_: LookupRows) => ["all"],
     }),
     descriptions: createRecords({
       store,

@@ -78,7 +78,7 @@ function deleted<T>(records: Records<T>, entry: Entry): readonly Change[] {
  * Secondary keys of connections, which sort by their values: what is left of them is removed when the connections are
  * gone. Readers pass over a secondary key without a record.
  */
-export const connectionIndexes: readonly Companion[] = ["tag", "state", "account", "grant"].map((index) =>
+export const connectionIndexes: readonly Companion[] = ["tag", "state", "account", "grant", "match"].map((index) =>
   plain(`connection.${index}`),
 );
 

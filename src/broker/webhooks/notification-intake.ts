@@ -87,7 +87,8 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
     async take(receiver, reading, proof) {
       const { provider, integration } = receiver;
       const values = notificationValues(provider.notification, reading);
-      const { rule, matches } = match(receiver, values);
+      const matching = match(receiver, values);
+      const { rule, matches } = matching instanceof Promise ? await matching : matching;
       const nowMs = world.now();
       // Built as a literal, like all objects made for each notification: `create` takes 2 µs to return the same object.
       const notification: Notification = {

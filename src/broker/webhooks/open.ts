@@ -3,7 +3,7 @@ import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { ChannelRoom } from "../channels/open.ts";
 import type { Connections } from "../connections/connections.ts";
-import { type LookupIndex, openLookupIndex } from "../connections/lookup/lookup-index.ts";
+import { type LookupIndex, type LookupIndexOptions, openLookupIndex } from "../connections/lookup/lookup-index.ts";
 import {
   createDeliveries,
   type Deliveries,
@@ -48,6 +48,7 @@ export interface WebhookRoom {
 interface WebhookRoomOptions {
   readonly shared: SharedServices;
   readonly collections: SetupCollections & WebhookCollections;
+  readonly lookups: Omit<LookupIndexOptions, "store" | "world">;
   readonly connections: Pick<Connections, "get">;
   readonly channels: Pick<ChannelRoom, "tokens" | "keys" | "signals" | "clientToken">;
   readonly scripts: ScriptHost;
@@ -65,7 +66,7 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   const { store, webhookUrls: urls, integrations, providers, destinations, forwards, bodies, world } = shared;
   const { tokens, keys, signals, clientToken } = channels;
   const handshakes = createHandshakes({ keys });
-  const resources = await openLookupIndex({ store, world });
+  const resources = await openLookupIndex({ store, ...options.lookups, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
   const proofs = createNotificationProofs({ send, tokens, clientToken, world });

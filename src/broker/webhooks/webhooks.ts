@@ -179,7 +179,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const { notification: rules } = receiver.provider;
       const reading = readingOf(received);
       await store.caughtUp();
-      const { rule, matches } = match(receiver, notificationValues(rules, reading));
+      const { rule, matches } = await match(receiver, notificationValues(rules, reading));
       // Some providers sign the URL and the method: use those of a real webhook.
       const proof = await proofs.check(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
       const fault = proof.proven || isAccepted(proof) ? undefined : unproven(proof.reason, `: ${proof.reason}`);

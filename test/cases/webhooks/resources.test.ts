@@ -32,7 +32,9 @@ const matched = (
   lookups: readonly Lookup[],
   { sidecar = running(), environment = "dev", integration = "calendar" }: At = {},
 ) => {
-  const { rule, matches } = sidecar.sidecar.broker.resources.match({ environment, integration }, lookups);
+  const found = sidecar.sidecar.broker.resources.match({ environment, integration }, lookups);
+  if (found instanceof Promise) throw new Error("the index is not in memory");
+  const { rule, matches } = found;
   return { rule, ids: matches.map(({ id }) => id) };
 };
 const nobody = { rule: -1, ids: [] };

@@ -40,6 +40,7 @@ interface Options {
   readonly send?: SendSmallRequest;
   readonly scripts?: ScriptHost;
   readonly workTermMs?: number;
+  readonly lookupBytes?: number;
   /** Opens another replica over the same store, or over the test's view of it. */
   readonly beside?: Pick<OpenBroker, "store" | "backend">;
 }
@@ -55,7 +56,7 @@ async function openStore(world: TestWorld) {
 }
 
 export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
-  const { retention, publishing, send = nothing, scripts = noScripts, workTermMs, beside } = options;
+  const { retention, publishing, send = nothing, scripts = noScripts, workTermMs, lookupBytes, beside } = options;
   const { store, backend } = beside ?? (await openStore(world));
   const broker = await openBroker({
     store,
@@ -64,6 +65,7 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
     catalogue: loadCatalogue(),
     scripts,
     workTermMs,
+    lookupBytes,
     publicUrl: () => "http://127.0.0.1",
     retention: { ...defaultRetention, ...retention },
     send,

@@ -2,6 +2,7 @@ import { sharedAccount } from "../../../core/shared-account.ts";
 import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { lookupFields } from "./connection-lookups.ts";
+import { createLookupRowsState, type LookupRowsState } from "./lookup-rows-state.ts";
 
 /**
  * Fields by which connections of a provider are indexed. The collections need them for every write, and are created
@@ -21,6 +22,8 @@ export interface LookupFields {
   askOf(providers: { lookUp(name: string): Provider | undefined }): void;
   /** Records the fields by which connections were indexed. */
   remember(provider: string, fields: readonly string[]): void;
+  /** Whether each value is stored under a key of its own. */
+  readonly rows: LookupRowsState;
 }
 
 export function createLookupFields(): LookupFields {
@@ -45,5 +48,6 @@ export function createLookupFields(): LookupFields {
       lookUp = providers.lookUp;
     },
     remember: (name, fields) => void remembered.set(name, fields),
+    rows: createLookupRowsState(),
   };
 }

@@ -6,6 +6,7 @@ import type { StoredRecordOf } from "../../../store/records.ts";
 import { type ConnectionCollections, lookupSpace } from "../connection-collections.ts";
 import type { IntegrationName } from "../integration-name.ts";
 import { connectionLookups } from "./connection-lookups.ts";
+import { lookupRowKeys, lookupRowSpace } from "./lookup-rows.ts";
 
 interface LookupPageOptions {
   readonly store: Store;
@@ -13,6 +14,8 @@ interface LookupPageOptions {
   readonly integration: IntegrationName;
   /** The fields that notifications find connections by. */
   readonly wanted: readonly string[];
+  /** Each value is stored under a key of its own. */
+  readonly areRowsWritten: boolean;
   /** Begins after this connection. */
   readonly from: string | undefined;
 }
@@ -54,9 +57,14 @@ export async function readLookupPage(options: LookupPageOptions): Promise<Lookup
     }
     if (old === next || (old !== undefined && next !== undefined && Buffer.compare(old, next) === 0)) continue;
     changes.push({ key, value: next });
+    if (options.areRowsWritten && old !== undefined) {
+      const own = keyOf(...parts, stored.position);
+      const kept = new Set(next && lookupRowKeys(own, next));
+      for (const row of lookupRowKeys(own, old)) if (!kept.has(row)) changes.push({ key: row, value: undefined });
+    }
     written.add(stored);
   }
-  for (const { key, stored } of await missingGrants(options, page)) {
+  for (const { key, stored } of await missingKeys(options, page)) {
     changes.push({ key, value: new Uint8Array() });
     written.add(stored);
   }
@@ -71,18 +79,19 @@ export async function readLookupPage(options: LookupPageOptions): Promise<Lookup
 }
 
 /**
- * Returns the keys that find connections by the account of their grant, and that no write has added: an older version
- * stored the connection, or the description has named another account since.
+ * Returns the keys that find connections by a value or by the account of their grant, and that no write has added: an
+ * older version stored the connection, its provider has other fields now, or the description has named another account
+ * since.
  */
-async function missingGrants(
+async function missingKeys(
   { store, connections }: Pick<LookupPageOptions, "store" | "connections">,
   page: readonly StoredRecordOf<Connection>[],
 ) {
-  const space = `${connections.name}.grant\0`;
+  const spaces = [`${connections.name}.grant\0`, `${lookupRowSpace}\0`];
   const wanted = page.flatMap((stored) =>
     connections
       .added(stored.value)
-      .filter(({ key }) => key.startsWith(space))
+      .filter(({ key }) => spaces.some((space) => key.startsWith(space)))
       .map(({ key }) => ({ key, stored })),
   );
   const found = await store.getMany(wanted.map(({ key }) => key));

@@ -31,7 +31,8 @@ export function createReindexRound(options: ReindexRoundOptions): () => Promise<
 
   async function file(work: ReindexWork, lease: Lease): Promise<void> {
     const isOver = () => isEnded() || fields.known(work.provider) !== work.wanted;
-    const isDone = await runReindex({ store, collections, lease, leaseMs, work, isOver, world });
+    const areRowsWritten = () => fields.rows.isWritten;
+    const isDone = await runReindex({ store, collections, areRowsWritten, lease, leaseMs, work, isOver, world });
     if (!isDone) due.isDue = true;
     plan.agree(work.provider, work.wanted);
   }

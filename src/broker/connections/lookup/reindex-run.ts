@@ -16,6 +16,7 @@ import { isFiledBy, type ReindexWork } from "./reindex-plan.ts";
 interface ReindexRunOptions {
   readonly store: Store;
   readonly collections: Pick<ConnectionCollections, "connections" | "lookupFilings">;
+  readonly areRowsWritten: () => boolean;
   readonly lease: Lease;
   readonly leaseMs: number;
   readonly work: ReindexWork;
@@ -57,6 +58,7 @@ export async function runReindex(options: ReindexRunOptions): Promise<boolean> {
         connections,
         integration: { environment, integration },
         wanted,
+        areRowsWritten: options.areRowsWritten(),
         from,
       });
       const after = create(ConnectionRefSchema, { environment, integration, id: page.last ?? from ?? "" });

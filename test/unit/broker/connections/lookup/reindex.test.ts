@@ -16,10 +16,13 @@ import { testWorld } from "../../world.ts";
 
 const minute = 60_000;
 const filedKey = (id: string) => keyOf(lookupSpace, "dev", "calendar", id);
-const idsOf = ({ broker }: OpenBroker, email: string) =>
-  broker.resources
-    .match({ environment: "dev", integration: "calendar" }, [{ rule: 0, field: "metadata.email", values: [email] }])
-    .matches.map(({ id }) => id);
+/** The index is in memory, which answers at once. */
+function idsOf({ broker }: OpenBroker, email: string): readonly string[] {
+  const lookup = { rule: 0, field: "metadata.email", values: [email] };
+  const found = broker.resources.match({ environment: "dev", integration: "calendar" }, [lookup]);
+  if (found instanceof Promise) throw new Error("the index is not in memory");
+  return found.matches.map(({ id }) => id);
+}
 
 async function importWith(open: OpenBroker, id: string, email: string): Promise<void> {
   const item = create(ConnectionImportSchema, {
