@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../base/world.ts";
-import type { Commit, Store, Watch } from "./contract.ts";
+import { type Commit, HistoryLost, type Store, type Watch } from "./contract.ts";
 
 interface Follower {
   /** First parts of the keys to follow. */
@@ -66,8 +66,19 @@ export async function follow({ store, world, spaces, read, onCommit }: FollowOpt
     if (ended.signal.aborted) watch?.close();
   }
 
+  /** Commits that arrive while a first watch of a space begins may be left out of the history: begin after them. */
+  async function beginFirst(): Promise<void> {
+    for (;;) {
+      try {
+        return await begin();
+      } catch (error) {
+        if (!(error instanceof HistoryLost)) throw error;
+      }
+    }
+  }
+
   isBeginning = true;
-  await begin();
+  await beginFirst();
   isBeginning = false;
   if (isLost) void beginAgain();
   return {

@@ -98,7 +98,7 @@ export function createFeed({ query, schema, found, history, followed, log }: Pos
     } else if (pruned <= known) {
       return true;
     }
-    history.lose(head);
+    beginAgain({ history, followed }, head);
     return false;
   }
 
@@ -139,7 +139,7 @@ export function createFeed({ query, schema, found, history, followed, log }: Pos
       if (commits.length === 0) return;
       if (history.revision > base) {
         log.error("the server lost commits that it had acknowledged", { seen: history.revision, found: base });
-        history.lose(base);
+        beginAgain({ history, followed }, base);
       }
       while (history.revision < base) {
         const isThere = await readSome(base + 1);
@@ -162,6 +162,12 @@ export function createFeed({ query, schema, found, history, followed, log }: Pos
       return movedTo;
     },
   };
+}
+
+/** Forgets what is known, and notifies watchers. */
+function beginAgain({ history, followed }: Pick<PostgresFeedOptions, "history" | "followed">, at: number): void {
+  followed.restart(at);
+  history.lose(at);
 }
 
 /** The first part of a key. */

@@ -12,6 +12,8 @@ export interface FollowedSpaces {
    * been left out.
    */
   add(spaces: readonly string[] | undefined, from: number): void;
+  /** The history begins again at this revision, which may be lower than those before. */
+  restart(revision: number): void;
 }
 
 /** `now` returns the latest known revision. Until the first call of `add`, all spaces are followed. */
@@ -46,6 +48,10 @@ export function createFollowedSpaces(now: () => number): FollowedSpaces {
       const oldest = spaces?.map((space) => since.get(space) ?? allSince) ?? [allSince];
       const lost = Math.max(0, ...oldest);
       if (from < lost) throw new HistoryLost(lost);
+    },
+    restart(revision) {
+      for (const [space, known] of since) since.set(space, Math.min(known, revision));
+      allSince = Math.min(allSince, revision);
     },
   };
 }

@@ -1,5 +1,6 @@
 import { Client } from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { createMetrics } from "../../../../src/base/metrics/metrics.ts";
 import { type Backend, HistoryLost, type Watch } from "../../../../src/store/contract.ts";
 import { follow } from "../../../../src/store/follow.ts";
 import { everything, postgresForFile, put, recordingWatcher, remove } from "../../../support/postgres/stores.ts";
@@ -103,10 +104,46 @@ describe.skipIf(lacks("postgres"))("a replica that follows some spaces", () => {
     expect(copied.toSorted()).toEqual(stored.toSorted());
   });
 
+  it("begins again if others commit while it begins to follow a space", async () => {
+    const { writer, reader } = await pair();
+    let isFirst = true;
+    const hurried: Backend = {
+      ...reader,
+      async watch(from, watcher) {
+        if (isFirst) await writer.commit([put("b\0x", "1")]);
+        isFirst = false;
+        await reader.caughtUp();
+        return reader.watch(from, watcher);
+      },
+    };
+    const copy = new Map<string, string>();
+    const watch = await followSpace(hurried, "b", copy);
+    onTestFinished(() => watch.close());
+    expect([...copy]).toEqual([["b\0x", "1"]]);
+  });
+
+  it("follows a space again after the server lost the commits before it was followed", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    await store.watch(0, { ...recordingWatcher(), spaces: ["a"] });
+    for (let i = 1; i <= 5; i += 1) await store.commit([put(`a\0${i}`, "1")]);
+    const copy = new Map<string, string>();
+    const watch = await followSpace(store, "b", copy);
+    onTestFinished(() => watch.close());
+    await file.server.query(
+      `delete from ${schema}.entry where revision > 1; delete from ${schema}.mark where revision > 1;
+      update ${schema}.head set revision = 1`,
+    );
+    await expect.poll(() => store.status().revision).toBe(1);
+    await expect.poll(() => store.caughtUp()).toBeUndefined();
+    await store.commit([put("b\0after", "1")]);
+    expect([...copy]).toEqual([["b\0after", "1"]]);
+  });
+
   function followSpace(store: Backend, name: string, copy: Map<string, string>): Promise<Watch> {
     return follow({
       store,
-      world: { now: Date.now, log: silent, metrics: undefined as never },
+      world: { now: Date.now, log: silent, metrics: createMetrics() },
       spaces: [name],
       async read() {
         const entries = await store.list({ from: `${name}\0`, to: `${name}\x01`, limit: 1_000 });
