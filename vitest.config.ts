@@ -4,8 +4,10 @@ import { LongestFirst } from "./test/support/runner/longest-first.ts";
 
 const common = {
   // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
-  testTimeout: 30_000,
-  hookTimeout: 30_000,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  // Whoever promises a time says so in the test.
+  expect: { poll: { timeout: 5_000 } },
 };
 
 /** Tests of requests that ordinarily take the fast lane. */

@@ -71,7 +71,7 @@ it.each(moments)(
         : client.renewChannel({ environment: "dev", id: known?.id ?? "" });
     const gone = expect(asked).rejects.toThrow();
     await expect.poll(() => requests(endpoint), { timeout: 5_000, interval: 5 }).toBe(before + 1);
-    await expect.poll(() => live().length, { timeout: 2_000, interval: 5 }).toBe(left);
+    await expect.poll(() => live().length, { timeout: 10_000, interval: 5 }).toBe(left);
     child.child.kill("SIGKILL");
     await child.exited;
     await gone;

@@ -101,7 +101,7 @@ describe.each(variants)("a connection that its client has left, %s", (_, isTls) 
         }
       }
       expect(left).toEqual([]);
-      expect(await textAt(`${running.address("ops")}/metrics`)).toMatch(/^latchkey_proxy_open 0$/m);
+      await expect.poll(() => textAt(`${running.address("ops")}/metrics`)).toMatch(/^latchkey_proxy_open 0$/m);
       await expectUnharmed(running, "all phases");
     },
   );

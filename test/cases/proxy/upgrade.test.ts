@@ -404,7 +404,7 @@ it.each([
   wire.send(asking(proxyLines, ...asksForWebSocket));
   await expect.poll(() => provider.connections[0]?.requests()).toHaveLength(1);
   leave(wire.socket);
-  await expect.poll(() => provider.connections[0]?.socket.destroyed, { timeout: 1_000 }).toBe(true);
+  await expect.poll(() => provider.connections[0]?.socket.destroyed).toBe(true);
   await expect.poll(() => metric("latchkey_proxy_open")).toBe(0);
 });
 
@@ -417,7 +417,7 @@ it("ends the caller's side though the caller would stay", async () => {
   staying.write(asking(proxyLines, ...asksForWebSocket));
   await once(staying, "data");
   provider.connections[0]?.socket.destroy();
-  await expect.poll(() => metric("latchkey_proxy_open"), { timeout: 1_000 }).toBe(0);
+  await expect.poll(() => metric("latchkey_proxy_open")).toBe(0);
 });
 
 it.each([
@@ -442,7 +442,7 @@ it.each([
   const [there] = (await connected) as [Socket];
   await wire.until((text) => text.includes("\r\n\r\n"));
   leave(wire.socket);
-  await expect.poll(() => there.destroyed, { timeout: 1_500 }).toBe(true);
+  await expect.poll(() => there.destroyed).toBe(true);
 });
 
 it("P41 refuses bytes that a caller sends before the response", async () => {

@@ -53,7 +53,7 @@ it.each([
         : client.renewChannel({ environment: "dev", id: known?.id ?? "" });
     const gone = expect(asked).rejects.toThrow();
     await expect.poll(() => sandbox.seen().requests[endpoint], { timeout: 5_000, interval: 5 }).toBe(before + 1);
-    await expect.poll(() => sandbox.subscriptions.live().length, { timeout: 2_000, interval: 5 }).toBe(1);
+    await expect.poll(() => sandbox.subscriptions.live().length, { timeout: 10_000, interval: 5 }).toBe(1);
     child.child.kill("SIGKILL");
     await child.exited;
     await gone;

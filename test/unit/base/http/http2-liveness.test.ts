@@ -1,8 +1,14 @@
 import { EventEmitter } from "node:events";
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { expect, it } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { watchLiveness } from "../../../../src/base/http/http2-liveness.ts";
+
+// Time does not pass between the creation of a session and its checks.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  return () => void vi.useRealTimers();
+});
 
 /** A session whose client is silent. `answer` calls back for each PING. */
 function silent(answer: (done: (error: Error | null) => void) => void) {
