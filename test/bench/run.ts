@@ -12,6 +12,7 @@ import { brokers } from "./fleet/brokers.ts";
 import { empty } from "./fleet/empty.ts";
 import { fleet } from "./fleet/fleet.ts";
 import { quota } from "./fleet/quota.ts";
+import { revoke } from "./fleet/revoke.ts";
 import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
@@ -43,7 +44,11 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   heads: (count) =>
     heads({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
   empty: (count) => empty({ count, only: values.only?.split(",") ?? [] }),
-  fleet: (count) => fleet({ count, seconds: Number(values.seconds ?? 0) }),
+  fleet: async (count) => {
+    const only = values.only?.split(",") ?? ["load"];
+    if (only.includes("load")) await fleet({ count, seconds: Number(values.seconds ?? 0) });
+    if (only.includes("revoke")) await revoke({ count, rounds: Number(values.rounds ?? 0) });
+  },
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>

@@ -129,7 +129,7 @@ const withoutStore = {
 export const environmentsAt = (control: string) =>
   createClient(EnvironmentService, createGrpcTransport({ baseUrl: control, interceptors: [asAdmin] }));
 
-const asAdmin: Interceptor = (next) => (asked) => {
+export const asAdmin: Interceptor = (next) => (asked) => {
   asked.header.set("authorization", `Bearer ${adminKey}`);
   return next(asked);
 };
