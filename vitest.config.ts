@@ -51,7 +51,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "general lane",
-          include: throughTheDoor,
+          include: [...throughTheDoor, "test/cases/edges/edge-proxy.test.ts"],
           exclude: ["test/cases/proxy/{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "general" },
         },

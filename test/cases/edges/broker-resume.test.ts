@@ -1,5 +1,8 @@
-import { expect, it } from "vitest";
+import { connect } from "node:http2";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { FollowRequestSchema } from "../../../src/gen/latchkey/v1/edge_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import {
@@ -191,6 +194,41 @@ it("asks its edges to leave before it stops", async () => {
   edge.leave();
   expect(await edge.ended).toBeUndefined();
   await stopped;
+});
+
+it("ends the stream of an edge that does not read", async () => {
+  const { sidecar, key } = await prepared();
+  const count = 40;
+  for (let i = 0; i < count; i += 1) {
+    const body = { ...keyedConnection(`user-${i}`), credentials: { type: "API_KEY", apiKey: "k".repeat(4_000) } };
+    expect((await sidecar.rest("POST", "/connections", { body })).status).toBe(201);
+  }
+  const session = connect(sidecar.control);
+  onTestFinished(() => session.destroy());
+  session.on("error", () => {});
+  const stream = session.request({
+    ...{ ":method": "POST", ":path": "/latchkey.v1.EdgeService/Follow", te: "trailers" },
+    ...{ "content-type": "application/grpc+proto", authorization: `Bearer ${key}` },
+  });
+  // Without a listener for data, nothing is read, and the window fills.
+  stream.on("error", () => {});
+  const send = (message: MessageInitShape<typeof FollowRequestSchema>["message"]) => {
+    const bytes = toBinary(FollowRequestSchema, create(FollowRequestSchema, { ...(message && { message }) }));
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(bytes.length, 1);
+    stream.write(Buffer.concat([prefix, bytes]));
+  };
+  send({ case: "hello", value: { edgeId: "an-edge-that-sleeps", host: "pod-9", version: "1" } });
+  for (let i = 0; i < count; i += 1) {
+    send({
+      case: "wantConnection",
+      value: { requestId: BigInt(i + 1), ref: { integration: "keyed", id: `user-${i}` } },
+    });
+  }
+  const has = (text: string) => sidecar.logged.some((line) => line.includes(text));
+  await expect.poll(() => has('"edge connected"'), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => has('"edge disconnected"'), { timeout: 20_000 }).toBe(true);
+  expect(session.destroyed).toBe(false);
 });
 
 it("records what edges have used", async () => {

@@ -1,10 +1,16 @@
+import { once } from "node:events";
+import { get } from "node:http";
 import { expect, it, onTestFinished } from "vitest";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { startHttpProvider } from "../../support/edges/http-provider.ts";
 import { startTestEdge, type TestEdge } from "../../support/edges/test-edge.ts";
+import { grpcCaller, metadataOf, startGrpcProvider } from "../../support/peers/grpc-provider.ts";
+import { startLimitedProvider } from "../../support/peers/limited-provider.ts";
+import { connectLimited, limitedSettings, offerLoad } from "../../support/peers/offered-load.ts";
+import { startProxied } from "../../support/peers/provider.ts";
 import { startPostgres } from "../../support/postgres/postgres.ts";
-import { type HarnessOptions, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
+import { type HarnessOptions, secretKey, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { edgeKey } from "./test-edge.ts";
 
@@ -36,8 +42,14 @@ async function start(options: HarnessOptions = {}) {
   return { provider, serve, key, allowed };
 }
 
-const edgeOf = (brokers: readonly TestSidecar[], key: string, env: Readonly<Record<string, string>>) =>
+const edgeOf = (
+  brokers: readonly TestSidecar[],
+  key: string,
+  env: Readonly<Record<string, string>>,
+  files: Readonly<Record<string, string>> = {},
+) =>
   startTestEdge({
+    files,
     brokers: brokers.map(({ control }) => control),
     env: { LATCHKEY_BROKERS_KEY: key, LATCHKEY_BROKERS_DATA: brokers.map(({ data }) => data).join(","), ...env },
   });
@@ -82,6 +94,70 @@ it("uses a connection at once that was made through the edge", async () => {
   await connect({ rest: (method, path, { body, ...rest } = {}) => serve.rest(method, path, { ...rest, body }) }, "bob");
   await expect.poll(async () => (await edge.proxy("bob")).status, { timeout: 5_000 }).toBe(200);
   expect(provider.requests.at(-1)?.authorization).toBe("Bearer key-of-bob");
+});
+
+it("follows the description of a provider", async () => {
+  const { provider, serve, key, allowed } = await start();
+  const edge = await edgeOf([serve], key, allowed);
+  expect((await edge.proxy("ada")).status).toBe(200);
+  const providers = serve.client(ProviderService);
+  await providers.updateProvider({
+    provider: {
+      name: "here",
+      auth: { case: "apiKey", value: { header: "authorization", prefix: "Token " } },
+      proxy: { baseUrl: provider.url.replace("http:", "https:") },
+    },
+  });
+  await expect
+    .poll(async () => (await edge.proxy("ada")).status && provider.requests.at(-1)?.authorization)
+    .toBe("Token key-of-ada");
+});
+
+it("has addresses of connections, which need no headers", async () => {
+  const { provider, serve, key, allowed } = await start();
+  const alias = "{ name: here-ada, environment: dev, integration: keyed, connection: ada }";
+  const edge = await edgeOf(
+    [serve],
+    key,
+    { ...allowed, LATCHKEY_CONFIG: "/edge.yaml" },
+    { "/edge.yaml": `aliases: [${alias}]` },
+  );
+  const { hostname, port } = new URL(edge.data);
+  const asked = get({
+    ...{ hostname, port, path: "/v1/files" },
+    headers: { host: `here-ada.localhost:${port}`, authorization: `Bearer ${secretKey}` },
+  });
+  const [response] = await once(asked, "response");
+  response.resume();
+  expect(response.statusCode).toBe(200);
+  expect(provider.requests.at(-1)).toMatchObject({ url: "/v1/files", authorization: "Bearer key-of-ada" });
+});
+
+it("keeps a provider's limit together with other edges", async () => {
+  const provider = await startLimitedProvider();
+  onTestFinished(() => provider.close());
+  const { allowPrivate, file } = limitedSettings(provider);
+  const env = { LATCHKEY_ALLOW_PRIVATE: allowPrivate };
+  const serve = await startTestSidecar({ files: { "/l.yaml": file }, env: { ...env, LATCHKEY_CONFIG: "/l.yaml" } });
+  await connectLimited({ data: serve.data, key: secretKey });
+  const { secret } = await edgeKey(serve);
+  const edges = await Promise.all([edgeOf([serve], secret, env), edgeOf([serve], secret, env)]);
+  const load = { warmUpMs: 2_000, lengthMs: 2_000, background: 300, interactive: 20 };
+  const result = await offerLoad({ key: secretKey, replicas: edges, provider, ...load });
+  expect(result.passed).toBeGreaterThan(50);
+  expect(result.refusedPart).toBeLessThanOrEqual(0.001);
+});
+
+it("carries calls of grpc-js", async () => {
+  const provider = await startGrpcProvider();
+  const serve = await startProxied(provider.port);
+  const { secret } = await edgeKey(serve);
+  const edge = await edgeOf([serve], secret, { LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${provider.port}` });
+  const { say } = grpcCaller(edge.data);
+  const named: Readonly<Record<string, string>> = { ...serve.proxyHeaders, "x-caller": "ada" };
+  const { answer, status } = await say({ text: "hello" }, metadataOf(named));
+  expect([answer, status.code]).toEqual([{ text: "hello" }, 0]);
+  expect(status.metadata.get("x-trailing")).toEqual(["for ada"]);
 });
 
 /** Sends requests one after another until it is told to stop; returns the statuses other than 200. */
