@@ -17,6 +17,7 @@ import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { idle } from "./idle/idle.ts";
+import { matchedWebhooks } from "./lookups/matched-webhooks.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
@@ -54,7 +55,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   idle: (count) =>
     idle({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
   list,
-  match,
+  match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
   proxy: (count) =>
     proxy({
       count,
