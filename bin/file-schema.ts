@@ -94,6 +94,7 @@ const descriptions: Readonly<Record<string, string>> = {
   "*.key": "PEM file with the private key.",
   "*.client_ca": "PEM file of the authority of client certificates, which are then required.",
   "*.client_names": "Names of which a client certificate must have one.",
+  "*.client_optional": "Accept callers without a certificate too. Default: false.",
 };
 
 /** Throws if a key has no description. */

@@ -15,6 +15,7 @@ import { createSend } from "./relay/send.ts";
 import { openControl } from "./sidecar/control.ts";
 import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
+import { createEdgeKeyFetch } from "./sidecar/edge-keys.ts";
 import { faultDocsBase } from "./sidecar/fault-docs-base.ts";
 import { createListeners, type Listeners } from "./sidecar/listeners.ts";
 import { applyChange } from "./sidecar/reload.ts";
@@ -104,6 +105,8 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   });
   trouble.follow(broker);
   await declareSetup(config, { config, broker, log });
+  const fetchEdgeKeys = createEdgeKeyFetch({ ...config, resolve: options.resolve });
+  broker.edgeAccess.configure(config.edgeIdentities, fetchEdgeKeys);
   await warnOfMissingConnections(config.aliases, { connections: broker.connections, log });
 
   const dataDoors = await openDataDoors({ config, broker, ...upstreams, listeners, warn, world });
@@ -119,7 +122,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     addresses: listeners.addresses,
     aliases: listeners.aliases,
     broker,
-    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, inForce, world }),
+    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, inForce, fetchEdgeKeys, world }),
     refuseMisspelled: dataDoors.refuseMisspelled,
     async stop() {
       const deadline = performance.now() + config.graceMs;

@@ -141,11 +141,27 @@ dashboard:                                   # for people with a browser; needs 
         environments: [prod]                 # default: all
         scopes: ["connections:read", "integrations:read"]
 
+edges:                                       # who may follow as an edge without a key
+  service_accounts:                          # tokens of Kubernetes
+    issuer: https://kubernetes.default.svc.cluster.local
+    audience: latchkey                       # the tokens' aud
+    jwks_url: https://kubernetes.default.svc/openid/v1/jwks  # default: found through the issuer
+    jwks_file: /etc/latchkey/jwks.json       # instead of jwks_url, ca and token_file
+    ca: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
+    token_file: /var/run/secrets/kubernetes.io/serviceaccount/token  # sent to that URL
+    allow:
+      - account: shop/checkout               # namespace/name, or shop/* for all of a namespace
+        environments: [prod]
+  certificates:                              # needs tls.control.client_ca
+    - name: "URI:spiffe://cluster.local/ns/shop/sa/checkout"  # or DNS:… or CN:…
+      environments: [prod]
+
 tls:                                         # PEM files; also for public, control, ops and ui
   data:
     cert: /run/tls/tls.crt
     key: /run/tls/tls.key
     client_ca: /run/tls/ca.crt               # callers must present a certificate
-    client_names: [app.default.svc]          # and have one of these names
+    client_names: ["DNS:app.default.svc"]    # and have one of these names
+    client_optional: false                   # true: callers without a certificate are accepted too
 `;
 }

@@ -45,7 +45,7 @@ export interface Broker
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
     Pick<RevocationRoom, "listRevocations">,
-    Pick<EdgeRoom, "edges">,
+    Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
     Pick<EmptyingRoom, "emptyings">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
@@ -149,7 +149,7 @@ async function openRooms(options: BrokerOptions) {
   });
   const revocations = await openRevocations({ shared, collections, credentials });
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
-  const edges = openEdges({ store, collections, setup, live: credentials.live, quotas, lastUsed, world });
+  const edges = openEdges({ store, collections, setup, live: credentials.live, quotas, lastUsed, audit, world });
   const scripted: SyncRoom = await openSyncs({
     shared,
     collections,
@@ -374,6 +374,7 @@ function operationsOf(rooms: Rooms): Operations {
     ...scriptOperations,
     channels: channels.channels,
     edges: rooms.edges.edges,
+    edgeAccess: rooms.edges.edgeAccess,
     endUsers: rooms.endUsers.endUsers,
     emptyings: rooms.emptying.emptyings,
     listRevocations: rooms.revocations.listRevocations,

@@ -8,6 +8,7 @@ import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-nam
 import { type DashboardConfig, dashboardOf } from "./dashboard.ts";
 import { declaredIn } from "./declare.ts";
 import { type AliasConfig, type DoorsConfig, doorsOf } from "./doors.ts";
+import { type EdgeIdentityRules, edgeIdentitiesOf } from "./edges/edge-identities.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
 import { limitsOf, relayOf, type SizeLimits } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
@@ -42,6 +43,7 @@ export { ConfigMistakes } from "./mistakes.ts";
 export interface Config {
   readonly doors: DoorsConfig;
   readonly dashboard: DashboardConfig;
+  readonly edgeIdentities: EdgeIdentityRules;
   /** Without a trailing slash; undefined: the address of the data door. */
   readonly publicUrl: string | undefined;
   /** Base of the links in errors; undefined: the public URL. */
@@ -130,6 +132,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const config: Config = {
     ...listening,
     dashboard: dashboardOf({ variables, secrets, ...listening, file, refuse: refuseAt }),
+    edgeIdentities: edgeIdentitiesOf({ file, files, refuse: refuseAt }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
@@ -201,6 +204,7 @@ export interface Changeable {
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
+  readonly edgeIdentities: EdgeIdentityRules;
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   /** Text of the file. */
   readonly text: string | undefined;
@@ -220,6 +224,15 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const proxy = proxyLimitsOf({ file, refuse: refuseAt });
   const webhooks = webhooksOf({ file, refuse: refuseAt });
   const retention = retentionOf({ file, refuse: refuseAt });
+  const edgeIdentities = edgeIdentitiesOf({ file, files, refuse: refuseAt });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read), text: read.text };
+  return {
+    declared,
+    proxy,
+    webhooks,
+    retention,
+    edgeIdentities,
+    undeclaredAliases: undeclaredAliases(read),
+    text: read.text,
+  };
 }

@@ -119,5 +119,6 @@ function tlsOf({ file, door, files, refuse }: TlsSource): ListenerTls | undefine
     key: read("key", paths.key),
     clientCa: paths.client_ca === undefined ? undefined : read("client_ca", paths.client_ca),
     clientNames: paths.client_names,
+    isClientOptional: paths.client_optional,
   };
 }

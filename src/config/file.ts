@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { suggestion } from "../base/similar.ts";
 import { scopesByName } from "../core/scopes.ts";
 import { durationForm } from "./duration.ts";
+import { edgesSchema } from "./edges/edges-schema.ts";
 
 /**
  * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
@@ -87,9 +88,10 @@ const tls = v.pipe(
     key: v.string(),
     client_ca: v.optional(v.string()),
     client_names: v.optional(v.array(v.string())),
+    client_optional: v.optional(v.boolean()),
   }),
   v.description(
-    "PEM files of a listener. With client_ca, callers must present a certificate; client_names limits its names.",
+    "PEM files of a listener. With client_ca, callers must present a certificate; client_names limits its names. With client_optional, callers without one are accepted too.",
   ),
 );
 
@@ -371,6 +373,7 @@ export const fileSchema = v.strictObject({
       ui: v.optional(tls),
     }),
   ),
+  edges: v.optional(edgesSchema(name)),
   dashboard: v.optional(
     v.strictObject({
       enabled: v.optional(v.pipe(v.boolean(), v.description("Serves the dashboard (LATCHKEY_UI)."))),

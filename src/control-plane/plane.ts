@@ -102,8 +102,8 @@ export function createControlPlane({ readiness, shutdown, dashboard, ...options 
     drain: () => port.drain(),
     destroy: () => port.destroy(),
     open(broker, { config, sendToProvider, ...signIn }) {
-      const { access, browserSessions } = broker;
-      const sources: CallerSources = { access, browserSessions, sessions };
+      const { access, browserSessions, edgeAccess } = broker;
+      const sources: CallerSources = { access, browserSessions, sessions, edgeAccess };
       const all = implementServices(broker, { config, requireValid, sendToProvider });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
       pages?.open({ broker, ...signIn });

@@ -4,22 +4,17 @@ import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { randomId } from "../base/ids.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
+import type { BrokerCredentialsSource } from "../config/edges/broker-credentials.ts";
 import { EdgeHeartbeatSchema, type EdgeHello, EdgeHelloSchema, type EdgeWelcome } from "../gen/latchkey/v1/edge_pb.ts";
-import {
-  type BrokerTls,
-  type FollowStream,
-  type FromBroker,
-  openFollowStream,
-  type ToBroker,
-} from "./follow-stream.ts";
+import { brokerTrouble } from "./broker-trouble.ts";
+import { type FollowStream, type FromBroker, openFollowStream, type ToBroker } from "./follow-stream.ts";
 
 export type HeldVersions = Pick<EdgeHello, "connections" | "keys" | "integrations" | "providers">;
 
 interface BrokerLinkOptions {
   readonly urls: readonly string[];
-  readonly tls: BrokerTls;
-  /** Read for each connection: a key in a file may be replaced at any time. */
-  readonly key: () => string | undefined;
+  /** Read for each connection: files may be replaced at any time. */
+  readonly credentials: Pick<BrokerCredentialsSource, "read">;
   readonly environment: string;
   readonly held: () => HeldVersions;
   /** A broker has answered: from now on, all messages are its own. */
@@ -49,10 +44,17 @@ const missedHeartbeats = 3;
 /** A clock's difference below this may as well be the time of the message. */
 const leastAheadMs = 2_000;
 
+/** Part of a token's remaining time after which its stream is replaced. */
+const renewalShare = 0.9;
+const leastRenewalMs = 10_000;
+const longestTimerMs = 2 ** 31 - 1;
+
 interface Attempt {
   readonly url: string;
   readonly stream: FollowStream;
   readonly timeout: NodeJS.Timeout;
+  /** When its token ends. */
+  readonly endsAtMs: number | undefined;
 }
 
 interface LostStream {
@@ -77,6 +79,9 @@ export class BrokerLink {
   #order: string[] = [];
   #trouble: string | undefined;
   #isClosed = false;
+  #renewing: NodeJS.Timeout | undefined;
+  /** Credentials have changed while they were used to connect. */
+  #isRenewalDue = false;
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
@@ -109,8 +114,15 @@ export class BrokerLink {
     return this.#trouble;
   }
 
+  /** Connects again with the credentials as they are now, and keeps the stream until then. */
+  renew(): void {
+    if (this.#attempt === undefined) this.#connectAfter(Math.random() * firstDelayMs);
+    else this.#isRenewalDue = true;
+  }
+
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#renewing);
     clearTimeout(this.#waiting);
     clearInterval(this.#beating);
     clearTimeout(this.#attempt?.timeout);
@@ -134,28 +146,31 @@ export class BrokerLink {
 
   #connect(): void {
     if (this.#isClosed || this.#attempt !== undefined) return;
-    const { tls, key: readKey, environment, held } = this.#options;
+    const { credentials, environment, held } = this.#options;
     const url = this.#nextUrl();
-    let key: string | undefined;
+    let stream: FollowStream;
+    let endsAtMs: number | undefined;
     try {
-      key = readKey();
+      const { tls, secret, ...times } = credentials.read();
+      endsAtMs = times.endsAtMs;
+      stream = openFollowStream({
+        url,
+        tls,
+        key: secret,
+        onMessage: (message) => this.#received(stream, message),
+        onEnd: (reason) => this.#ended(stream, { url, reason }),
+      });
     } catch (error) {
-      this.#failed({ url, reason: (error as Error).message });
+      // A file is missing, or files do not fit: they may be in the middle of being replaced.
+      this.#failed({ url, reason: brokerTrouble(error as Error) });
       return;
     }
-    const stream = openFollowStream({
-      url,
-      tls,
-      key,
-      onMessage: (message) => this.#received(stream, message),
-      onEnd: (reason) => this.#ended(stream, { url, reason }),
-    });
     const timeout = setTimeout(() => {
       stream.close();
       this.#attempt = undefined;
       this.#failed({ url, reason: "no answer in time" });
     }, welcomeMs);
-    this.#attempt = { url, stream, timeout };
+    this.#attempt = { url, stream, timeout, endsAtMs };
     const hello = { edgeId: this.#edgeId, host: hostname(), version, environment, ...held() };
     stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
   }
@@ -181,7 +196,7 @@ export class BrokerLink {
     } else if (message.case !== "heartbeat") onMessage(message);
   }
 
-  #welcomed({ url, stream, timeout }: Attempt, welcome: EdgeWelcome): void {
+  #welcomed({ url, stream, timeout, endsAtMs }: Attempt, welcome: EdgeWelcome): void {
     const { world, onWelcome } = this.#options;
     clearTimeout(timeout);
     this.#attempt = undefined;
@@ -197,11 +212,23 @@ export class BrokerLink {
     world.metrics.edgeStreams.inc();
     world.log.info("connected to a broker", { broker: url, broker_id: welcome.brokerId });
     const aheadMs = welcome.now === undefined ? 0 : timestampMs(welcome.now) - world.now();
+    this.#renewBefore(endsAtMs === undefined ? undefined : endsAtMs - aheadMs);
     onWelcome({
       environment: welcome.environment,
       maxConnections: welcome.maxConnections,
       aheadMs: Math.abs(aheadMs) < leastAheadMs ? 0 : aheadMs,
     });
+  }
+
+  /** Replaces the stream before the broker ends it with its token, which has a successor in the file by then. */
+  #renewBefore(endsAtMs: number | undefined): void {
+    clearTimeout(this.#renewing);
+    if (this.#isRenewalDue) this.#connectAfter(Math.random() * firstDelayMs);
+    this.#isRenewalDue = false;
+    if (endsAtMs === undefined) return;
+    const remainingMs = endsAtMs - this.#options.world.now();
+    const inMs = Math.max(leastRenewalMs, remainingMs * renewalShare);
+    this.#renewing = setTimeout(() => this.renew(), Math.min(inMs, longestTimerMs)).unref();
   }
 
   #ended(stream: FollowStream, { url, reason }: LostStream): void {
@@ -228,7 +255,9 @@ export class BrokerLink {
     this.#trouble = reason;
     // One line for each round, so that a long outage does not fill the log.
     if (failures % urls.length === 0) {
-      world.log.warn("no broker can be reached; retrying", { broker: url, reason, failures });
+      const what =
+        this.#active === undefined ? "no broker can be reached" : "the stream to a broker cannot be replaced";
+      world.log.warn(`${what}; retrying`, { broker: url, reason, failures });
     }
     const round = Math.ceil(failures / urls.length);
     const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(round, 10));

@@ -14,7 +14,8 @@ import type { BrokerTls } from "./follow-stream.ts";
 interface BrokerRelayOptions {
   /** `http(s)://host:port` of the brokers' data listeners. */
   readonly urls: readonly string[];
-  readonly tls: BrokerTls;
+  /** Certificates as they were last read. */
+  readonly tls: () => BrokerTls;
   /** Ends a request during which nothing is sent or received for so long. */
   readonly idleMs: number;
   readonly world: World;
@@ -35,10 +36,35 @@ const bodyFields = {
 /** A proxy between may not know `100 Continue`: then the body is sent all the same. */
 const continueMs = 1_000;
 
+/** Connections that are kept, by the certificates that they were opened with. */
+function createAgents(tls: () => BrokerTls) {
+  const plain = new http.Agent(keepAlive);
+  let trust = tls();
+  let secure = new https.Agent({ ...keepAlive, ...trust });
+  const agents = new Set<http.Agent>([plain, secure]);
+
+  /** Returns the agent with the certificates of now. Requests in progress keep the one before. */
+  function of(url: URL): http.Agent {
+    if (url.protocol === "http:") return plain;
+    const now = tls();
+    if (now === trust) return secure;
+    trust = now;
+    secure = new https.Agent({ ...keepAlive, ...trust });
+    agents.add(secure);
+    return secure;
+  }
+
+  return {
+    of,
+    destroy() {
+      for (const agent of agents) agent.destroy();
+    },
+  };
+}
+
 /** Relays requests for everything but providers to the brokers' data listeners, without reading their bodies. */
 export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptions): RouteRelay & { close(): void } {
-  const trust = { ca: tls.ca, cert: tls.cert, key: tls.key };
-  const agents = { "http:": new http.Agent(keepAlive), "https:": new https.Agent({ ...keepAlive, ...trust }) };
+  const agents = createAgents(tls);
   const { metrics } = world;
 
   interface RelayedRequest extends DoorCall {
@@ -60,7 +86,7 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
       method: request.method ?? "GET",
       path: request.url ?? "/",
       headers: [...requestFields(request, url), ...bodyFields[body]],
-      agent: agents[url.protocol as keyof typeof agents],
+      agent: agents.of(url),
       host: hostOf(url),
       port: url.port,
       timeout: idleMs,
@@ -111,7 +137,7 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
       const target = { host: hostOf(url), port };
       const broker =
         url.protocol === "https:"
-          ? connectTls({ ...target, ...trust, ALPNProtocols: ["http/1.1"] })
+          ? connectTls({ ...target, ...tls(), ALPNProtocols: ["http/1.1"] })
           : connectTcp(target);
       let isJoined = false;
       broker.once("error", () => {
@@ -130,7 +156,7 @@ export function createBrokerRelay({ urls, tls, idleMs, world }: BrokerRelayOptio
       });
     },
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      agents.destroy();
     },
   };
 }

@@ -50,8 +50,8 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
     upstream: upstreams.toProviders,
     limits: config.relay,
   });
-  const { dataUrls: urls, tls } = config.brokers;
-  const relay = createBrokerRelay({ urls, tls, idleMs: config.relay.idleMs, world });
+  const { dataUrls: urls, credentials } = config.brokers;
+  const relay = createBrokerRelay({ urls, tls: () => credentials.last().tls, idleMs: config.relay.idleMs, world });
   const close = () => {
     load.close();
     relay.close();

@@ -17,6 +17,8 @@ import { type Followed, openFollowed } from "./followed.ts";
 
 /** A sidecar without a store: keys and connections come from brokers. */
 export interface Edge extends Pick<Listeners, "addresses" | "aliases"> {
+  /** Reads keys, tokens and certificates again, and connects to a broker with them. */
+  renew(): void;
   /** Finishes the requests in progress within the grace period, then ends the rest. */
   stop(): Promise<void>;
 }
@@ -76,6 +78,7 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
   return {
     addresses: listeners.addresses,
     aliases: listeners.aliases,
+    renew: () => followed.renew(),
     async stop() {
       const deadline = performance.now() + config.graceMs;
       readiness.set("draining");

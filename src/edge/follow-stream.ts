@@ -6,6 +6,7 @@ import {
   type FollowResponse,
   FollowResponseSchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
+import { brokerTrouble, closedEarly } from "./broker-trouble.ts";
 
 export type ToBroker = FollowRequest["message"];
 export type FromBroker = FollowResponse["message"];
@@ -48,6 +49,7 @@ export function openFollowStream({ url, tls, key, onMessage, onEnd }: FollowStre
   const trust = url.startsWith("https:")
     ? { ...(tls.ca !== undefined && { ca: tls.ca }), ...(tls.cert !== undefined && { cert: tls.cert, key: tls.key }) }
     : {};
+  let hasAnswer = false;
   const session = http2.connect(url, trust);
   const stream = session.request({
     ":method": "POST",
@@ -67,12 +69,14 @@ export function openFollowStream({ url, tls, key, onMessage, onEnd }: FollowStre
     onEnd(reason ?? why);
   }
 
-  session.on("error", (error) => end(error.message));
-  session.on("close", () => end("the connection was closed"));
+  session.on("error", (error) => end(brokerTrouble(error)));
+  session.on("close", () => end(hasAnswer ? "the connection was closed" : closedEarly(url)));
   session.on("goaway", () => session.close());
-  stream.on("error", (error) => end(error.message));
-  stream.on("close", () => end("the stream was closed"));
+  // The session's error says more, and comes later.
+  stream.on("error", (error) => setImmediate(() => end(brokerTrouble(error))));
+  stream.on("close", () => setImmediate(() => end(hasAnswer ? "the stream was closed" : closedEarly(url))));
   stream.on("response", (headers) => {
+    hasAnswer = true;
     reason = refusalIn(headers) ?? reason;
     const status = headers[":status"];
     if (reason === undefined && status !== 200) reason = `the answer has the status ${status}`;
@@ -80,7 +84,7 @@ export function openFollowStream({ url, tls, key, onMessage, onEnd }: FollowStre
   stream.on("trailers", (trailers) => {
     reason = refusalIn(trailers) ?? reason;
   });
-  stream.on("end", () => end("the broker ended the stream"));
+  stream.on("end", () => (hasAnswer ? end("the broker ended the stream") : setImmediate(() => end(closedEarly(url)))));
   stream.on("data", (bytes: Buffer) => {
     try {
       for (const message of frames(bytes)) {
@@ -152,8 +156,9 @@ function createFrameReader(): (bytes: Buffer) => readonly Buffer[] {
 function refusalIn(fields: http2.IncomingHttpHeaders): string | undefined {
   const status = fields["grpc-status"];
   if (status === undefined || status === "0") return undefined;
-  const message = fields["grpc-message"];
-  return typeof message === "string" && message !== "" ? decoded(message) : `gRPC status ${status}`;
+  const { "grpc-message": message, "latchkey-error": code } = fields;
+  const text = typeof message === "string" && message !== "" ? decoded(message) : `gRPC status ${status}`;
+  return typeof code === "string" ? `${text} (${code})` : text;
 }
 
 function decoded(message: string): string {

@@ -31,6 +31,8 @@ export interface Followed {
   readonly inSync: Promise<void>;
   /** Since when no broker can be reached; undefined while there is one. */
   away(): { readonly sinceMs: number; readonly isTooLong: boolean; readonly reason: string | undefined } | undefined;
+  /** Connects again with the credentials as they are now. */
+  renew(): void;
   close(): void;
 }
 
@@ -77,6 +79,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
       if (sinceMs === undefined) return undefined;
       return { sinceMs, isTooLong: world.now() - sinceMs >= config.maxAwayMs, reason: link().lastTrouble() };
     },
+    renew: () => link().renew(),
     close() {
       uses.flush();
       uses.close();
@@ -109,8 +112,7 @@ class BrokerFollower {
     const { config, world } = options;
     this.link = new BrokerLink({
       urls: config.urls,
-      tls: config.tls,
-      key: config.key,
+      credentials: config.credentials,
       environment: config.environment,
       held: () => this.#offer(),
       onWelcome: (welcome) => this.#welcomed(welcome),

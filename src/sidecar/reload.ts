@@ -1,5 +1,6 @@
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { FetchKeySet } from "../broker/edges/identities/issuer-keys.ts";
 import { warnOfMissingConnections } from "../config/check-aliases.ts";
 import type { Changeable, Config } from "../config/config.ts";
 import type { KeptConfig } from "../config/in-force.ts";
@@ -12,16 +13,21 @@ interface ReloadOptions {
   readonly broker: Broker;
   readonly doors: DataDoors;
   readonly inForce: KeptConfig;
+  readonly fetchEdgeKeys: FetchKeySet;
   readonly world: World;
 }
 
 /** Applies a changed configuration file. An invalid file is rejected, and the previous configuration stays in force. */
-export async function applyChange(read: () => Changeable, { config, broker, doors, inForce, world }: ReloadOptions) {
+export async function applyChange(
+  read: () => Changeable,
+  { config, broker, doors, inForce, fetchEdgeKeys, world }: ReloadOptions,
+) {
   const { log, metrics } = world;
   try {
     const changed = read();
     await declareSetup(changed, { config, broker, log });
     broker.retain(changed.retention);
+    broker.edgeAccess.configure(changed.edgeIdentities, fetchEdgeKeys);
     broker.configureWebhooks(changed.webhooks);
     doors.configure(changed.proxy);
     inForce.noteApplied(changed);

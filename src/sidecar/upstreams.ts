@@ -46,4 +46,4 @@ export function createUpstreams(
   };
 }
 
-const resolveHost: ResolveHost = (host) => lookup(host, { all: true });
+export const resolveHost: ResolveHost = (host) => lookup(host, { all: true });

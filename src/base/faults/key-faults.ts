@@ -25,6 +25,27 @@ export const keyFaults = {
       "List keys with `latchkey keys list` and create one with `latchkey keys create -e <environment>`. Generated keys are in the files `secret-key` and `admin-key` in the folder of the store.",
     example: "the key is not known",
   },
+  identity_refused: {
+    subject: keys,
+    meaning: "An edge has sent a service-account token or a client certificate that is not valid.",
+    action:
+      "The message says what is wrong: issuer, audience, time, key or signature. Compare it with `edges` of the brokers' configuration file.",
+    example: "the service-account token is for another audience",
+  },
+  identity_not_allowed: {
+    subject: keys,
+    meaning: "The service account or the certificate of an edge is valid, but no rule of the brokers names it.",
+    action:
+      "Add it to `edges.service_accounts.allow` or `edges.certificates` of the brokers' configuration file, with its environments.",
+    example: "no rule allows system:serviceaccount:shop:checkout to follow as an edge",
+  },
+  identity_keys_unavailable: {
+    subject: keys,
+    meaning: "The keys that verify service-account tokens cannot be fetched, and none are known from before.",
+    action:
+      "Read the broker's log for the reason. Check `edges.service_accounts`: issuer, `jwks_url`, `ca` and `token_file`, and the network policy towards the API server.",
+    example: "the keys of the tokens' issuer cannot be fetched now; try again later",
+  },
   unknown_session: {
     subject: keys,
     meaning: "The connect session does not exist, was used, or is older than 30 minutes.",

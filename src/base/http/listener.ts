@@ -11,6 +11,8 @@ export interface ListenerTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string | undefined;
+  /** Clients may have no certificate; one that they show must still be valid. */
+  readonly isClientOptional?: boolean | undefined;
   /** Accepted subject alternative names of client certificates (`DNS:…`, `URI:…`): one must match. */
   readonly clientNames?: readonly string[] | undefined;
 }

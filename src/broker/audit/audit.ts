@@ -36,6 +36,8 @@ export interface Audit {
   changes(entry: AuditEntry): Change[];
   /** Stores the entry of an action that changes nothing in the store. */
   note(entry: AuditEntry): Promise<void>;
+  /** Stores several such entries in one commit. */
+  noteAll(entries: readonly AuditEntry[]): Promise<void>;
   list(filter: AuditFilter, page: PageOptions): Promise<PageOf<AuditEvent>>;
 }
 
@@ -67,6 +69,9 @@ export function createAudit({ store, collections, world }: AuditOptions): Audit 
     changes,
     async note(entry) {
       await transact(store, async () => ({ changes: changes(entry), result: undefined }));
+    },
+    async noteAll(entries) {
+      await transact(store, async () => ({ changes: entries.flatMap(changes), result: undefined }));
     },
     async list(filter, { size, token }) {
       const { sinceMs = 0, untilMs } = filter;

@@ -8,7 +8,9 @@ import {
   type EdgeLiveConnection,
   EdgeLiveConnectionSchema,
 } from "../../gen/latchkey/v1/edge_pb.ts";
+import { targetOf } from "../connections/connection-collections.ts";
 import type { TimedConnection } from "../credentials/live-connections.ts";
+import type { EdgeAudit } from "./edge-audit.ts";
 import { edgeFaultOf, saysGone } from "./edge-fault.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
 import { type EdgeStream, noVersion } from "./edge-stream.ts";
@@ -53,11 +55,12 @@ export interface ConnectionSender {
 interface ConnectionSenderOptions {
   readonly setups: Pick<EdgeSetups, "ensure">;
   readonly onPush: () => void;
+  readonly audit: Pick<EdgeAudit, "delivered">;
 }
 
 const subjectOf = (key: string) => `connection ${key}`;
 
-export function createConnectionSender({ setups, onPush }: ConnectionSenderOptions): ConnectionSender {
+export function createConnectionSender({ setups, onPush, audit }: ConnectionSenderOptions): ConnectionSender {
   function put(stream: EdgeStream, one: FollowedConnection, value: EdgeConnection): void {
     if (value.requestId !== 0n) {
       stream.outbox.answer({ case: "connection", value });
@@ -72,6 +75,10 @@ export function createConnectionSender({ setups, onPush }: ConnectionSenderOptio
     setups.ensure(stream, found);
     // Dropped while it was read: a later request must get it again.
     if (one.streams.has(stream)) stream.connections.set(one.key, version);
+    if (!stream.delivered.has(one.key)) {
+      stream.delivered.add(one.key);
+      audit.delivered(stream, targetOf(one.ref));
+    }
     const state = { case: "live" as const, value };
     put(stream, one, create(EdgeConnectionSchema, { requestId, ref: one.ref, version, state }));
   }
@@ -82,7 +89,9 @@ export function createConnectionSender({ setups, onPush }: ConnectionSenderOptio
       // The edge may hold the connection without its integration.
       setups.ensure(stream, found);
       const held = stream.connections.get(one.key) ?? noVersion;
-      if (!isSameVersion(held, connectionMessage(found).version)) send(stream, one, found);
+      // Only the version shows that the edge has the credentials already.
+      if (isSameVersion(held, connectionMessage(found).version)) stream.delivered.add(one.key);
+      else send(stream, one, found);
     },
     sendFault(stream, one, thrown, requestId = 0n) {
       const isForgotten = requestId === 0n || saysGone(thrown);

@@ -9,6 +9,7 @@ import type { Live, StoredConnections } from "../credentials/live-connections.ts
 import type { Providers } from "../setup/providers.ts";
 import { createConnectionChecks } from "./connection-checks.ts";
 import { connectionMessage, createConnectionSender } from "./connection-sender.ts";
+import type { EdgeAudit } from "./edge-audit.ts";
 import { refusalOf, saysGone } from "./edge-fault.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
 import type { EdgeStream } from "./edge-stream.ts";
@@ -44,6 +45,7 @@ interface EdgeConnectionsOptions {
   readonly providers: Pick<Providers, "lookUp">;
   readonly setups: EdgeSetups;
   readonly onPush: () => void;
+  readonly audit: Pick<EdgeAudit, "delivered">;
   readonly world: World;
 }
 
@@ -63,10 +65,10 @@ function requireAllowed(stream: EdgeStream, ref: ConnectionRef): void {
 }
 
 export function createEdgeConnections(options: EdgeConnectionsOptions): EdgeConnections {
-  const { live, providers, setups, onPush, world } = options;
+  const { live, providers, setups, onPush, audit, world } = options;
   const followed = new FollowedConnections();
   const ahead = createRefreshAhead({ live, world });
-  const sender = createConnectionSender({ setups, onPush });
+  const sender = createConnectionSender({ setups, onPush, audit });
   const checks = createConnectionChecks({ live, sender, ahead, world });
 
   /** Refreshes what has expired, or what the provider has refused. */
@@ -80,6 +82,7 @@ export function createEdgeConnections(options: EdgeConnectionsOptions): EdgeConn
 
   function drop(stream: EdgeStream, key: string): void {
     followed.unfollow(stream, key);
+    stream.delivered.delete(key);
     sender.cancel(stream, key);
   }
 

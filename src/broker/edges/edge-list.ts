@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Edge, EdgeSchema } from "../../gen/latchkey/v1/edge_pb.ts";
+import { type Edge, EdgeProof, EdgeSchema } from "../../gen/latchkey/v1/edge_pb.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 import type { EdgeStream } from "./edge-stream.ts";
@@ -23,8 +23,24 @@ export function listEdges(
   return { items, next: rest.length > size ? tokens.write(shown.at(-1)?.place ?? "") : "" };
 }
 
+const proofs = {
+  key: EdgeProof.KEY,
+  service_account: EdgeProof.SERVICE_ACCOUNT,
+  certificate: EdgeProof.CERTIFICATE,
+} as const;
+
 function shownEdge({ edge, connections, keys }: EdgeStream): Edge {
-  const { connectedAtMs, ...known } = edge;
-  const connectedAt = timestampFromMs(connectedAtMs);
-  return create(EdgeSchema, { ...known, connectedAt, connections: connections.size, keys: keys.size });
+  const { id, host, version, environment, identity, proof, proofEndsAtMs, connectedAtMs } = edge;
+  return create(EdgeSchema, {
+    id,
+    host,
+    version,
+    environment,
+    identity,
+    proof: proofs[proof],
+    ...(proofEndsAtMs !== undefined && { proofEndsAt: timestampFromMs(proofEndsAtMs) }),
+    connectedAt: timestampFromMs(connectedAtMs),
+    connections: connections.size,
+    keys: keys.size,
+  });
 }

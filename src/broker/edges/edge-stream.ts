@@ -1,3 +1,4 @@
+import type { EdgeIdentity } from "../setup/caller.ts";
 import { EdgeOutbox } from "./edge-outbox.ts";
 
 /** Describes an edge: its process and its identity. */
@@ -9,6 +10,10 @@ export interface EdgeDescription {
   readonly environment: string;
   /** The ID of its key, or another name that its identity has. */
   readonly identity: string;
+  /** What proves the identity. */
+  readonly proof: "key" | EdgeIdentity["kind"];
+  /** When the proof ends; undefined: without a known end. */
+  readonly proofEndsAtMs: number | undefined;
   readonly connectedAtMs: number;
 }
 
@@ -20,6 +25,8 @@ export class EdgeStream {
   readonly connections = new Map<string, Uint8Array>();
   /** Versions of followed keys, by digest. Empty: there is no such key. */
   readonly keys = new Map<string, Uint8Array>();
+  /** Connections whose credentials the edge has: delivered here, or held when it came. */
+  readonly delivered = new Set<string>();
   /** IDs of the keys that were sent. */
   readonly keyIds = new Set<string>();
   /** Versions of integrations, by key. */

@@ -19,6 +19,7 @@ import {
 import type { Caller } from "../setup/caller.ts";
 import type { Environments } from "../setup/environments.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
+import type { EdgeAudit } from "./edge-audit.ts";
 import type { EdgeChanges } from "./edge-changes.ts";
 import { type EdgeConnections, maxConnections } from "./edge-connections.ts";
 import type { EdgeKeys } from "./edge-keys.ts";
@@ -56,6 +57,7 @@ interface EdgesOptions {
   readonly keys: EdgeKeys;
   readonly setups: EdgeSetups;
   readonly read: ReadStream;
+  readonly audit: EdgeAudit;
   readonly world: World;
 }
 
@@ -70,7 +72,7 @@ const maxEdges = 20_000;
 const comparedAtOnce = 16;
 
 export function createEdges(options: EdgesOptions): EdgeStreams {
-  const { environments, changes, connections, keys, setups, read, world } = options;
+  const { environments, changes, connections, keys, setups, read, audit, world } = options;
   const { metrics, log } = world;
   const brokerId = randomId();
   const streams = new Map<EdgeStream, EdgeCall>();
@@ -93,6 +95,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
     streams.set(stream, how);
     metrics.edges.set(streams.size);
     timer ??= setInterval(tick, tickEveryMs).unref();
+    audit.connected(stream);
     const { host, identity, environment } = stream.edge;
     log.info("edge connected", { host, key: identity, environment });
   }
@@ -103,6 +106,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
     keys.dropAll(stream);
     setups.dropAll(stream);
     metrics.edges.set(streams.size);
+    audit.disconnected(stream);
     const { host, identity, environment } = stream.edge;
     log.info("edge disconnected", { host, key: identity, environment });
     if (streams.size > 0) return;
@@ -135,6 +139,8 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
         version: itsVersion,
         environment,
         identity,
+        proof: how.caller.edge?.kind ?? "key",
+        proofEndsAtMs: how.caller.edge?.endsAtMs,
         connectedAtMs: world.now(),
       });
       enter(stream, how);

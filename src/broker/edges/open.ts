@@ -1,10 +1,12 @@
 import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
+import type { Audit } from "../audit/audit.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Live, StoredConnections } from "../credentials/live-connections.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
+import { createEdgeAudit, type EdgeRefusal } from "./edge-audit.ts";
 import { createEdgeChanges } from "./edge-changes.ts";
 import { createEdgeConnections } from "./edge-connections.ts";
 import { createEdgeKeys } from "./edge-keys.ts";
@@ -12,12 +14,19 @@ import { createEdgePasses } from "./edge-passes.ts";
 import { createEdgeProviders } from "./edge-providers.ts";
 import { createEdgeSetups } from "./edge-setups.ts";
 import { createEdges, type Edges } from "./edges.ts";
+import { createEdgeIdentities, type EdgeIdentities } from "./identities/identities.ts";
 import { createStreamReader } from "./stream-reader.ts";
 
 /** Serves edges: sidecars without a store, which get what they need over one stream each. */
 export interface EdgeRoom {
   readonly edges: Edges;
+  readonly edgeAccess: EdgeAccess;
   close(): Promise<void>;
+}
+
+/** Identities of edges without a key, and what is noted of refused edges. */
+export interface EdgeAccess extends EdgeIdentities {
+  refused(refusal: EdgeRefusal): void;
 }
 
 interface EdgeRoomOptions {
@@ -27,11 +36,12 @@ interface EdgeRoomOptions {
   readonly live: Live & StoredConnections;
   readonly quotas: Quotas;
   readonly lastUsed: LastUsedTimes;
+  readonly audit: Audit;
   readonly world: World;
 }
 
 export function openEdges(options: EdgeRoomOptions): EdgeRoom {
-  const { store, collections, setup, live, quotas, lastUsed, world } = options;
+  const { store, collections, setup, live, quotas, lastUsed, audit, world } = options;
   const { access, environments, integrations, providers } = setup;
   const { edgePushes, edgeWants } = world.metrics;
   const pushed = (kind: string) => edgePushes.inc({ kind });
@@ -45,11 +55,13 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     onIntegrationChange: (environment, key) => connections.integrationChanged(environment, key),
     world,
   });
+  const edgeAudit = createEdgeAudit({ audit, world });
   const connections = createEdgeConnections({
     live,
     providers,
     setups,
     onPush: () => pushed("connection"),
+    audit: edgeAudit,
     world,
   });
   const changes = createEdgeChanges({ store, collections, connections, setups, world });
@@ -62,11 +74,13 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     onWant: (kind) => edgeWants.inc({ kind }),
     world,
   });
-  const edges = createEdges({ environments, changes, connections, keys, setups, read, world });
+  const edges = createEdges({ environments, changes, connections, keys, setups, read, audit: edgeAudit, world });
   return {
     edges,
+    edgeAccess: { ...createEdgeIdentities(world), refused: edgeAudit.refused },
     async close() {
       edges.close();
+      await edgeAudit.close();
       await changes.close();
     },
   };

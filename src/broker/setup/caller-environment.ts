@@ -1,5 +1,5 @@
 import { Fault } from "../../base/fault.ts";
-import type { Caller } from "./caller.ts";
+import type { Caller, EdgeIdentity } from "./caller.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 
 /** The environments that callers mean. */
@@ -23,6 +23,16 @@ interface CallerEnvironmentsOptions {
 const seenForMs = 1_000;
 const maxSeen = 1_000;
 
+/** Returns the named environment of an edge, or its only one. */
+function environmentOfEdge(name: string, { environments }: EdgeIdentity, named: string): string {
+  const [only = "", second] = environments;
+  if (named === "" && second === undefined) return only;
+  if (environments.includes(named)) return named;
+  if (named !== "") throw new Fault("missing_scope", `${name} may not follow the environment "${named}"`);
+  const message = "environment is required: the edge may follow several; set LATCHKEY_ENVIRONMENT";
+  throw new Fault("invalid_body", message, { mistakes: [{ path: ["hello", "environment"], message }] });
+}
+
 export function createCallerEnvironments(options: CallerEnvironmentsOptions): CallerEnvironments {
   const { collections, requireEnvironment } = options;
 
@@ -40,6 +50,7 @@ export function createCallerEnvironments(options: CallerEnvironmentsOptions): Ca
 
   return {
     async of(caller, named) {
+      if (caller.edge !== undefined) return requireKnown(environmentOfEdge(caller.keyId, caller.edge, named));
       if (caller.environment !== undefined) {
         if (named === "" || named === caller.environment) return caller.environment;
         throw new Fault("missing_scope", `the key "${caller.keyId}" belongs to another environment`);

@@ -11,8 +11,20 @@ export interface Caller {
   readonly scopes: ReadonlySet<Scope>;
   /** Undefined for a key. */
   readonly session?: CallerSession | undefined;
+  /** How an edge without a key has proven who it is. */
+  readonly edge?: EdgeIdentity | undefined;
   /** A page of the dashboard sends the key itself, for this one call. */
   readonly isFromPage?: boolean;
+}
+
+/** The proven identity of an edge that has no key. */
+export interface EdgeIdentity {
+  readonly kind: "service_account" | "certificate";
+  /** `system:serviceaccount:shop:checkout`, or the name in the certificate. */
+  readonly name: string;
+  /** Environments that the edge may follow; never empty. */
+  readonly environments: readonly string[];
+  readonly endsAtMs: number;
 }
 
 /** The browser session of a caller. */
@@ -37,6 +49,9 @@ export const mayDo = ({ environment, scopes, session }: Caller, scope: Scope): b
 
 /** Throws unless a caller has a scope. `UNSPECIFIED` accepts every caller. */
 export function requireScope(caller: Caller, scope: Scope): void {
+  if (caller.edge !== undefined && scope !== Scope.EDGE) {
+    throw new Fault("missing_scope", `${caller.keyId} has the scope edge only`);
+  }
   if (scope === Scope.UNSPECIFIED || mayDo(caller, scope)) return;
   if (scope === Scope.CREDENTIALS_READ) requireKeyItself(caller, "credentials and other secrets are not shown");
   const who = caller.session?.person === undefined ? `the key "${caller.keyId}"` : caller.session.person;

@@ -1,8 +1,15 @@
 import type { Command } from "commander";
-import { EdgeSchema, EdgeService } from "../../gen/latchkey/v1/edge_pb.ts";
+import { EdgeProof, EdgeSchema, EdgeService } from "../../gen/latchkey/v1/edge_pb.ts";
 import type { Act } from "../session.ts";
 import { formatNumber } from "../terminal/format.ts";
 import { listCommand } from "./command-kinds.ts";
+
+const proofs: Readonly<Record<EdgeProof, string>> = {
+  [EdgeProof.UNSPECIFIED]: "",
+  [EdgeProof.KEY]: "key",
+  [EdgeProof.SERVICE_ACCOUNT]: "service account",
+  [EdgeProof.CERTIFICATE]: "certificate",
+};
 
 /** Adds the `edges` commands, for sidecars without a store that are connected to a broker. */
 export function addEdges(program: Command, act: Act): void {
@@ -20,6 +27,7 @@ export function addEdges(program: Command, act: Act): void {
         { title: "ID", text: ({ id }) => id },
         { title: "ENVIRONMENT", text: ({ environment }) => environment },
         { title: "IDENTITY", text: ({ identity }) => identity },
+        { title: "PROOF", text: ({ proof }) => proofs[proof] ?? "" },
         { title: "VERSION", text: ({ version }) => version },
         { title: "CONNECTED", time: ({ connectedAt }) => connectedAt },
         { title: "CONNECTIONS", text: ({ connections }) => formatNumber(connections) },

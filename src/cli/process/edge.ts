@@ -37,10 +37,15 @@ export async function edge(process: Process): Promise<number> {
     log.error("Latchkey cannot start", { reason: (error as Error).message, err: error });
     return failedExitCode;
   }
+  const watches = config.brokers.credentials.files.map((path) => process.watchFile(path, () => running.renew()));
   return new Promise((resolve) => {
     signals.handle((signal) => {
-      if (signal === "SIGHUP") return;
+      if (signal === "SIGHUP") {
+        running.renew();
+        return;
+      }
       log.info("stopping", { signal });
+      for (const unwatch of watches) unwatch();
       running.stop().then(
         () => resolve(0),
         (err: unknown) => {

@@ -1,15 +1,16 @@
+import { createSecureContext } from "node:tls";
 import type { Config, ConfigSource } from "../config.ts";
 import { type DoorsConfig, doorsOf } from "../doors.ts";
 import { limitsOf, relayOf } from "../limits.ts";
 import { ConfigMistakes } from "../mistakes.ts";
 import { proxyLimitsOf } from "../proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "../read-file.ts";
-import { createSecretSource, type FileReader } from "../secrets.ts";
+import { createSecretSource } from "../secrets.ts";
 import { tracingOf } from "../tracing.ts";
-import { describeUnreadable } from "../unreadable.ts";
 import { allowPrivateOf, docsUrlOf, logFormats, logLevels, providerCaOf, type Refuse } from "../values.ts";
 import { checkVariableNames } from "../variable-names.ts";
 import { createVariableReader, type VariableReader } from "../variable-reader.ts";
+import { type BrokerCredentialsSource, createBrokerCredentials } from "./broker-credentials.ts";
 
 /** Where an edge gets keys and connections from. */
 export interface BrokersConfig {
@@ -17,16 +18,10 @@ export interface BrokersConfig {
   readonly urls: readonly string[];
   /** The same of data listeners; empty: nothing is relayed. */
   readonly dataUrls: readonly string[];
-  /** Returns the key as it is now. Throws if its file cannot be read. */
-  readonly key: () => string | undefined;
+  /** What the edge shows to brokers. */
+  readonly credentials: BrokerCredentialsSource;
   /** Empty: the only environment of the edge's identity. */
   readonly environment: string;
-  /** PEM. */
-  readonly tls: {
-    readonly ca: string | undefined;
-    readonly cert: string | undefined;
-    readonly key: string | undefined;
-  };
   readonly maxConnections: number;
   readonly maxAwayMs: number;
 }
@@ -135,34 +130,59 @@ function brokersOf({ env, files, variables, refuse }: BrokersSource): BrokersCon
   if (text("LATCHKEY_BROKERS") === undefined) {
     refuse("LATCHKEY_BROKERS is required: the control listeners of the brokers, such as http://latchkey-brokers:3004");
   }
-  const pem = (name: PemVariable, what: string) => pemOf({ name, what, path: text(name), files, refuse });
-  const cert = pem("LATCHKEY_BROKERS_CLIENT_CERT", "CERTIFICATE");
-  const key = pem("LATCHKEY_BROKERS_CLIENT_KEY", "PRIVATE KEY");
-  if ((text("LATCHKEY_BROKERS_CLIENT_CERT") === undefined) !== (text("LATCHKEY_BROKERS_CLIENT_KEY") === undefined)) {
+  const cert = text("LATCHKEY_BROKERS_CLIENT_CERT");
+  const certKey = text("LATCHKEY_BROKERS_CLIENT_KEY");
+  const tokenFile = text("LATCHKEY_BROKERS_TOKEN_FILE");
+  if ((cert === undefined) !== (certKey === undefined)) {
     refuse("LATCHKEY_BROKERS_CLIENT_CERT and LATCHKEY_BROKERS_CLIENT_KEY must be set together");
   }
-  const given = secret("LATCHKEY_BROKERS_KEY");
-  if (given === undefined && cert === undefined && !isInFile("LATCHKEY_BROKERS_KEY")) {
+  const hasKey = Boolean(env["LATCHKEY_BROKERS_KEY"]) || isInFile("LATCHKEY_BROKERS_KEY");
+  if (hasKey && tokenFile !== undefined) {
+    refuse("LATCHKEY_BROKERS_KEY and LATCHKEY_BROKERS_TOKEN_FILE are both set; remove one of them");
+  }
+  if (!hasKey && tokenFile === undefined && cert === undefined) {
     refuse(
-      "LATCHKEY_BROKERS_KEY or LATCHKEY_BROKERS_KEY_FILE is required: a key with the scope edge, from `latchkey keys create --scope edge`",
+      "an identity is required: LATCHKEY_BROKERS_KEY_FILE with a key from `latchkey keys create --scope edge`, LATCHKEY_BROKERS_TOKEN_FILE with a service-account token, or LATCHKEY_BROKERS_CLIENT_CERT",
     );
   }
-  const keyFile = env["LATCHKEY_BROKERS_KEY_FILE"];
+  if (cert !== undefined && urls.some((url) => url.startsWith("http:"))) {
+    refuse("LATCHKEY_BROKERS: a client certificate needs https:// for every broker");
+  }
+  const credentials = createBrokerCredentials(
+    {
+      key: isInFile("LATCHKEY_BROKERS_KEY") ? undefined : secret("LATCHKEY_BROKERS_KEY"),
+      keyFile: env["LATCHKEY_BROKERS_KEY_FILE"] || undefined,
+      tokenFile,
+      ca: text("LATCHKEY_BROKERS_CA"),
+      cert,
+      certKey,
+    },
+    files,
+  );
+  if (env["LATCHKEY_BROKERS_KEY"] && isInFile("LATCHKEY_BROKERS_KEY")) secret("LATCHKEY_BROKERS_KEY");
+  else readOnce(credentials, refuse);
   return {
     urls,
     dataUrls: urlsOf("LATCHKEY_BROKERS_DATA", text("LATCHKEY_BROKERS_DATA"), refuse),
-    key: keyFile ? () => keyIn(keyFile, files) : () => given,
+    credentials,
     environment: env["LATCHKEY_ENVIRONMENT"]?.trim() ?? "",
-    tls: { ca: pem("LATCHKEY_BROKERS_CA", "CERTIFICATE"), cert, key },
     maxConnections: countOf(text("LATCHKEY_EDGE_MAX_CONNECTIONS") ?? "10000", refuse),
     maxAwayMs: variables.duration("LATCHKEY_EDGE_MAX_AWAY", "1h"),
   };
 }
 
-function keyIn(path: string, files: FileReader): string {
-  const outcome = createSecretSource({ env: {}, files }).fromFile(path);
-  if ("value" in outcome) return outcome.value;
-  throw new Error(`LATCHKEY_BROKERS_KEY_FILE: ${outcome.mistake}`);
+/** Mistakes that can be found now are better than those of the first connection. */
+function readOnce(credentials: BrokerCredentialsSource, refuse: Refuse): void {
+  try {
+    const { tls } = credentials.read();
+    if (tls.cert !== undefined && tls.key !== undefined) createSecureContext({ cert: tls.cert, key: tls.key });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const name = "LATCHKEY_BROKERS_CLIENT_CERT and LATCHKEY_BROKERS_CLIENT_KEY";
+    refuse(
+      code?.startsWith("ERR_") === true ? `${name}: they do not belong together, or are damaged (${code})` : message,
+    );
+  }
 }
 
 /** Messages do not quote a value, which may contain a password by mistake. */
@@ -185,26 +205,4 @@ function countOf(text: string, refuse: Refuse): number {
     refuse(`LATCHKEY_EDGE_MAX_CONNECTIONS must be a number from 1 to ${mostConnections}`);
   }
   return count;
-}
-
-type PemVariable = "LATCHKEY_BROKERS_CA" | "LATCHKEY_BROKERS_CLIENT_CERT" | "LATCHKEY_BROKERS_CLIENT_KEY";
-
-interface PemSource {
-  readonly name: PemVariable;
-  readonly what: string;
-  readonly path: string | undefined;
-  readonly files: FileReader;
-  readonly refuse: Refuse;
-}
-
-function pemOf({ name, what, path, files, refuse }: PemSource): string | undefined {
-  if (path === undefined) return undefined;
-  try {
-    const { text } = files.read(path);
-    if (new RegExp(`-----BEGIN [A-Z ]*${what}-----`).test(text)) return text;
-    refuse(`${name}: ${path} holds no ${what.toLowerCase()} in PEM`);
-  } catch (error) {
-    refuse(`${name}: ${describeUnreadable(path, error)}`);
-  }
-  return undefined;
 }

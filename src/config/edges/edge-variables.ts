@@ -9,7 +9,12 @@ export const edgeVariables = [
     name: "LATCHKEY_BROKERS_KEY",
     default: "none",
     secret: true,
-    meaning: "API key with the scope `edge`; its file is read again for each connection",
+    meaning: "API key with the scope `edge`; its file is read again when it changes",
+  },
+  {
+    name: "LATCHKEY_BROKERS_TOKEN_FILE",
+    default: "none",
+    meaning: "file with the token of a Kubernetes service account, instead of a key; read again when it changes",
   },
   {
     name: "LATCHKEY_BROKERS_DATA",

@@ -14,6 +14,7 @@ import { createPerSecond, maxHintsPerSecond } from "../../base/per-second.ts";
 import { hintOf } from "../../base/similar.ts";
 import type { World } from "../../base/world.ts";
 import { boundBody } from "./body-deadline.ts";
+import { callPeerOf, peerKey } from "./call-peer.ts";
 import type { Gate } from "./gate.ts";
 import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } from "./slow-readers.ts";
 
@@ -70,7 +71,7 @@ export function createCalls(options: CallsOptions): Calls {
     // Write errors are handled where the write is awaited.
     response.on("error", () => {});
     const reader = watchReader(response, { stallMs });
-    const values = createContextValues().set(readerKey, reader);
+    const values = createContextValues().set(readerKey, reader).set(peerKey, callPeerOf(request.socket));
     const universal = universalRequestFromNodeRequest(request, response, undefined, values);
     const body = boundBody(universal.body as AsyncIterable<Uint8Array>, { method: handler.method, bodyMs });
     const answered = await handler({ ...universal, body });

@@ -1,11 +1,14 @@
 import { type DescMethod, getOption, hasOption } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
-import { createContextKey, type HandlerContext } from "@connectrpc/connect";
+import { type ContextValues, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
+import { isTokenForm } from "../../broker/edges/identities/identities.ts";
+import type { EdgeAccess } from "../../broker/edges/open.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
-import { scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { Scope, scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { type CallPeer, peerKey } from "./call-peer.ts";
 import { claimsSession, sessionHeader, sessionProofOf } from "./session-proof.ts";
 
 /** Checks the head of a call before its body is read. Throws the error for the caller. */
@@ -25,36 +28,51 @@ export interface CallerSources {
   readonly browserSessions: BrowserSessions;
   /** The port serves the dashboard, so sessions are accepted. `only`: a key alone is not. */
   readonly sessions: "none" | "also" | "only";
+  readonly edgeAccess: EdgeAccess;
 }
 
 /** Checks the scope that the proto names for each method. Health and reflection name none, and are open to all. */
 export const requireCaller =
   (sources: CallerSources): Gate =>
   async ({ method, requestHeader, values }) => {
-    values.set(callerKey, await authorize({ sources, method, header: requestHeader, isUse: true }));
+    values.set(callerKey, await authorize({ sources, method, header: requestHeader, values, isUse: true }));
   };
 
 interface Authorization {
   readonly sources: CallerSources;
   readonly method: DescMethod;
   readonly header: Headers;
+  readonly values: ContextValues;
   /** False for a repeated check. */
   readonly isUse: boolean;
 }
 
 /** Returns the caller after checking that it may call the method; undefined if the method is open to all. */
-export async function authorize({ sources, method, header, isUse }: Authorization): Promise<Caller | undefined> {
+export async function authorize(call: Authorization): Promise<Caller | undefined> {
+  const { sources, method, values } = call;
   if (!hasOption(method, scope)) return undefined;
-  const caller = await callerIn(sources, { header, isUse });
-  requireScope(caller, getOption(method, scope));
-  return caller;
+  const needed = getOption(method, scope);
+  let caller: Caller | undefined;
+  try {
+    caller = await callerIn(call, needed);
+    requireScope(caller, needed);
+    return caller;
+  } catch (error) {
+    if (needed === Scope.EDGE) {
+      sources.edgeAccess.refused({ identity: caller?.keyId, error, peer: values.get(peerKey)?.address ?? "" });
+    }
+    throw error;
+  }
 }
 
-async function callerIn(
-  { access, browserSessions, sessions }: CallerSources,
-  { header, isUse }: Pick<Authorization, "header" | "isUse">,
-): Promise<Caller> {
+async function callerIn({ sources, header, values, isUse }: Authorization, needed: Scope): Promise<Caller> {
+  const { access, browserSessions, sessions } = sources;
   const hasKey = header.has("authorization");
+  // Only edges have an identity without a key, and only where they follow.
+  if (needed === Scope.EDGE && sessions !== "only") {
+    const edge = await edgeIn(sources.edgeAccess, { header, peer: values.get(peerKey) });
+    if (edge !== undefined) return edge;
+  }
   if (sessions === "none" || (sessions === "also" && hasKey && !header.has(sessionHeader))) {
     return access.authenticate(bearerOf(header));
   }
@@ -65,6 +83,19 @@ async function callerIn(
   const ofSession = await browserSessions.authenticate({ ...sessionProofOf(header), isUse });
   // A page that sends the key itself, too, does what a session may not, in this one call.
   return hasKey ? { ...(await access.authenticate(bearerOf(header))), isFromPage: true } : ofSession;
+}
+
+/** Returns the caller with the token of a service account, or else with a client certificate. */
+function edgeIn(
+  edgeAccess: EdgeAccess,
+  { header, peer }: { readonly header: Headers; readonly peer: CallPeer | undefined },
+): Caller | Promise<Caller> | undefined {
+  if (header.has("authorization")) {
+    const secret = bearerOf(header);
+    return isTokenForm(secret) ? edgeAccess.callerWithToken(secret) : undefined;
+  }
+  const certificate = peer?.certificate();
+  return certificate && edgeAccess.callerWithCertificate(certificate);
 }
 
 export function bearerOf(header: Headers): string {

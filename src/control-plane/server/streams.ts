@@ -1,5 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import { onBeat } from "../../base/loop/beat.ts";
 
@@ -7,7 +7,11 @@ interface StreamsOptions {
   /** Aborts when the port drains. */
   readonly shutdown: AbortSignal;
   /** Rejects when the caller may no longer call the method. */
-  readonly authorize: (call: { readonly method: DescMethod; readonly header: Headers }) => Promise<unknown>;
+  readonly authorize: (call: {
+    readonly method: DescMethod;
+    readonly header: Headers;
+    readonly values: ContextValues;
+  }) => Promise<unknown>;
 }
 
 /** Maximum time for which a revoked key still receives events. */
@@ -22,13 +26,13 @@ export const endStreams =
   (next) =>
   async (request) => {
     if (!request.stream) return next(request);
-    const { method, header, signal: left } = request;
+    const { method, header, signal: left, contextValues: values } = request;
     const over = new AbortController();
     const onLeft = () => over.abort(left.reason);
     const onShutdown = () =>
       over.abort(new Fault("not_ready", "Latchkey is stopping; try another replica", { retryAfterSeconds: 1 }));
     const endRechecks = onBeat(recheckEveryMs, () => {
-      authorize({ method, header }).catch((error: unknown) => over.abort(error));
+      authorize({ method, header, values }).catch((error: unknown) => over.abort(error));
     });
     const settle = () => {
       endRechecks();

@@ -40,6 +40,12 @@ const world: World = { now: Date.now, log, metrics };
 const everyMs = 1_000;
 const openAtOnce = 20;
 
+function fixedCredentials(secret: string) {
+  const tls = { ca: undefined, cert: undefined, key: undefined };
+  const credentials = { secret, endsAtMs: undefined, tls };
+  return { read: () => credentials, last: () => credentials, files: [] };
+}
+
 async function follow(): Promise<void> {
   const { control, edges, integration } = asked;
   for (let at = 0; at < edges.length; at += openAtOnce) {
@@ -49,9 +55,8 @@ async function follow(): Promise<void> {
           {
             urls: control,
             dataUrls: [],
-            key: () => key,
+            credentials: fixedCredentials(key),
             environment,
-            tls: { ca: undefined, cert: undefined, key: undefined },
             maxConnections: 10_000,
             maxAwayMs: 3_600_000,
           },

@@ -19,6 +19,10 @@ export interface TestEdge {
   ): Promise<Response>;
   ready(): Promise<{ readonly status: number; readonly text: string }>;
   metric(series: string): Promise<number | undefined>;
+  /** Files that the edge reads; a test may replace them. */
+  readonly files: Record<string, string>;
+  /** Reads the files of its credentials again, as the process does after a change. */
+  renew(): void;
   stop(): Promise<void>;
 }
 
@@ -27,15 +31,19 @@ interface TestEdgeOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
   readonly now?: () => number;
+  /** False: does not wait for a broker. `data` is empty then. */
+  readonly isAwaited?: boolean;
 }
 
 /** Starts an edge, and stops it when the test has finished. */
 export async function startTestEdge({
   brokers,
   env = {},
-  files = {},
+  files: given = {},
   now = Date.now,
+  isAwaited = true,
 }: TestEdgeOptions): Promise<TestEdge> {
+  const files = { ...given };
   const config = parseEdgeConfig({
     env: {
       LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
@@ -57,11 +65,24 @@ export async function startTestEdge({
   const logged: string[] = [];
   const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
   const world: World = { now, log, metrics: createMetrics() };
-  const edge = await startEdge(config, world);
-  const { data = "", ops = "" } = edge.addresses;
+  const abort = new AbortController();
+  const starting = startEdge(config, world, { signal: abort.signal });
+  starting.catch(() => {});
+  const edge = isAwaited ? await starting : undefined;
+  const { data = "", ops = "" } = edge?.addresses ?? {};
+  async function end(): Promise<void> {
+    abort.abort();
+    await starting.then(
+      (started) => started.stop(),
+      () => {},
+    );
+  }
   let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= edge.stop());
+  const stop = () => (stopped ??= end());
   onTestFinished(stop);
+  /** The ops listener opens before there is a broker. */
+  const opsNow = () =>
+    ops || (logged.map((line) => JSON.parse(line)).find(({ door }) => door === "ops")?.address as string);
   return {
     data,
     ops,
@@ -72,7 +93,7 @@ export async function startTestEdge({
         headers: { authorization: `Bearer ${key}`, "provider-config-key": "keyed", "connection-id": id, ...headers },
       }),
     async ready() {
-      const response = await fetch(`${ops}/readyz`);
+      const response = await fetch(`${opsNow()}/readyz`);
       return { status: response.status, text: await response.text() };
     },
     async metric(series) {
@@ -80,6 +101,8 @@ export async function startTestEdge({
       const line = text.split("\n").find((one) => one.startsWith(`${series} `));
       return line === undefined ? undefined : Number(line.slice(series.length + 1));
     },
+    files,
+    renew: () => void starting.then((started) => started.renew()),
     stop,
   };
 }

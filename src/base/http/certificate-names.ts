@@ -1,0 +1,19 @@
+/**
+ * Returns the subject alternative names in Node's text of a certificate: `DNS:a.example, URI:spiffe://b`. Node writes a
+ * value with a comma or a quote as a JSON string, which must not be split: it could imitate another name.
+ */
+export function alternativeNamesOf(text: string): readonly string[] {
+  const names: string[] = [];
+  for (const [, kind = "", value = ""] of text.matchAll(/(?:^|, )([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)/gy)) {
+    names.push(`${kind}:${value.startsWith('"') ? unquoted(value) : value}`);
+  }
+  return names;
+}
+
+function unquoted(value: string): string {
+  try {
+    return JSON.parse(value) as string;
+  } catch {
+    return "";
+  }
+}
