@@ -1,0 +1,35 @@
+import { Database } from "./database.ts";
+import { Link } from "./link.ts";
+import { SimulatedProcess, SimulatedTime } from "./time.ts";
+
+/** What is around the processes. There is one in a program, because the globals are replaced for it. */
+export class World {
+  readonly time = new SimulatedTime();
+  /** Decides delays and the randomness of the code under test. */
+  random: () => number = () => 0.5;
+  readonly database = new Database({ time: this.time, random: () => this.random() });
+  readonly links = new Map<string, Link>();
+  /** Things that must not happen. */
+  readonly failures: string[] = [];
+
+  linkToDatabase = (process: string): Link => this.link(`${process} to the database`);
+
+  link(name: string): Link {
+    const known = this.links.get(name);
+    if (known !== undefined) return known;
+    const made = new Link({ time: this.time, random: () => this.random(), name });
+    this.links.set(name, made);
+    return made;
+  }
+
+  /** A process whose clocks may run a little too fast or too slow. */
+  newProcess(name: string): SimulatedProcess {
+    return new SimulatedProcess(name, { bornAt: this.time.now, rate: 1 + (this.random() - 0.5) * 0.002 });
+  }
+
+  fail(who: string, error: unknown): void {
+    this.failures.push(`${who}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  }
+}
+
+export const world = new World();
