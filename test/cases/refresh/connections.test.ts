@@ -77,7 +77,8 @@ async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
 }
 
 describe("requests for tokens", () => {
-  it("go one after another over one connection, which carries nothing else", async () => {
+  // On a busy machine more than the second may pass for which the connection is kept.
+  it("go one after another over one connection, which carries nothing else", { retry: 2 }, async () => {
     const { call, shares, seen } = await startStrict();
     for (let i = 0; i < 10; i += 1) expect((await call(i)).status).toBe(200);
     expect(seen()).toEqual({ asked: 10, taken: 10, refused: 0 });

@@ -24,7 +24,10 @@ async function callFor(ms: number, { callers, get }: { readonly callers: number;
 }
 
 describe("a provider whose tokens live one second, and whose API rejects expired ones", () => {
-  it("is called by ten callers for four seconds: each call succeeds, with one refresh a second", async () => {
+  // On a busy machine the tokens of several calls expire in transit.
+  it("is called by ten callers for four seconds: each call succeeds, with one refresh a second", {
+    retry: 2,
+  }, async () => {
     const all = await startRenewing({ sandbox: { behaviour: { accessTokenLifetimeS: 1 } } });
     await all.connectAda();
     const before = performance.now();
