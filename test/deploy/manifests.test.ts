@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/config/config.ts";
+import { type ConfigSource, parseConfig } from "../../src/config/config.ts";
+import { parseEdgeConfig } from "../../src/config/edges/edge-config.ts";
 import { deployedOptions } from "../bench/sidecar-process.ts";
 import { adminKey, sealKey, secretKey, startTestSidecar } from "../support/sidecar/harness.ts";
 import { hasKubectl, kubectlRenders, kubernetes, type Manifest, overlays, render } from "./manifests.ts";
@@ -17,8 +18,22 @@ const latchkeyOf = (all: readonly Manifest[]) => containersOf(podOf(all)).find((
 
 const mebibytes = (text: string) => Number(/^(\d+)Mi$/.exec(text)?.[1]);
 
-/** The configuration that its pod would get: the environment, and files at the volumes' paths. */
-function configOf(all: readonly Manifest[]) {
+/** Enough for the configuration, which reads certificates only when a listener opens. */
+const certificate = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
+/** Files that other programs put into the pods. */
+const mounted: Readonly<Record<string, string>> = {
+  "/run/secrets/tls/tls.crt": certificate,
+  "/run/secrets/tls/tls.key": "a-key",
+  "/run/kubernetes/ca.crt": certificate,
+  "/run/kubernetes/token": "a-token",
+  "/run/latchkey/ca.crt": certificate,
+  "/run/latchkey/token": [{ alg: "RS256" }, { exp: 4_000_000_000 }, "signature"]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+    .join("."),
+};
+
+/** What its pod would get: the environment, and files at the volumes' paths. */
+function configSourceOf(all: readonly Manifest[]): ConfigSource {
   const env: Record<string, string> = {};
   for (const { name, value, valueFrom } of latchkeyOf(all).env) {
     env[name] = valueFrom === undefined ? value : "10.1.2.3";
@@ -30,20 +45,28 @@ function configOf(all: readonly Manifest[]) {
     "app-key": secretKey,
     store: "postgres://latchkey:password@db.database.svc/latchkey",
   };
-  const { data } = ofKind(all, "ConfigMap").find(({ metadata }) => metadata.name === "latchkey-config");
-  const [volume] = podOf(all).spec.volumes.filter(({ name }: Manifest) => name === "secrets");
-  return parseConfig({
+  const data = ofKind(all, "ConfigMap").find(({ metadata }) => metadata.name === "latchkey-config")?.data;
+  const { volumeMounts } = latchkeyOf(all);
+  return {
     env,
     files: {
       read(path) {
-        const [, folder, name = ""] = /^(\/etc\/latchkey|\/run\/secrets\/latchkey)\/(.+)$/.exec(path) ?? [];
-        const text = folder === "/etc/latchkey" ? data[name] : secrets[name];
-        if (text === undefined) throw Object.assign(new Error(path), { code: "ENOENT" });
-        return { text, mode: volume.secret.defaultMode };
+        const mount = volumeMounts.find(({ mountPath }: Manifest) => path.startsWith(`${mountPath}/`));
+        const volume = podOf(all).spec.volumes.find(({ name }: Manifest) => name === mount?.name);
+        const name = path.slice((mount?.mountPath.length ?? 0) + 1);
+        const text = mounted[path] ?? (volume?.configMap === undefined ? secrets[name] : data?.[name]);
+        if (volume === undefined || text === undefined) throw Object.assign(new Error(path), { code: "ENOENT" });
+        return { text, mode: (volume.secret ?? volume.projected ?? volume.configMap).defaultMode ?? 0o644 };
       },
     },
-  });
+  };
 }
+
+const configOf = (all: readonly Manifest[]) => parseConfig(configSourceOf(all));
+const isEdge = (all: readonly Manifest[]) => latchkeyOf(all).args?.[0] === "edge";
+const anyConfigOf = (all: readonly Manifest[]) => (isEdge(all) ? parseEdgeConfig(configSourceOf(all)) : configOf(all));
+/** Overlays whose Latchkey is a container of its own pod. */
+const alone = ["standalone", "brokers"];
 
 describe.each(overlays)("the overlay %s", (name) => {
   const folder = join(kubernetes, "overlays", name);
@@ -123,26 +146,26 @@ describe.each(overlays)("the overlay %s", (name) => {
   });
 
   it("sets valid configuration, with secrets from files only", () => {
-    const config = configOf(all);
+    const config = anyConfigOf(all);
     expect(config.warnings).toEqual([]);
     const values = latchkey.env.flatMap(({ value = "" }: Manifest) => value);
     for (const secret of [sealKey, adminKey, secretKey, "password"]) expect(values.join()).not.toContain(secret);
     for (const { name: variable } of latchkey.env) {
       expect(variable).not.toMatch(/^LATCHKEY_(?:SEAL_KEYS|ADMIN_KEY|SECRET_KEY|FORWARD_SECRET)$/);
     }
-    const { doors } = config;
-    const hostOf = (door: Manifest) => door?.address.host;
+    const doors: Manifest = config.doors;
     // As a sidecar of a service, the data listener is reachable in its pod only.
-    expect(hostOf(doors.data)).toBe(name === "standalone" ? "0.0.0.0" : "127.0.0.1");
-    for (const door of [doors.public, doors.control, doors.ops]) expect(hostOf(door)).toBe("0.0.0.0");
+    expect(doors.data.address.host).toBe(alone.includes(name) ? "0.0.0.0" : "127.0.0.1");
+    for (const door of isEdge(all) ? ["ops"] : ["public", "control", "ops"]) {
+      expect(doors[door].address.host).toBe("0.0.0.0");
+    }
     expect(config.allowedHosts).toContain("10.1.2.3");
     const listening = new Map(latchkey.ports.map((port: Manifest) => [port.name, port.containerPort]));
-    for (const [door, port] of listening)
-      expect(doors[door as keyof typeof doors]).toMatchObject({ address: { port } });
+    for (const [door, port] of listening) expect(doors[door as string]).toMatchObject({ address: { port } });
   });
 
   it("leaves balancers, streams and the rest their time", () => {
-    const { graceMs, drainDelayMs, streamGraceMs } = configOf(all);
+    const { graceMs, drainDelayMs, streamGraceMs } = anyConfigOf(all);
     const { periodSeconds, failureThreshold } = latchkey.readinessProbe;
     expect(drainDelayMs).toBeGreaterThan(periodSeconds * failureThreshold * 1_000);
     expect(streamGraceMs).toBeGreaterThan(drainDelayMs);
@@ -172,30 +195,33 @@ describe.each(overlays)("the overlay %s", (name) => {
     }
   });
 
-  it("opens the public listener to the ingress, control to the platform, ops to monitoring, and nothing else", () => {
-    const [policy] = ofKind(all, "NetworkPolicy").filter(({ metadata }) => metadata.name === "latchkey");
-    const rules = policy.spec.ingress.map(({ from, ports }: Manifest) => [
-      ports.map(({ port }: Manifest) => port),
-      from.map((one: Manifest) => one.namespaceSelector.matchLabels["kubernetes.io/metadata.name"]),
-    ]);
-    expect(rules).toEqual([
-      [["public"], ["ingress-nginx"]],
-      [["control"], ["platform"]],
-      [["ops"], ["monitoring"]],
-    ]);
-    expect(policy.spec.policyTypes).toEqual(["Ingress", "Egress"]);
-    const reached = ofKind(all, "NetworkPolicy").flatMap(({ spec }) =>
-      (spec.ingress ?? []).flatMap(({ ports }: Manifest) => ports),
-    );
-    const toData = reached.filter(({ port }) => port === "data" || port === 3003);
-    expect(toData).toHaveLength(name === "standalone" ? 1 : 0);
-    for (const { spec } of ofKind(all, "Ingress")) {
-      for (const { http } of spec.rules) {
-        for (const { backend } of http.paths)
-          expect(backend.service).toEqual({ name: "latchkey-public", port: { name: "public" } });
+  it.skipIf(isEdge(all))(
+    "opens the public listener to the ingress, control to the platform, ops to monitoring, and nothing else",
+    () => {
+      const [policy] = ofKind(all, "NetworkPolicy").filter(({ metadata }) => metadata.name === "latchkey");
+      const rules = policy.spec.ingress.map(({ from, ports }: Manifest) => [
+        ports.map(({ port }: Manifest) => port),
+        from.map((one: Manifest) => one.namespaceSelector.matchLabels["kubernetes.io/metadata.name"]),
+      ]);
+      expect(rules).toEqual([
+        [["public"], ["ingress-nginx"]],
+        [["control"], ["platform"]],
+        [["ops"], ["monitoring"]],
+      ]);
+      expect(policy.spec.policyTypes).toEqual(["Ingress", "Egress"]);
+      const reached = ofKind(all, "NetworkPolicy").flatMap(({ spec }) =>
+        (spec.ingress ?? []).flatMap(({ ports }: Manifest) => ports),
+      );
+      const toData = reached.filter(({ port }) => port === "data" || port === 3003);
+      expect(toData).toHaveLength(alone.includes(name) ? 1 : 0);
+      for (const { spec } of ofKind(all, "Ingress")) {
+        for (const { http } of spec.rules) {
+          for (const { backend } of http.paths)
+            expect(backend.service).toEqual({ name: "latchkey-public", port: { name: "public" } });
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 it("gives a store of one's own to one pod at a time, and replicas a database", () => {
@@ -226,12 +252,43 @@ it("gives a store of one's own to one pod at a time, and replicas a database", (
 });
 
 it("starts before the application and ends after it, beside it", () => {
-  for (const name of ["sidecar", "sidecar-shared"]) {
+  for (const name of ["sidecar", "sidecar-shared", "edge"]) {
     const { spec } = podOf(render(join(kubernetes, "overlays", name)));
     expect(spec.initContainers).toHaveLength(1);
     expect(spec.initContainers[0]).toMatchObject({ name: "latchkey", restartPolicy: "Always" });
     expect(spec.initContainers[0].startupProbe.httpGet.path).toBe("/startupz");
   }
+});
+
+it("leads edges to the brokers, with an identity that these allow", () => {
+  const [edge, brokers] = [render(join(kubernetes, "overlays/edge")), render(join(kubernetes, "overlays/brokers"))];
+  const config = parseEdgeConfig(configSourceOf(edge));
+  const { doors, edgeIdentities, allowedHosts, store } = configOf(brokers);
+  const [service] = ofKind(brokers, "Service").filter(({ metadata }) => metadata.name === "latchkey-brokers");
+  const portOf = (name: string) => service.spec.ports.find((port: Manifest) => port.name === name).port;
+  const host = "latchkey-brokers.latchkey.svc";
+  expect(config.brokers.urls).toEqual([`https://${host}:${portOf("control")}`]);
+  expect(config.brokers.dataUrls).toEqual([`https://${host}:${portOf("data")}`]);
+  expect(allowedHosts).toContain(host);
+  for (const door of [doors.control, doors.data]) expect(door.tls).toBeDefined();
+  expect(store.kind).toBe("postgres");
+  expect(workloadOf(brokers).spec.replicas).toBe(3);
+
+  const [projected] = podOf(edge).spec.volumes;
+  const { audience } = projected.projected.sources[0].serviceAccountToken;
+  const account = `your-namespace/${podOf(edge).spec.serviceAccountName}`;
+  expect(edgeIdentities.serviceAccounts).toMatchObject({ audience });
+  const grants = edgeIdentities.serviceAccounts?.grants.map(({ namespace, name }) => `${namespace}/${name}`);
+  expect(grants).toEqual([account]);
+  // What one pod may send, the other takes.
+  const [policy] = ofKind(brokers, "NetworkPolicy").filter(({ metadata }) => metadata.name === "latchkey-brokers");
+  expect(podOf(edge).metadata.labels).toMatchObject(policy.spec.ingress[0].from[0].podSelector.matchLabels);
+  const [own] = ofKind(edge, "NetworkPolicy");
+  const toBrokers = own.spec.egress.find(({ to }: Manifest) => to[0].podSelector !== undefined);
+  expect(podOf(brokers).metadata.labels).toMatchObject(toBrokers.to[0].podSelector.matchLabels);
+  expect(toBrokers.ports.map(({ port }: Manifest) => port)).toEqual([portOf("data"), portOf("control")]);
+  // No secret of Latchkey is in the pods of services.
+  expect(JSON.stringify(podOf(edge))).not.toMatch(/latchkey-secrets|seal-keys|admin-key/);
 });
 
 it("sees a field that Kubernetes does not know, and a value that it does not take", async () => {
