@@ -71,7 +71,9 @@ export class BrokerLink {
   #attempt: Attempt | undefined;
   #waiting: NodeJS.Timeout | undefined;
   #beating: NodeJS.Timeout | undefined;
-  #heardAt: number;
+  #heardAt = 0;
+  /** The same by a clock that nobody sets. */
+  #heardTick = 0;
   #welcomedAt = 0;
   #sentSince = false;
   #heartbeatMs = defaultHeartbeatMs;
@@ -85,7 +87,7 @@ export class BrokerLink {
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
-    this.#heardAt = options.world.now();
+    this.#hear();
     options.world.metrics.edgeConnected.set(0);
     this.#connect();
   }
@@ -105,7 +107,7 @@ export class BrokerLink {
 
   /** For how long nothing was heard, beyond the time for which a connected broker may be silent. */
   silentMs(): number {
-    const ms = this.#options.world.now() - this.#heardAt;
+    const ms = this.#unheardMs();
     return this.#active === undefined ? ms : ms - missedHeartbeats * this.#heartbeatMs;
   }
 
@@ -187,7 +189,7 @@ export class BrokerLink {
       this.#giveUp();
       return;
     }
-    this.#heardAt = world.now();
+    this.#hear();
     if (message.case === "leave") {
       world.log.info("the broker is about to stop; connecting to another one", { broker: this.#active.url });
       // A shared address may lead to the same broker again, until its load balancer has noticed.
@@ -202,7 +204,7 @@ export class BrokerLink {
     this.#attempt = undefined;
     this.#active?.stream.close();
     this.#active = { url, stream };
-    this.#heardAt = world.now();
+    this.#hear();
     this.#welcomedAt = this.#heardAt;
     this.#failures = 0;
     this.#trouble = undefined;
@@ -264,8 +266,18 @@ export class BrokerLink {
     this.#connectAfter(this.#order.length > 0 ? Math.random() * firstDelayMs : longest * (0.5 + Math.random() / 2));
   }
 
+  #hear(): void {
+    this.#heardAt = this.#options.world.now();
+    this.#heardTick = performance.now();
+  }
+
+  /** The wall clock counts the time of a suspended machine, and may be set back; the other one neither. */
+  #unheardMs(): number {
+    return Math.max(this.#options.world.now() - this.#heardAt, performance.now() - this.#heardTick);
+  }
+
   #isSilent(): boolean {
-    return this.#options.world.now() - this.#heardAt > missedHeartbeats * this.#heartbeatMs;
+    return this.#unheardMs() > missedHeartbeats * this.#heartbeatMs;
   }
 
   #giveUp(): void {

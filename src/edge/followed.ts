@@ -77,7 +77,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
     away() {
       const sinceMs = link().awaySinceMs();
       if (sinceMs === undefined) return undefined;
-      return { sinceMs, isTooLong: world.now() - sinceMs >= config.maxAwayMs, reason: link().lastTrouble() };
+      return { sinceMs, isTooLong: link().silentMs() >= config.maxAwayMs, reason: link().lastTrouble() };
     },
     renew: () => link().renew(),
     close() {
@@ -162,7 +162,7 @@ class BrokerFollower {
       world.log.error("brokers were away for too long; everything in memory is forgotten", { away_since });
       this.#forgetAll();
     };
-    this.#forgetting = setTimeout(forget, Math.max(0, sinceMs + config.maxAwayMs - world.now())).unref();
+    this.#forgetting = setTimeout(forget, Math.max(0, config.maxAwayMs - this.link.silentMs())).unref();
   }
 
   #received(message: FromBroker): void {

@@ -152,6 +152,21 @@ it("uses nothing after a pause that was too long, before anything else has run",
   expect((await edge.proxy("ada")).headers.get("latchkey-error")).toBe("brokers_unavailable");
 });
 
+it("stops using what it has when a broker is frozen, although the clock is set back", async () => {
+  let aheadMs = 0;
+  const { broker, edge } = await start({
+    now: () => Date.now() + aheadMs,
+    env: { LATCHKEY_EDGE_MAX_AWAY: "1s" },
+  });
+  expect((await edge.proxy("ada")).status).toBe(200);
+  broker.isFrozen = true;
+  aheadMs = -3_600_000;
+  await expect
+    .poll(async () => (await edge.proxy("ada")).headers.get("latchkey-error"), { timeout: 20_000 })
+    .toBe("brokers_unavailable");
+  await expect.poll(async () => (await edge.ready()).status, { timeout: 20_000 }).toBe(503);
+});
+
 it("passes on a provider's 401 without a question while brokers are away", async () => {
   const { provider, broker, edge } = await start();
   expect((await edge.proxy("ada")).status).toBe(200);

@@ -49,6 +49,8 @@ export interface PlayedBroker {
   pushKey(secret: string): void;
   /** Called when a connection was refused by its provider: may replace it. */
   onRefused: (id: string) => void;
+  /** Says nothing more, although its connections stay open. */
+  isFrozen: boolean;
   /** Ends all connections at once, and accepts no more until `start`. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -134,6 +136,7 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     const queue: Answer[] = [];
     let wake = () => {};
     const send = (answer: Answer) => {
+      if (broker.isFrozen) return;
       queue.push(answer);
       wake();
     };
@@ -196,6 +199,7 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     pushConnection: (id) => broker.push(connectionMessage(id, 0n)),
     pushKey: (secret) => broker.push(keyMessage(digestOf(secret), 0n)),
     onRefused: () => {},
+    isFrozen: false,
     async kill() {
       const stopped = server;
       server = undefined;
