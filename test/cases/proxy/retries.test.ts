@@ -17,13 +17,14 @@ type Options = NonNullable<Parameters<typeof startProxied>[1]>;
 const mib = 1024 * 1024;
 const said = (status: number, more = "") => `HTTP/1.1 ${status} Said\r\n${more}Content-Length: 4\r\n\r\nsaid`;
 
-/** Sends these responses one after another, and 200 afterwards. */
-function saying(...answers: readonly (string | "close" | "silent")[]): Answering {
+/** Sends these responses one after another, and 200 afterwards. A function makes one that depends on the time. */
+function saying(...answers: readonly (string | "close" | "silent" | (() => string))[]): Answering {
   const left = [...answers];
   return (request, socket, count) => {
     const next = left.shift();
     if (next === undefined) ok(request, socket, count);
     else if (next === "close") socket.destroy();
+    else if (typeof next === "function") socket.write(next(), "latin1");
     else if (next !== "silent") socket.write(next, "latin1");
   };
 }
@@ -132,16 +133,18 @@ it("retries the statuses of Retry-On, and otherwise only those worth it", async 
 });
 
 it("waits as long as the provider demands, in seconds or as a date, up to a limit", async () => {
-  const at = new Date(Date.now() + 2_000).toUTCString();
-  const start = async (more: string) => {
-    const { ask, provider } = await against(saying(said(429, more)));
+  const inTwoSeconds = () => new Date(Date.now() + 2_000).toUTCString();
+  const start = async (more: string | (() => string)) => {
+    const { ask, provider } = await against(
+      saying(typeof more === "string" ? said(429, more) : () => said(429, more())),
+    );
     const since = performance.now();
     const answer = await ask({ headers: { retries: "1" } });
     return { status: answer.status, ms: performance.now() - since, count: countOf(provider) };
   };
   const [seconds, date, far, nonsense] = await Promise.all([
     start("Retry-After: 1\r\n"),
-    start(`Retry-After: ${at}\r\n`),
+    start(() => `Retry-After: ${inTwoSeconds()}\r\n`),
     start("Retry-After: 3600\r\n"),
     start("Retry-After: -1\r\n"),
   ]);
@@ -158,7 +161,7 @@ it("waits as long as the provider demands, in seconds or as a date, up to a limi
 });
 
 it("waits as the provider's description defines", async () => {
-  const provider = await startProvider(saying(said(418, `X-Reset: ${Date.now() + 700}\r\n`)));
+  const provider = await startProvider(saying(() => said(418, `X-Reset: ${Date.now() + 700}\r\n`)));
   const running = await startProxied(provider.port, {
     provider: {
       proxy: {
