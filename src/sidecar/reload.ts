@@ -1,6 +1,6 @@
 import type { World } from "../base/world.ts";
 import type { Broker } from "../broker/broker.ts";
-import type { FetchKeySet } from "../broker/edges/identities/issuer-keys.ts";
+import type { FetchKeySet } from "../broker/identities/issuer-keys.ts";
 import { warnOfMissingConnections } from "../config/check-aliases.ts";
 import type { Changeable, Config } from "../config/config.ts";
 import type { KeptConfig } from "../config/in-force.ts";

@@ -79,6 +79,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "tokens",
     "audit",
     "setup",
+    "identities",
     "traffic",
     "sign-in",
     "deliveries",

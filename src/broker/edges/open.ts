@@ -3,6 +3,7 @@ import type { Store } from "../../store/contract.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Live, StoredConnections } from "../credentials/live-connections.ts";
+import { createEdgeIdentities, type EdgeIdentities } from "../identities/identities.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
@@ -14,7 +15,6 @@ import { createEdgePasses } from "./edge-passes.ts";
 import { createEdgeProviders } from "./edge-providers.ts";
 import { createEdgeSetups } from "./edge-setups.ts";
 import { createEdges, type Edges } from "./edges.ts";
-import { createEdgeIdentities, type EdgeIdentities } from "./identities/identities.ts";
 import { createStreamReader } from "./stream-reader.ts";
 
 /** Serves edges: sidecars without a store, which get what they need over one stream each. */

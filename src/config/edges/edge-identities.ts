@@ -1,11 +1,11 @@
-import { keysIn } from "../../broker/edges/identities/issuer-keys.ts";
+import { keysIn } from "../../broker/identities/issuer-keys.ts";
 import {
   type AccountGrant,
   type CertificateGrant,
   type EdgeIdentityRules,
   type KeySetPlace,
   noEdgeIdentities,
-} from "../../core/edges/edge-identity-rules.ts";
+} from "../../core/identities/identity-rules.ts";
 import type { ConfigFile } from "../file.ts";
 import type { FileReader } from "../secrets.ts";
 import { describeUnreadable } from "../unreadable.ts";

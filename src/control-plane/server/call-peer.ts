@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { createContextKey } from "@connectrpc/connect";
 import { alternativeNamesOf } from "../../base/http/certificate-names.ts";
-import type { EdgeCertificate } from "../../broker/edges/identities/identities.ts";
+import type { EdgeCertificate } from "../../broker/identities/identities.ts";
 
 /** The client of a call, as its connection shows it. */
 export interface CallPeer {

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { parseChangeable } from "../../../src/config/config.ts";
 import { EdgeProof, EdgeService } from "../../../src/gen/latchkey/v1/edge_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
-import { account, type Issuer, startIssuer } from "../../support/edges/issuer.ts";
+import { account, type Issuer, startIssuer } from "../../support/identities/issuer.ts";
 import {
   createIntegrations,
   keyedConnection,

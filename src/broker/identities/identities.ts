@@ -1,8 +1,8 @@
-import { Fault } from "../../../base/fault.ts";
-import type { World } from "../../../base/world.ts";
-import { type EdgeIdentityRules, type KeySetPlace, noEdgeIdentities } from "../../../core/edges/edge-identity-rules.ts";
-import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
-import type { Caller, EdgeIdentity } from "../../setup/caller.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type EdgeIdentityRules, type KeySetPlace, noEdgeIdentities } from "../../core/identities/identity-rules.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { Caller, EdgeIdentity } from "../setup/caller.ts";
 import { type AccountTokens, createAccountTokens } from "./account-tokens.ts";
 import { createIssuerKeys, type FetchKeySet, type IssuerKeys } from "./issuer-keys.ts";
 

@@ -1,10 +1,10 @@
 import { createPublicKey } from "node:crypto";
-import { isKeyFor } from "../../../base/crypto/public-keys.ts";
-import { Fault } from "../../../base/fault.ts";
-import type { World } from "../../../base/world.ts";
-import { isObject } from "../../../core/dialect/json-fields.ts";
-import type { KeySetPlace } from "../../../core/edges/edge-identity-rules.ts";
-import type { SignerKey } from "../../../core/notifications/jwt.ts";
+import { isKeyFor } from "../../base/crypto/public-keys.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import type { KeySetPlace } from "../../core/identities/identity-rules.ts";
+import type { SignerKey } from "../../core/notifications/jwt.ts";
 
 export type FetchedKeySet = Extract<KeySetPlace, { kind: "fetched" }>;
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { RequestFailed } from "../base/small-requests.ts";
-import type { FetchedKeySet, FetchKeySet } from "../broker/edges/identities/issuer-keys.ts";
+import type { FetchedKeySet, FetchKeySet } from "../broker/identities/issuer-keys.ts";
 import type { Config } from "../config/config.ts";
 import { isObject } from "../core/dialect/json-fields.ts";
 import { createTrustedEgress, type ResolveHost } from "../relay/egress.ts";

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { Fault } from "../../../base/fault.ts";
-import type { World } from "../../../base/world.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
 import {
   environmentsOfAccount,
   isAccountSubject,
   type ServiceAccountRules,
-} from "../../../core/edges/edge-identity-rules.ts";
+} from "../../core/identities/identity-rules.ts";
 import {
   findWrongClaim,
   isSignedBy,
@@ -14,8 +14,8 @@ import {
   type ParsedJwt,
   publicAlgorithms,
   readJwt,
-} from "../../../core/notifications/jwt.ts";
-import type { EdgeIdentity } from "../../setup/caller.ts";
+} from "../../core/notifications/jwt.ts";
+import type { EdgeIdentity } from "../setup/caller.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
 
 /** Verifies tokens of service accounts. */
