@@ -24,6 +24,11 @@ export function annotatedFile(hasBranding: boolean): string {
       - id: app
         key: { file: /run/secrets/app-key }
         scopes: [proxy, "connections:read"]  # default: all but admin
+        limits:                              # what it may use; a request must satisfy every field
+          connections: [{ integration: calendar, id: ada }]  # without id: all of the integration
+          methods: [GET]
+          paths: ["/calendar/v3/**"]         # * is one segment, ** at the end any rest
+          hosts: [www.googleapis.com]        # or *.googleapis.com
     forward:                                 # your application, which receives webhooks
       url: https://app.example.com/hooks
       secondary: https://audit.example.com/hooks  # gets a copy

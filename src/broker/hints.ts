@@ -37,6 +37,8 @@ export function createHints(options: HintsOptions): Hints {
 
 async function find(missing: MissingName, caller: Caller, options: HintsOptions): Promise<string | undefined> {
   const { kind, name, environment = "", integration = "" } = missing;
+  // A limited caller learns nothing of what it may not use.
+  if (caller.limits !== undefined) return undefined;
   // A key of an environment learns nothing of another one.
   if (caller.environment !== undefined && environment !== "" && caller.environment !== environment) return undefined;
   if (name === "" || name.length > 255) return undefined;

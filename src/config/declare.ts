@@ -3,7 +3,7 @@ import { pathText } from "../base/yaml-places.ts";
 import { checkBranding } from "../core/branding.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
-import { defaultScopes, scopesByName } from "../core/scopes.ts";
+import { defaultLimitedScopes, defaultScopes, scopesByName } from "../core/scopes.ts";
 import {
   Integration_Callback,
   Integration_Reflection,
@@ -12,6 +12,7 @@ import {
   OAuthApp_Publishing,
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { ProviderMistake, readProvider } from "../providers/read.ts";
+import { limitsOf } from "./access/key-limits.ts";
 import type { ConfigFile, SecretReference } from "./file.ts";
 import { forwardSecretOf, forwardUrlOf } from "./forward.ts";
 import type { ReadFile } from "./read-file.ts";
@@ -67,16 +68,19 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
         return value === undefined ? [] : [{ environment, name, value }];
       }),
     ),
-    keys: keys.flatMap(({ id, environment, key, scopes = [], at }) => {
+    keys: keys.flatMap(({ id, environment, key, scopes = [], limits: given, at }) => {
       const name = `${locate([...at, "key"])}: the key "${id}"`;
       const secret = resolve(name, key);
       if (scopes.includes("admin"))
         refuse(`${locate([...at, "scopes"])}: the key "${id}": admin is not a scope of an environment's key`);
       pinned({ name, value: secret, refuse });
       const known = scopes.flatMap((scope) => scopesByName.get(scope) ?? []);
+      const limits =
+        given && limitsOf({ id, limits: given, scopes: known, locate: (path) => locate([...at, ...path]), refuse });
+      const usual = limits === undefined ? defaultScopes : defaultLimitedScopes;
       return secret === undefined
         ? []
-        : [{ id, environment, secret, scopes: scopes.length === 0 ? defaultScopes : known }];
+        : [{ id, environment, secret, scopes: scopes.length === 0 ? usual : known, limits }];
     }),
     integrations: integrations.map((one, i) => {
       const at = (name: string) => {

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { suggestion } from "../base/similar.ts";
 import { scopesByName } from "../core/scopes.ts";
+import { accessLimits } from "./access/access-limits.ts";
 import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
 
@@ -116,6 +117,7 @@ export const fileSchema = v.strictObject({
               id: v.pipe(v.string(), v.regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, "must be letters, digits and _ . -")),
               key: secret,
               scopes: v.optional(v.array(scope)),
+              limits: v.optional(accessLimits),
             }),
           ),
         ),

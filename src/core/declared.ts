@@ -1,4 +1,4 @@
-import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import type { AccessLimits, Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { BrandingFields } from "./branding.ts";
@@ -47,4 +47,5 @@ export interface DeclaredKey {
   readonly environment: string;
   readonly secret: string;
   readonly scopes: readonly Scope[];
+  readonly limits: AccessLimits | undefined;
 }

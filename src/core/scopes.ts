@@ -14,3 +14,14 @@ export const scopesByName: ReadonlyMap<string, Scope> = new Map(
 export const defaultScopes: readonly Scope[] = [...scopesByName.values()].filter(
   (scope) => scope !== Scope.ADMIN && scope !== Scope.EDGE,
 );
+
+/** Scopes that a key with limits may have. */
+export const limitableScopes: ReadonlySet<Scope> = new Set([
+  Scope.PROXY,
+  Scope.CONNECTIONS_READ,
+  Scope.CONNECTIONS_WRITE,
+  Scope.SYNCS,
+]);
+
+/** Scopes of a limited key that was given none. */
+export const defaultLimitedScopes: readonly Scope[] = [Scope.PROXY, Scope.CONNECTIONS_READ, Scope.SYNCS];

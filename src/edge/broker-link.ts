@@ -173,7 +173,7 @@ export class BrokerLink {
       this.#failed({ url, reason: "no answer in time" });
     }, welcomeMs);
     this.#attempt = { url, stream, timeout, endsAtMs };
-    const hello = { edgeId: this.#edgeId, host: hostname(), version, environment, ...held() };
+    const hello = { edgeId: this.#edgeId, host: hostname(), version, environment, appliesLimits: true, ...held() };
     stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
   }
 

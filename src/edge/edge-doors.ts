@@ -6,6 +6,7 @@ import type { World } from "../base/world.ts";
 import { createAttachments } from "../broker/credentials/attachments.ts";
 import { openTraffic } from "../broker/traffic/open.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
+import { createAdmission } from "../data-plane/proxy/admission.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createDoor } from "../data-plane/server/door.ts";
 import { createLoad } from "../data-plane/server/load.ts";
@@ -43,6 +44,7 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
     hints: { add: async () => {} },
     rates,
     quotas,
+    admission: createAdmission(),
     load,
     // No command line reads the last requests of an edge.
     traffic: openTraffic({ world, keepsRequests: false }),

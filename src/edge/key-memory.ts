@@ -2,7 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
-import type { Caller } from "../broker/setup/caller.ts";
+import { type Caller, callerOfKey } from "../broker/setup/caller.ts";
 import type { EdgeHello, EdgeKey } from "../gen/latchkey/v1/edge_pb.ts";
 
 /** A key in memory. */
@@ -67,12 +67,8 @@ export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory
         keys.delete(digest);
         unknown.set(digest, true);
       } else {
-        const { id, environment, scopes, expiresAt } = key;
-        const caller = {
-          keyId: id,
-          environment: environment === "" ? undefined : environment,
-          scopes: new Set(scopes),
-        };
+        const { expiresAt } = key;
+        const caller = callerOfKey(key);
         const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
         const held = { digest: bytes, version, caller, expiresAtMs, usedAt: 0 };
         unknown.delete(digest);

@@ -10,6 +10,7 @@ import { declaredRoutes } from "../data-plane/api/declared-routes.ts";
 import { restRoutes } from "../data-plane/api/rest.ts";
 import { createBrowserCookies } from "../data-plane/connect/browser-cookie.ts";
 import { createConnectSockets } from "../data-plane/connect/connect-sockets.ts";
+import { createAdmission } from "../data-plane/proxy/admission.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createRequestSender } from "../data-plane/proxy/request-sender.ts";
 import { createDoor } from "../data-plane/server/door.ts";
@@ -66,6 +67,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     hints,
     rates,
     quotas: broker.quotas,
+    admission: createAdmission(),
     load,
     traffic: broker.traffic,
     world,

@@ -52,10 +52,18 @@ function withPinned(declared: DeclaredSetup, config: Config): DeclaredSetup {
       ...declared.keys,
       ...(secretKey === undefined || replacesSecretKey(declared, secretKey)
         ? []
-        : [{ id: "secret-key", environment: defaultEnvironment, secret: secretKey, scopes: defaultScopes }]),
+        : [
+            {
+              id: "secret-key",
+              environment: defaultEnvironment,
+              secret: secretKey,
+              scopes: defaultScopes,
+              limits: undefined,
+            },
+          ]),
       ...(adminKey === undefined
         ? []
-        : [{ id: "admin-key", environment: "", secret: adminKey, scopes: [Scope.ADMIN] }]),
+        : [{ id: "admin-key", environment: "", secret: adminKey, scopes: [Scope.ADMIN], limits: undefined }]),
     ],
   };
 }

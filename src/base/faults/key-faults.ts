@@ -73,6 +73,14 @@ export const keyFaults = {
       "Use a key that has the scope in the message, or create one with `latchkey keys create --scope <scope>`. For the proxy, use the key of an environment.",
     example: 'the key "app" does not have the scope connections:write',
   },
+  not_in_session: {
+    subject: keys,
+    meaning:
+      "The request is outside the limits of its access session or its key: another connection, method, host or path, or something that limited callers may never do.",
+    action:
+      "Send a request within the limits, or create a session or a key with other limits. Under `paths`, a path must have no empty segments, no `;` and no encoded `/`, `.` or `%`.",
+    example: "the limits of this access session do not include the connection",
+  },
   key_required: {
     subject: keys,
     meaning:

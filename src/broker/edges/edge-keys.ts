@@ -38,8 +38,14 @@ const messages = new WeakMap<Key, KeyMessage>();
 function messageOf(key: Key): KeyMessage {
   const known = messages.get(key);
   if (known !== undefined) return known;
-  const { id, environment, scopes, expiresAt } = key;
-  const shown = create(KeySchema, { id, environment, scopes, ...(expiresAt && { expiresAt }) });
+  const { id, environment, scopes, expiresAt, limits } = key;
+  const shown = create(KeySchema, {
+    id,
+    environment,
+    scopes,
+    ...(expiresAt && { expiresAt }),
+    ...(limits && { limits }),
+  });
   const made = { key: shown, version: edgeVersion(KeySchema, shown) };
   messages.set(key, made);
   return made;
@@ -52,7 +58,9 @@ export function createEdgeKeys({ access, caughtUp, onPush }: EdgeKeysOptions): E
 
   function find({ edge }: EdgeStream, digest: string): KeyMessage | undefined {
     const key = access.keyWithDigest(digest);
-    return key === undefined || key.environment !== edge.environment ? undefined : messageOf(key);
+    if (key === undefined || key.environment !== edge.environment) return undefined;
+    // An older edge would let its callers use everything.
+    return key.limits === undefined || edge.appliesLimits ? messageOf(key) : undefined;
   }
 
   /** Notes that the edge has this version from now on, and returns the message that says so. */

@@ -14,6 +14,8 @@ export interface EdgeDescription {
   readonly proof: "key" | EdgeIdentity["kind"];
   /** When the proof ends; undefined: without a known end. */
   readonly proofEndsAtMs: number | undefined;
+  /** It refuses what the limits of a key do not include. */
+  readonly appliesLimits: boolean;
   readonly connectedAtMs: number;
 }
 

@@ -140,6 +140,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
         environment,
         identity,
         proof: how.caller.edge?.kind ?? "key",
+        appliesLimits: hello.appliesLimits,
         proofEndsAtMs: how.caller.edge?.endsAtMs,
         connectedAtMs: world.now(),
       });

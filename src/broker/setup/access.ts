@@ -3,8 +3,10 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { newSecretKey, randomId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import { defaultScopes } from "../../core/scopes.ts";
-import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { mistakesInLimits } from "../../core/access/limit-mistakes.ts";
+import { isUnlimited } from "../../core/access/limits.ts";
+import { defaultLimitedScopes, defaultScopes, limitableScopes, scopeName } from "../../core/scopes.ts";
+import { type AccessLimits, Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
@@ -24,6 +26,7 @@ export interface NewKey {
   readonly environment: string;
   readonly scopes: readonly Scope[];
   readonly expiresAtMs: number | undefined;
+  readonly limits: AccessLimits | undefined;
 }
 
 /** Keys: authenticates callers, and creates, lists and revokes the keys of the store. */
@@ -61,10 +64,12 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     isCurrent: keys.isCurrent,
     declare: keys.declare,
     close: keys.close,
-    async create({ id: asked, environment, scopes: wanted, expiresAtMs }, actor) {
+    async create({ id: asked, environment, scopes: wanted, expiresAtMs, limits: asksLimits }, actor) {
       const id = asked === "" ? randomId() : asked;
-      const scopes = wanted.length > 0 ? wanted : defaultScopes;
+      const limits = asksLimits === undefined || isUnlimited(asksLimits) ? undefined : asksLimits;
+      const scopes = wanted.length > 0 ? wanted : limits === undefined ? defaultScopes : defaultLimitedScopes;
       requireScopesFit(environment, scopes);
+      if (limits !== undefined) requireLimitsFit(limits, scopes);
       requireUnused(id);
       const secret = newSecretKey();
       const key = create(KeySchema, {
@@ -74,6 +79,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         createdAt: timestampFromMs(world.now()),
         createdBy: actor,
         ...expiryAt(expiresAtMs),
+        ...(limits && { limits }),
       });
       const { revision } = await transact(store, async () => {
         const home = environment === "" ? undefined : await collections.environments.get(environment);
@@ -144,4 +150,16 @@ function requireScopesFit(environment: string, scopes: readonly Scope[]): void {
     const message = "a key must belong to an environment, or have only the scope admin and no environment";
     throw new Fault("invalid_body", message, { mistakes: [{ path: ["scopes"], message }] });
   }
+}
+
+/** Throws unless limits are well-formed, and the scopes of their key do not reach beyond them. */
+function requireLimitsFit(limits: AccessLimits, scopes: readonly Scope[]): void {
+  const mistakes = mistakesInLimits(limits).map(({ path, message }) => ({ path: ["limits", ...path], message }));
+  const beyond = scopes.filter((scope) => !limitableScopes.has(scope)).map(scopeName);
+  if (beyond.length > 0) {
+    mistakes.push({ path: ["scopes"], message: `must not contain ${beyond.join(", ")} for a key with limits` });
+  }
+  if (mistakes.length === 0) return;
+  const text = mistakes.map(({ path, message }) => `${path.join(".")} ${message}`).join("; ");
+  throw new Fault("invalid_body", `the key is not valid: ${text}`, { mistakes });
 }

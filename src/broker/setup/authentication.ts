@@ -11,7 +11,7 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, callerOfKey } from "./caller.ts";
 import { keyTouchKey, type SetupCollections } from "./setup-collections.ts";
 
 export interface Authentication {
@@ -169,16 +169,12 @@ const keysHint =
 const unlessExpired = (known: CachedKey | undefined, nowMs: number): CachedKey | undefined =>
   known === undefined || known.expiresAtMs <= nowMs ? undefined : known;
 
-const declaredKey = ({ id, environment, scopes }: DeclaredKey): CachedKey =>
-  cachedKeyOf(create(KeySchema, { id, environment, scopes: [...scopes], declared: true }));
+const declaredKey = ({ id, environment, scopes, limits }: DeclaredKey): CachedKey =>
+  cachedKeyOf(create(KeySchema, { id, environment, scopes: [...scopes], declared: true, ...(limits && { limits }) }));
 
 const cachedKeyOf = (key: Key): CachedKey => ({
   key,
   touched: touchedBy(keyTouchKey(key.id)),
   expiresAtMs: key.expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(key.expiresAt),
-  caller: {
-    keyId: key.id,
-    environment: key.environment === "" ? undefined : key.environment,
-    scopes: new Set(key.scopes),
-  },
+  caller: callerOfKey(key),
 });

@@ -1,6 +1,8 @@
 import { Fault } from "../../base/fault.ts";
-import { scopeName } from "../../core/scopes.ts";
+import { type CallerLimits, compileLimits, type LimitedRequest } from "../../core/access/limits.ts";
+import { limitableScopes, scopeName } from "../../core/scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { Key } from "../../gen/latchkey/v1/environment_pb.ts";
 
 /** A caller: its key and what the key may do. */
 export interface Caller {
@@ -15,6 +17,14 @@ export interface Caller {
   readonly edge?: EdgeIdentity | undefined;
   /** A page of the dashboard sends the key itself, for this one call. */
   readonly isFromPage?: boolean;
+  /** What a limited key or an access session may use. Such a caller is refused wherever limits are not checked. */
+  readonly limits?: CallerLimits | undefined;
+  readonly accessSession?: CallerAccessSession | undefined;
+}
+
+/** The access session of a caller. */
+export interface CallerAccessSession {
+  readonly id: string;
 }
 
 /** The proven identity of an edge that has no key. */
@@ -34,6 +44,55 @@ export interface CallerSession {
   readonly person: string | undefined;
   /** All environments of the session: a person may have several, and a call is made in one. Undefined: every one. */
   readonly environments: readonly string[] | undefined;
+}
+
+/** Returns the caller that sends a key. A limited key has no scope that reaches beyond limits, whatever was stored. */
+export function callerOfKey({ id, environment, scopes, limits: given }: Key): Caller {
+  const limits = compileLimits(given);
+  return {
+    keyId: id,
+    environment: environment === "" ? undefined : environment,
+    scopes: new Set(limits === undefined ? scopes : scopes.filter((scope) => limitableScopes.has(scope))),
+    ...(limits && { limits }),
+  };
+}
+
+/** Throws for a limited caller. Called wherever the limits of callers are not checked. */
+export function requireUnlimited({ limits, accessSession }: Caller): void {
+  if (limits === undefined && accessSession === undefined) return;
+  throw new Fault(
+    "not_in_session",
+    accessSession === undefined
+      ? "a limited key may not do this; send a key without limits"
+      : "an access session may not do this; send a key",
+  );
+}
+
+/** Throws if a limited caller may not use a connection. */
+export function requireConnectionWithin(
+  { limits, accessSession }: Pick<Caller, "limits" | "accessSession">,
+  ref: { readonly integration: string; readonly id: string },
+): void {
+  if (limits === undefined || limits.admitsConnection(ref)) return;
+  const holder = accessSession === undefined ? "key" : "access session";
+  throw new Fault("not_in_session", `the limits of this ${holder} do not include the connection`);
+}
+
+/** Throws if a limited caller may not run scripts: their requests are not held to methods, hosts and paths. */
+export function requireScriptsWithin({ limits }: Pick<Caller, "limits">): void {
+  if (limits === undefined || !limits.limitsRequests) return;
+  throw new Fault("not_in_session", "scripts run only within limits that name connections alone");
+}
+
+/** Throws unless limits admit a request to a provider. */
+export function requireRequestWithin(
+  { limits, accessSession }: Pick<Caller, "limits" | "accessSession">,
+  request: LimitedRequest,
+): void {
+  const refused = limits?.refusalOf(request);
+  if (refused === undefined) return;
+  const holder = accessSession === undefined ? "key" : "access session";
+  throw new Fault("not_in_session", `the limits of this ${holder} do not include the ${refused} of the request`);
 }
 
 /** Scopes that bring credentials to the caller. */

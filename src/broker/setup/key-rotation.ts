@@ -28,7 +28,7 @@ export interface RotatedKey {
   readonly previous: Key | undefined;
 }
 
-/** Creates a successor with the same environment and scopes; the old key ends after the overlap. */
+/** Creates a successor with the same environment, scopes and limits; the old key ends after the overlap. */
 export type RotateKey = (request: KeyRotation, actor: string) => Promise<RotatedKey>;
 
 interface KeyRotationOptions {
@@ -60,7 +60,7 @@ export function createKeyRotation(options: KeyRotationOptions): RotateKey {
       requireRevision(before, expectedRevision);
       const newId = asked === "" ? nextId(id, keys.isTaken) : asked;
       requireUnused(newId);
-      const { environment, scopes, expiresAt } = before.value;
+      const { environment, scopes, expiresAt, limits } = before.value;
       const now = world.now();
       const key = create(KeySchema, {
         id: newId,
@@ -69,6 +69,7 @@ export function createKeyRotation(options: KeyRotationOptions): RotateKey {
         createdAt: timestampFromMs(now),
         createdBy: actor,
         replaces: id,
+        ...(limits && { limits }),
         ...expiryAt(expiresAtMs),
       });
       const endsMs = Math.min(

@@ -28,7 +28,7 @@ export function createSessionHolders(access: Pick<Access, "callerWithDigest">): 
       if (person !== undefined) return callersOfGrants(person.name, grantsOf(person, provider));
       const caller = access.callerWithDigest(keyDigest);
       // A key of another ID may have been given the same secret in the configuration.
-      return caller?.keyId === keyId ? [caller] : [];
+      return caller?.keyId === keyId && caller.limits === undefined ? [caller] : [];
     },
   };
 }

@@ -1,6 +1,7 @@
 import { Fault } from "../../base/fault.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { Broker } from "../../broker/broker.ts";
+import { requireUnlimited } from "../../broker/setup/caller.ts";
 import type { SessionHolder } from "../../broker/sign-in/holders.ts";
 import { scopeName } from "../../core/scopes.ts";
 import { cookieNames, requireOwnPage, sessionProofOf } from "../server/session-proof.ts";
@@ -25,8 +26,9 @@ export function createSessionRoutes({ broker, cookies, identityProvider }: Sessi
   async function holderOf(body: Readonly<Record<string, unknown>>, request: BrowserRequest): Promise<SessionHolder> {
     const { key, link } = body;
     if (typeof key === "string" && link === undefined) {
-      const { keyId } = await access.authenticate(key.trim());
-      return { keyId, keyDigest: digestOf(key.trim()) };
+      const caller = await access.authenticate(key.trim());
+      requireUnlimited(caller);
+      return { keyId: caller.keyId, keyDigest: digestOf(key.trim()) };
     }
     if (typeof link === "string" && key === undefined) return signInLinks.use(link, browserSecretOf(request.headers));
     throw new Fault("invalid_body", "the body must hold a key or a link");

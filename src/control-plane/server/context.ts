@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
-import type { Caller } from "../../broker/setup/caller.ts";
+import { type Caller, requireConnectionWithin } from "../../broker/setup/caller.ts";
 import type { Environments } from "../../broker/setup/environments.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerKey } from "./gate.ts";
@@ -18,7 +18,9 @@ export async function connectionRefOf(
   context: HandlerContext,
 ): Promise<ConnectionRef> {
   if (connection === undefined) throw new Error("a validated request names its connection");
-  const environment = await environments.of(callerOf(context), connection.environment);
+  const caller = callerOf(context);
+  const environment = await environments.of(caller, connection.environment);
+  requireConnectionWithin(caller, connection);
   return create(ConnectionRefSchema, { ...connection, environment });
 }
 

@@ -5,10 +5,11 @@ import { Fault } from "../../base/fault.ts";
 import type { EdgeAccess } from "../../broker/edges/open.ts";
 import { isTokenForm } from "../../broker/identities/identities.ts";
 import type { Access } from "../../broker/setup/access.ts";
-import { type Caller, requireScope } from "../../broker/setup/caller.ts";
+import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
 import { Scope, scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type CallPeer, peerKey } from "./call-peer.ts";
+import { limitedMethods } from "./limited-methods.ts";
 import { claimsSession, sessionHeader, sessionProofOf } from "./session-proof.ts";
 
 /** Checks the head of a call before its body is read. Throws the error for the caller. */
@@ -56,6 +57,7 @@ export async function authorize(call: Authorization): Promise<Caller | undefined
   try {
     caller = await callerIn(call, needed);
     requireScope(caller, needed);
+    if (!limitedMethods.has(method)) requireUnlimited(caller);
     return caller;
   } catch (error) {
     if (needed === Scope.EDGE) {

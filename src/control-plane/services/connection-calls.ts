@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { Caller } from "../../broker/setup/caller.ts";
+import { type Caller, requireConnectionWithin } from "../../broker/setup/caller.ts";
 import { neededChoices } from "../../core/needed-choices.ts";
 import {
   type Connection,
@@ -28,6 +28,7 @@ export function createConnectionCalls(
   async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
     if (ref === undefined) throw new Fault("invalid_body", "the item must name a connection");
     requireValid(ConnectionRefSchema, ref);
+    requireConnectionWithin(caller, ref);
     return { ...ref, environment: await environments.of(caller, ref.environment) };
   }
 

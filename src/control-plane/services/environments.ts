@@ -7,6 +7,7 @@ import { requireKeyItself } from "../../broker/setup/caller.ts";
 import type { EnvironmentSettings } from "../../broker/setup/environment-rules.ts";
 import { defaultOverlapMs } from "../../broker/setup/pinned-secrets.ts";
 import { noteReveal } from "../../broker/setup/reveals.ts";
+import { isUnlimited } from "../../core/access/limits.ts";
 import type { BrandingFields } from "../../core/branding.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
@@ -55,13 +56,14 @@ const keyAndSettingMethods = ({
     await environments.delete({ name, expectedRevision }, callerOf(context).keyId);
     return {};
   },
-  async createKey({ id, environment, scopes, expiresAt }, context) {
+  async createKey({ id, environment, scopes, expiresAt, limits }, context) {
     const caller = callerOf(context);
-    if (scopes.length === 0 || scopes.some((one) => one === Scope.CREDENTIALS_READ || one === Scope.ADMIN)) {
+    const hasAllScopes = scopes.length === 0 && (limits === undefined || isUnlimited(limits));
+    if (hasAllScopes || scopes.some((one) => one === Scope.CREDENTIALS_READ || one === Scope.ADMIN)) {
       requireKeyItself(caller, "a key that may read credentials is not given");
     }
     const expiresAtMs = expiresAt === undefined ? undefined : timestampMs(expiresAt);
-    return access.create({ id, environment, scopes, expiresAtMs }, caller.keyId);
+    return access.create({ id, environment, scopes, expiresAtMs, limits }, caller.keyId);
   },
   async listKeys({ environment, ...request }) {
     if (environment !== "") await environments.get(environment);

@@ -1,5 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
+import { requireConnectionWithin, requireScriptsWithin } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -17,9 +18,10 @@ export const actionRoutes: readonly JsonRoute[] = [
     path: "/action/trigger",
     scope: Scope.SYNCS,
     body: triggerBody,
+    takesLimited: true,
     handle: triggerAction,
   }),
-  jsonRoute({ method: "GET", path: "/action/:id", scope: Scope.SYNCS, handle: getOutput }),
+  jsonRoute({ method: "GET", path: "/action/:id", scope: Scope.SYNCS, takesLimited: true, handle: getOutput }),
 ];
 
 async function triggerAction(
@@ -27,7 +29,10 @@ async function triggerAction(
   { actions }: Broker,
 ): Promise<RouteAnswer> {
   const { action_name: name, input } = request.body;
-  const action = { ref: connectionIn(request), name, input };
+  const ref = connectionIn(request);
+  requireConnectionWithin(request.caller, ref);
+  requireScriptsWithin(request.caller);
+  const action = { ref, name, input };
   if (request.headers["x-async"] === "true") {
     const { id } = await actions.begin(action);
     return { status: 202, body: { id, statusUrl: `/action/${id}` } };
@@ -37,8 +42,9 @@ async function triggerAction(
   return { status: 200, body: outcome.output ?? null };
 }
 
-async function getOutput({ environment, params }: JsonRequest, { runs }: Broker): Promise<RouteAnswer> {
+async function getOutput({ environment, params, caller }: JsonRequest, { runs }: Broker): Promise<RouteAnswer> {
   const run = await runs.get({ environment, id: params["id"] ?? "" });
+  requireConnectionWithin(caller, run.connection ?? { integration: "", id: "" });
   switch (run.state) {
     case Run_State.SUCCEEDED:
       return { status: 200, body: (await runs.outputOf({ environment, id: run.id })) ?? null };

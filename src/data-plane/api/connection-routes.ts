@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
+import { requireConnectionWithin } from "../../broker/setup/caller.ts";
 import { withoutDpopKey, withoutRefreshToken } from "../../core/credentials-view.ts";
 import { connectionItem } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -55,7 +56,7 @@ export const connectionRoutes: readonly JsonRoute[] = [
     checkQuery: checkTags,
     handle: listConnections,
   }),
-  jsonRoute({ ...read, method: "GET", path, query: getQuery, handle: getConnection }),
+  jsonRoute({ ...read, method: "GET", path, query: getQuery, takesLimited: true, handle: getConnection }),
   jsonRoute({ ...write, method: "PATCH", path, query: oneQuery, body: changeBody, handle: updateConnection }),
   jsonRoute({ ...write, method: "DELETE", path, query: deleteQuery, handle: deleteConnection }),
   ...choiceRoutes,
@@ -78,6 +79,7 @@ async function listConnections(
 async function getConnection(request: JsonRequest<typeof getQuery>, broker: Broker): Promise<RouteAnswer> {
   const { caller, query } = request;
   const ref = refOf(request);
+  requireConnectionWithin(caller, ref);
   if (!query.credentials || !caller.scopes.has(Scope.CREDENTIALS_READ)) {
     const { value } = await broker.connections.get(ref);
     return { status: 200, body: await fullConnection(broker, value, undefined) };

@@ -16,6 +16,7 @@ export interface JsonRoute {
   readonly query: Readonly<Record<string, FieldShape>>;
   /** Undefined: the route takes no body. */
   readonly body: Readonly<Record<string, FieldShape>> | undefined;
+  readonly takesLimited?: true;
   answer(broker: Broker, request: RouteRequest): Promise<RouteAnswer> | RouteAnswer;
 }
 
@@ -46,6 +47,8 @@ interface JsonRouteRow<Q extends QuerySchema, B extends BodySchema> {
   readonly checkBody?: (body: ValuesOf<B>, refuse: RefuseField, headers: IncomingHttpHeaders) => void;
   /** Control keys, which belong to no environment, may use the route. */
   readonly takesControlKey?: true;
+  /** `handle` checks the limits of the caller. All other routes refuse limited keys and access sessions. */
+  readonly takesLimited?: true;
   readonly handle: (request: JsonRequest<Q, B>, broker: Broker) => Promise<RouteAnswer> | RouteAnswer;
 }
 
@@ -59,6 +62,7 @@ export function jsonRoute<Q extends QuerySchema = NoFields, B extends BodySchema
     scope,
     body,
     query: query ?? {},
+    ...(row.takesLimited && { takesLimited: row.takesLimited }),
     answer: (broker, request) => handle(readRequest(row, request), broker),
   };
 }
@@ -70,6 +74,7 @@ export const bindRoutes = (broker: Broker, table: readonly JsonRoute[]): Route[]
     path: row.path,
     scope: row.scope,
     ...(row.body !== undefined && { takesBody: true }),
+    ...(row.takesLimited && { takesLimited: row.takesLimited }),
     answer: (request) => row.answer(broker, request),
   }));
 

@@ -6,6 +6,7 @@ import type { Caller } from "../../broker/setup/caller.ts";
 import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
+import type { Admission } from "./admission.ts";
 import { type CallerLookup, headerOf } from "./caller-lookup.ts";
 import type { CallContext } from "./provider-call.ts";
 
@@ -23,13 +24,14 @@ export interface CallRequest {
 interface CallRequestsOptions {
   readonly access: Pick<Access, "isCurrent">;
   readonly authenticate: CallerLookup;
+  readonly admission: Pick<Admission, "requireConnection">;
 }
 
 /**
  * Returns the reader of call requests. Repeated headers are parsed once; the key is checked each time. Undefined if the
  * key is not cached; the full path may know the key.
  */
-export function createCallRequests({ access, authenticate }: CallRequestsOptions) {
+export function createCallRequests({ access, authenticate, admission }: CallRequestsOptions) {
   const known = createNote<CallRequest>();
   return ({ request, alias }: CallContext): CallRequest | undefined => {
     const { memo } = request;
@@ -43,6 +45,7 @@ export function createCallRequests({ access, authenticate }: CallRequestsOptions
     }
     const { key, caller } = authenticated;
     const ref = requestedConnection(request, { environment: caller.environment, alias });
+    admission.requireConnection(caller, ref);
     const made = { key, caller, ref, alias, options: requestedOptions(request), slot: undefined };
     return memo === undefined ? made : known.keep(memo, made);
   };

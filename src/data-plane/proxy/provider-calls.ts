@@ -11,6 +11,7 @@ import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
+import type { Admission } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
 import { createCallRequests, requestedConnection, requestedOptions } from "./call-request.ts";
 import { type AuthenticatedCaller, createCallerLookup } from "./caller-lookup.ts";
@@ -61,15 +62,16 @@ export interface ProviderCallsOptions {
   readonly quotas: Omit<Quotas, "close">;
   readonly uses: UseRecords;
   readonly cache: CallCache;
+  readonly admission: Admission;
   readonly world: World;
 }
 
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
-export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, hints, rates, quotas, uses, cache, world } = options;
+export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls {
+  const { access, live, hints, rates, quotas, uses, admission, world } = parts;
   const authenticate = createCallerLookup(access);
-  const requestOf = createCallRequests({ access, authenticate });
+  const requestOf = createCallRequests({ access, authenticate, admission });
   const nonces = createProviderNonces();
 
   function begin(context: ObservedCall, { named, ready, fail }: CallCallbacks): void {
@@ -80,11 +82,12 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     function find({ key, caller }: Pick<AuthenticatedCaller, "key" | "caller">): Promise<void> | undefined {
       const ref = requestedConnection(request, { environment: caller.environment, alias: context.alias });
       named({ key, caller, ref, since });
+      admission.requireConnection(caller, ref);
       const options = requestedOptions(request);
       rates.take?.(caller.keyId, ref, since);
       const found = (one: LiveConnection): Promise<void> | undefined => {
         const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
-        const call = prepareCall(cache, context, { since, caller, live: one, key, options, use });
+        const call = prepareCall(parts, context, { since, caller, live: one, key, options, use });
         const waits = quotaWait(quotas, call, request);
         return waits === undefined ? void ready(call) : waits.then(() => ready(call));
       };
@@ -119,7 +122,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     // A request that may have to wait for the provider's limit takes the full path.
     if (isUseRecorded(held) || held.provider.quota !== undefined) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;
-    return prepareCall(cache, context, { since, caller, live: held, key, options, use: undefined });
+    return prepareCall(parts, context, { since, caller, live: held, key, options, use: undefined });
   }
 
   return {
@@ -133,17 +136,9 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const { since, caller, options, use, proxied } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
-      return prepareCall(cache, context, { since, caller, live: fresh, key: proxied.key ?? "", options, use });
+      return prepareCall(parts, context, { since, caller, live: fresh, key: proxied.key ?? "", options, use });
     },
-    async reloadConnection({ live: { connection } }) {
-      try {
-        return connection.ref === undefined ? undefined : await live.get(connection.ref);
-      } catch (err) {
-        // The response has already arrived, and continues without the connection that could not be read.
-        world.log.debug("could not read the connection again", { err });
-        return undefined;
-      }
-    },
+    reloadConnection: (call) => reloadConnection(parts, call),
     outgoingRequest: (call, proxied, content) => ({
       proxied,
       scheme: call.origin.scheme,
@@ -164,6 +159,19 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       return nonces.noteResponse(call, answer);
     },
   };
+}
+
+async function reloadConnection(
+  { live, world }: Pick<ProviderCallsOptions, "live" | "world">,
+  { live: { connection } }: ProviderCall,
+): Promise<LiveConnection | undefined> {
+  try {
+    return connection.ref === undefined ? undefined : await live.get(connection.ref);
+  } catch (err) {
+    // The response has already arrived, and continues without the connection that could not be read.
+    world.log.debug("could not read the connection again", { err });
+    return undefined;
+  }
 }
 
 /** Returns the wait for the provider's limit; undefined if there is none. */
@@ -195,7 +203,7 @@ function requireMethod({ method = "" }: FrontHead): void {
 
 /** Prepares a call of a live connection. Throws for a request that must not be sent. */
 function prepareCall(
-  cache: CallCache,
+  { cache, admission }: Pick<ProviderCallsOptions, "cache" | "admission">,
   { request, alias }: CallContext,
   { since, caller, live: found, key, options, use }: FoundCall,
 ): ProviderCall {
@@ -216,11 +224,11 @@ function prepareCall(
   const proxied = { method, path, rawHeaders, memo, body: bodyOf(request), key: withheld, isHttp2: isStream(request) };
   const origin = cache.originFor(cached, address);
   const { host } = cached;
-  use?.noteTarget({ host, path, attachment, key });
   const { basePath } = address;
+  use?.noteTarget({ host, path, attachment, key });
   const { proxy } = found.provider;
   // Written out: there is one object for each request, and a spread costs more than the rest of the function.
-  return {
+  const call = {
     since,
     caller,
     live: found,
@@ -241,4 +249,6 @@ function prepareCall(
     use,
     isLastHop,
   };
+  admission.requireRequest(call);
+  return call;
 }

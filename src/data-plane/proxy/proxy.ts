@@ -51,19 +51,21 @@ interface ProxyOptionsOf {
   readonly limits: UpstreamLimits;
   readonly rates: RateLimits;
   readonly quotas: ProviderCallsOptions["quotas"];
+  readonly admission: ProviderCallsOptions["admission"];
   readonly load: Load;
   readonly traffic: Traffic;
   readonly world: World;
 }
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
-  const { access, live, attachments, hints, upstream, limits, rates, quotas, load, traffic, world } = options;
+  const { access, live, attachments, hints, upstream, limits, rates, quotas, admission, load, traffic, world } =
+    options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
   const notes = createCallNotes(traffic);
   const uses = createUseRecords(world);
   const cache = createCallCache({ attachments, upstream, count, notes, world });
-  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, world });
+  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, admission, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: ProxyServices = { calls, upstream, world, count, fail };

@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { Access } from "../../broker/setup/access.ts";
-import { type Caller, requireScope } from "../../broker/setup/caller.ts";
+import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
 import { answeredEvent, type DoorAnswers } from "./answers.ts";
@@ -72,6 +72,7 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     const caller = route.scope === undefined ? undefined : await authenticate(access, request);
     setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
+    if (caller !== undefined && route.takesLimited !== true) requireUnlimited(caller);
     await route.admit?.(params);
     const body: JsonObject =
       route.takesBody === true || (route.takesBody === "optional" && bodyOf(request) !== "none")

@@ -87,7 +87,7 @@ export class Callers {
     const register = this.#books.newRegister("live");
     return this.#write(register, "live", async (broker) => {
       const { secret } = await broker.access.create(
-        { id, environment, scopes: [Scope.PROXY], expiresAtMs: undefined },
+        { id, environment, scopes: [Scope.PROXY], expiresAtMs: undefined, limits: undefined },
         "simulation",
       );
       this.#books.keys.set(id, { secret, register });

@@ -100,7 +100,7 @@ async function open(running: RunningBroker, peers: Peers): Promise<void> {
     environments: [
       { name: environment, forwardUrl: "https://application.example/", secondaryForwardUrl: "", allowedOrigins: [] },
     ],
-    keys: [{ id: "edges", environment, secret: edgeKey, scopes: [Scope.EDGE] }],
+    keys: [{ id: "edges", environment, secret: edgeKey, scopes: [Scope.EDGE], limits: undefined }],
     signingSecrets: [],
     variables: [],
     integrations: peers.integrations,

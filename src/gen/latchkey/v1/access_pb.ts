@@ -2,17 +2,88 @@
 // @generated from file latchkey/v1/access.proto (package latchkey.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenExtension, GenFile } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, extDesc, fileDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenExtension, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, extDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { MethodOptions } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
-import type { UnknownEnum } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/access.proto.
  */
 export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxKvEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIEg4KClNDT1BFX0VER0UQCTpKCgVzY29wZRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLmOAyABKA4yEi5sYXRjaGtleS52MS5TY29wZVIFc2NvcGViBnByb3RvMw", [file_google_protobuf_descriptor]);
+  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxInIKDEFjY2Vzc0xpbWl0cxIzCgtjb25uZWN0aW9ucxgBIAMoCzIeLmxhdGNoa2V5LnYxLkxpbWl0ZWRDb25uZWN0aW9uEg8KB21ldGhvZHMYAiADKAkSDQoFcGF0aHMYAyADKAkSDQoFaG9zdHMYBCADKAkiNAoRTGltaXRlZENvbm5lY3Rpb24SEwoLaW50ZWdyYXRpb24YASABKAkSCgoCaWQYAiABKAkq8QEKBVNjb3BlEhUKEVNDT1BFX1VOU1BFQ0lGSUVEEAASDwoLU0NPUEVfUFJPWFkQARIaChZTQ09QRV9DT05ORUNUSU9OU19SRUFEEAISGwoXU0NPUEVfQ09OTkVDVElPTlNfV1JJVEUQAxIaChZTQ09QRV9DUkVERU5USUFMU19SRUFEEAQSGwoXU0NPUEVfSU5URUdSQVRJT05TX1JFQUQQBRIcChhTQ09QRV9JTlRFR1JBVElPTlNfV1JJVEUQBhIPCgtTQ09QRV9TWU5DUxAHEg8KC1NDT1BFX0FETUlOEAgSDgoKU0NPUEVfRURHRRAJOkoKBXNjb3BlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYuY4DIAEoDjISLmxhdGNoa2V5LnYxLlNjb3BlUgVzY29wZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
+
+/**
+ * AccessLimits narrows what a key or an access session may use. An empty field limits nothing; a request must satisfy
+ * every field.
+ *
+ * @generated from message latchkey.v1.AccessLimits
+ */
+export type AccessLimits = Message<"latchkey.v1.AccessLimits"> & {
+  /**
+   * Connections that may be used.
+   *
+   * @generated from field: repeated latchkey.v1.LimitedConnection connections = 1;
+   */
+  connections: LimitedConnection[];
+
+  /**
+   * Methods of requests to providers, in capitals: `GET`.
+   *
+   * @generated from field: repeated string methods = 2;
+   */
+  methods: string[];
+
+  /**
+   * Patterns of the path at the provider, without the query. `*` is one segment; `**` at the end is any rest.
+   *
+   * @generated from field: repeated string paths = 3;
+   */
+  paths: string[];
+
+  /**
+   * Hosts of providers: `api.example.com`, `*.example.com` for its subdomains, `api.example.com:8443` for another port.
+   *
+   * @generated from field: repeated string hosts = 4;
+   */
+  hosts: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.AccessLimits.
+ * Use `create(AccessLimitsSchema)` to create a new message.
+ */
+export const AccessLimitsSchema: GenMessage<AccessLimits> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access, 0);
+
+/**
+ * LimitedConnection names connections of an integration.
+ *
+ * @generated from message latchkey.v1.LimitedConnection
+ */
+export type LimitedConnection = Message<"latchkey.v1.LimitedConnection"> & {
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * ID of the connection. Empty means every connection of the integration.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message latchkey.v1.LimitedConnection.
+ * Use `create(LimitedConnectionSchema)` to create a new message.
+ */
+export const LimitedConnectionSchema: GenMessage<LimitedConnection> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access, 1);
 
 /**
  * Scope is a permission of a key. In text (configuration, JSON) it is written `connections:read`.

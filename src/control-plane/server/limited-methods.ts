@@ -1,0 +1,16 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
+import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
+import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
+
+/**
+ * The methods that a limited key or an access session may call. Each checks the limits of its caller, mostly by
+ * `connectionRefOf`. All other methods refuse such a caller.
+ */
+export const limitedMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
+  EnvironmentService.method.getCaller,
+  ConnectionService.method.getConnection,
+  SyncService.method.runAction,
+  TrafficService.method.sendRequest,
+]);
