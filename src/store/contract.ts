@@ -53,6 +53,14 @@ export interface ProcessSessions {
 export interface Backend extends Store {
   /** Other processes may have the store open as well. */
   readonly isShared: boolean;
+  /** Reads the keys of a range without their values, a page a call. */
+  keys(range: KeyRange): Promise<KeyPage>;
+  /**
+   * Removes at most `limit` keys of a range; returns false once none is left, or if `fence` does not hold. This is no
+   * commit: it has no revision, and watchers do not see it. It is for secondary keys that no watcher follows, that no
+   * commit expects, and that readers ignore without their record. After a power loss they may be there again.
+   */
+  discard(range: KeyRange, fence: KeyCondition): Promise<boolean>;
   /** A consistent view of everything at one moment, until closed. */
   snapshot(): Promise<Snapshot>;
   /**
@@ -92,6 +100,15 @@ export interface Range {
   readonly reverse?: boolean;
 }
 
+export type KeyRange = Omit<Range, "reverse">;
+
+/** Keys in order: at most as many as asked for, and possibly fewer than there are. */
+export interface KeyPage {
+  readonly keys: readonly string[];
+  /** Where the next page begins; undefined if the range is complete. */
+  readonly rest: string | undefined;
+}
+
 export interface Change {
   readonly key: string;
   /** Undefined: the key is deleted. */
@@ -102,10 +119,13 @@ export interface Change {
   readonly expect?: number;
 }
 
+export interface KeyCondition {
+  readonly key: string;
+  readonly expect: number;
+}
+
 /** A requirement besides those of the changes: on a key that is not changed, or on everything in a range. */
-export type Condition =
-  | { readonly key: string; readonly expect: number }
-  | { readonly empty: { readonly from: string; readonly to: string } };
+export type Condition = KeyCondition | { readonly empty: { readonly from: string; readonly to: string } };
 
 export interface Commit {
   readonly revision: number;

@@ -64,6 +64,9 @@ export function createWaitingBackend({ backend, onObstacle, signal, log }: Waiti
       get: (key) => reading(() => backend.get(key)),
       getMany: (keys) => reading(() => backend.getMany(keys)),
       list: (range) => reading(() => backend.list(range)),
+      keys: (range) => reading(() => backend.keys(range)),
+      // Repeating it is harmless.
+      discard: (range, fence) => reading(() => backend.discard(range, fence)),
       commit(changes, conditions) {
         const commit = () => backend.commit(changes, conditions);
         return isStarting ? untilDone(commit) : commit();

@@ -44,7 +44,13 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   heads: (count) =>
     heads({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
-  empty: (count) => empty({ count, only: values.only?.split(",") ?? [] }),
+  empty: (count) =>
+    empty({
+      count,
+      only: values.only?.split(",") ?? [],
+      rounds: Number(values.rounds ?? 0),
+      beside: values.beside,
+    }),
   fleet: async (count) => {
     const only = values.only?.split(",") ?? ["load"];
     if (only.includes("load")) await fleet({ count, seconds: Number(values.seconds ?? 0) });

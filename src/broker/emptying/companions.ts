@@ -50,8 +50,6 @@ export function createCompanions({ descriptions, refreshes, syncs, runs }: Compa
         ];
       },
     },
-    // Last-used times are written behind, also for a connection that is gone.
-    plain("touch", "connection"),
     plain("credentials"),
   ];
 }
@@ -76,11 +74,20 @@ function deleted<T>(records: Records<T>, entry: Entry): readonly Change[] {
 
 /**
  * Secondary keys of connections, which sort by their values: what is left of them is removed when the connections are
- * gone. Readers pass over a secondary key without a record.
+ * gone. Readers pass over a secondary key without a record. Memory follows these.
  */
-export const connectionIndexes: readonly Companion[] = ["tag", "state", "account", "grant", "match"].map((index) =>
-  plain(`connection.${index}`),
-);
+export const watchedIndexes: readonly Companion[] = ["state", "match"].map((index) => plain(`connection.${index}`));
+
+/**
+ * Secondary keys that no watcher follows, so they are removed without a commit; and last-used times, which are written
+ * behind, also for a connection that is gone.
+ */
+export const unwatchedSpaces: readonly (readonly string[])[] = [
+  ["connection.tag"],
+  ["connection.account"],
+  ["connection.grant"],
+  ["touch", "connection"],
+];
 
 /** Returns the companions of which the environment has any. */
 export async function companionsIn(

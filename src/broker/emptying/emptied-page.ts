@@ -2,7 +2,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import type { StoredEmptying } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { Change, Entry, Store } from "../../store/contract.ts";
+import type { Backend, Change, Entry, KeyRange, Store } from "../../store/contract.ts";
 import { partsOf } from "../../store/keys.ts";
 import {
   type ConnectionCollections,
@@ -41,6 +41,7 @@ export type EmptyPage = (page: readonly StoredKey[], context: PageContext) => Pr
 
 interface EmptiedPageOptions {
   readonly store: Store;
+  readonly keys: Backend["keys"];
   readonly collections: ConnectionCollections;
   readonly integrations: Integrations;
   readonly providers: Providers;
@@ -50,17 +51,23 @@ interface EmptiedPageOptions {
 const nothing: EmptiedPage = { changes: [], revocations: 0 };
 
 export function createEmptyPage(options: EmptiedPageOptions): EmptyPage {
-  const { store, collections, integrations, providers, planRevocation } = options;
+  const { store, keys, collections, integrations, providers, planRevocation } = options;
   const { connections } = collections;
 
   async function besides(span: ConnectionSpan, companions: readonly Companion[]): Promise<readonly Change[]> {
     const all = await Promise.all(
-      companions.map(async ({ space, deletion }) => {
-        const found = await store.list({ ...spanOf(space, span), limit: Number.MAX_SAFE_INTEGER });
-        return Promise.all(found.map(deletion));
+      companions.map(async (companion) => {
+        const range = spanOf(companion.space, span);
+        return companion.readsValue
+          ? (
+              await Promise.all(
+                (await store.list({ ...range, limit: Number.MAX_SAFE_INTEGER })).map(companion.deletion),
+              )
+            ).flat()
+          : (await allKeys(keys, range)).map(deletionOf);
       }),
     );
-    return all.flat(2);
+    return all.flat();
   }
 
   /** Returns the deletion of each with its secondary keys, and the revocation of its grant. */
@@ -134,6 +141,27 @@ export function createEmptyPage(options: EmptiedPageOptions): EmptyPage {
     };
   };
 }
+
+/** Most ranges are empty, and a server also reads what follows them. */
+const firstKeys = 100;
+const keysAtOnce = 2_000;
+
+/** Reads all keys of a range. */
+export async function allKeys(
+  keys: Backend["keys"],
+  { from, to }: Pick<KeyRange, "from" | "to">,
+): Promise<readonly StoredKey[]> {
+  const all: StoredKey[] = [];
+  let limit = firstKeys;
+  for (let rest: string | undefined = from; rest !== undefined; limit = keysAtOnce) {
+    const page = await keys({ from: rest, to, limit });
+    for (const key of page.keys) all.push({ key });
+    rest = page.rest;
+  }
+  return all;
+}
+
+export const deletionOf = ({ key }: StoredKey): Change => ({ key, value: undefined });
 
 /** Deletes connections by their keys alone: to read one takes longer than to delete it. */
 const unread = (group: readonly StoredKey[]): readonly Change[] =>

@@ -1,12 +1,19 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../../base/world.ts";
 import { Emptying_State } from "../../gen/latchkey/v1/environment_pb.ts";
-import { type Change, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
-import { after, keyOf, under } from "../../store/keys.ts";
+import { type Backend, type Change, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
+import { keyOf, under } from "../../store/keys.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
-import { type CompanionCollections, companionsIn, connectionIndexes, createCompanions } from "./companions.ts";
-import type { EmptyPage, PageContext, StoredKey } from "./emptied-page.ts";
+import {
+  type CompanionCollections,
+  companionsIn,
+  createCompanions,
+  unwatchedSpaces,
+  watchedIndexes,
+} from "./companions.ts";
+import { eachPage, entryPages, keyPages, type SpaceRange } from "./each-page.ts";
+import { deletionOf, type EmptiedPage, type EmptyPage, type PageContext, type StoredKey } from "./emptied-page.ts";
 import type { EndWays } from "./ended-ways.ts";
 import type { SayGoodbye } from "./goodbye.ts";
 import { type EmptyingReport, isReportLost, openReport } from "./report.ts";
@@ -16,8 +23,9 @@ export type RunEmptying = (environment: string, options: { readonly signal: Abor
 
 interface EmptyingRunOptions {
   readonly store: Store;
-  /** Lists without opening the values: to authenticate one takes as long as to delete it. */
-  readonly listClosed: Store["list"];
+  /** Keys alone: to open a value takes longer than to delete it. */
+  readonly keys: Backend["keys"];
+  readonly discard: Backend["discard"];
   readonly collections: SetupCollections & CompanionCollections;
   readonly emptyPage: EmptyPage;
   readonly endWays: EndWays;
@@ -26,51 +34,23 @@ interface EmptyingRunOptions {
   readonly world: World;
 }
 
-/** Entries of a commit: proxied requests wait for as long as one takes to compose and tell. */
-const pageSize = 400;
-
-interface SpaceRange {
-  readonly from: string;
-  readonly to: string;
-}
-
-interface PageWork {
-  readonly signal: AbortSignal;
-  /** Reads the pages. */
-  readonly list: Store["list"];
-  readonly work: (page: readonly Entry[]) => Promise<void>;
-}
+/** Keys that are removed at once without a commit. */
+const discardedAtOnce = 5_000;
 
 export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
-  const { store, listClosed, collections, emptyPage, endWays, sayGoodbye, audit, world } = options;
+  const { store, keys, discard, collections, emptyPage, endWays, sayGoodbye, audit, world } = options;
   const { connections } = collections;
   const companions = createCompanions(collections);
+  const [listKeys, listEntries] = [keyPages(keys), entryPages(store)];
 
-  /** Deals with all entries of a range, a page after another. The store reads the next page in the meantime. */
-  async function eachPage({ from, to }: SpaceRange, { signal, list, work }: PageWork): Promise<void> {
-    let next = list({ from, to, limit: pageSize });
-    while (!signal.aborted) {
-      const page = await next;
-      const last = page.at(-1);
-      if (last === undefined) return;
-      const isLast = page.length < pageSize;
-      if (!isLast) {
-        next = list({ from: after(last.key), to, limit: pageSize });
-        // A failure is met when the page is needed, unless the work fails first.
-        next.catch(() => {});
-      }
-      await work(page);
-      if (isLast) return;
-    }
+  async function preparePage(page: readonly StoredKey[], context: PageContext): Promise<DeletionPage> {
+    await sayGoodbye(page);
+    return { page, context, emptied: await emptyPage(page, context) };
   }
 
-  async function deletePage(
-    page: readonly StoredKey[],
-    { report, context }: { readonly report: EmptyingReport; readonly context: PageContext },
-  ): Promise<void> {
-    await sayGoodbye(page);
-    for (let found = page; found.length > 0; ) {
-      const { changes, revocations } = await emptyPage(found, context);
+  async function deletePage({ page, context, emptied: first }: DeletionPage, report: EmptyingReport): Promise<void> {
+    let [found, { changes, revocations }] = [page, first];
+    while (found.length > 0) {
       try {
         await report.commit(changes, { deleted: { connections: found.length, revocations } });
         return;
@@ -79,6 +59,7 @@ export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
         // Something changed one of them: read those that are left, and decide again.
         const again = await store.getMany(found.map(({ key }) => key));
         found = again.flatMap((one) => (one === undefined ? [] : [one]));
+        ({ changes, revocations } = await emptyPage(found, context));
       }
     }
   }
@@ -91,24 +72,30 @@ export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
     };
     await eachPage(under(connections.name, environment), {
       signal,
-      list: listClosed,
-      work: (page) => deletePage(page, { report, context }),
+      list: listKeys,
+      prepare: (page) => preparePage(page, context),
+      work: (prepared) => deletePage(prepared, report),
     });
   }
 
   /** Deletes the secondary keys that are left, and what was written for connections that were gone. */
-  async function deleteLeftovers(environment: string, signal: AbortSignal): Promise<void> {
-    for (const { space, deletion, readsValue } of [...connectionIndexes, ...companions]) {
-      await eachPage(under(...space, environment), {
-        signal,
-        list: readsValue ? (range) => store.list(range) : listClosed,
-        work: async (page) => void (await store.commit((await Promise.all(page.map(deletion))).flat())),
-      });
+  async function deleteLeftovers(environment: string, { report, signal }: Pass): Promise<void> {
+    const work = async (changes: readonly Change[]) => void (await store.commit(changes));
+    const deleteKeys = (range: SpaceRange) =>
+      eachPage(range, { signal, list: listKeys, prepare: async (page) => page.map(deletionOf), work });
+    for (const space of unwatchedSpaces) {
+      const range = { ...under(...space, environment), limit: discardedAtOnce };
+      while (!signal.aborted && (await discard(range, report.unchanged)));
     }
-    for (const range of refreshLeases(environment)) {
-      const work = async (page: readonly Entry[]) => void (await store.commit(page.map(deletionOf)));
-      await eachPage(range, { signal, list: listClosed, work });
+    for (const { space, deletion, readsValue } of [...watchedIndexes, ...companions]) {
+      const range = under(...space, environment);
+      if (!readsValue) await deleteKeys(range);
+      else {
+        const prepare = async (page: readonly Entry[]) => (await Promise.all(page.map(deletion))).flat();
+        await eachPage(range, { signal, list: listEntries, prepare, work });
+      }
     }
+    for (const range of refreshLeases(environment)) await deleteKeys(range);
   }
 
   /** Ends the emptying if no connection is left at this moment. */
@@ -134,10 +121,16 @@ export function createEmptyingRun(options: EmptyingRunOptions): RunEmptying {
       // The ways to a new connection end first.
       await endWays(report);
       await deleteConnections(environment, { report, signal });
-      await deleteLeftovers(environment, signal);
+      await deleteLeftovers(environment, { report, signal });
       if (!signal.aborted && (await end(environment, report))) return;
     }
   };
+}
+
+interface DeletionPage {
+  readonly page: readonly StoredKey[];
+  readonly context: PageContext;
+  readonly emptied: EmptiedPage;
 }
 
 interface Pass {
@@ -147,8 +140,6 @@ interface Pass {
 
 /** Credentials are deleted by the keys of their connections, or read to revoke a grant. */
 const isBeside = ({ space }: { readonly space: readonly string[] }): boolean => space[0] !== "credentials";
-
-const deletionOf = ({ key }: Entry): Change => ({ key, value: undefined });
 
 /** Leases of refreshes, by name: `refresh/environment/integration/id`. */
 const refreshLeases = (environment: string): readonly SpaceRange[] =>

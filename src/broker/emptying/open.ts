@@ -20,8 +20,8 @@ export interface EmptyingRoom {
 
 interface EmptyingRoomOptions {
   readonly shared: SharedServices;
-  /** The storage under the store, which lists values without opening them. */
-  readonly backend: Pick<Backend, "list">;
+  /** The storage under the store, for keys alone: to open a value takes longer than to delete it. */
+  readonly backend: Pick<Backend, "keys" | "discard">;
   readonly collections: SetupCollections & AuthorizationCollections & CompanionCollections;
   readonly planRevocation: PlanRevocation;
   readonly hooks: ScriptHooks;
@@ -31,13 +31,15 @@ interface EmptyingRoomOptions {
 export async function openEmptying(options: EmptyingRoomOptions): Promise<EmptyingRoom> {
   const { shared, backend, collections, planRevocation, hooks, channels } = options;
   const { store, environments, integrations, providers, audit, world } = shared;
+  const keys: Backend["keys"] = (range) => backend.keys(range);
   const run = createEmptyingRun({
     store,
-    listClosed: (range) => backend.list(range),
+    keys,
+    discard: (range, fence) => backend.discard(range, fence),
     collections,
-    emptyPage: createEmptyPage({ store, collections, integrations, providers, planRevocation }),
+    emptyPage: createEmptyPage({ store, keys, collections, integrations, providers, planRevocation }),
     endWays: createEndWays(collections),
-    sayGoodbye: createSayGoodbye({ store, integrations, hooks, channels }),
+    sayGoodbye: createSayGoodbye({ keys, integrations, hooks, channels }),
     audit,
     world,
   });

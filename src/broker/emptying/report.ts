@@ -1,6 +1,7 @@
 import type { StoredEmptying } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Emptying } from "../../gen/latchkey/v1/environment_pb.ts";
-import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
+import { type Change, type Condition, type KeyCondition, StaleWrite, type Store } from "../../store/contract.ts";
+import { keyOf } from "../../store/keys.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 
@@ -11,6 +12,8 @@ import type { SetupCollections } from "../setup/setup-collections.ts";
 export interface EmptyingReport {
   readonly asked: StoredEmptying;
   commit(changes: readonly Change[], step?: ReportStep): Promise<void>;
+  /** Holds until another process counts, or an own step is committed. */
+  readonly unchanged: KeyCondition;
 }
 
 interface ReportStep {
@@ -37,6 +40,9 @@ export async function openReport(
   let current: StoredRecordOf<StoredEmptying> = found;
   return {
     asked: found.value,
+    get unchanged() {
+      return { key: keyOf(emptyings.name, environment), expect: current.revision };
+    },
     async commit(changes, { deleted = {}, fields = {}, conditions = [] } = {}) {
       const { emptying } = current.value;
       if (emptying === undefined) throw new Error("a stored emptying has a report");

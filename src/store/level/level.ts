@@ -6,6 +6,7 @@ import { type Backend, StoreUnavailable, StoreUsed } from "../contract.ts";
 import { createStoreHistory } from "../history.ts";
 import { checkDatabase } from "./checked-database.ts";
 import { level0Tables } from "./database.ts";
+import { createDiscard } from "./discard.ts";
 import { watchDiskSpace } from "./disk-space.ts";
 import { createGroupWriter } from "./group-writer.ts";
 import { createMarkerFile } from "./marker.ts";
@@ -78,6 +79,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       requireOpen();
       return history.watch(from, watcher);
     },
+    discard: createDiscard({ database, disk, refusals, recovery, requireOpen }),
     // No other process commits here, and local commits reach watchers before they resolve.
     caughtUp: () => undefined,
     async fill(content) {

@@ -1,5 +1,15 @@
 import { setImmediate } from "node:timers/promises";
-import { type Entry, type Range, type ScrubStep, type Snapshot, StoreDamaged, StoreUnavailable } from "../contract.ts";
+import {
+  type Entry,
+  type KeyPage,
+  type KeyRange,
+  type Range,
+  type ScrubStep,
+  type Snapshot,
+  StoreDamaged,
+  StoreUnavailable,
+} from "../contract.ts";
+import { after } from "../keys.ts";
 import type { CheckedDatabase } from "./checked-database.ts";
 import { type Database, damagedAmongLive } from "./database.ts";
 import { decode } from "./frame.ts";
@@ -10,6 +20,7 @@ export interface LevelReads {
   get(key: string): Promise<Entry | undefined>;
   getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]>;
   list(range: Range): Promise<readonly Entry[]>;
+  keys(range: KeyRange): Promise<KeyPage>;
   snapshot(): Promise<Snapshot>;
   scrub(): AsyncGenerator<ScrubStep>;
 }
@@ -56,6 +67,12 @@ export function createLevelReads({ folder, database, requireOpen, reopened }: Le
       const range = { gte: from, lt: to, limit, reverse };
       const found = await reading((db) => db.iterator(range).all());
       return found.map(([key, value]) => decode(key, value));
+    },
+    async keys({ from, to, limit }) {
+      const range = { gte: from, lt: to, limit, highWaterMarkBytes: pageBytes };
+      const keys = await reading((db) => db.keys(range).all());
+      const last = keys.at(-1);
+      return { keys, rest: last === undefined || keys.length < limit ? undefined : after(last) };
     },
     async snapshot() {
       requireOpen();

@@ -23,6 +23,14 @@ export const entryOf = ([key, value, revision]: PageRow): Entry => ({ key: key.t
 
 export const everything: KeySpan = { from: "", to: undefined, limit: Number.MAX_SAFE_INTEGER };
 
+/**
+ * The first rows from a key on, of deleted keys too; $1 is the key, $3 their number. The end of a range is applied to
+ * the result: with both bounds, a server that has not analyzed the table since an import expects few rows, and sorts the
+ * whole range for each page.
+ */
+export const firstOfSql = (schema: string): string =>
+  `select key, value from ${schema}.entry where key >= $1 order by key limit $3`;
+
 /** Reads the first entries of a span, as of one moment; limited so that neither side waits long. */
 export async function readPage(query: SqlQuery, schema: string, span: KeySpan): Promise<EntryPage> {
   const { from, to, limit, reverse = false } = span;

@@ -1,8 +1,17 @@
-import { type Entry, type Range, type ScrubStep, type Snapshot, StoreUnavailable } from "../contract.ts";
+import {
+  type Entry,
+  type KeyPage,
+  type KeyRange,
+  type Range,
+  type ScrubStep,
+  type Snapshot,
+  StoreUnavailable,
+} from "../contract.ts";
+import { after } from "../keys.ts";
 import { byteaArray } from "./arrays.ts";
 import { isDamage, reasonOf } from "./errors.ts";
 import type { FullReads } from "./full-reads.ts";
-import { entryOf, everything, readPage, readPages } from "./pages.ts";
+import { entryOf, everything, firstOfSql, readPage, readPages } from "./pages.ts";
 import type { Queries } from "./queries.ts";
 import { createSharedQuery } from "./shared-query.ts";
 import { openSnapshot } from "./snapshot.ts";
@@ -12,6 +21,7 @@ export interface PostgresReads {
   get(key: string): Promise<Entry | undefined>;
   getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]>;
   list(range: Range): Promise<readonly Entry[]>;
+  keys(range: KeyRange): Promise<KeyPage>;
   snapshot(): Promise<Snapshot>;
   scrub(): AsyncGenerator<ScrubStep>;
   /** Returns the server's clock, in milliseconds. */
@@ -51,6 +61,15 @@ export function createPostgresReads(queries: Queries, schema: string, fullRead: 
       const query = range.limit <= fewEntries ? read : readLong;
       const { entries, rest } = await readPage(query, schema, range);
       return rest === undefined ? entries : listAll(range);
+    },
+    async keys({ from, to, limit }) {
+      const rows = await readLong<[key: Buffer, isThere: boolean]>(
+        `select key, value is not null from (${firstOfSql(schema)}) as first where key < $2`,
+        [Buffer.from(from), Buffer.from(to), limit],
+      );
+      const last = rows.at(-1)?.[0];
+      const keys = rows.flatMap(([key, isThere]) => (isThere ? [key.toString()] : []));
+      return { keys, rest: last === undefined || rows.length < limit ? undefined : after(last.toString()) };
     },
     snapshot: () => openSnapshot({ dedicate, schema }),
     clock: createSharedQuery(async () => {

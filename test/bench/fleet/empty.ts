@@ -19,35 +19,58 @@ const beside = "sandbox-api-key";
 const perSecond = 200;
 const longestSeconds = 120;
 
-/** Empties an environment of 100,000 connections, beside proxied calls of another environment. */
-export async function empty({
-  count,
-  only,
-}: {
+interface EmptyOptions {
   readonly count: number;
   readonly only: readonly string[];
-}): Promise<void> {
+  readonly rounds: number;
+  /** Another built program, measured in turns. */
+  readonly beside?: string | undefined;
+}
+
+/** Empties an environment of 100,000 connections, beside proxied calls of another environment. */
+export async function empty(options: EmptyOptions): Promise<void> {
+  const { only, rounds, beside: other } = options;
   const wants = (part: string) => only.length === 0 || only.includes(part);
-  if (wants("level")) await emptyIn("LevelDB", count || 100_000, {});
-  if (!wants("postgres")) return;
+  const count = options.count || 100_000;
+  for (const part of ["level", "postgres"] as const) {
+    if (!wants(part)) continue;
+    const ratios: number[] = [];
+    for (let round = 0; round < (rounds || 1); round += 1) {
+      const measure = (dist?: string) =>
+        part === "level" ? emptyIn("LevelDB", count, {}, { dist }) : onServer(count, dist);
+      const before = other === undefined ? undefined : await measure(other);
+      const now = await measure();
+      if (before !== undefined && now !== undefined) ratios.push(now / before);
+    }
+    if (ratios.length === 0) continue;
+    const sorted = ratios.toSorted((a, b) => a - b).map((ratio) => ratio.toFixed(2));
+    say(`${part}: rate to that of ${other}: median ${sorted[Math.floor(sorted.length / 2)]} (${sorted.join(", ")})`);
+  }
+}
+
+/** Returns undefined without a server. */
+async function onServer(count: number, dist: string | undefined): Promise<number | undefined> {
   if (findPostgres() === undefined) {
     say("no PostgreSQL server on this machine: nothing measured of it");
-    return;
+    return undefined;
   }
   const server = await startPostgres();
   try {
-    await emptyIn("PostgreSQL", count || 100_000, { LATCHKEY_STORE: server.storeUrl("bench") }, server.dataFolder);
+    const store = { LATCHKEY_STORE: server.storeUrl("bench") };
+    return await emptyIn("PostgreSQL", count, store, { dist, dataFolder: server.dataFolder });
   } finally {
     await server.stop();
   }
 }
 
+/** Returns how many connections were deleted a second. */
 async function emptyIn(
   name: string,
   count: number,
   store: Readonly<Record<string, string>>,
-  dataFolder?: string,
-): Promise<void> {
+  { dist, dataFolder }: { readonly dist: string | undefined; readonly dataFolder?: string },
+): Promise<number> {
+  let rate = 0;
   await withFolder(async (folder) => {
     const provider = await startProvider();
     const file = join(folder, "latchkey.yaml");
@@ -55,6 +78,7 @@ async function emptyIn(
     writeFileSync(file, JSON.stringify({ providers }));
     const running = await startBenchSidecar({
       folder,
+      dist,
       env: {
         LATCHKEY_CONFIG: file,
         LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(provider.origin),
@@ -89,7 +113,7 @@ async function emptyIn(
     };
     const loop = openLoopApart(target, { perSecond, seconds: longestSeconds, signal: over.signal });
     await sleep(3_000);
-    const [ours, theirs] = [cpuOf(running.pid), cpuOfServer(dataFolder)];
+    const [ours, main, theirs] = [cpuOf(running.pid), cpuOfMain(running.pid), cpuOfServer(dataFolder)];
     const [from, since] = [Date.now(), performance.now()];
     let { emptying } = await environments.emptyEnvironment({ name: "crowd" });
     while (emptying?.state === Emptying_State.RUNNING) {
@@ -99,6 +123,7 @@ async function emptyIn(
     const seconds = (performance.now() - since) / 1_000;
     const until = Date.now();
     const [oursCpu, theirsCpu] = [cpuOf(running.pid) - ours, cpuOfServer(dataFolder) - theirs];
+    const mainCpu = cpuOfMain(running.pid) - main;
     over.abort();
     const { calls, failed: failedCalls } = await loop;
     const [during, before] = [
@@ -106,13 +131,15 @@ async function emptyIn(
       calls.filter(({ sentAtMs }) => sentAtMs < from),
     ];
     const deleted = Number((emptying as Emptying | undefined)?.connections ?? 0n);
+    rate = deleted / seconds;
     const each = (cpu: number) => `${((cpu * 1e6) / deleted).toFixed(0)} µs`;
     say(
-      `${name}: ${deleted} connections deleted in ${seconds.toFixed(1)} s, ${Math.round(deleted / seconds)}/s; CPU for each: sidecar ${each(oursCpu)}${dataFolder === undefined ? "" : `, server ${each(theirsCpu)}`}; ${perSecond} proxied calls/s beside it p50 ${ms(latencyOf(during, 0.5))}, p99 ${ms(latencyOf(during, 0.99))} (before: ${ms(latencyOf(before, 0.5))}, ${ms(latencyOf(before, 0.99))}), ${failedCalls} failed; memory ${running.ownMiB()} MiB; load average ${loadavg()[0]?.toFixed(1)}`,
+      `${name}${dist === undefined ? "" : ` (${dist})`}: ${deleted} connections deleted in ${seconds.toFixed(1)} s, ${Math.round(deleted / seconds)}/s; CPU for each: sidecar ${each(oursCpu)}, of it the main thread ${each(mainCpu)}${dataFolder === undefined ? "" : `, server ${each(theirsCpu)}`}; ${perSecond} proxied calls/s beside it p50 ${ms(latencyOf(during, 0.5))}, p99 ${ms(latencyOf(during, 0.99))} (before: ${ms(latencyOf(before, 0.5))}, ${ms(latencyOf(before, 0.99))}), ${failedCalls} failed; memory ${running.ownMiB()} MiB; load average ${loadavg()[0]?.toFixed(1)}`,
     );
     await running.stop();
     await provider.stop();
   });
+  return rate;
 }
 
 async function connectOne(data: string): Promise<void> {
@@ -140,8 +167,12 @@ const withKey =
 const ticksPerSecond = 100;
 
 /** CPU seconds of a process with all its threads. */
-export function cpuOf(pid: number): number {
-  const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+export const cpuOf = (pid: number): number => cpuIn(`/proc/${pid}/stat`);
+
+const cpuOfMain = (pid: number): number => cpuIn(`/proc/${pid}/task/${pid}/stat`);
+
+function cpuIn(file: string): number {
+  const [, rest = ""] = readFileSync(file, "utf8").split(") ");
   const fields = rest.split(" ");
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

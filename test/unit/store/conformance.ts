@@ -105,6 +105,38 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await expect(store.commit([put("k", "again", revision)])).rejects.toMatchObject({ current: 0 });
     });
 
+    it("returns the keys of a range in pages, without deleted ones", async () => {
+      await store.commit([put("a/1", "1"), put("a/2", "2"), put("a/3", "3"), put("b/1", "4")]);
+      await store.commit([remove("a/2")]);
+      const found: string[] = [];
+      for (let rest: string | undefined = "a/"; rest !== undefined; ) {
+        const page = await store.keys({ from: rest, to: "a0", limit: 1 });
+        expect(page.keys.length).toBeLessThanOrEqual(1);
+        found.push(...page.keys);
+        rest = page.rest;
+      }
+      expect(found).toEqual(["a/1", "a/3"]);
+      expect(await store.keys({ from: "c/", to: "c0", limit: 10 })).toEqual({ keys: [], rest: undefined });
+    });
+
+    it("discards the keys of a range while its fence holds, and nothing else", async () => {
+      const tags = Array.from({ length: 25 }, (_, i) => put(`tag/${String(i).padStart(2, "0")}`, ""));
+      const revision = await store.commit([...tags, put("tagged", "1"), put("report", "1")]);
+      const range = { from: "tag/", to: "tag0", limit: 10 };
+      expect(await store.discard(range, { key: "report", expect: revision - 1 })).toBe(false);
+      expect(await store.discard(range, { key: "none", expect: revision })).toBe(false);
+      expect(await contents()).toHaveLength(27);
+      const fence = { key: "report", expect: revision };
+      expect(await store.discard(range, fence)).toBe(true);
+      expect(await contents()).toHaveLength(17);
+      while (await store.discard(range, fence));
+      expect(await contents()).toEqual(["report=1", "tagged=1"]);
+      expect(store.status().revision).toBe(revision);
+      // A discarded key is a new one.
+      await store.commit([put("tag/01", "again", 0)]);
+      expect(text((await store.get("tag/01"))?.value)).toBe("again");
+    });
+
     it("commits all of its changes or none", async () => {
       await store.commit([put("there", "1")]);
       await expect(store.commit([put("new", "1"), put("there", "2", 0)])).rejects.toBeInstanceOf(StaleWrite);
