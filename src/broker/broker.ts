@@ -7,6 +7,7 @@ import type { Backend, StoreStatus } from "../store/contract.ts";
 import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import { type AuditRoom, openAudit } from "./audit/open.ts";
+import { startBackground } from "./background.ts";
 import { type ChannelRoom, openChannels } from "./channels/open.ts";
 import { createCollections } from "./collections.ts";
 import { type ConnectRoom, openConnect } from "./connect/open.ts";
@@ -21,7 +22,7 @@ import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
-import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
+import type { RetentionPeriods } from "./housekeeping.ts";
 import { openPartitions } from "./partitions/partitions.ts";
 import { openQuotas } from "./quotas/open.ts";
 import type { Quotas } from "./quotas/quotas.ts";
@@ -249,65 +250,6 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await rooms.edges.close();
       await rooms.quotas.close();
       await closeRooms(rooms);
-    },
-  };
-}
-
-/** Starts the background work. Replicas share it through leases. */
-function startBackground(rooms: Rooms, { store, retention, world }: BrokerOptions) {
-  const { collections, setup, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } = rooms;
-  const { reindex, health } = connectionRoom;
-  const { revocations, partitions } = rooms;
-  const housekeeping = startHousekeeping({
-    store,
-    collections,
-    integrations: setup.integrations,
-    providers: setup.providers,
-    health,
-    destinations: outgoing.destinations,
-    logs: rooms.auditing.logs,
-    world,
-    idleRefresh: credentials.idleRefresh,
-    retention,
-  });
-  const all = [
-    scripted.scheduler,
-    channels.scheduler,
-    webhooks.deliveries,
-    connect.descriptions,
-    revocations.scheduler,
-    rooms.endUsers.loop,
-    rooms.emptying.loop,
-    housekeeping,
-    reindex,
-  ];
-  let retired: Promise<unknown> | undefined;
-  return {
-    housekeeping,
-    async start() {
-      reindex.look();
-      connect.authorizations.resume();
-      await partitions.start();
-      // Deliveries start only now: their destinations and signing secrets are known from here on.
-      webhooks.deliveries.start();
-      channels.scheduler.start();
-      scripted.scheduler.start();
-      connect.descriptions.start();
-      revocations.scheduler.start();
-      rooms.endUsers.loop.start();
-      rooms.emptying.loop.start();
-    },
-    /** Runs work of this process's partitions, which it takes first. */
-    own: (run: () => Promise<void>) => () => partitions.start().then(run),
-    keepHouse: async () => {
-      await housekeeping.run();
-      await reindex.run();
-      await channels.scheduler.run();
-    },
-    retire: async () => {
-      // Each partition is given as soon as its own work has ended.
-      retired ??= Promise.all([...all.map((one) => one.close()), partitions.retire(), rooms.edges.edges.leave()]);
-      await retired;
     },
   };
 }
