@@ -24,8 +24,7 @@ import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import type { RetentionPeriods } from "./housekeeping.ts";
 import { openPartitions } from "./partitions/partitions.ts";
-import { openQuotas } from "./quotas/open.ts";
-import type { Quotas } from "./quotas/quotas.ts";
+import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
@@ -87,6 +86,8 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  /** Returns what is wrong with the egress proxy; undefined: there is none. */
+  readonly egressTrouble?: (() => Promise<string | undefined>) | undefined;
   /** Name of the host or pod. */
   readonly host?: string | undefined;
   readonly dashboardOrigin?: (() => string | undefined) | undefined;

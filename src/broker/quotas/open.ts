@@ -4,6 +4,8 @@ import { createKeptQuotas } from "./kept-quotas.ts";
 import { createQuotas, type Quotas } from "./quotas.ts";
 import { createShareExchange } from "./share-exchange.ts";
 
+export type { Quotas } from "./quotas.ts";
+
 interface QuotaRoomOptions {
   readonly store: Store;
   /** Other processes use the store too. */

@@ -37,6 +37,21 @@ export function expiryWarnings(keys: readonly Key[], nowMs: number): readonly Fo
   });
 }
 
+/** Warns of an egress proxy through which nothing leaves. */
+export function egressWarnings(trouble: string | undefined): readonly FoundWarning[] {
+  if (trouble === undefined) return [];
+  return [
+    {
+      code: "egress_proxy_failed",
+      severity: Severity.CRITICAL,
+      subject: Subject.CONFIG,
+      message: `nothing leaves Latchkey: ${trouble}`,
+      remedy: "repair the proxy, or correct LATCHKEY_EGRESS_PROXY and restart Latchkey",
+      doc: "egress.md#when-something-fails",
+    },
+  ];
+}
+
 /** More commits than a replica that keeps up ever lags behind. */
 const mostBehind = 1_000n;
 

@@ -15,7 +15,7 @@ import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
 import { environmentWarnings } from "./environment-warnings.ts";
 import type { Replicas } from "./replicas.ts";
 import { storeWarnings } from "./store-warnings.ts";
-import { expiryWarnings, replicaWarnings } from "./system-warnings.ts";
+import { egressWarnings, expiryWarnings, replicaWarnings } from "./system-warnings.ts";
 import type { Upkeep } from "./upkeep.ts";
 import type { FoundWarning } from "./warning-list.ts";
 
@@ -38,6 +38,8 @@ export interface WarningsOptions {
   readonly destinationsOf: (environment: string) => readonly Destination[];
   readonly upkeep: Upkeep;
   readonly replicas: Pick<Replicas, "list">;
+  /** What is wrong with the egress proxy; undefined: there is none. */
+  readonly egressTrouble?: (() => Promise<string | undefined>) | undefined;
   readonly world: World;
 }
 
@@ -95,12 +97,18 @@ export function createWarnings(options: WarningsOptions): Warnings {
       const { items } = await environments.list(firstEnvironments);
       const created = items.flatMap(({ createdAt }) => (createdAt === undefined ? [] : [timestampMs(createdAt)]));
       const inUseSinceMs = created.length === 0 ? undefined : Math.min(...created);
-      const [ofStore, keys, running] = await Promise.all([
+      const [ofStore, keys, running, egressTrouble] = await Promise.all([
         storeWarnings({ upkeep, nowMs, inUseSinceMs, signal }),
         access.list({ environment: "" }, firstKeys),
         replicas.list(),
+        options.egressTrouble?.(),
       ]);
-      return [...ofStore, ...expiryWarnings(keys.items, nowMs), ...replicaWarnings(running)];
+      return [
+        ...egressWarnings(egressTrouble),
+        ...ofStore,
+        ...expiryWarnings(keys.items, nowMs),
+        ...replicaWarnings(running),
+      ];
     },
   };
 }

@@ -21,6 +21,8 @@ const byError: ReadonlyMap<string, string> = new Map([
   ["closed", "The application closed the connection without an answer. Look at its log for a crash."],
   ["too_large", "The application's answer is too large. Answer with a short body or none."],
   ["address_forbidden", "Deliveries to private addresses are not allowed for a connection's own URL."],
+  ["egress_proxy", "The egress proxy cannot be reached or used. List hosts of your own network in egress.no_proxy."],
+  ["egress_refused", "The egress proxy forbids the host. Allow it there, or list it in egress.no_proxy."],
   ["unsendable", "The URL cannot be called. Correct the forward URL."],
 ]);
 

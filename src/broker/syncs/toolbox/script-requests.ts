@@ -44,6 +44,7 @@ const networkFailures = new Set([
   "connect_timeout",
   "answer_timeout",
   "closed",
+  "egress_proxy",
 ]);
 
 export function createScriptRequests(scriptOptions: ScriptRequestsOptions): SendForScript {
