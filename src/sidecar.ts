@@ -15,6 +15,7 @@ import { createSend } from "./relay/send.ts";
 import { openControl } from "./sidecar/control.ts";
 import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
+import { openEgressProxy } from "./sidecar/egress-proxy.ts";
 import { faultDocsBase } from "./sidecar/fault-docs-base.ts";
 import { createEdgeKeyFetch } from "./sidecar/issuer-key-fetch.ts";
 import { createListeners, type Listeners } from "./sidecar/listeners.ts";
@@ -46,7 +47,8 @@ export interface Sidecar extends Pick<Listeners, "addresses" | "aliases"> {
 export async function startSidecar(config: Config, base: World, options: StartOptions = {}): Promise<Sidecar> {
   const { doors, scripts: scriptLimits, retention, webhooks } = config;
   const { log, metrics } = base;
-  const tracing = await openTracing(config, base);
+  const egress = openEgressProxy(config, { resolve: options.resolve, world: base });
+  const tracing = await openTracing(config, { egress, world: base });
   const world: World = { ...base, tracing };
   const warn = createRareWarning(world);
   const shutdown = new AbortController();
@@ -75,7 +77,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
 
   const { store, backend, ...storeLife } = await openStore(config, { world, trouble, signal: options.signal });
   cleanup.defer(backend.close);
-  const upstreams = createUpstreams(config, { metrics, resolve: options.resolve });
+  const upstreams = createUpstreams(config, { metrics, resolve: options.resolve, proxy: egress?.proxy });
   cleanup.defer(upstreams.close);
   const send = createSend(upstreams.toProviders);
   const scripts = await openScripts(config, world);
@@ -97,6 +99,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     dashboardOrigin: () => (config.dashboard.door === "ui" ? listeners.addresses.ui : config.dashboard.door && ""),
     send,
     sendToApplication: createSend(upstreams.toApplication),
+    egressTrouble: egress?.trouble,
     runs: {
       atOnce: scriptLimits.runs,
       atOncePerIntegration: scriptLimits.runsPerIntegration,
@@ -105,7 +108,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   });
   trouble.follow(broker);
   await declareSetup(config, { config, broker, log });
-  const fetchEdgeKeys = createEdgeKeyFetch({ ...config, resolve: options.resolve });
+  const fetchEdgeKeys = createEdgeKeyFetch({ ...config, resolve: options.resolve, proxy: egress?.proxy });
   broker.edgeAccess.configure(config.edgeIdentities, fetchEdgeKeys);
   await warnOfMissingConnections(config.aliases, { connections: broker.connections, log });
 

@@ -161,6 +161,16 @@ edges:                                       # who may follow as an edge without
     - name: "URI:spiffe://cluster.local/ns/shop/sa/checkout"  # or DNS:… or CN:…
       environments: [prod]
 
+egress:                                      # an HTTP proxy for everything that leaves
+  proxy: https://proxy.corp.example:3129     # or http://; off: none
+  auth: { file: /run/secrets/egress-auth }   # user:password
+  no_proxy: [localhost, 127.0.0.0/8, .svc]   # dialed directly; default: this machine
+  resolve: local                             # pinned: the proxy gets the address; proxy: it alone resolves
+  ca: /etc/latchkey/proxy-ca.pem             # signs the certificate of the proxy itself
+  intercept_ca: /etc/latchkey/tls-ca.pem     # signs what the proxy makes to read TLS
+  client_cert: /run/egress/tls.crt           # shown to the proxy
+  client_key: /run/egress/tls.key
+
 tls:                                         # PEM files; also for public, control, ops and ui
   data:
     cert: /run/tls/tls.crt

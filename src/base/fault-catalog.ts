@@ -247,6 +247,20 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
       "Set `LATCHKEY_PROVIDER_CA` for a private certificate authority. Otherwise, find out what intercepts the connection.",
     example: "no trusted connection: SELF_SIGNED_CERT_IN_CHAIN",
   },
+  egress_proxy_failed: {
+    subject: providers,
+    meaning:
+      "The egress proxy that the operator has set cannot be reached or used. Nothing was sent to the provider, and nothing is dialed directly instead.",
+    action:
+      "The operator checks the proxy and `LATCHKEY_EGRESS_PROXY`: address, certificate, user and password. `latchkey doctor` names the reason.",
+    example: "the egress proxy cannot be reached: ECONNREFUSED",
+  },
+  egress_proxy_refused: {
+    subject: providers,
+    meaning: "The rules of the egress proxy forbid the provider's host. Nothing was sent to the provider.",
+    action: "Ask the operator of the proxy to allow the host, or list the host in `egress.no_proxy`.",
+    example: "the egress proxy refuses connections to api.example.com:443 (403)",
+  },
   provider_closed: {
     subject: providers,
     meaning: "The provider closed the connection before its answer was complete.",

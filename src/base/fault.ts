@@ -62,6 +62,8 @@ export const faults = {
   provider_unreachable: { status: 502, rpc: "Unavailable" },
   provider_unknown: { status: 502, rpc: "Unavailable" },
   provider_untrusted: { status: 502, rpc: "Unavailable" },
+  egress_proxy_failed: { status: 502, rpc: "Unavailable" },
+  egress_proxy_refused: { status: 502, rpc: "PermissionDenied" },
   provider_closed: { status: 502, rpc: "Unavailable" },
   provider_malformed: { status: 502, rpc: "Unavailable" },
   http2_required: { status: 502, rpc: "FailedPrecondition" },

@@ -1,6 +1,5 @@
 import type { LogLevel } from "../base/log.ts";
 import type { DeclaredSetup } from "../core/declared.ts";
-import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
 import { refuseSharedKeys } from "./check-keys.ts";
@@ -9,8 +8,9 @@ import { type DashboardConfig, dashboardOf } from "./dashboard.ts";
 import { declaredIn } from "./declare.ts";
 import { type AliasConfig, type DoorsConfig, doorsOf } from "./doors.ts";
 import { type EdgeIdentityRules, edgeIdentitiesOf } from "./edges/edge-identities.ts";
+import { type EgressProxySettings, egressOf } from "./egress/egress.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
-import { limitsOf, relayOf, type SizeLimits } from "./limits.ts";
+import { limitsOf, relayOf, type SizeLimits, type UpstreamLimits } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "./read-file.ts";
@@ -61,6 +61,8 @@ export interface Config {
   readonly allowPrivate: readonly string[];
   /** PEM. */
   readonly providerCa: string | undefined;
+  /** Undefined: everything is dialed directly. */
+  readonly egressProxy: EgressProxySettings | undefined;
   readonly aliases: readonly AliasConfig[];
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   readonly relay: UpstreamLimits;
@@ -144,6 +146,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
+    egressProxy: egressOf({ env, variables, secrets, files, file, refuse: refuseAt, warn }),
     undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse: refuseAt }),

@@ -4,6 +4,7 @@ import { scopesByName } from "../core/scopes.ts";
 import { accessLimits } from "./access/access-limits.ts";
 import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
+import { egressSchema } from "./egress/egress-schema.ts";
 
 /**
  * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
@@ -375,6 +376,7 @@ export const fileSchema = v.strictObject({
       ui: v.optional(tls),
     }),
   ),
+  egress: v.optional(egressSchema(secret)),
   edges: v.optional(edgesSchema(name)),
   dashboard: v.optional(
     v.strictObject({

@@ -11,7 +11,7 @@ export interface KeptConfig extends ConfigInForce {
 
 /** Parts of the file that a reload does not apply, see docs/configuration.md. */
 const fixedParts =
-  /^(?:limits|scripts|aliases|tls|proxy\.(?:connect_ms|answer_ms|idle_ms|requests_per_host|waiting_per_host))(?:\.|$)/;
+  /^(?:limits|scripts|aliases|tls|egress|proxy\.(?:connect_ms|answer_ms|idle_ms|requests_per_host|waiting_per_host))(?:\.|$)/;
 const mostDifferences = 500;
 
 export function createConfigInForce({ configFile: file, source, warnings }: Config, world: World): KeptConfig {

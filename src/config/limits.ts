@@ -2,6 +2,8 @@ import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { DoorName } from "./doors.ts";
 import type { ConfigFile } from "./file.ts";
 
+export type { UpstreamLimits } from "../relay/upstream.ts";
+
 export interface SizeLimits {
   readonly jsonBodyBytes: number;
   /** Limits an incoming webhook. */

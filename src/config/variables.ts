@@ -114,6 +114,45 @@ export const variables = [
     meaning: "PEM file of additional certificate authorities for providers",
   },
   {
+    name: "LATCHKEY_EGRESS_PROXY",
+    default: "off",
+    secret: true,
+    meaning: "HTTP proxy for everything that leaves: `http(s)://host:port`, with `user:password@` if it wants one",
+  },
+  {
+    name: "LATCHKEY_EGRESS_AUTH",
+    default: "none",
+    secret: true,
+    meaning: "`user:password` for this proxy, if not in its URL",
+  },
+  {
+    name: "LATCHKEY_EGRESS_NO_PROXY",
+    default: "localhost,127.0.0.0/8,::1",
+    meaning: "hosts that are dialed directly, comma-separated: names, `.endings`, addresses, networks; `none` for none",
+  },
+  {
+    name: "LATCHKEY_EGRESS_RESOLVE",
+    default: "local",
+    meaning:
+      "who resolves names: `local` (Latchkey checks the addresses), `pinned` (and the proxy gets the address) or `proxy`",
+  },
+  {
+    name: "LATCHKEY_EGRESS_CA",
+    default: "none",
+    meaning: "PEM file of additional certificate authorities for an `https` proxy",
+  },
+  {
+    name: "LATCHKEY_EGRESS_INTERCEPT_CA",
+    default: "none",
+    meaning: "PEM file of the authorities with which the proxy opens TLS to read it",
+  },
+  {
+    name: "LATCHKEY_EGRESS_CLIENT_CERT",
+    default: "none",
+    meaning: "PEM file of the certificate that an `https` proxy is shown",
+  },
+  { name: "LATCHKEY_EGRESS_CLIENT_KEY", default: "none", meaning: "PEM file of its private key" },
+  {
     name: "LATCHKEY_FAST_LANE",
     default: "on",
     meaning: "`off`: all proxy requests and webhooks use `node:http`",

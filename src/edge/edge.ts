@@ -8,6 +8,7 @@ import type { World } from "../base/world.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createOpsDoor } from "../data-plane/ops.ts";
 import type { ResolveHost } from "../relay/egress.ts";
+import { openEgressProxy } from "../sidecar/egress-proxy.ts";
 import { faultDocsBase } from "../sidecar/fault-docs-base.ts";
 import { createListeners, type Listeners } from "../sidecar/listeners.ts";
 import { openTracing } from "../sidecar/tracing.ts";
@@ -37,7 +38,8 @@ interface EdgeOptions {
 export async function startEdge(config: EdgeConfig, base: World, { resolve, signal }: EdgeOptions = {}): Promise<Edge> {
   const { doors, brokers } = config;
   const { log, metrics } = base;
-  const tracing = await openTracing(config, base);
+  const egress = openEgressProxy(config, { resolve, world: base });
+  const tracing = await openTracing(config, { egress, world: base });
   const world: World = { ...base, tracing };
   const warn = createRareWarning(world);
   const readiness = createReadiness((phase) => {
@@ -63,7 +65,7 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
     connections: listeners.connectionLimit("ops"),
   });
   await listeners.open("ops", doors.ops, ops);
-  const upstreams = createUpstreams(config, { metrics, resolve });
+  const upstreams = createUpstreams(config, { metrics, resolve, proxy: egress?.proxy });
   cleanup.defer(upstreams.close);
   await Promise.race([followed.inSync, ...(signal === undefined ? [] : [once(signal, "abort")])]);
   signal?.throwIfAborted();

@@ -1,5 +1,7 @@
 import { isIP, type LookupFunction } from "node:net";
 import { forbiddenKind } from "./address.ts";
+import type { EgressProxy, EgressRoute, ResolvedAddress } from "./egress-proxy/egress-proxy.ts";
+import { isLocalName } from "./egress-proxy/local-names.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
 
@@ -12,22 +14,22 @@ export interface Egress {
   admit(origin: Origin): Origin;
   /** Lookup for `net.connect` and `tls.connect`: the checked addresses are the dialed ones. */
   lookupFor(origin: Origin): LookupFunction;
+  /** Returns the way through the egress proxy; undefined: the origin is dialed directly. */
+  routeTo(origin: Origin): EgressRoute | undefined;
 }
 
-export interface ResolvedAddress {
-  readonly address: string;
-  readonly family: number;
-}
-
+export type { ResolvedAddress } from "./egress-proxy/egress-proxy.ts";
 export type ResolveHost = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 interface EgressOptions {
   readonly resolve: ResolveHost;
+  /** Undefined: everything is dialed directly. */
+  readonly proxy?: EgressProxy | undefined;
   /** `host:port` may be private; `http://host:port` may be private and is reached without TLS. */
   readonly allowPrivate: readonly string[];
 }
 
-export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
+export function createEgress({ resolve, proxy, allowPrivate }: EgressOptions): Egress {
   const allowed = new Set(allowPrivate.map((entry) => entry.toLowerCase()));
   const placeOf = ({ host, port }: Origin) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const isOpen = (origin: Origin) => allowed.has(`http://${placeOf(origin)}`);
@@ -43,10 +45,15 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
     }
   }
 
+  const proxyTo = (origin: Origin) => (proxy?.covers(origin) === true ? proxy : undefined);
+
   return {
     admit(origin) {
       const family = isIP(origin.host);
       if (family !== 0) requirePublic(origin, [{ address: origin.host, family }]);
+      else if (proxyTo(origin)?.resolution === "proxy" && isLocalName(origin.host) && !isAllowed(origin)) {
+        throw new RelayFailure("address_forbidden", `${origin.host} is a name of a private network`);
+      }
       if (isOpen(origin)) return { ...origin, scheme: "http" };
       if (origin.scheme === "http") {
         throw new RelayFailure("address_forbidden", `${origin.host} would be reached without TLS`);
@@ -54,7 +61,24 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
       return origin;
     },
     // Check every address of the DNS answer: connection racing decides which one is dialed.
-    lookupFor: (origin) => lookupBy(resolve, (addresses) => requirePublic(origin, addresses)),
+    lookupFor: (origin) =>
+      lookupBy(
+        (host) => resolveName(resolve, host),
+        (addresses) => requirePublic(origin, addresses),
+      ),
+    routeTo(origin) {
+      const through = proxyTo(origin);
+      if (through === undefined) return undefined;
+      if (through.resolution === "proxy") return { proxy: through, addresses: undefined };
+      return {
+        proxy: through,
+        async addresses() {
+          const found = await addressesOf(resolve, origin);
+          requirePublic(origin, found);
+          return found;
+        },
+      };
+    },
   };
 }
 
@@ -62,22 +86,42 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
  * Egress to targets that the operator configured: the operator's own application, at any address, unencrypted if the
  * URL says so. No target that came over an API uses this egress.
  */
-export const createTrustedEgress = ({ resolve }: Pick<EgressOptions, "resolve">): Egress => ({
+export const createTrustedEgress = ({ resolve, proxy }: Omit<EgressOptions, "allowPrivate">): Egress => ({
   admit: (origin) => origin,
-  lookupFor: () => lookupBy(resolve, () => {}),
+  lookupFor: () =>
+    lookupBy(
+      (host) => resolveName(resolve, host),
+      () => {},
+    ),
+  routeTo(origin) {
+    if (proxy?.covers(origin) !== true) return undefined;
+    // Nothing is checked, so the name is resolved only if the proxy is to get an address.
+    return { proxy, addresses: proxy.resolution === "pinned" ? () => addressesOf(resolve, origin) : undefined };
+  },
 });
 
+async function addressesOf(resolve: ResolveHost, { host }: Origin): Promise<readonly ResolvedAddress[]> {
+  const family = isIP(host);
+  return family === 0 ? resolveName(resolve, host) : [{ address: host, family }];
+}
+
+async function resolveName(resolve: ResolveHost, host: string): Promise<readonly ResolvedAddress[]> {
+  const addresses = await resolve(host).catch((cause: NodeJS.ErrnoException) => {
+    const message = `${host} could not be resolved: ${cause.code ?? "no answer"}`;
+    throw new RelayFailure("unknown_host", message, { cause });
+  });
+  if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);
+  return addresses;
+}
+
 const lookupBy =
-  (resolve: ResolveHost, requireAllowed: (addresses: readonly ResolvedAddress[]) => void): LookupFunction =>
+  (
+    resolve: (host: string) => Promise<readonly ResolvedAddress[]>,
+    requireAllowed: (addresses: readonly ResolvedAddress[]) => void,
+  ): LookupFunction =>
   (host, options, callback) => {
     resolve(host)
-      .catch((cause: NodeJS.ErrnoException) => {
-        throw new RelayFailure("unknown_host", `${host} could not be resolved: ${cause.code ?? "no answer"}`, {
-          cause,
-        });
-      })
       .then((addresses) => {
-        if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);
         requireAllowed(addresses);
         const [first] = addresses;
         if (options.all) callback(null, [...addresses]);

@@ -21,7 +21,11 @@ export type FailureKind =
   /** The queue of requests for this host is full. */
   | "overloaded"
   /** The host does not speak HTTP/2, and the request needs HTTP/2. */
-  | "no_http2";
+  | "no_http2"
+  /** The egress proxy cannot be reached or used. */
+  | "egress_proxy"
+  /** The egress proxy forbids the host. */
+  | "egress_refused";
 
 export class RelayFailure extends Error {
   override readonly name = "RelayFailure";

@@ -27,21 +27,21 @@ export interface Pools {
 /** The TLS session is dropped with the pool, so the next connection needs a full handshake. */
 const forgetAfterMs = 600_000;
 
-/** `extraCa`: PEM, trusted in addition to the usual authorities. */
-export function createPools(extraCa: string | undefined): Pools {
+/** `extraCaFor`: PEM, trusted for the origin in addition to the usual authorities. */
+export function createPools(extraCaFor: (origin: Origin) => readonly (string | undefined)[]): Pools {
   const pools = new Map<string, Pool>();
   /** Most requests go to the same origin as the one before. */
   let last: { readonly key: string; readonly pool: Pool } | undefined;
-  const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
 
   function make(origin: AdmittedOrigin): Pool {
     const { scheme, clientCertificate: own } = origin;
+    const extraCa = extraCaFor(origin).filter((one) => one !== undefined);
     const secureContext =
       scheme === "http"
         ? undefined
         : tls.createSecureContext({
             minVersion: "TLSv1.2",
-            ...(authorities === undefined ? {} : { ca: authorities }),
+            ...(extraCa.length === 0 ? {} : { ca: [...tls.getCACertificates("default"), ...extraCa] }),
             ...(own === undefined ? {} : { cert: own.certificate, key: own.privateKey }),
           });
     return {

@@ -3,7 +3,7 @@ import { onBeat } from "../base/loop/beat.ts";
 import { createRecentCache } from "../base/recent-cache.ts";
 import { finishTick } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
-import { failureOf } from "./dial.ts";
+import { failureOf } from "./dial-failure.ts";
 import type { Egress } from "./egress.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { createKeptConnections } from "./http1/kept-connections.ts";
@@ -68,7 +68,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const clock = { nowMs: performance.now() };
   /** Cache for all origins, so that a thousand connections to a provider share an entry. */
   const admitted = createRecentCache<AdmittedOrigin>(mostRemembered);
-  const pools = createPools(extraCa);
+  const pools = createPools((origin) => [extraCa, egress.routeTo(origin)?.proxy.interceptCa]);
   const tunnels = createTunnels({ pools, egress, limits });
   const sessions = createProviderSessions({
     egress,

@@ -4,6 +4,7 @@ import type { FetchedKeySet, FetchKeySet } from "../broker/identities/issuer-key
 import type { Config } from "../config/config.ts";
 import { isObject } from "../core/dialect/json-fields.ts";
 import { createTrustedEgress, type ResolveHost } from "../relay/egress.ts";
+import type { EgressProxy } from "../relay/egress-proxy/egress-proxy.ts";
 import { createSend } from "../relay/send.ts";
 import { createUpstream } from "../relay/upstream.ts";
 import { resolveHost } from "./upstreams.ts";
@@ -11,12 +12,13 @@ import { resolveHost } from "./upstreams.ts";
 interface EdgeKeyFetchOptions {
   readonly relay: Config["relay"];
   readonly resolve: ResolveHost | undefined;
+  readonly proxy: EgressProxy | undefined;
 }
 
 const limits = { deadlineMs: 10_000, maxBytes: 256 * 1024 };
 
 /** Returns a function that fetches the keys of a tokens' issuer. The operator has configured it, so it may be private. */
-export function createEdgeKeyFetch({ relay, resolve = resolveHost }: EdgeKeyFetchOptions): FetchKeySet {
+export function createEdgeKeyFetch({ relay, resolve = resolveHost, proxy }: EdgeKeyFetchOptions): FetchKeySet {
   /** Fetches a document; the token is sent to the configured origin only. */
   async function get(url: string, { ca, tokenFile, ...place }: FetchedKeySet): Promise<string> {
     const isOwn = new URL(url).origin === new URL(place.url ?? place.issuer).origin;
@@ -26,7 +28,7 @@ export function createEdgeKeyFetch({ relay, resolve = resolveHost }: EdgeKeyFetc
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
     };
     // Fetched every few minutes: a kept connection would only be in the way of a replaced authority.
-    const upstream = createUpstream({ limits: relay, extraCa: ca, egress: createTrustedEgress({ resolve }) });
+    const upstream = createUpstream({ limits: relay, extraCa: ca, egress: createTrustedEgress({ resolve, proxy }) });
     try {
       const { status, body } = await createSend(upstream)({ url, method: "GET", headers }, limits);
       if (status === 200) return body.toString();

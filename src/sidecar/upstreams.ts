@@ -3,6 +3,7 @@ import type { Metrics } from "../base/metrics/metrics.ts";
 import type { Config } from "../config/config.ts";
 import { inspectedFields } from "../core/outgoing/incoming-fields.ts";
 import { createEgress, createTrustedEgress, type ResolveHost } from "../relay/egress.ts";
+import type { EgressProxy } from "../relay/egress-proxy/egress-proxy.ts";
 import { createUpstream, type Upstream } from "../relay/upstream.ts";
 
 /** Outgoing connections. Providers are untrusted hosts; the customer's application may have a private address. */
@@ -18,16 +19,18 @@ interface UpstreamsOptions {
   readonly metrics: Metrics;
   /** Resolves host names; defaults to the system's resolver. */
   readonly resolve: ResolveHost | undefined;
+  /** Undefined: everything is dialed directly. */
+  readonly proxy: EgressProxy | undefined;
 }
 
 export function createUpstreams(
   config: UpstreamsConfig,
-  { metrics, resolve = resolveHost }: UpstreamsOptions,
+  { metrics, resolve = resolveHost, proxy }: UpstreamsOptions,
 ): Upstreams {
   const common = { limits: config.relay, extraCa: config.providerCa };
   const toProviders = createUpstream({
     ...common,
-    egress: createEgress({ resolve, allowPrivate: config.allowPrivate }),
+    egress: createEgress({ resolve, proxy, allowPrivate: config.allowPrivate }),
     notable: inspectedFields,
     onCounts({ connections, idle, waiting }) {
       metrics.proxyConnections.set({ state: "carrying" }, connections - idle);
@@ -35,7 +38,7 @@ export function createUpstreams(
       metrics.proxyConnections.set({ state: "waiting" }, waiting);
     },
   });
-  const toApplication = createUpstream({ ...common, egress: createTrustedEgress({ resolve }) });
+  const toApplication = createUpstream({ ...common, egress: createTrustedEgress({ resolve, proxy }) });
   return {
     toProviders,
     toApplication,

@@ -1,5 +1,6 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
+import type { Duplex } from "node:stream";
 import { version } from "../base/version.ts";
 
 export interface CollectorConfig {
@@ -10,6 +11,8 @@ export interface CollectorConfig {
   readonly timeoutMs: number;
   /** PEM: trusted instead of the default authorities. */
   readonly ca: string | undefined;
+  /** Opens connections in place of Node's agent; undefined: the agent does. */
+  readonly connect?: ((withinMs: number) => Promise<Duplex>) | undefined;
 }
 
 /** A receiver of spans, by OTLP over HTTP. */
@@ -38,11 +41,18 @@ const retryable = new Set([429, 502, 503, 504]);
 /** Larger than any response of a collector. */
 const maxAnswerBytes = 64 * 1024;
 
-export function createCollector({ endpoint, headers, timeoutMs, ca }: CollectorConfig): Collector {
+export function createCollector({ endpoint, headers, timeoutMs, ca, connect }: CollectorConfig): Collector {
   const url = new URL(endpoint);
   const { request, Agent } = url.protocol === "https:" ? https : http;
   // Its own agent, so that spans share no connections with requests to providers.
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ...(ca === undefined ? {} : { ca }) });
+  if (connect !== undefined) {
+    Object.assign(agent, {
+      createConnection(_: unknown, ready: (error: Error | null, socket?: Duplex) => void) {
+        connect(timeoutMs).then((socket) => ready(null, socket), ready);
+      },
+    });
+  }
   const ended = new AbortController();
   const requestHeaders = { ...headers, "content-type": "application/json", "user-agent": `latchkey/${version}` };
 

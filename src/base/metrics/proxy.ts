@@ -94,6 +94,12 @@ export const proxyMetrics = {
     help: "Connections to providers, idle or in use, and requests that wait for a connection, by state.",
     labels: ["state"],
   },
+  egressConnections: {
+    kind: "counter",
+    name: "latchkey_egress_proxy_connections_total",
+    help: "Connections through the egress proxy, by outcome: opened, unreachable, unauthorized, refused, failed, no_answer.",
+    labels: ["outcome"],
+  },
   rateBuckets: {
     kind: "gauge",
     name: "latchkey_rate_buckets",

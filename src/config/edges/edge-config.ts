@@ -1,6 +1,7 @@
 import { createSecureContext } from "node:tls";
 import type { Config, ConfigSource } from "../config.ts";
 import { type DoorsConfig, doorsOf } from "../doors.ts";
+import { egressOf } from "../egress/egress.ts";
 import { limitsOf, relayOf } from "../limits.ts";
 import { ConfigMistakes } from "../mistakes.ts";
 import { proxyLimitsOf } from "../proxy.ts";
@@ -32,6 +33,7 @@ type SharedConfig = Pick<
   | "docsUrl"
   | "allowPrivate"
   | "providerCa"
+  | "egressProxy"
   | "relay"
   | "proxy"
   | "allowedHosts"
@@ -56,7 +58,7 @@ export interface EdgeConfig extends SharedConfig {
 /** What an edge must not be able to read, and what it ignores. */
 const ofBrokers = ["LATCHKEY_SEAL_KEYS", "LATCHKEY_ADMIN_KEY", "LATCHKEY_STORE", "LATCHKEY_SECRET_KEY"] as const;
 /** Keys of the configuration file that an edge reads. */
-const ownKeys = new Set(["aliases", "limits", "proxy", "tls"]);
+const ownKeys = new Set(["aliases", "egress", "limits", "proxy", "tls"]);
 const mostConnections = 100_000;
 
 /** Returns the configuration of an edge. Throws a `ConfigMistakes` with every mistake in it. */
@@ -65,7 +67,8 @@ export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
   const warnings: string[] = [];
   const refuse = (message: string) => void mistakes.push(message);
   const warn = (message: string) => void warnings.push(message);
-  const variables = createVariableReader({ env, secrets: createSecretSource({ env, files }), refuse });
+  const secrets = createSecretSource({ env, files });
+  const variables = createVariableReader({ env, secrets, refuse });
   const { text, duration } = variables;
   checkVariableNames(env, { refuse, warn });
   for (const name of ofBrokers) {
@@ -93,6 +96,7 @@ export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
+    egressProxy: egressOf({ env, variables, secrets, files, file, refuse: refuseAt, warn }),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse: refuseAt }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")

@@ -11,6 +11,8 @@ const errors: Readonly<Record<string, string>> = {
   closed: "Connection closed",
   cut_off: "Answer cut off",
   address_forbidden: "Private address",
+  egress_proxy: "Egress proxy failed",
+  egress_refused: "Egress proxy refused",
   gone: "Answered 410 (gone)",
 };
 

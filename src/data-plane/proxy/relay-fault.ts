@@ -24,6 +24,8 @@ const codes: Readonly<Record<FailureKind, FaultCode>> = {
   malformed: "provider_malformed",
   overloaded: "overloaded",
   no_http2: "http2_required",
+  egress_proxy: "egress_proxy_failed",
+  egress_refused: "egress_proxy_refused",
 };
 
 export function faultOfRelay(failure: RelayFailure): Fault {

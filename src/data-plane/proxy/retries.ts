@@ -26,7 +26,10 @@ const deadlineMs = 60_000;
 const maxDelayMs = 30_000;
 const firstDelayMs = 250;
 const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
-const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
+const ofNetwork = new Set([
+  ...["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"],
+  "egress_proxy",
+]);
 
 /** Returns the milliseconds until the next attempt; undefined: no retry. */
 export function retryDelayMs(result: AttemptResult, { call, content, tried, nowMs }: RetryContext): number | undefined {

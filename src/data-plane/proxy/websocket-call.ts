@@ -5,7 +5,7 @@ import { Fault } from "../../base/fault.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { outgoingParts, via } from "../../core/outgoing/outgoing.ts";
 import { createTunnelClose } from "../../relay/client/tunnel-close.ts";
-import { failureOf } from "../../relay/dial.ts";
+import { failureOf } from "../../relay/dial-failure.ts";
 import { RelayFailure } from "../../relay/failure.ts";
 import { endToEnd } from "../../relay/http1/response-head.ts";
 import type { UpstreamLimits } from "../../relay/upstream.ts";

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
-import { connectedEvent, dial, failureOf } from "../dial.ts";
+import { dial } from "../dial.ts";
+import type { Dial } from "../dialing.ts";
 import type { Egress } from "../egress.ts";
-import { endedByProvider, noConnection, overloaded, RelayFailure } from "../failure.ts";
+import { noConnection, overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
 import type { Pools } from "../pools.ts";
@@ -20,40 +21,53 @@ interface TunnelsOptions {
 }
 
 export function createTunnels({ pools, egress, limits }: TunnelsOptions): Tunnels {
-  const open = new Set<Socket>();
+  /** Tunnels that are open or being opened, with what ends them. */
+  const all = new Map<Dial, () => void>();
+  const stopping = new RelayFailure("closed", "stopping");
   return {
     open(origin, signal) {
       const pool = pools.of(origin);
       if (pool.tunnels >= limits.perOrigin) return Promise.reject(overloaded(origin));
-      const socket = dial({ origin, egress, secureContext: pool.secureContext, session: pool.session });
       pool.tunnels += 1;
-      open.add(socket);
-      socket.once("close", () => {
-        pool.tunnels -= 1;
-        open.delete(socket);
-      });
+      const { secureContext, session } = pool;
       return new Promise((resolve, reject) => {
-        const onAbort = () => socket.destroy(new RelayFailure("closed", "the caller has left"));
-        const late = setTimeout(() => socket.destroy(noConnection()), limits.connectMs);
-        const onError = (error: Error) => reject(failureOf(error, false));
+        const onAbort = () => opening.giveUp(new RelayFailure("closed", "the caller has left"));
+        const late = setTimeout(() => opening.giveUp(noConnection()), limits.connectMs);
         const settled = () => {
           clearTimeout(late);
           signal.removeEventListener("abort", onAbort);
         };
-        socket.on("error", onError).once("close", () => {
-          settled();
-          reject(endedByProvider());
-        });
-        socket.once(connectedEvent(origin), () => {
-          settled();
-          resolve(socket);
-        });
+        const over = () => {
+          pool.tunnels -= 1;
+          all.delete(opening);
+        };
+        const opening = dial(
+          egress,
+          { origin, secureContext, session },
+          {
+            onTicket(ticket) {
+              pool.session = ticket;
+            },
+            onReady(socket) {
+              settled();
+              all.set(opening, () => socket.destroy());
+              socket.on("error", () => {}).once("close", over);
+              resolve(socket);
+            },
+            onFailed(failure) {
+              settled();
+              over();
+              reject(failure);
+            },
+          },
+        );
+        all.set(opening, () => opening.giveUp(stopping));
         signal.addEventListener("abort", onAbort);
         if (signal.aborted) onAbort();
       });
     },
     destroy() {
-      for (const socket of open) socket.destroy();
+      for (const end of all.values()) end();
     },
   };
 }

@@ -2,7 +2,9 @@ import type { Socket } from "node:net";
 import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
 import { type BatchMember, hasTickEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
-import { connectedEvent, dial, failureOf } from "../dial.ts";
+import { dial } from "../dial.ts";
+import { failureOf } from "../dial-failure.ts";
+import type { Dial } from "../dialing.ts";
 import { RelayFailure } from "../failure.ts";
 import type { Bulk } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
@@ -28,10 +30,11 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  */
 export class Connection<P extends ConnectionPool = ConnectionPool> extends PooledConnection<P> implements BatchMember {
   readonly #owner: ConnectionOwner<Connection<P>>;
-  readonly #socket: Socket;
+  /** Undefined until the connection is established; then `#dial` is. */
+  #socket: Socket | undefined;
+  #dial: Dial | undefined;
   #carried: CarriedRequest | undefined;
   #state: (typeof states)[keyof typeof states] = states.idle;
-  #isReady = false;
   #isGone = false;
   /** Bytes to write once the connection is established. */
   #early: (string | Buffer)[] = [];
@@ -52,36 +55,28 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     super(pool);
     this.#owner = owner;
     const { origin, secureContext, session } = pool;
-    this.#socket = dial({
-      origin,
-      secureContext,
-      session,
-      egress: owner.egress,
-      onread: {
-        buffer: () => this.#nextBuffer(),
-        callback: (length: number, buffer: Uint8Array) => {
-          this.#read(length, buffer);
-          return true;
-        },
+    const callback = (length: number, buffer: Uint8Array) => {
+      this.#read(length, buffer);
+      return true;
+    };
+    const onread = { buffer: () => this.#nextBuffer(), callback };
+    this.#dial = dial(
+      owner.egress,
+      { origin, secureContext, session, onread },
+      {
+        onReady: (socket) => this.#connected(socket),
+        onFailed: (failure) => this.#closed(failure),
+        onTicket: (ticket) => (pool.session = ticket),
       },
-    });
-    this.#socket.once(connectedEvent(origin), () => this.#connected());
-    if (origin.scheme === "https") this.#socket.on("session", (ticket) => (pool.session = ticket));
-    this.#socket.on("error", (error) => {
-      this.hasEnded = true;
-      this.#failure ??= failureOf(error, this.#isReady);
-    });
-    this.#socket.on("drain", () => this.#carried?.receiver.onDrain());
-    this.#socket.on("end", () => this.#ended());
-    this.#socket.on("close", () => this.#closed());
+    );
   }
 
   get isConnecting(): boolean {
-    return !this.#isReady;
+    return this.#socket === undefined;
   }
 
   get isAwaitingAnswer(): boolean {
-    return this.#isReady && this.#carried?.isSent === true && !this.#hasAnswered;
+    return this.#socket !== undefined && this.#carried?.isSent === true && !this.#hasAnswered;
   }
 
   get isCarrying(): boolean {
@@ -95,11 +90,12 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     this.#hasAnswered = false;
     this.#informational = 0;
     // Available body bytes follow at once: cork them with the head into one write.
-    if (!carried.isSent && this.#isReady) {
-      this.#socket.cork();
-      process.nextTick(uncork, this.#socket);
+    const socket = this.#socket;
+    if (!carried.isSent && socket !== undefined) {
+      socket.cork();
+      process.nextTick(uncork, socket);
     }
-    if (carried.isSent && this.#isReady && hasTickEnd()) {
+    if (carried.isSent && socket !== undefined && hasTickEnd()) {
       this.activity += 1;
       this.#ready = head;
       writeSoon(this);
@@ -111,7 +107,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   writeNow(): void {
     const head = this.#ready;
     this.#ready = "";
-    if (head !== "") writeText(this.#socket, head);
+    if (head !== "" && this.#socket !== undefined) writeText(this.#socket, head);
   }
 
   workNow(): void {
@@ -123,29 +119,30 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   /** Returns false when `onDrain` will report that more bytes can be written. */
   write(bytes: string | Buffer): boolean {
     this.activity += 1;
-    if (!this.#isReady) {
+    const socket = this.#socket;
+    if (socket === undefined) {
       this.#early.push(bytes);
       return false;
     }
     this.writeNow();
-    if (typeof bytes === "string") writeText(this.#socket, bytes);
-    else this.#socket.write(bytes);
-    return takesMore(this.#socket);
+    if (typeof bytes === "string") writeText(socket, bytes);
+    else socket.write(bytes);
+    return takesMore(socket);
   }
 
   /** Joins related writes into one. */
   cork(): void {
-    if (this.#isReady) this.#socket.cork();
+    this.#socket?.cork();
   }
 
   uncork(): void {
-    if (this.#isReady) this.#socket.uncork();
+    this.#socket?.uncork();
   }
 
   /** The receiver wants more. */
   resume(): void {
     this.activity += 1;
-    if (this.#socket.isPaused()) this.#socket.resume();
+    if (this.#socket?.isPaused() === true) this.#socket.resume();
   }
 
   /**
@@ -162,6 +159,11 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
   destroy(failure: RelayFailure): void {
     // The owner learns of the close in a later phase of the event loop: until then no request may be given to it.
     this.hasEnded = true;
+    if (this.#socket === undefined) {
+      // The dial knows what was waited for.
+      this.#dial?.giveUp(failure);
+      return;
+    }
     this.#failure ??= failure;
     this.#socket.destroy();
   }
@@ -173,17 +175,25 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     this.destroy(failure);
   }
 
-  #connected(): void {
-    this.#isReady = true;
+  #connected(socket: Socket): void {
+    this.#socket = socket;
+    this.#dial = undefined;
+    socket.on("error", (error) => {
+      this.hasEnded = true;
+      this.#failure ??= failureOf(error, true);
+    });
+    socket.on("drain", () => this.#carried?.receiver.onDrain());
+    socket.on("end", () => this.#ended());
+    socket.on("close", () => this.#closed(undefined));
     this.activity += 1;
     this.#carried?.connected();
     const early = this.#early;
     this.#early = [];
     if (early.length === 0) return;
-    this.#socket.cork();
+    socket.cork();
     for (const bytes of early) this.write(bytes);
-    this.#socket.uncork();
-    if (takesMore(this.#socket)) this.#carried?.receiver.onDrain();
+    socket.uncork();
+    if (takesMore(socket)) this.#carried?.receiver.onDrain();
   }
 
   #nextBuffer(): Buffer {
@@ -321,7 +331,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     const release = buffer === shared ? undefined : this.#bulk?.lend(buffer);
     const wantsMore = carried.receiver.onContent(content, release);
     const isExhausted = this.#bulk?.isExhausted === true;
-    if ((!wantsMore || isExhausted) && this.#carried === carried) this.#socket.pause();
+    if ((!wantsMore || isExhausted) && this.#carried === carried) this.#socket?.pause();
   }
 
   /** Ends a complete response. `surplus` bytes after the response belong to no request. */
@@ -336,9 +346,9 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     const isReusable = this.#keepsAlive && surplus === 0 && carried.isSent && !this.#isGone;
     if (isReusable) {
       this.isReused = true;
-      if (this.#socket.isPaused()) this.#socket.resume();
+      if (this.#socket?.isPaused() === true) this.#socket.resume();
     } else {
-      this.#socket.destroy();
+      this.#socket?.destroy();
     }
     carried.receiver.onEnd(trailers);
     if (isReusable) this.#owner.onIdle(this);
@@ -366,14 +376,18 @@ export class Connection<P extends ConnectionPool = ConnectionPool> extends Poole
     }
   }
 
-  #closed(): void {
+  /** `failed`: why the connection could not be established. */
+  #closed(failed: RelayFailure | undefined): void {
+    this.hasEnded = true;
     this.#isGone = true;
     this.#bulk?.end();
     this.#bulk = undefined;
     const carried = this.#carried;
     this.#carried = undefined;
     const failure =
-      this.#failure ?? new RelayFailure(this.#hasAnswered ? "cut_off" : "closed", "the provider ended the connection");
+      failed ??
+      this.#failure ??
+      new RelayFailure(this.#hasAnswered ? "cut_off" : "closed", "the provider ended the connection");
     const hasBegun = this.#hasAnswered || this.#informational > 0 || this.#head !== undefined;
     if (carried !== undefined && hasBegun) {
       carried.receiver.onFailure(this.#hasAnswered ? new RelayFailure("cut_off", failure.message) : failure);

@@ -1,4 +1,4 @@
-import { wantsHttp2 } from "../dial.ts";
+import { wantsHttp2 } from "../dial-failure.ts";
 import type { Egress } from "../egress.ts";
 import type { UpstreamRequest } from "../exchange.ts";
 import { noConnection, overloaded, RelayFailure } from "../failure.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
-import { connectedEvent, dial, failureOf } from "../dial.ts";
+import { TLSSocket } from "node:tls";
+import { dial } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { endedByProvider, type RelayFailure } from "../failure.ts";
 import type { SweepClock } from "../limits.ts";
@@ -43,36 +43,38 @@ const noHttp2ForMs = 60_000;
 export function createSessionDialer({ egress, clock, takeNext, over }: SessionDialerOptions): SessionDialer {
   function connect(pool: SessionPool): void {
     const { origin, secureContext, ticket } = pool;
-    const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
-    pool.dialling.set(socket, clock.nowMs);
-    if (origin.scheme === "https") {
-      socket.on("session", (given: Buffer) => {
-        pool.ticket = given;
-      });
+    const opening = dial(
+      egress,
+      { origin, secureContext, session: ticket, protocols: ["h2", "http/1.1"] },
+      {
+        onTicket(given) {
+          pool.ticket = given;
+        },
+        onFailed(failure) {
+          pool.dialling.delete(opening);
+          failIfAlone(pool, failure);
+        },
+        onReady(socket) {
+          pool.dialling.delete(opening);
+          connected(pool, socket);
+        },
+      },
+    );
+    pool.dialling.set(opening, clock.nowMs);
+  }
+
+  function connected(pool: SessionPool, socket: Socket): void {
+    const { origin } = pool;
+    if (!(socket instanceof TLSSocket) || origin.scheme === "http" || socket.alpnProtocol === "h2") {
+      open(pool, socket);
+      return;
     }
-    let failure: RelayFailure | undefined;
-    const onError = (error: Error) => {
-      failure ??= failureOf(error, false);
-    };
-    const onClose = () => {
-      pool.dialling.delete(socket);
-      failIfAlone(pool, failure);
-    };
-    socket.on("error", onError).once("close", onClose);
-    socket.once(connectedEvent(origin), () => {
-      socket.off("error", onError).off("close", onClose);
-      pool.dialling.delete(socket);
-      if (origin.scheme === "http" || (socket as TLSSocket).alpnProtocol === "h2") {
-        open(pool, socket);
-        return;
-      }
-      socket.on("error", () => {}).destroy();
-      noteNoHttp2(pool);
-      for (const pending of pool.waiting.splice(0)) {
-        if (pending.request.protocol === "http2") pending.receiver.onFailure(noHttp2(origin));
-        else pending.fallBack();
-      }
-    });
+    socket.on("error", () => {}).destroy();
+    noteNoHttp2(pool);
+    for (const pending of pool.waiting.splice(0)) {
+      if (pending.request.protocol === "http2") pending.receiver.onFailure(noHttp2(origin));
+      else pending.fallBack();
+    }
   }
 
   function open(pool: SessionPool, socket: Socket): void {
@@ -86,7 +88,7 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
         pool.sessions.delete(closed);
         // A session that closes before it carried a stream fails the queue. Otherwise Latchkey would reconnect until
         // the wait times out.
-        if (!closed.hasCarried) failIfAlone(pool, closed.failure);
+        if (!closed.hasCarried) failIfAlone(pool, closed.failure ?? endedByProvider());
         takeNext(pool);
       },
     });
@@ -112,8 +114,7 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
  * A session could not be opened. If it was the only one, fail the queued requests; otherwise another session may
  * have room.
  */
-function failIfAlone({ sessions, dialling, waiting }: SessionPool, failure: RelayFailure | undefined): void {
+function failIfAlone({ sessions, dialling, waiting }: SessionPool, failure: RelayFailure): void {
   if (sessions.size + dialling.size > 0) return;
-  const why = failure ?? endedByProvider();
-  for (const pending of waiting.splice(0)) pending.receiver.onFailure(why);
+  for (const pending of waiting.splice(0)) pending.receiver.onFailure(failure);
 }

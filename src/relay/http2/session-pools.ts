@@ -1,5 +1,5 @@
-import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
+import type { Dial } from "../dialing.ts";
 import { noConnection, overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits, SweepClock } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
@@ -10,8 +10,8 @@ export interface SessionPool {
   readonly origin: AdmittedOrigin;
   readonly secureContext: SecureContext | undefined;
   readonly sessions: Set<Http2ProviderSession>;
-  /** Sockets that are being connected, with the time of their start. */
-  readonly dialling: Map<Socket, number>;
+  /** Connections that are being opened, with the time of their start. */
+  readonly dialling: Map<Dial, number>;
   readonly waiting: StreamedRequest[];
   /** TLS session to resume. */
   ticket: Buffer | undefined;
@@ -66,8 +66,8 @@ export function createSessionPools({ limits, clock, secureContextOf }: SessionPo
 
   function sweepPool(pool: SessionPool): void {
     const { sessions, dialling, waiting, origin } = pool;
-    for (const [socket, since] of dialling) {
-      if (clock.nowMs - since > limits.connectMs) socket.destroy(noConnection());
+    for (const [opening, since] of dialling) {
+      if (clock.nowMs - since > limits.connectMs) opening.giveUp(noConnection());
     }
     for (const session of sessions) sweepSession(session, { nowMs: clock.nowMs, isDraining, limits });
     while (waiting[0] !== undefined && clock.nowMs - waiting[0].waitingSince > limits.connectMs) {
@@ -118,7 +118,7 @@ export function createSessionPools({ limits, clock, secureContextOf }: SessionPo
           session.failure ??= new RelayFailure("closed", "stopping");
           session.http2.destroy();
         }
-        for (const socket of dialling.keys()) socket.destroy();
+        for (const opening of dialling.keys()) opening.giveUp(new RelayFailure("closed", "stopping"));
       }
     },
   };

@@ -1,7 +1,7 @@
 import http2, { type ClientHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { limitControlFrames } from "../../base/http/control-frames.ts";
-import { failureOf } from "../dial.ts";
+import { failureOf } from "../dial-failure.ts";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { endedByProvider, RelayFailure } from "../failure.ts";
 import { type OriginLimits, overdue } from "../limits.ts";
@@ -115,9 +115,11 @@ export function openProviderSession({
     heardAt: nowMs,
     pingedAt: undefined,
   };
+  // Through a proxy without TLS, the socket has read the answer to CONNECT.
+  const bytesBefore = socket.bytesRead;
   const ended = (error: Error) => {
     session.isLeaving = true;
-    const isForeign = !session.hasSpoken && socket.bytesRead > 0;
+    const isForeign = !session.hasSpoken && socket.bytesRead > bytesBefore;
     session.failure ??= isForeign ? noHttp2(origin) : (failureOfSession(error) ?? failureOf(error, true));
   };
   // Record the cause before any stream learns that the session has closed.

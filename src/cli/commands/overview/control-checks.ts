@@ -70,9 +70,10 @@ export async function checkStore({ client }: CommandSession): Promise<readonly F
 }
 
 /** Warnings that no other check reports. */
-const systemWarning = /^(?:store_damaged|backup|scrub|encryption_key|config|restart|key|replica|channels)(?:_|$)/;
+const systemWarning =
+  /^(?:store_damaged|backup|scrub|encryption_key|config|restart|key|replica|channels|egress)(?:_|$)/;
 
-/** Reports the warnings about backups, encryption keys, configuration, keys, replicas and channels. */
+/** Reports the warnings about backups, encryption keys, configuration, keys, replicas, channels and the egress proxy. */
 export async function checkSystem({ client, environment }: CommandSession): Promise<readonly Finding[]> {
   try {
     const { warnings } = await client(SystemService).listWarnings({ environment });

@@ -389,7 +389,8 @@ export type Warning = Message<"latchkey.v1.Warning"> & {
    * Code of the warning: one of `IntegrationWarning`, or `store_read_only`, `store_impaired`, `store_damaged`,
    * `backup_missing`, `backup_old`, `scrub_old`, `encryption_key_replaced`, `encryption_key_unused`,
    * `config_warning`, `config_rejected`, `restart_needed`, `key_expires`, `key_expired`, `replica_versions_differ`,
-   * `replica_behind`, `forward_url_missing`, `destination_paused`, `channels_failed` or `channels_run_out`.
+   * `replica_behind`, `forward_url_missing`, `destination_paused`, `channels_failed`, `channels_run_out` or
+   * `egress_proxy_failed`.
    *
    * @generated from field: string code = 1;
    */
