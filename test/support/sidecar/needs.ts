@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { hasSquid } from "../peers/squid.ts";
 import { hasPatroni } from "../postgres/patroni.ts";
 import { findPostgres } from "../postgres/postgres.ts";
 
@@ -31,6 +32,10 @@ const present = {
   buildah: () => spawnSync("buildah", ["--version"]).status === 0 && spawnSync("apt-get", ["--version"]).status === 0,
   /** Private processes and mounts, as in a container. */
   namespaces: () => spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status === 0,
+  /** Squid with its helper for passwords. */
+  squid: hasSquid,
+  /** A network of one's own, in which nothing is reachable. */
+  closedNetwork: () => spawnSync("unshare", ["--map-root-user", "--net", "ip", "link", "set", "lo", "up"]).status === 0,
   /** Ports below 1024, such as that of https. */
   lowPorts: () =>
     process.getuid?.() === 0 || Number(readFileSync("/proc/sys/net/ipv4/ip_unprivileged_port_start", "utf8")) <= 443,

@@ -27,6 +27,8 @@ interface LaunchOptions {
   readonly program?: string;
   /** Options of `prlimit` that it runs under. */
   readonly limits?: readonly string[];
+  /** The command that starts it, for a namespace of its own: its last arguments are the program's. */
+  readonly within?: readonly string[];
   /** Keeps the process running after the test; the caller ends it. */
   readonly outlivesTest?: boolean;
 }
@@ -34,7 +36,7 @@ interface LaunchOptions {
 /** The settings that `serve` needs, with its own ports. An undefined variable is removed. */
 export function launch(
   args: readonly string[],
-  { env = {}, folder, cwd, program = main, limits, outlivesTest = false }: LaunchOptions,
+  { env = {}, folder, cwd, program = main, limits, within = [], outlivesTest = false }: LaunchOptions,
 ): Running {
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
@@ -44,7 +46,8 @@ export function launch(
     ...env,
   };
   const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
-  const [command = "", ...words] = [...(limits === undefined ? [] : ["prlimit", ...limits]), process.execPath, program];
+  const wrapper = [...within, ...(limits === undefined ? [] : ["prlimit", ...limits])];
+  const [command = "", ...words] = [...wrapper, process.execPath, program];
   const child = spawn(command, [...words, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
