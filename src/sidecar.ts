@@ -115,7 +115,8 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   const dataDoors = await openDataDoors({ config, broker, ...upstreams, listeners, warn, world });
   setFaultDocsBase(faultDocsBase(config, listeners));
   const inForce = createConfigInForce(config, world);
-  control.open(broker, { config: inForce, send, sendToProvider: dataDoors.sendToProvider });
+  const { forwardProxy } = listeners.addresses;
+  control.open(broker, { config: inForce, send, sendToProvider: dataDoors.sendToProvider, forwardProxy });
   storeLife.endStart();
   readiness.set("ready");
   // Everything runs: only `stop` ends it.

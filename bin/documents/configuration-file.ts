@@ -78,7 +78,13 @@ limits:                                      # sizes of requests; needs a restar
   head_bytes: ${sizes.headBytes}
   head_lines: ${sizes.headLines}
   path_bytes: ${sizes.pathBytes}
-  connections: { data: ${connections.data}, public: ${connections.public}, control: ${connections.control}, ops: ${connections.ops}, ui: ${connections.ui} }  # open connections
+  connections:                               # open connections of a listener
+    data: ${connections.data}
+    forward_proxy: ${connections.forwardProxy}
+    public: ${connections.public}
+    control: ${connections.control}
+    ops: ${connections.ops}
+    ui: ${connections.ui}
 
 proxy:
   connect_ms: ${defaultRelay.connectMs}                          # connect to a provider
@@ -128,6 +134,9 @@ aliases:                                     # an address for one connection, fo
     integration: calendar
     connection: ada
     listen: 127.0.0.1:3011                   # optional: a listener of its own
+
+forward_proxy:                               # needs a restart
+  tunnel: [pypi.org, "*.npmjs.org"]          # hosts that are passed on without looking inside
 
 dashboard:                                   # for people with a browser; needs a restart
   enabled: false                             # true: at /ui/ of the control listener

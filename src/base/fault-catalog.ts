@@ -155,6 +155,13 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     action: "Read the object again and repeat the change with its current revision.",
     example: "another request changed the object at the same time; read it again",
   },
+  ambiguous_connection: {
+    subject: connections,
+    meaning: "A request of the forward proxy fits several connections, and names none of them.",
+    action:
+      "Name one: as the proxy's user name, `http://github%2Fada:<key>@host:port`, or in the headers `Provider-Config-Key` and `Connection-Id`.",
+    example: "api.github.com fits several connections: github/ada, github/bob; name one as the proxy's user name",
+  },
   in_use: {
     subject: state,
     meaning: "Something else still uses the object, so it cannot be deleted.",

@@ -40,7 +40,7 @@ export interface Broker
     Omit<SetupRoom, "close">,
     SignInRoom,
     Pick<DeliveryRoom, "destinations" | "forwards">,
-    Pick<ConnectionRoom, "health" | "listing" | "census">,
+    Pick<ConnectionRoom, "health" | "listing" | "hostRoutes" | "census">,
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "asks" | "tokens">,
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
@@ -247,6 +247,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     retire: background.retire,
     async close() {
       await background.retire();
+      system.authorities.close();
       await system.replicas.close();
       await rooms.edges.close();
       await rooms.quotas.close();
@@ -278,6 +279,7 @@ type Operations = Omit<
   | "traffic"
   | "upkeep"
   | "replicas"
+  | "authorities"
   | "warnings"
   | "storeStatus"
   | "publicUrl"
@@ -308,6 +310,7 @@ function operationsOf(rooms: Rooms): Operations {
     forwards: outgoing.forwards,
     health: connectionRoom.health,
     listing: connectionRoom.listing,
+    hostRoutes: connectionRoom.hostRoutes,
     census: connectionRoom.census,
     live: credentials.live,
     attachments: credentials.attachments,

@@ -1,5 +1,6 @@
 import type { Store } from "../store/contract.ts";
 import { createLogCollections } from "./audit/log-collections.ts";
+import { createAuthorityCollections } from "./authority/authority-collections.ts";
 import { createChannelCollections } from "./channels/channel-collections.ts";
 import { createAuthorizationCollections } from "./connect/authorization-collections.ts";
 import { createConnectionCollections, type LookupFieldNames } from "./connections/connection-collections.ts";
@@ -23,6 +24,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
     ...createChannelCollections(store),
     ...createSyncCollections(store),
     ...createSignInCollections(store),
+    ...createAuthorityCollections(store),
     ...createLogCollections(store),
     ...createRecordCollections(store),
   } as const;

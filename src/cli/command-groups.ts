@@ -6,7 +6,7 @@ const groups: readonly (readonly [title: string, commands: readonly string[]])[]
   ["Set up:", ["environments", "keys", "sessions", "providers", "integrations"]],
   ["Connect and call:", ["connect", "connections", "call"]],
   ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "runs", "scripts"]],
-  ["Operate it:", ["status", "doctor", "health", "requests", "logs", "audit", "store", "system"]],
+  ["Operate it:", ["status", "doctor", "health", "requests", "logs", "audit", "store", "ca", "system"]],
   ["This command:", ["open", "whoami", "version", "completion", "help"]],
 ];
 

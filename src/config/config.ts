@@ -67,6 +67,8 @@ export interface Config {
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
+  /** Hosts that the forward proxy passes on without looking inside. */
+  readonly forwardProxyTunnels: readonly string[];
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
   /** Undefined: the listeners' hosts, `localhost` and the public URL's host. */
@@ -150,6 +152,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse: refuseAt }),
+    forwardProxyTunnels: file.forward_proxy?.tunnel ?? [],
     webhooks: webhooksOf({ file, refuse: refuseAt }),
     retention: retentionOf({ file, refuse: refuseAt }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")

@@ -5,7 +5,7 @@ import { describeUnreadable } from "./unreadable.ts";
 import type { Refuse } from "./values.ts";
 import type { VariableReader } from "./variable-reader.ts";
 
-export type DoorName = "data" | "public" | "control" | "ops" | "ui";
+export type DoorName = "data" | "public" | "control" | "ops" | "ui" | "forwardProxy";
 
 export interface DoorConfig {
   readonly address: ListenAddress;
@@ -30,6 +30,8 @@ export interface DoorsConfig {
   readonly ops: DoorConfig;
   /** Undefined: the control door serves the dashboard, if any door does. */
   readonly ui: DoorConfig | undefined;
+  /** Without TLS: callers send `CONNECT`, and speak TLS inside of their tunnel. */
+  readonly forwardProxy: DoorConfig | undefined;
 }
 
 interface DoorsSource {
@@ -50,11 +52,12 @@ export function doorsOf({ variables, file, files, refuse }: DoorsSource): {
     control: variables.address("LATCHKEY_CONTROL_LISTEN", "127.0.0.1:3004"),
     ops: variables.address("LATCHKEY_OPS_LISTEN", "127.0.0.1:3005"),
     ui: variables.address("LATCHKEY_UI_LISTEN", file.dashboard?.listen),
+    forwardProxy: variables.address("LATCHKEY_FORWARD_PROXY_LISTEN", undefined),
   };
   const aliases = aliasesOf({ file, refuse });
   checkSamePort(
     [
-      ...Object.entries(addresses).map(([name, address]) => ({ name: `the ${name} door`, address })),
+      ...Object.entries(addresses).map(([name, address]) => ({ name: `the ${doorWords(name)}`, address })),
       ...aliases.map(({ name, address }) => ({ name: `the alias "${name}"`, address })),
     ],
     refuse,
@@ -68,6 +71,8 @@ export function doorsOf({ variables, file, files, refuse }: DoorsSource): {
   // A mandatory door without an address was refused: the configuration is not used then.
   return { doors: doors as unknown as DoorsConfig, aliases };
 }
+
+const doorWords = (name: string) => (name === "forwardProxy" ? "forward proxy" : `${name} door`);
 
 interface Listening {
   readonly name: string;
@@ -104,7 +109,7 @@ interface TlsSource {
 }
 
 function tlsOf({ file, door, files, refuse }: TlsSource): ListenerTls | undefined {
-  const paths = file.tls?.[door];
+  const paths = door === "forwardProxy" ? undefined : file.tls?.[door];
   if (paths === undefined) return undefined;
   const read = (field: keyof typeof paths & string, path: string): string => {
     try {

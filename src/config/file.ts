@@ -5,6 +5,7 @@ import { accessLimits } from "./access/access-limits.ts";
 import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
+import { forwardProxySchema } from "./forward-proxy/schema.ts";
 
 /**
  * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
@@ -207,6 +208,7 @@ export const fileSchema = v.strictObject({
             control: v.optional(among(1, 1_000_000)),
             ops: v.optional(among(1, 1_000_000)),
             ui: v.optional(among(1, 1_000_000)),
+            forward_proxy: v.optional(among(1, 1_000_000)),
           }),
           v.description("Maximum number of open connections of a listener. Further ones are refused."),
         ),
@@ -367,6 +369,7 @@ export const fileSchema = v.strictObject({
       ),
     ),
   ),
+  forward_proxy: v.optional(forwardProxySchema),
   tls: v.optional(
     v.strictObject({
       data: v.optional(tls),

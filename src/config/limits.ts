@@ -23,7 +23,7 @@ export const defaultLimits: SizeLimits = {
   headLines: 200,
   pathBytes: 8 * 1024,
   webhookBodyBytes: 5 * 1024 * 1024,
-  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256, ui: 256 },
+  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256, ui: 256, forwardProxy: 10_000 },
 };
 
 export function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
@@ -40,6 +40,7 @@ export function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
       control: limits.connections?.control ?? defaultLimits.connections.control,
       ops: limits.connections?.ops ?? defaultLimits.connections.ops,
       ui: limits.connections?.ui ?? defaultLimits.connections.ui,
+      forwardProxy: limits.connections?.forward_proxy ?? defaultLimits.connections.forwardProxy,
     },
   };
 }

@@ -22,6 +22,11 @@ export const variables = [
   },
   { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "address of probes and metrics" },
   {
+    name: "LATCHKEY_FORWARD_PROXY_LISTEN",
+    default: "off; 127.0.0.1:3008 under `latchkey dev`",
+    meaning: "address of the forward proxy, for the `HTTPS_PROXY` of programs",
+  },
+  {
     name: "LATCHKEY_UI",
     default: "off; on under `latchkey dev`",
     meaning: "`on` serves the dashboard at `/ui/` of the control listener",

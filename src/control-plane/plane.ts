@@ -41,6 +41,8 @@ export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "dr
 export interface PartsBeside {
   readonly config: ConfigInForce;
   readonly sendToProvider: SendToProvider;
+  /** Address of the forward proxy; undefined: it is off. */
+  readonly forwardProxy: string | undefined;
   readonly identityProvider: IdentityProvider | undefined;
   /** Sends small requests to hosts on the network, such as an identity provider. */
   readonly send: SendSmallRequest;
@@ -101,10 +103,10 @@ export function createControlPlane({ readiness, shutdown, dashboard, ...options 
     leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
-    open(broker, { config, sendToProvider, ...signIn }) {
+    open(broker, { config, sendToProvider, forwardProxy, ...signIn }) {
       const { access, browserSessions, edgeAccess } = broker;
       const sources: CallerSources = { access, browserSessions, sessions, edgeAccess };
-      const all = implementServices(broker, { config, requireValid, sendToProvider });
+      const all = implementServices(broker, { config, requireValid, sendToProvider, forwardProxy });
       const implemented = new Set(all.flatMap(({ methods }) => methods));
       pages?.open({ broker, ...signIn });
       port.serve({

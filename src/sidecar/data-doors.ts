@@ -19,6 +19,7 @@ import { createRateLimits } from "../data-plane/server/rate-limits.ts";
 import type { FieldRules } from "../data-plane/server/route-requests.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Upstream } from "../relay/upstream.ts";
+import { openForwardProxies } from "./forward-proxies.ts";
 import type { Listeners } from "./listeners.ts";
 
 /** The doors for HTTP and JSON: for the customer's services, for aliases, and for the public. */
@@ -60,6 +61,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const pages = { origins: { isKnown, environments, publicUrl }, sockets };
   const fieldRules: FieldRules = { refusesMisspelled: false };
   const common = { access, hints, fieldRules, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
+  const forward = await openForwardProxies(options);
   const proxy = createProxy({
     access,
     live,
@@ -70,6 +72,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     admission: createAdmission(),
     load,
     traffic: broker.traffic,
+    choices: forward?.choices,
     world,
     upstream: toProviders,
     limits: config.relay,
@@ -83,6 +86,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     connections: listeners.connectionLimit("data"),
   };
   const aliases = aliasRefs(config);
+  const proxyOf = (alias: ConnectionRef | undefined) => forward && { forward: forward.forListener(alias) };
   try {
     const otherRoutes = (path: string) => declaredRoutes(broker, path);
     const data = createDoor({ ...forServices, routes, otherRoutes, pages, aliases, tls: doors.data.tls });
@@ -90,7 +94,22 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     for (const { name, address } of config.aliases) {
       const alias = aliases.get(hostOf(name));
       if (address === undefined || alias === undefined) continue;
-      await listeners.openAlias(name, address, createDoor({ ...forServices, routes: [], alias, tls: undefined }));
+      await listeners.openAlias(
+        name,
+        address,
+        createDoor({ ...forServices, ...proxyOf(alias), routes: [], alias, tls: undefined }),
+      );
+    }
+    if (forward !== undefined && doors.forwardProxy !== undefined) {
+      const door = createDoor({
+        ...forServices,
+        ...proxyOf(undefined),
+        name: "forwardProxy",
+        routes: [],
+        connections: listeners.connectionLimit("forwardProxy"),
+        tls: undefined,
+      });
+      await listeners.open("forwardProxy", doors.forwardProxy, door);
     }
     if (doors.public !== undefined) {
       const publicDoor = createDoor({

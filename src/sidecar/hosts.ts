@@ -26,7 +26,15 @@ function allowedHosts(
   { allowedHosts: configured, doors, aliases }: HostsConfig,
   publicUrl: string,
 ): ReadonlySet<string> {
-  const listenerHosts = [doors.data, doors.public, doors.control, doors.ops, doors.ui, ...aliases].flatMap((door) =>
+  const listenerHosts = [
+    doors.data,
+    doors.public,
+    doors.control,
+    doors.ops,
+    doors.ui,
+    doors.forwardProxy,
+    ...aliases,
+  ].flatMap((door) =>
     door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]
       : [],

@@ -48,7 +48,7 @@ interface OpenListener {
 
 type ListenerName = DoorName | `alias ${string}`;
 
-const doorNames = ["data", "public", "control", "ops", "ui"] as const;
+const doorNames = ["data", "public", "control", "ops", "ui", "forwardProxy"] as const;
 
 /** Listeners that are not there are undefined. */
 export interface ListenersConfig extends HostsConfig, Pick<Config, "limits"> {
@@ -64,6 +64,7 @@ export function createListeners(config: ListenersConfig, world: World): Listener
     control: undefined,
     ops: undefined,
     ui: undefined,
+    forwardProxy: undefined,
   };
   const aliases: Record<string, string> = {};
   const publicUrl = () => config.publicUrl ?? addresses.public ?? addresses.data ?? "";

@@ -14,6 +14,8 @@ const floors: Readonly<Record<string, number>> = {
   // Shares the listeners of `sidecar/`, and nothing of a store.
   edge: 8,
   sidecar: 7,
+  // Ends TLS in front of the data plane, for the listeners of `sidecar/` and `edge/`.
+  "forward-proxy": 6.5,
   "control-plane": 6,
   dashboard: 6,
   "data-plane": 6,
@@ -58,6 +60,11 @@ const strangers: readonly (readonly [string, string])[] = [
   ["control-plane", "tracing"],
   ["data-plane", "tracing"],
   ["data-plane", "store"],
+  ["forward-proxy", "store"],
+  ["forward-proxy", "config"],
+  ["forward-proxy", "control-plane"],
+  ["forward-proxy", "tracing"],
+  ["forward-proxy", "scripts"],
   ["control-plane", "config"],
   ["data-plane", "config"],
   // The script host knows what a script is, and nothing about its tools.
@@ -82,6 +89,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "identities",
     "traffic",
     "sign-in",
+    "authority",
     "deliveries",
     "connections",
     "credentials",

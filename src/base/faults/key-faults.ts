@@ -25,6 +25,12 @@ export const keyFaults = {
       "List keys with `latchkey keys list` and create one with `latchkey keys create -e <environment>`. Generated keys are in the files `secret-key` and `admin-key` in the folder of the store.",
     example: "the key is not known",
   },
+  proxy_key_required: {
+    subject: keys,
+    meaning: "A program uses the forward proxy without a key, or with a key that is not valid.",
+    action: "Put the key into the proxy's address: `HTTPS_PROXY=http://latchkey:<key>@127.0.0.1:3008`.",
+    example: "send a key with the proxy's address: http://latchkey:<key>@host:port",
+  },
   identity_refused: {
     subject: keys,
     meaning: "An edge has sent a service-account token or a client certificate that is not valid.",

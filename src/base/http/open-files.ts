@@ -15,7 +15,7 @@ export function openFilesLimit(): number | undefined {
  * Maximum share of the process's file descriptors for the connections of each listener. A request on the data listener
  * may need another descriptor for the provider; the store, and probes on the ops listener, need the rest.
  */
-const shares = { data: 1 / 3, public: 1 / 10, control: 1 / 10, ops: 1 / 32, ui: 1 / 32 };
+const shares = { data: 1 / 3, forwardProxy: 1 / 6, public: 1 / 10, control: 1 / 10, ops: 1 / 32, ui: 1 / 32 };
 const fewest = 8;
 
 type ConnectionLimitsByDoor = Readonly<Record<keyof typeof shares, number>>;
@@ -31,5 +31,6 @@ export function fitOpenFiles(wanted: ConnectionLimitsByDoor, files: number | und
     control: most("control"),
     ops: most("ops"),
     ui: most("ui"),
+    forwardProxy: most("forwardProxy"),
   };
 }

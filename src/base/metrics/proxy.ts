@@ -82,6 +82,24 @@ export const proxyMetrics = {
     help: "Client connections that an unusual request moved from the fast lane to the general lane.",
     labels: [],
   },
+  forwardTunnels: {
+    kind: "counter",
+    name: "latchkey_forward_tunnels_total",
+    help: "Requests for tunnels at the forward proxy, by outcome: opened, passed_on (without looking inside), or the code of the error.",
+    labels: ["outcome"],
+  },
+  forwardHandshakes: {
+    kind: "counter",
+    name: "latchkey_forward_handshakes_failed_total",
+    help: "TLS handshakes with clients of the forward proxy that failed, by reason: name (another host than that of the tunnel), or handshake.",
+    labels: ["reason"],
+  },
+  forwardCertificates: {
+    kind: "counter",
+    name: "latchkey_forward_certificates_total",
+    help: "Server certificates that the forward proxy's authority has signed.",
+    labels: [],
+  },
   proxyLimited: {
     kind: "counter",
     name: "latchkey_proxy_limited_total",

@@ -8,6 +8,7 @@ import { type Connections, createConnections } from "./connections.ts";
 import type { PlanRevocation } from "./grant-removal.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./health/health.ts";
 import { openUnwellCount } from "./health/unwell-count.ts";
+import { createHostRoutes, type HostRoutes } from "./hosts/host-routes.ts";
 import type { LookupFields } from "./lookup/lookup-fields.ts";
 import { openReindex, type Reindex } from "./lookup/reindex.ts";
 import { type ConnectionListing, createConnectionListing } from "./search.ts";
@@ -17,6 +18,8 @@ export interface ConnectionRoom {
   readonly health: ConnectionHealth;
   readonly connections: Connections;
   readonly listing: ConnectionListing;
+  /** Finds the integrations and connections that a URL stands for. */
+  readonly hostRoutes: HostRoutes;
   readonly census: ConnectionCensus;
   readonly reindex: Reindex;
   close(): void;
@@ -51,12 +54,14 @@ export async function openConnections(options: ConnectionRoomOptions): Promise<C
   const unwell = await openUnwellCount({ store, world });
   const census = createConnectionCensus({ store, world });
   const reindex = await openReindex({ store, collections, fields: lookupFields, world });
+  const listing = createConnectionListing(collections, census);
   return {
     health,
     connections,
     reindex,
     census,
-    listing: createConnectionListing(collections, census),
+    listing,
+    hostRoutes: createHostRoutes({ integrations, providers, listing }),
     close() {
       census.close();
       unwell.close();

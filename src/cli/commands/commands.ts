@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Act } from "../session.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { addAudit } from "./audit.ts";
+import { addAuthority } from "./authority.ts";
 import { addCall } from "./call.ts";
 import { addChannels } from "./channels.ts";
 import { addConnect } from "./connect.ts";
@@ -54,6 +55,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addLogs(program, act);
   addAudit(program, act);
   addEdges(program, act);
+  addAuthority(program, act);
   addStore(program, act, { terminal, keepExitCode });
   addSystem(program, act);
   addHealth(program, act);

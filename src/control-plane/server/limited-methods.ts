@@ -1,4 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
+import { AuthorityService } from "../../gen/latchkey/v1/authority_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -10,6 +11,7 @@ import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
  */
 export const limitedMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   EnvironmentService.method.getCaller,
+  AuthorityService.method.getAuthority,
   ConnectionService.method.getConnection,
   SyncService.method.runAction,
   TrafficService.method.sendRequest,

@@ -11,13 +11,12 @@ import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
-import { SignInService } from "../../gen/latchkey/v1/sign_in_pb.ts";
-import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
+import { AuthorityService, authorityService } from "./authority.ts";
 import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
 import { connectionService } from "./connections.ts";
@@ -27,8 +26,8 @@ import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
 import { logService } from "./logs.ts";
 import { providerService } from "./providers.ts";
-import { signInService } from "./sign-in.ts";
-import { storeService } from "./store.ts";
+import { SignInService, signInService } from "./sign-in.ts";
+import { StoreService, storeService } from "./store.ts";
 import { syncService } from "./syncs.ts";
 import { systemService } from "./system.ts";
 import { trafficService } from "./traffic.ts";
@@ -36,6 +35,7 @@ import { webhookService } from "./webhooks.ts";
 
 /** All services of the control plane. A method without an implementation returns `not_implemented`. */
 export const services: readonly DescService[] = [
+  AuthorityService,
   ChannelService,
   ConnectSessionService,
   ConnectionService,
@@ -69,14 +69,17 @@ interface ServiceParts {
   readonly config: ConfigInForce;
   readonly requireValid: RequireValid;
   readonly sendToProvider: SendToProvider;
+  /** Address of the forward proxy; undefined: it is off. */
+  readonly forwardProxy: string | undefined;
 }
 
 /** Implements the services with a broker. */
 export const implementServices = (
   broker: Broker,
-  { config, requireValid, sendToProvider }: ServiceParts,
+  { config, requireValid, sendToProvider, forwardProxy }: ServiceParts,
 ): readonly ServedService[] => [
   serve(EnvironmentService, environmentService(broker)),
+  serve(AuthorityService, authorityService(broker, forwardProxy)),
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
   serve(ConnectionService, connectionService(broker, requireValid)),

@@ -4,9 +4,11 @@ import { Fault } from "../../base/fault.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { requireKeyItself } from "../../broker/setup/caller.ts";
-import type { SignInService } from "../../gen/latchkey/v1/sign_in_pb.ts";
+import { SignInService } from "../../gen/latchkey/v1/sign_in_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { bearerOf } from "../server/gate.ts";
+
+export { SignInService };
 
 export const signInService = ({
   browserSessions,

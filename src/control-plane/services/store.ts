@@ -1,7 +1,9 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
-import type { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
+import { StoreService } from "../../gen/latchkey/v1/store_pb.ts";
 import { callerOf } from "../server/context.ts";
+
+export { StoreService };
 
 export const storeService = ({ upkeep }: Broker): ServiceImpl<typeof StoreService> => ({
   async getStoreStatus() {

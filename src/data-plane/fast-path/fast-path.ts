@@ -10,10 +10,12 @@ import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts"
 import { type Clients, createClients } from "../../relay/client/clients.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
 import type { RequestFields, RequestHead } from "../../relay/http1/request-head.ts";
+import type { ForwardTarget } from "../proxy/forwarding/forward-target.ts";
 import { type CallContext, type ProviderCall, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { ProxyCall, RelayedCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "../server/answers.ts";
+import type { ForwardTraffic } from "../server/forward-traffic.ts";
 import type { HeadCheck } from "../server/heads.ts";
 import { singleHeaders } from "../server/heads.ts";
 import type { DoorCount, RouteCount } from "../server/request-count.ts";
@@ -30,6 +32,9 @@ export interface FastPathOptions {
     readonly routeFor: ((head: RequestHead) => Match | undefined) | undefined;
   };
   readonly check: HeadCheck["checkForProvider"];
+  readonly checkInTunnel: HeadCheck["checkInTunnel"];
+  /** Set for a listener that is a forward proxy. */
+  readonly forward: Pick<ForwardTraffic, "tunnelOf"> | undefined;
   /** Returns the connection that an alias address or host name stands for. */
   readonly aliasOf: (head: FrontHead) => ConnectionRef | undefined;
   readonly count: DoorCount;
@@ -51,7 +56,8 @@ export interface FastPathOptions {
  * there both paths are the same: `ProxiedRequest` and the provider side of the relay, or the listener's route.
  */
 export function createFastPath(options: FastPathOptions): Clients {
-  const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
+  const { proxy, receiving, check, checkInTunnel, forward, aliasOf, handOver, refuse, count, textOf, endless } =
+    options;
   const relaying = proxy && { proxy, services: { count, answered: count.of(providerRoute), textOf, endless } };
 
   function take(connection: ClientConnection, head: RequestHead): boolean | Promise<void> {
@@ -99,9 +105,14 @@ export function createFastPath(options: FastPathOptions): Clients {
     const call = new FastCall(to, services, { connection, head, headers });
     let ready: ProviderCall | Promise<void> | undefined;
     try {
-      call.alias = aliasOf(call);
-      if (call.alias === undefined && !head.url.startsWith(underProxy)) return false;
-      check(call);
+      call.forward = forward?.tunnelOf(call);
+      if (call.forward !== undefined) {
+        checkInTunnel(call, call.forward);
+      } else {
+        call.alias = aliasOf(call);
+        if (call.alias === undefined && !head.url.startsWith(underProxy)) return false;
+        check(call);
+      }
       ready = to.prepare(call.context);
     } catch {
       /* The general path gets the same error and reports it. */
@@ -177,6 +188,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly headers: IncomingHttpHeaders;
   readonly socket: Socket;
   alias: ConnectionRef | undefined = undefined;
+  forward: ForwardTarget | undefined = undefined;
   readonly #proxy: ProviderProxy;
   readonly #services: FastCallServices;
   readonly #connection: ClientConnection;

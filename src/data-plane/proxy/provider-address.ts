@@ -2,11 +2,13 @@ import { Fault } from "../../base/fault.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
+import type { ForwardTarget } from "./forwarding/forward-target.ts";
 import { proxyPrefix } from "./provider-call.ts";
 
 interface AddressedRequest {
   readonly url: string;
   readonly isAlias: boolean;
+  readonly forward: ForwardTarget | undefined;
   readonly binding: Binding;
   /** The address of all requests, unless they name another one. */
   readonly only: Address | undefined;
@@ -14,10 +16,11 @@ interface AddressedRequest {
 }
 
 /** Returns the provider's address for a request, and the path there. Throws for an address that is not allowed. */
-export function addressOf({ url, isAlias, binding, only, options }: AddressedRequest): {
+export function addressOf({ url, isAlias, forward, binding, only, options }: AddressedRequest): {
   readonly address: Address;
   readonly path: string;
 } {
+  if (forward?.isTunnel === true) return { address: addressInTunnel(forward, binding, options), path: url };
   // Absolute form: the caller uses Latchkey as its forward proxy.
   if (!url.startsWith("/")) {
     if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
@@ -31,4 +34,18 @@ export function addressOf({ url, isAlias, binding, only, options }: AddressedReq
     options.baseUrl === undefined ? (only ?? binding.addressFor(path)) : binding.addressAt(options.baseUrl);
   if (address === undefined) throw refusedAddress(binding, options.baseUrl);
   return { address, path };
+}
+
+/** The target of the tunnel is the only address. */
+function addressInTunnel(
+  forward: ForwardTarget,
+  binding: Binding,
+  { baseUrl }: Pick<ProxyOptions, "baseUrl">,
+): Address {
+  if (baseUrl !== undefined) {
+    throw new Fault("invalid_headers", "send no Base-Url-Override through a tunnel: its host is the address");
+  }
+  const address = forward.addressIn(binding);
+  if (address === undefined) throw refusedAddress(binding);
+  return address;
 }

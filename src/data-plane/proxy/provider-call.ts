@@ -10,6 +10,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { FrontHead, FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import type { AdmittedOrigin } from "../../relay/origin.ts";
+import type { ForwardTarget } from "./forwarding/forward-target.ts";
 import type { ResponseCounter } from "./proxy-count.ts";
 import type { UseRecorder } from "./use-records.ts";
 
@@ -22,6 +23,8 @@ export interface CallContext {
   readonly request: FrontHead;
   /** The connection of an alias address, which needs no prefix and no connection headers. */
   readonly alias?: ConnectionRef | undefined;
+  /** Set for a request of the forward proxy: then its target, not its path or headers, says what it is for. */
+  readonly forward?: ForwardTarget | undefined;
   /** A caller that was authenticated elsewhere. */
   readonly caller?: Caller | undefined;
 }

@@ -4,17 +4,16 @@ import type { World } from "../../base/world.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { QuotaRequest, Quotas } from "../../broker/quotas/quotas.ts";
-import type { Access } from "../../broker/setup/access.ts";
-import type { Caller } from "../../broker/setup/caller.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import type { Admission } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
-import { createCallRequests, requestedConnection, requestedOptions } from "./call-request.ts";
-import { type AuthenticatedCaller, createCallerLookup } from "./caller-lookup.ts";
+import { requestedOptions } from "./call-request.ts";
+import { type CalledBy, type CallSourcesOptions, createCallSources } from "./forwarding/call-sources.ts";
 import { createProviderNonces } from "./nonces.ts";
 import { addressOf } from "./provider-address.ts";
 import { allowedMethods, type CallContext, type ObservedCall, type ProviderCall } from "./provider-call.ts";
@@ -54,8 +53,7 @@ interface CallCallbacks {
   readonly fail: (error: unknown) => void;
 }
 
-export interface ProviderCallsOptions {
-  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+export interface ProviderCallsOptions extends CallSourcesOptions {
   readonly live: Omit<Live, "close">;
   readonly hints: Hints;
   readonly rates: RateLimits;
@@ -66,12 +64,15 @@ export interface ProviderCallsOptions {
   readonly world: World;
 }
 
+interface CalledConnection extends CalledBy {
+  readonly ref: ConnectionRef;
+}
+
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls {
-  const { access, live, hints, rates, quotas, uses, admission, world } = parts;
-  const authenticate = createCallerLookup(access);
-  const requestOf = createCallRequests({ access, authenticate, admission });
+  const { live, hints, rates, quotas, uses, admission, world } = parts;
+  const sources = createCallSources(parts);
   const nonces = createProviderNonces();
 
   function begin(context: ObservedCall, { named, ready, fail }: CallCallbacks): void {
@@ -79,8 +80,12 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     const { request } = context;
     const failed = (error: unknown) => fail(faultOfPreparing(error));
 
-    function find({ key, caller }: Pick<AuthenticatedCaller, "key" | "caller">): Promise<void> | undefined {
-      const ref = requestedConnection(request, { environment: caller.environment, alias: context.alias });
+    function find({ key, caller }: CalledBy): Promise<void> | undefined {
+      const ref = sources.connectionOf(context, caller);
+      return ref instanceof Promise ? ref.then((one) => use({ key, caller, ref: one })) : use({ key, caller, ref });
+    }
+
+    function use({ key, caller, ref }: CalledConnection): Promise<void> | undefined {
       named({ key, caller, ref, since });
       admission.requireConnection(caller, ref);
       const options = requestedOptions(request);
@@ -102,7 +107,7 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
 
     try {
       requireMethod(request);
-      const authenticated = context.caller === undefined ? authenticate(request) : known(context.caller);
+      const authenticated = sources.callerOf(context);
       const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
       finding?.catch(failed);
     } catch (error) {
@@ -112,8 +117,8 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
 
   function peek(context: CallContext): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
-    const wanted = requestOf(context);
-    if (wanted === undefined) return undefined;
+    const wanted = sources.peek(context);
+    if (wanted === undefined || wanted instanceof Promise) return wanted;
     const { caller, key, ref, options } = wanted;
     const { token } = options;
     const held = live.peek(ref, wanted.slot, token);
@@ -189,8 +194,6 @@ const quotaRequestOf = ({ headers }: FrontHead, path: string): QuotaRequest =>
     : { path, priority: "interactive", patienceMs: 10_000 };
 
 const ignore = () => {};
-/** The request itself has no key. */
-const known = (caller: Caller) => ({ key: "", caller });
 const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: FrontHead): void {
@@ -204,13 +207,13 @@ function requireMethod({ method = "" }: FrontHead): void {
 /** Prepares a call of a live connection. Throws for a request that must not be sent. */
 function prepareCall(
   { cache, admission }: Pick<ProviderCallsOptions, "cache" | "admission">,
-  { request, alias }: CallContext,
+  { request, alias, forward }: CallContext,
   { since, caller, live: found, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(found);
   const { attachment, binding, responses, integrationCount, shortestSecret, stamp, ending, only } = cached;
   const url = request.url ?? "";
-  const { address, path } = addressOf({ url, isAlias: alias !== undefined, binding, only, options });
+  const { address, path } = addressOf({ url, isAlias: alias !== undefined, forward, binding, only, options });
   const mistake = mistakeInPath(path);
   if (mistake !== undefined) throw new Fault("invalid_path", mistake);
   const { method = "GET" } = request;

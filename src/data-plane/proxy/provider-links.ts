@@ -28,12 +28,14 @@ export class ProviderLinks implements LinkRewriter {
   readonly #call: ReferencedCall;
   readonly #request: FrontHead;
   readonly #prefix: string;
+  readonly #isInTunnel: boolean;
   #growth = 0;
 
-  constructor(call: ReferencedCall, { request, alias }: CallContext) {
+  constructor(call: ReferencedCall, { request, alias, forward }: CallContext) {
     this.#call = call;
     this.#request = request;
     this.#prefix = alias === undefined ? proxyPrefix : "";
+    this.#isInTunnel = forward?.isTunnel === true;
   }
 
   /** Rewrites `Location`: a path on this listener, or a whole URL. */
@@ -52,6 +54,8 @@ export class ProviderLinks implements LinkRewriter {
   }
 
   #back(reference: string, door: string): string {
+    // The caller believes to be at the provider: any other host takes another tunnel, which is decided on its own.
+    if (this.#isInTunnel) return reference;
     if (this.#growth > maxGrowth) return nowhere;
     const made = this.#rewritten(reference, door);
     this.#growth += made.length - reference.length;

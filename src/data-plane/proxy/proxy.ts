@@ -54,6 +54,8 @@ interface ProxyOptionsOf {
   readonly admission: ProviderCallsOptions["admission"];
   readonly load: Load;
   readonly traffic: Traffic;
+  /** Undefined: no listener is a forward proxy. */
+  readonly choices?: ProviderCallsOptions["choices"];
   readonly world: World;
 }
 
@@ -65,7 +67,8 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const notes = createCallNotes(traffic);
   const uses = createUseRecords(world);
   const cache = createCallCache({ attachments, upstream, count, notes, world });
-  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, admission, world });
+  const { choices } = options;
+  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, admission, choices, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: ProxyServices = { calls, upstream, world, count, fail };

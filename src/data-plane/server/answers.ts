@@ -151,6 +151,7 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
 function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): AnswerHeaders {
   return {
     ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
+    ...(status === 407 ? { "proxy-authenticate": 'Basic realm="latchkey"' } : {}),
     ...(allow === undefined ? {} : { allow }),
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     "latchkey-error": code,

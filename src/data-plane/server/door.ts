@@ -10,10 +10,11 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import { createDoorAnswers } from "./answers.ts";
 import { createBodyRoom } from "./body-room.ts";
+import type { ForwardTraffic } from "./forward-traffic.ts";
 import { createHeadCheck } from "./heads.ts";
 import { createIgnoredFields } from "./ignored-fields.ts";
 import { createPageUpgrades, type DoorPages } from "./page-upgrades.ts";
-import { createDoorProtocols } from "./protocols.ts";
+import { createDoorProtocols, type DoorProtocols } from "./protocols.ts";
 import { createAliasLookup, createProviderDispatch } from "./provider-dispatch.ts";
 import { createRefusalLog } from "./refusal-log.ts";
 import { createRelayedRoutes, type RouteRelay } from "./relayed-routes.ts";
@@ -39,7 +40,7 @@ export interface Door {
 }
 
 interface DoorOptions {
-  readonly name: "data" | "public";
+  readonly name: "data" | "public" | "forwardProxy";
   readonly routes: readonly Route[];
   /** Routes that come and go with the customer's scripts. */
   readonly otherRoutes?: (path: string) => readonly Route[];
@@ -49,6 +50,8 @@ interface DoorOptions {
   readonly proxy?: ProviderProxy;
   /** The connection for every request of this listener. */
   readonly alias?: ConnectionRef;
+  /** Makes the listener a forward proxy. */
+  readonly forward?: ForwardTraffic;
   /** Connections by host name. */
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
   readonly access: Pick<Access, "authenticate">;
@@ -98,9 +101,11 @@ export function createDoor(options: DoorOptions): Door {
   const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, world });
   const heads = createHeadCheck({ guard, origins: pages?.origins, limits });
   const refusals = createRefusalLog({ door, origins: pages?.origins, warn, metrics });
+  const { forward } = options;
+  const isForwardOnly = door === "forwardProxy";
   const aliasOf = createAliasLookup({ alias, aliases });
   const shared = { heads, answers, count, refusals, sockets, tunnels, isLeaving, isDraining };
-  const providers = proxy && createProviderDispatch({ ...shared, proxy, aliasOf, endless });
+  const providers = proxy && createProviderDispatch({ ...shared, proxy, aliasOf, forward, isForwardOnly, endless });
   const pageUpgrades = pages && createPageUpgrades({ ...shared, sockets: pages.sockets });
   const relayed = options.relay && createRelayedRoutes({ ...shared, relay: options.relay });
   const router = createRouter(routes, options.otherRoutes);
@@ -120,20 +125,20 @@ export function createDoor(options: DoorOptions): Door {
   const usesFastPath = hasFastPath && tls === undefined && (proxy !== undefined || webhookRoute !== undefined);
   const { textOf, textOfAnswer } = answers;
   const receiving = { routeFor: webhookRoute, maxBytes: limits.webhookBodyBytes, count, room, textOf, textOfAnswer };
-  const protocols = createDoorProtocols({
+  const checks = { check: heads.checkForProvider, checkInTunnel: heads.checkInTunnel };
+  const protocols: DoorProtocols = createDoorProtocols({
     ...{ ...shared, tls, connections, stallMs, sharesReads, metrics },
     maxHeadBytes: limits.headBytes,
     maxHeadLines: limits.headLines,
     // A body for a provider may take any time; routes that read a body set their own limit.
     requestTimeoutMs: proxy === undefined ? 30_000 : 0,
-    fastPath: usesFastPath
-      ? { proxy, aliasOf, count, textOf, endless, check: heads.checkForProvider, receiving }
-      : undefined,
+    fastPath: usesFastPath ? { proxy, aliasOf, forward, count, textOf, endless, receiving, ...checks } : undefined,
     onRequest(call) {
       if (providers?.includes(call.request) === true) providers.send(call);
       else if (relayed !== undefined) relayed.send(call);
       else void toRoute(call);
     },
+    onConnect: forward && ((call) => forward.connect({ ...call, isDraining: draining, serve: protocols.serve })),
     upgradeFor(request) {
       if (providers?.includes(request) === true) return providers.upgrade;
       if (relayed !== undefined) return relayed.upgrade;
@@ -152,6 +157,7 @@ export function createDoor(options: DoorOptions): Door {
       draining = true;
       const drained = protocols.drain();
       pageUpgrades?.close();
+      forward?.drain();
       tunnels.drain();
       return drained;
     },

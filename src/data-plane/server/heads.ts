@@ -4,6 +4,7 @@ import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 import { createNote } from "../../base/memo.ts";
 import { type FrontHead, type FrontRequest, mistakeInFraming } from "../../relay/client/incoming.ts";
 import { checkBrowser, type PageOrigins } from "../connect/page-origin.ts";
+import type { ForwardTarget } from "../proxy/forwarding/forward-target.ts";
 import type { Route } from "./routes.ts";
 
 /** Checks the head of a request first. Its methods throw the fault to answer. */
@@ -12,6 +13,8 @@ export interface HeadCheck {
   check(request: FrontRequest, browser?: Route["browser"]): string | undefined;
   /** The same check for a request to a provider. */
   checkForProvider(request: FrontHead): void;
+  /** The same check for a request inside of a tunnel, which must be for the tunnel's host. */
+  checkInTunnel(request: FrontHead, target: ForwardTarget): void;
   targetOf(request: FrontRequest): { readonly path: string; readonly query: string };
 }
 
@@ -44,14 +47,22 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
   /** Repeated headers that passed the check while these hosts were served. */
   const passed = createNote<ReadonlySet<string>>();
 
-  function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
-    const { rawHeaders, headers, method = "" } = request;
+  /** Repeated headers that passed the check inside of tunnels to this host. */
+  const passedInTunnel = createNote<string>();
+
+  function checkForm(request: FrontHead): void {
+    const { rawHeaders } = request;
     const framing = mistakeInFraming(request);
     if (framing !== undefined) throw new Fault("malformed_request", framing);
     if (rawHeaders.length / 2 > limits.headLines) {
       throw new Fault("headers_too_large", `the request must have at most ${limits.headLines} headers`);
     }
     requireSingle(rawHeaders);
+  }
+
+  function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
+    const { headers, method = "" } = request;
+    checkForm(request);
     const { host, origin, fetchSite } = originOf(request);
     // RFC 9112, 3.2.
     if (host === undefined && request.httpVersion === "1.1") {
@@ -64,6 +75,21 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
       return checkBrowser(browser, { method, headers }, origins);
     }
     return undefined;
+  }
+
+  function checkTunneled(request: FrontHead, { origin: own, authority }: ForwardTarget): void {
+    checkForm(request);
+    const { host, origin, fetchSite } = originOf(request);
+    if (host === undefined || withoutDefaultPort(host) !== authority) {
+      throw new Fault("misdirected_request", `this tunnel is for ${authority}; the Host header names another host`);
+    }
+    if (!(request.url ?? "").startsWith("/") && request.url !== "*") {
+      throw new Fault("misdirected_request", "a request inside of a tunnel must name a path, and no whole URL");
+    }
+    // A page of another site must not use the credentials that are added here.
+    if (origin === own || (origin === undefined && (fetchSite === undefined || fetchSite === "none"))) return;
+    if (origin === undefined && fetchSite === "same-origin") return;
+    guard.checkPage({ origin, fetchSite });
   }
 
   function requireShort(url: string): void {
@@ -82,6 +108,17 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
         check(request);
         const { origin, fetchSite } = originOf(request);
         if (origin === undefined && fetchSite === undefined) passed.keep(memo, guard.served());
+      }
+      requireShort(url);
+    },
+    checkInTunnel(request, target) {
+      const { memo, url = "" } = request;
+      if (memo === undefined || !url.startsWith("/") || passedInTunnel.of(memo) !== target.authority) {
+        checkTunneled(request, target);
+        const { origin, fetchSite } = originOf(request);
+        if (memo !== undefined && origin === undefined && fetchSite === undefined) {
+          passedInTunnel.keep(memo, target.authority);
+        }
       }
       requireShort(url);
     },
@@ -113,3 +150,5 @@ export function requireSingle(rawHeaders: readonly string[]): void {
     seen |= bit;
   }
 }
+
+const withoutDefaultPort = (host: string): string => host.replace(/:443$/, "").toLowerCase();

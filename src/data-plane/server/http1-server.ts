@@ -6,6 +6,7 @@ import { startInjection } from "../../base/node/injected-sockets.ts";
 import { wantsWebSocket } from "../proxy/upgrade.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
+import type { ConnectCall } from "./forward-traffic.ts";
 import type { RefusalLog } from "./refusal-log.ts";
 import type { DoorSockets } from "./sockets.ts";
 import { unmetExpectation } from "./streams.ts";
@@ -31,6 +32,8 @@ export interface Http1ServerOptions {
   readonly answers: Pick<DoorAnswers, "fault">;
   readonly refusals: Pick<RefusalLog, "count" | "peer">;
   readonly onRequest: (call: DoorCall) => void;
+  /** Undefined: `CONNECT` is refused. */
+  readonly onConnect?: ((call: Pick<ConnectCall, "request" | "socket" | "early">) => void) | undefined;
   /** Returns what opens a requested WebSocket; undefined: the request is answered as a plain one. */
   readonly upgradeFor: (request: IncomingMessage) => ((call: UpgradeRequest) => void) | undefined;
 }
@@ -82,7 +85,13 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     const response = sockets.responseOver(socket, request);
     if (response !== undefined) upgradeFor(request)?.({ request, response, socket, early });
   });
-  server.on("connect", (request: IncomingMessage, socket: Socket) => {
+  server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+    silent.delete(socket);
+    if (options.onConnect !== undefined) {
+      if (sockets.isEnding(socket)) socket.destroy();
+      else options.onConnect({ request, socket, early });
+      return;
+    }
     const response = sockets.responseOver(socket, request);
     if (response === undefined) return;
     const fault = noConnectMethod();

@@ -1,4 +1,4 @@
-import type { Server } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
@@ -11,6 +11,8 @@ import { createDoorStreams } from "./streams.ts";
 /** The port of a listener: HTTP/1.1 on the fast or the general path, and HTTP/2. */
 export interface DoorProtocols {
   readonly server: Server;
+  /** Serves the decrypted side of a tunnel. */
+  serve(secure: Socket, isHttp2: boolean): void;
   /** Closes each connection with its next response. */
   leave(): void;
   /** Accepts no more connections; resolves when the last one has ended. */
@@ -77,6 +79,11 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
 
   return {
     server: both.server,
+    serve(secure, isHttp2) {
+      if (isHttp2) streams.serve(secure);
+      else if (fastPath !== undefined) fastPath.open(secure);
+      else http1.serve(secure);
+    },
     leave() {
       fastPath?.leave();
       streams.leave();

@@ -4,11 +4,12 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../../relay/client/incoming.ts";
-import { proxyPrefix } from "../proxy/provider-call.ts";
+import { type CallContext, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { NotableCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
+import type { ForwardTraffic } from "./forward-traffic.ts";
 import { type HeadCheck, isInAbsoluteForm } from "./heads.ts";
 import type { DoorCount } from "./request-count.ts";
 import type { DoorSockets } from "./sockets.ts";
@@ -30,7 +31,11 @@ export type AliasLookup = (head: FrontHead) => ConnectionRef | undefined;
 interface ProviderDispatchOptions {
   readonly proxy: ProviderProxy;
   readonly aliasOf: AliasLookup;
-  readonly heads: Pick<HeadCheck, "checkForProvider">;
+  /** Set for a listener that is a forward proxy. */
+  readonly forward: Pick<ForwardTraffic, "tunnelOf" | "targetOf"> | undefined;
+  /** The listener has no paths of its own. */
+  readonly isForwardOnly: boolean;
+  readonly heads: Pick<HeadCheck, "checkForProvider" | "checkInTunnel">;
   readonly answers: Pick<DoorAnswers, "fault">;
   readonly count: DoorCount;
   readonly sockets: Pick<DoorSockets, "forget">;
@@ -44,11 +49,39 @@ interface ProviderDispatchOptions {
 const providerRoute = `${proxyPrefix}/*`;
 
 export function createProviderDispatch(options: ProviderDispatchOptions): ProviderDispatch {
-  const { proxy, aliasOf, heads, answers, count, sockets, tunnels, endless, isLeaving: isLast, isDraining } = options;
+  const {
+    proxy,
+    aliasOf,
+    forward,
+    isForwardOnly,
+    heads,
+    answers,
+    count,
+    sockets,
+    tunnels,
+    endless,
+    isLeaving: isLast,
+    isDraining,
+  } = options;
   const onEndless = (response: FrontResponse) => void endless.add(response);
+
+  /** Checks a request, and returns what it is for. Throws. */
+  function admit(request: FrontHead): Pick<CallContext, "alias" | "forward"> {
+    const tunnel = forward?.tunnelOf(request);
+    if (tunnel !== undefined) {
+      heads.checkInTunnel(request, tunnel);
+      return { forward: tunnel };
+    }
+    heads.checkForProvider(request);
+    const alias = aliasOf(request);
+    if (forward === undefined || !isInAbsoluteForm(request)) return { alias };
+    return { forward: forward.targetOf(request) };
+  }
 
   return {
     includes(request) {
+      if (forward?.tunnelOf(request) !== undefined) return true;
+      if (isForwardOnly) return isInAbsoluteForm(request);
       if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
       // No other route takes gRPC calls, and gRPC clients cannot set a path prefix.
       return isStream(request) && isGrpc(request.headers["content-type"]);
@@ -67,8 +100,8 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       try {
-        heads.checkForProvider(request);
-        entered = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, alias: aliasOf(request) });
+        const target = admit(request);
+        entered = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, ...target });
       } catch (error) {
         answerFault(faultOfStore(error));
       }
@@ -84,14 +117,14 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       const onTunnel = (close: () => void) => tunnels.open(socket, close);
       try {
-        heads.checkForProvider(request);
+        const target = admit(request);
         if (isDraining()) {
           throw new Fault(
             "not_ready",
             "Latchkey is stopping and opens no new WebSockets: send the request again to reach another replica",
           );
         }
-        entered = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, alias: aliasOf(request) });
+        entered = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, ...target });
       } catch (error) {
         answerFault(faultOfStore(error));
       }

@@ -1,4 +1,5 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { AuthorityService } from "../../../src/gen/latchkey/v1/authority_pb.ts";
 import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
@@ -17,6 +18,7 @@ import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 
 /** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
 export const services: readonly DescService[] = [
+  AuthorityService,
   ChannelService,
   ConnectSessionService,
   ConnectionService,

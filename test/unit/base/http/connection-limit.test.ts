@@ -16,9 +16,23 @@ it.each([
 });
 
 it("keeps the limits of connections if there are enough files, and leaves files for all listeners if not", () => {
-  const wanted = { data: 10_000, public: 2_000, control: 1_000, ops: 256, ui: 256 };
+  const wanted = { data: 10_000, public: 2_000, control: 1_000, ops: 256, ui: 256, forwardProxy: 10_000 };
   expect(fitOpenFiles(wanted, undefined)).toEqual(wanted);
   expect(fitOpenFiles(wanted, 1_048_576)).toEqual(wanted);
-  expect(fitOpenFiles(wanted, 1_024)).toEqual({ data: 341, public: 102, control: 102, ops: 32, ui: 32 });
-  expect(fitOpenFiles({ ...wanted, public: 5 }, 10)).toEqual({ data: 8, public: 5, control: 8, ops: 8, ui: 8 });
+  expect(fitOpenFiles(wanted, 1_024)).toEqual({
+    data: 341,
+    public: 102,
+    control: 102,
+    ops: 32,
+    ui: 32,
+    forwardProxy: 170,
+  });
+  expect(fitOpenFiles({ ...wanted, public: 5 }, 10)).toEqual({
+    data: 8,
+    public: 5,
+    control: 8,
+    ops: 8,
+    ui: 8,
+    forwardProxy: 8,
+  });
 });

@@ -1,0 +1,139 @@
+import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { Fault } from "../base/fault.ts";
+import { endSocket } from "../base/http/end-socket.ts";
+import type { RareWarning } from "../base/rare-warning.ts";
+import type { World } from "../base/world.ts";
+import { faultOfStore } from "../broker/stored/store-fault.ts";
+import type { ForwardTarget } from "../data-plane/proxy/forwarding/forward-target.ts";
+import { faultOfPreparing } from "../data-plane/proxy/relay-fault.ts";
+import type { ConnectCall, ForwardTraffic } from "../data-plane/server/forward-traffic.ts";
+import { requireSingle } from "../data-plane/server/heads.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Upstream } from "../relay/upstream.ts";
+import { connectRefusal, established } from "./connect-answers.ts";
+import { type ConnectTarget, connectTarget } from "./connect-target.ts";
+import { createForwardTargets } from "./forward-targets.ts";
+import { createHostAdmission, type HostAdmissionOptions } from "./host-admission.ts";
+import type { HostCertificates } from "./leafs.ts";
+import { joinTunnel, openRawTunnel } from "./raw-tunnel.ts";
+import { createTlsEnd, type HandshakeFailure } from "./tls-end.ts";
+
+/** What the forward proxies of all listeners share. */
+export interface ForwardProxyParts extends HostAdmissionOptions {
+  readonly certificates: HostCertificates;
+  readonly upstream: Pick<Upstream, "admit" | "open">;
+  readonly warn: RareWarning;
+  readonly world: World;
+}
+
+interface ForwardProxyOptions extends ForwardProxyParts {
+  /** The connection for every tunnel of an alias listener. */
+  readonly alias?: ConnectionRef | undefined;
+}
+
+export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic {
+  const { certificates, upstream, alias, warn, world } = options;
+  const { metrics } = world;
+  const targets = createForwardTargets(alias);
+  const admission = createHostAdmission(options);
+  /** The targets of decrypted sockets. */
+  const tunnels = new WeakMap<Socket, ForwardTarget>();
+  /** Sockets of callers that wait for their tunnel, or whose tunnel is passed on without looking inside. */
+  const unserved = new Set<Socket>();
+  /** Sockets in a handshake, by their peer: Node does not say which socket a TLS socket has taken over. */
+  const inHandshake = new Map<string, Socket>();
+  /** The listener's own: the same with each call. */
+  let serve: ConnectCall["serve"] | undefined;
+  const tls = createTlsEnd({ certificates, onSecure, onFailure });
+
+  function onSecure(secure: TLSSocket, target: ForwardTarget): void {
+    inHandshake.delete(peerOf(secure));
+    tunnels.set(secure, target);
+    serve?.(secure, secure.alpnProtocol === "h2");
+  }
+
+  function onFailure(reason: HandshakeFailure, { remoteAddress = "unix" }: TLSSocket): void {
+    metrics.forwardHandshakes.inc({ reason });
+    warn("a client of the forward proxy did not complete the TLS handshake", {
+      door: "forwardProxy",
+      peer: remoteAddress,
+      reason: reason === "name" ? "it asked for another host than that of its tunnel" : "the TLS handshake failed",
+    });
+  }
+
+  async function open(call: ConnectCall): Promise<void> {
+    const { request, isDraining } = call;
+    if (isDraining) throw new Fault("not_ready", "Latchkey is stopping: connect again to reach another replica");
+    requireSingle(request.rawHeaders);
+    const place = connectTarget(request.url ?? "");
+    const target = targets.ofTunnel(request, place);
+    if ((await admission.kindOf(target, place)) === "ended") await endTls(call, target, place);
+    else await passOn(call, place);
+  }
+
+  async function endTls(call: ConnectCall, target: ForwardTarget, { host }: ConnectTarget): Promise<void> {
+    const { socket } = call;
+    const prepared = await tls.prepare(target, host);
+    if (socket.destroyed) return;
+    unserved.delete(socket);
+    const peer = peerOf(socket);
+    inHandshake.set(peer, socket);
+    socket.once("close", () => inHandshake.delete(peer));
+    begin(call, "opened");
+    prepared.take(socket);
+  }
+
+  async function passOn(call: ConnectCall, place: ConnectTarget): Promise<void> {
+    const { socket } = call;
+    const leaving = new AbortController();
+    socket.once("close", () => leaving.abort());
+    let there: Socket;
+    try {
+      there = await openRawTunnel(upstream, place, leaving.signal);
+    } catch (error) {
+      throw faultOfPreparing(error);
+    }
+    begin(call, "passed_on");
+    const onMismatch = () => metrics.forwardHandshakes.inc({ reason: "name" });
+    joinTunnel({ socket, there, host: place.host, onMismatch });
+  }
+
+  function begin({ socket, early }: ConnectCall, outcome: string): void {
+    metrics.forwardTunnels.inc({ outcome });
+    socket.write(established);
+    if (early.length > 0) socket.unshift(early);
+  }
+
+  return {
+    tunnelOf: ({ socket }) => tunnels.get(socket),
+    targetOf: targets.ofUrl,
+    connect(call) {
+      const { socket } = call;
+      serve = call.serve;
+      // The TLS side, or the join, takes the socket later; a caller that leaves before must not end the process.
+      socket.on("error", () => socket.destroy());
+      unserved.add(socket);
+      socket.once("close", () => unserved.delete(socket));
+      const opening = tunnels.has(socket) ? Promise.reject(noNesting()) : open(call);
+      opening.catch((error: unknown) => {
+        const fault = faultOfStore(error);
+        metrics.forwardTunnels.inc({ outcome: fault.code });
+        if (fault.code === "internal") world.log.error("a tunnel failed unexpectedly", { err: fault.cause });
+        if (!socket.destroyed) endSocket(socket, connectRefusal(fault));
+      });
+    },
+    drain() {
+      for (const socket of unserved) socket.destroy();
+      for (const socket of inHandshake.values()) socket.destroy();
+    },
+  };
+}
+
+const noNesting = () => new Fault("method_not_allowed", "a tunnel inside of a tunnel is not supported");
+
+/** Peers of a Unix socket cannot be told apart: one of them stands for all. */
+function peerOf(socket: Socket): string {
+  const { remoteAddress, remotePort } = socket;
+  return `${remoteAddress ?? "unix"} ${remotePort ?? 0}`;
+}
