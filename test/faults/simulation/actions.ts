@@ -1,10 +1,12 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../../src/base/fault.ts";
 import type { Broker } from "../../../src/broker/broker.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ConnectionImportSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import type { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { StoreUnavailable } from "../../../src/store/contract.ts";
 import type { Books, KnownConnection, Register } from "./books.ts";
 import { environment, type RunningBroker } from "./brokers.ts";
 import { refOf } from "./edges.ts";
@@ -40,7 +42,7 @@ export class Callers {
     const id = `c${this.#named}`;
     const register = this.#books.newRegister("0");
     this.#books.connections.set(`${integration}/${id}`, { integration, id, register });
-    return this.#write(register, "0", (broker) =>
+    return this.#write(id, register, "0", (broker) =>
       broker.imports.importOne(
         create(ConnectionImportSchema, {
           ...{ environment, integration, id, metadata: { n: 0 } },
@@ -53,7 +55,7 @@ export class Callers {
 
   #credentials(integration: string, id: string): NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]> {
     if (integration === "keyed") return { case: "apiKey", value: { apiKey: `key-of-${id}` } };
-    const { accessToken, refreshToken, expiresAtMs } = this.#fleet.peers.grant(id);
+    const { accessToken, refreshToken, expiresAtMs } = this.#fleet.peers.tokens.grant(id);
     return { case: "oauth2", value: { accessToken, refreshToken, expiresAt: timestampFromMs(expiresAtMs) } };
   }
 
@@ -62,7 +64,7 @@ export class Callers {
     if (known === undefined) return "nothing to note";
     this.#named += 1;
     const n = this.#named;
-    return this.#write(known.register, String(n), (broker) =>
+    return this.#write(known.id, known.register, String(n), (broker) =>
       broker.connections.updateMetadata(
         [{ ref: refOf(known.integration, known.id), metadata: { n }, replace: true, expectedRevision: 0n }],
         "simulation",
@@ -73,7 +75,7 @@ export class Callers {
   disconnect(): string {
     const known = this.pick(this.#idleConnections());
     if (known === undefined) return "nothing to disconnect";
-    return this.#write(known.register, "absent", (broker) =>
+    return this.#write(known.id, known.register, "absent", (broker) =>
       broker.connections.delete(
         { ref: refOf(known.integration, known.id), expectedRevision: 0n, keepGrant: true },
         "simulation",
@@ -85,7 +87,7 @@ export class Callers {
     this.#named += 1;
     const id = `k${this.#named}`;
     const register = this.#books.newRegister("live");
-    return this.#write(register, "live", async (broker) => {
+    return this.#write(id, register, "live", async (broker) => {
       const { secret } = await broker.access.create(
         { id, environment, scopes: [Scope.PROXY], expiresAtMs: undefined, limits: undefined },
         "simulation",
@@ -100,7 +102,7 @@ export class Callers {
         [...this.#books.keys].filter(([, { register }]) => isSettled(register) && register.acknowledged === "live"),
       ) ?? [];
     if (id === undefined || key === undefined) return "no key to revoke";
-    return this.#write(key.register, "absent", (broker) =>
+    return this.#write(id, key.register, "absent", (broker) =>
       broker.access.revoke({ id, expectedRevision: 0n }, "simulation"),
     );
   }
@@ -114,7 +116,7 @@ export class Callers {
     this.#named += 1;
     const newId = `k${this.#named}`;
     const register = this.#books.newRegister("live");
-    return this.#write(key.register, "absent", async (broker) => {
+    return this.#write(id, key.register, "absent", async (broker) => {
       const rotation = { id, newId, overlapMs: 0, expiresAtMs: undefined, expectedRevision: 0n };
       const { secret } = await broker.access.rotate(rotation, "simulation");
       this.#books.keys.set(newId, { secret, register });
@@ -164,7 +166,7 @@ export class Callers {
     );
   }
 
-  #write(register: Register, value: string, run: (broker: Broker) => Promise<unknown>): string {
+  #write(name: string, register: Register, value: string, run: (broker: Broker) => Promise<unknown>): string {
     const to = this.pick(this.#fleet.ready());
     if (to === undefined) {
       register.pending = undefined;
@@ -176,11 +178,12 @@ export class Callers {
       const isDone = isAnswered && rollbacks === this.#books.rollbacks;
       this.#books.end(register, value, { isDone, revision: world.database.contents.revision, at: world.time.now });
     });
-    return `write ${value} by ${to.name}`;
+    return `write ${value} of ${name} by ${to.name}`;
   }
 
   /** Returns whether the call was answered well; a process that dies answers nothing. */
-  #call({ process, broker }: RunningBroker, run: (broker: Broker) => Promise<unknown>): Promise<boolean> {
+  #call(to: RunningBroker, run: (broker: Broker) => Promise<unknown>): Promise<boolean> {
+    const { process, broker } = to;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     if (broker === undefined) return Promise.resolve(false);
     const settle = (isDone: boolean) => resolve(isDone && process.state !== "dead");
@@ -188,7 +191,11 @@ export class Callers {
       .inside(process, () => run(broker))
       .then(
         () => settle(true),
-        () => settle(false),
+        (error: unknown) => {
+          const isExpected = error instanceof Fault || error instanceof StoreUnavailable;
+          if (!isExpected) world.fail(to.name, error);
+          settle(false);
+        },
       );
     world.time.after(givenUpAfterMs, () => resolve(false));
     return promise;

@@ -49,12 +49,27 @@ export class Books {
   /** How often the store was rolled back: what was begun before counts for nothing after. */
   rollbacks = 0;
 
+  readonly #registers = new Set<Register>();
+
+  /** Of something that is on its way: a standby may have it before its caller is answered. */
   newRegister(pending: string): Register {
-    return { acknowledged: "absent", revision: 0, at: 0, tried: new Set(), pending };
+    const made = { acknowledged: "absent", revision: 0, at: 0, tried: new Set<string>(), pending };
+    this.#registers.add(made);
+    return made;
   }
 
   registers(): Register[] {
-    return [...this.keys.values(), ...this.connections.values()].map(({ register }) => register);
+    return [...this.#registers];
+  }
+
+  /** Forgets what is gone; called while nothing is on its way. */
+  forgetAbsent(): void {
+    for (const [id, { register }] of this.keys) if (register.acknowledged === "absent") this.keys.delete(id);
+    for (const [id, { register }] of this.connections)
+      if (register.acknowledged === "absent") this.connections.delete(id);
+    const known = [...this.keys.values(), ...this.connections.values()].map(({ register }) => register);
+    this.#registers.clear();
+    for (const register of known) this.#registers.add(register);
   }
 
   begin(register: Register, value: string): void {

@@ -18,13 +18,14 @@ const wellForMs = 6_000;
 /** An edge finds a frozen link after three heartbeats; its timers may be late. */
 const noticedMs = 45_000;
 const healedWithinMs = 60_000;
-/** An attempt that failed is repeated later and later. */
-const deliveredWithinMs = 1_200_000;
+/** The fourth wait of the schedule, with its jitter: a clock that was ahead for a while has used up those before. */
+const deliveredWithinMs = 9_000_000;
 
 /** Compares what processes do with what callers know. */
 export class Checks {
   served = 0;
-  refused = 0;
+  /** Refused requests by the code of their error. */
+  readonly refusals = new Map<string, number>();
   readonly #fleet: Fleet;
   readonly #books: Books;
   /** Since when each broker has known of each change that took something away. */
@@ -92,8 +93,8 @@ export class Checks {
         if (frozenMs > maxAwayMs + noticedMs) world.fail(edge.name, `serves ${id} without a broker for ${frozenMs} ms`);
       },
       (error: unknown) => {
-        this.refused += 1;
-        if (!(error instanceof Fault)) world.fail(edge.name, error);
+        if (error instanceof Fault) this.refusals.set(error.code, (this.refusals.get(error.code) ?? 0) + 1);
+        else world.fail(edge.name, error);
       },
     );
     return `request on ${edge.name} with ${keyId} for ${id}`;
@@ -179,7 +180,7 @@ export class Checks {
       ([, { register }]) => register.acknowledged === "live" && register.tried.size === 0,
     );
     if (live === undefined || broker?.broker === undefined) return undefined;
-    for (const { integration, id } of this.#books.connections.values()) {
+    for (const { integration, id, register } of this.#books.connections.values()) {
       const ref = refOf(integration, id);
       const stored = await world.time.await(
         world.time.inside(broker.process, async () => broker.broker?.live.get(ref)),
@@ -189,6 +190,12 @@ export class Checks {
       const [wanted, got] = [stored, asked].map((one) =>
         one?.status === "fulfilled" ? secretOf(one.value?.credentials.kind.value) : "none",
       );
+      // Nothing hinders a refresh now, so that what is there can be used.
+      const isLive = register.acknowledged !== "absent" && register.tried.size === 0;
+      if (isLive && wanted === "none") return `${broker.name} cannot use ${id}: ${reasonIn(stored)}`;
+      const newest = integration === "tokens" && isLive ? this.#fleet.peers.tokens.newestOf(id) : undefined;
+      if (newest !== undefined && newest !== wanted)
+        return `the store has ${wanted}, and the provider issued ${newest}`;
       if (wanted !== got) return `it has ${got} of ${id}, and the store ${wanted} (${reasonIn(asked)})`;
     }
     return undefined;

@@ -31,7 +31,8 @@ export class Faults {
     if (link === undefined) return "no link";
     const state = this.#pick<LinkState>(["frozen", "frozen", "deaf", "mute", "cut"]) ?? "cut";
     link.set(state);
-    world.time.after(this.#long(200, 40_000), () => link.state === state && link.set("up"));
+    const forMs = this.#hinder(link, this.#long(200, 40_000));
+    world.time.after(forMs, () => link.state === state && link.set("up"));
     return this.#did(`link ${state}`, link.name);
   }
 
@@ -39,13 +40,14 @@ export class Faults {
     const link = this.#pick([...world.links.values()]);
     if (link === undefined) return "no link";
     link.delayMs = this.#long(5, 800);
-    world.time.after(this.#long(500, 20_000), () => (link.delayMs = 1));
+    world.time.after(this.#hinder(link, this.#long(500, 20_000)), () => (link.delayMs = 1));
     return this.#did("link slow", link.name);
   }
 
   slowDisk(): string {
     world.database.diskMs = this.#long(20, 4_000);
-    world.time.after(this.#long(500, 15_000), () => (world.database.diskMs = 2));
+    const forMs = this.#hinder(world.database, this.#long(500, 15_000));
+    world.time.after(forMs, () => (world.database.diskMs = 2));
     return this.#did("disk slow", `${Math.round(world.database.diskMs)} ms`);
   }
 
@@ -67,9 +69,9 @@ export class Faults {
     const { process, name } = this.#pick(this.#options.fleet.running()) ?? {};
     if (process === undefined) return "no clock";
     const by = this.#long(500, 2 * hourMs) * (this.#options.random() < 0.5 ? -1 : 1);
-    process.aheadMs = by;
+    process.stepTo(by, world.time.now);
     world.time.after(this.#long(1_000, 60_000), () => {
-      if (process.aheadMs === by) process.aheadMs = 0;
+      if (process.aheadMs === by) process.stepTo(0, world.time.now);
     });
     return this.#did("clock stepped", `${name} by ${Math.round(by)} ms`);
   }
@@ -78,7 +80,7 @@ export class Faults {
     const { process, name } = this.#pick(this.#options.fleet.running()) ?? {};
     if (process === undefined || process.state !== "running") return "nothing to pause";
     process.state = "paused";
-    world.time.after(this.#long(200, 40_000), () => world.time.resume(process));
+    world.time.after(this.#hinder(process, this.#long(200, 40_000)), () => world.time.resume(process));
     return this.#did("process paused", name ?? "");
   }
 
@@ -88,6 +90,7 @@ export class Faults {
     );
     if (running === undefined) return "no broker to kill";
     const isSilent = this.#options.random() < 0.3;
+    this.#hinder(running.process, Number.POSITIVE_INFINITY);
     kill(running.process, { isSilent });
     world.time.after(this.#long(500, 30_000), () => this.#restartBroker(running.name));
     return this.#did(isSilent ? "machine lost" : "broker killed", running.name);
@@ -107,7 +110,8 @@ export class Faults {
     if (!world.database.isUp) return "no server";
     const isOther = this.#options.random() < 0.5;
     world.database.fail({ contents: world.database.contents, isOther });
-    world.time.after(this.#long(300, 20_000), () => (world.database.isUp = true));
+    const forMs = this.#hinder(world.database, this.#long(300, 20_000));
+    world.time.after(forMs, () => (world.database.isUp = true));
     return this.#did(isOther ? "server failed over" : "server restarted", "");
   }
 
@@ -144,6 +148,11 @@ export class Faults {
 
   #pick<T>(all: readonly T[]): T | undefined {
     return all[Math.floor(this.#options.random() * all.length)];
+  }
+
+  #hinder(what: object, forMs: number): number {
+    world.hindrances.push({ what, from: world.time.now, until: world.time.now + forMs });
+    return forMs;
   }
 
   /** Short times are more frequent than long ones. */

@@ -45,7 +45,7 @@ export class Fleet {
     }
     for (const { process } of this.running()) {
       world.time.resume(process);
-      process.aheadMs = 0;
+      process.stepTo(0, world.time.now);
     }
     world.database.isUp = true;
     world.database.diskMs = 2;

@@ -2,9 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import type { SendSmallRequest, SmallAnswer, SmallRequest } from "../../../src/base/small-requests.ts";
 import { type Integration, IntegrationSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { TokenProvider } from "./token-provider.ts";
 import { world } from "./world/world.ts";
-
-export const tokenLifetimeMs = 120_000;
 
 /** A provider that issues tokens, and the application that webhooks are forwarded to. */
 export interface Peers {
@@ -12,10 +11,7 @@ export interface Peers {
   readonly integrations: readonly Integration[];
   readonly send: SendSmallRequest;
   readonly sendToApplication: SendSmallRequest;
-  /** A new grant of a connection. */
-  grant(id: string): { readonly accessToken: string; readonly refreshToken: string; readonly expiresAtMs: number };
-  /** How often tokens were asked for. */
-  tokenRequests(): number;
+  readonly tokens: TokenProvider;
   /** Numbers of forwarded webhooks in the order of their first attempts, for each lane. */
   readonly arrived: ReadonlyMap<string, readonly number[]>;
   /** Those that the application accepted, as `lane number`. */
@@ -28,16 +24,10 @@ export interface Peers {
 }
 
 export function createPeers(): Peers {
-  let requests = 0;
+  const tokens = new TokenProvider();
   let repeats = 0;
   const arrived = new Map<string, number[]>();
   const accepted = new Set<string>();
-
-  const issue = (id: string, number: number) => ({
-    accessToken: `access-${id}-${number}`,
-    refreshToken: `refresh-${id}`,
-    expiresAtMs: world.time.trueWallMs() + tokenLifetimeMs,
-  });
 
   async function sendTo(request: SmallRequest, answer: (body: string) => object | undefined): Promise<SmallAnswer> {
     const process = world.time.process;
@@ -77,14 +67,14 @@ export function createPeers(): Peers {
         secrets: { clientSecret: "secret" },
       }),
     ],
-    send: (request) =>
-      sendTo(request, (body) => {
-        const refreshToken = new URLSearchParams(body).get("refresh_token");
-        if (refreshToken === null) return undefined;
-        requests += 1;
-        const { accessToken } = issue(refreshToken.replace("refresh-", ""), requests);
-        return { access_token: accessToken, token_type: "bearer", expires_in: tokenLifetimeMs / 1_000 };
-      }),
+    send(request) {
+      const { process: by, now: at } = world.time;
+      const wallMs = world.time.wallMs();
+      return sendTo(request, (body) => {
+        const refreshToken = new URLSearchParams(body).get("refresh_token") ?? "";
+        return by && tokens.refresh(refreshToken, { by, at, wallMs });
+      });
+    },
     sendToApplication: (request) =>
       sendTo(request, (body) => {
         const [, lane = "", number = "0"] =
@@ -98,8 +88,7 @@ export function createPeers(): Peers {
         accepted.add(name);
         return {};
       }),
-    grant: (id) => issue(id, 0),
-    tokenRequests: () => requests,
+    tokens,
     arrived,
     accepted,
     repeats: () => repeats,

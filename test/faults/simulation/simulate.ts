@@ -6,7 +6,6 @@ import { Checks } from "./checks.ts";
 import { Faults } from "./faults.ts";
 import { Fleet } from "./fleet.ts";
 import { Observer } from "./observer.ts";
-import { tokenLifetimeMs } from "./peers.ts";
 import { world } from "./world/world.ts";
 
 interface SimulateOptions {
@@ -32,7 +31,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
   const random = seeded(seed + 1);
   const fleet = new Fleet();
   const books = new Books();
-  const observer = new Observer({ leastMs: tokenLifetimeMs / 4, isExcused: () => false });
+  const observer = new Observer(fleet.peers.tokens);
   world.database.commits.observe = (commit) => observer.observe(commit);
   const faults = new Faults({ fleet, books, observer, random });
   const callers = new Callers({ fleet, books, random });
@@ -107,7 +106,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
     await checks.partitions();
     await checks.settle();
     rests += 1;
-    forgetSome(books);
+    books.forgetAbsent();
   }
 
   fleet.startAll();
@@ -120,6 +119,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
   }
   if (!hasFailed()) await rest();
   if (hasFailed()) for (const { name, logged } of fleet.running()) last.push(`${name}:`, ...logged.slice(-6));
+  const { tokens } = fleet.peers;
   const kinds = [...faults.counts].map(([kind, count]) => `${count} ${kind}`).join(", ");
   return {
     steps: step,
@@ -137,17 +137,11 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
       "writes failed": books.failed,
       "webhooks acknowledged": books.lanes.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
       "webhooks twice": fleet.peers.repeats(),
-      "requests served, refused": `${checks.served}, ${checks.refused}`,
-      refreshes: `${observer.refreshes} stored, ${fleet.peers.tokenRequests()} requests`,
+      "requests served": checks.served,
+      "requests refused": [...checks.refusals].map(([code, count]) => `${count} ${code}`).join(", "),
+      refreshes: `${observer.refreshes} stored, ${tokens.requests} requests, ${tokens.repeats} after a holder was gone`,
       "commits under fences": observer.fenced,
       "last revision": world.database.contents.revision,
     },
   };
-}
-
-/** Keeps what is checked after each thousand steps small. */
-function forgetSome(books: Books): void {
-  for (const [id, { register }] of books.keys) if (register.acknowledged === "absent") books.keys.delete(id);
-  for (const [id, { register }] of books.connections)
-    if (register.acknowledged === "absent") books.connections.delete(id);
 }

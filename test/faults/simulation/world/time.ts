@@ -7,8 +7,9 @@ export class SimulatedProcess {
   /** How fast its clocks run. */
   readonly rate: number;
   state: "running" | "paused" | "dead" = "running";
-  /** How far its wall clock is ahead of the true time. */
-  aheadMs = 0;
+  /** How far its wall clock is ahead of the true time, and how far it was. */
+  #aheadMs = 0;
+  readonly #was: { readonly until: number; readonly aheadMs: number }[] = [];
   /** What happened to it while it was paused. */
   readonly missed: (() => void)[] = [];
 
@@ -16,6 +17,21 @@ export class SimulatedProcess {
     this.name = name;
     this.bornAt = bornAt;
     this.rate = rate;
+  }
+
+  get aheadMs(): number {
+    return this.#aheadMs;
+  }
+
+  /** Steps its wall clock. */
+  stepTo(aheadMs: number, now: number): void {
+    this.#was.push({ until: now, aheadMs: this.#aheadMs });
+    this.#aheadMs = aheadMs;
+  }
+
+  /** How far its wall clock was ahead at most, since then. */
+  mostAheadMs(since: number): number {
+    return Math.max(this.#aheadMs, ...this.#was.filter(({ until }) => until >= since).map(({ aheadMs }) => aheadMs));
   }
 }
 
@@ -58,6 +74,11 @@ export class SimulatedTime {
   wallMs(): number {
     const { process } = this;
     return epochMs + this.now * (process?.rate ?? 1) + (process?.aheadMs ?? 0);
+  }
+
+  /** What the wall clock of a process showed at the latest, within this time. */
+  latestWallMs(process: SimulatedProcess, withinMs: number): number {
+    return epochMs + this.now * Math.max(1, process.rate) + process.mostAheadMs(this.now - withinMs);
   }
 
   trueWallMs(): number {

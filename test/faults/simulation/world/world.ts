@@ -2,6 +2,12 @@ import { Database } from "./database.ts";
 import { Link } from "./link.ts";
 import { SimulatedProcess, SimulatedTime } from "./time.ts";
 
+interface Hindrance {
+  readonly what: object;
+  readonly from: number;
+  readonly until: number;
+}
+
 /** What is around the processes. There is one in a program, because the globals are replaced for it. */
 export class World {
   readonly time = new SimulatedTime();
@@ -9,6 +15,8 @@ export class World {
   random: () => number = () => 0.5;
   readonly database = new Database({ time: this.time, random: () => this.random() });
   readonly links = new Map<string, Link>();
+  /** Faults of processes, links and the database, with the times when they end by themselves. */
+  hindrances: Hindrance[] = [];
   /** Things that must not happen. */
   readonly failures: string[] = [];
 
@@ -25,6 +33,15 @@ export class World {
   /** A process whose clocks may run a little too fast or too slow. */
   newProcess(name: string): SimulatedProcess {
     return new SimulatedProcess(name, { bornAt: this.time.now, rate: 1 + (this.random() - 0.5) * 0.002 });
+  }
+
+  /** Whether something kept a process from the database since then, for at least this time without a break. */
+  wasHindered(process: SimulatedProcess, since: number, leastMs: number): boolean {
+    const own: readonly unknown[] = [process, this.database, this.linkToDatabase(process.name)];
+    return this.hindrances.some(
+      ({ what, from, until }) =>
+        own.includes(what) && Math.min(until, this.time.now) - Math.max(from, since) >= leastMs,
+    );
   }
 
   fail(who: string, error: unknown): void {
