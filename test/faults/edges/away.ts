@@ -20,6 +20,8 @@ export interface AwayOutcome {
   readonly calls: Readonly<Record<string, number>>;
   /** The slowest call. */
   readonly worstMs: number;
+  /** The first calls without an answer. */
+  readonly unanswered: readonly string[];
   /** Calls with what was revoked while edges could not know: they went through. */
   readonly unknowing: number;
   /** Milliseconds from the moment the brokers could be reached until the last edge followed one, and refused. */

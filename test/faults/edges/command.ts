@@ -42,7 +42,7 @@ if (values.help) {
     say: sayWhen,
   });
   say(describeAway(outcome));
-  for (const one of outcome.ended) say(one);
+  for (const one of [...outcome.ended, ...outcome.unanswered]) say(one);
   process.exitCode = outcome.ended.length === 0 && Object.keys(outcome.calls).join() === "200" ? 0 : 1;
 } else {
   const edges = Number(values.edges ?? 20);

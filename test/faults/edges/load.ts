@@ -12,6 +12,8 @@ export interface LoadFindings {
   readonly calls: Readonly<Record<string, number>>;
   /** The slowest call. */
   readonly worstMs: number;
+  /** The first calls without an answer: when, at which edge, and why. */
+  readonly unanswered: readonly string[];
 }
 
 interface LoadOptions {
@@ -25,11 +27,13 @@ interface LoadOptions {
 
 const tickMs = 10;
 const answerWithinMs = 30_000;
+const mostNoted = 50;
 
 export function startLoad({ edges, rate, ids, isRenewing }: LoadOptions): Load {
   const agent = new Agent({ keepAlive: true });
   const calls: Record<string, number> = {};
   const open = new Set<Promise<void>>();
+  const unanswered: string[] = [];
   let worstMs = 0;
   let sent = 0;
   const beganAt = performance.now();
@@ -40,9 +44,14 @@ export function startLoad({ edges, rate, ids, isRenewing }: LoadOptions): Load {
     const since = performance.now();
     return new Promise((resolve) => {
       let isOver = false;
-      const end = (status: number) => {
+      const end = (status: number, error?: Error & { readonly code?: string }) => {
         if (isOver) return;
         isOver = true;
+        if (error !== undefined && unanswered.length < mostNoted) {
+          const at = [since, performance.now()].map((ms) => `${((ms - beganAt) / 1_000).toFixed(1)} s`).join(" to ");
+          const over = asked.reusedSocket ? "a kept" : "a new";
+          unanswered.push(`${at}, edge ${(n % edges.length) + 1}, ${over} connection: ${error.code} ${error.message}`);
+        }
         calls[status] = (calls[status] ?? 0) + 1;
         worstMs = Math.max(worstMs, performance.now() - since);
         resolve();
@@ -60,9 +69,9 @@ export function startLoad({ edges, rate, ids, isRenewing }: LoadOptions): Load {
       asked.on("response", (response) => {
         response.resume();
         response.on("end", () => end(response.statusCode ?? 0));
-        response.on("error", () => end(0));
+        response.on("error", (error) => end(0, error));
       });
-      asked.on("error", () => end(0));
+      asked.on("error", (error) => end(0, error));
       asked.end();
     });
   }
@@ -80,7 +89,7 @@ export function startLoad({ edges, rate, ids, isRenewing }: LoadOptions): Load {
       clearInterval(timer);
       await Promise.all(open);
       agent.destroy();
-      return { calls, worstMs };
+      return { calls, worstMs, unanswered };
     },
   };
 }
