@@ -5,11 +5,10 @@ import { randomId } from "../base/ids.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
 import type { BrokerCredentialsSource } from "../config/edges/broker-credentials.ts";
-import { EdgeHeartbeatSchema, type EdgeHello, EdgeHelloSchema, type EdgeWelcome } from "../gen/latchkey/v1/edge_pb.ts";
+import { EdgeHeartbeatSchema, EdgeHeldSchema, EdgeHelloSchema, type EdgeWelcome } from "../gen/latchkey/v1/edge_pb.ts";
 import { brokerTrouble } from "./broker-trouble.ts";
 import { type FollowStream, type FromBroker, openFollowStream, type ToBroker } from "./follow-stream.ts";
-
-export type HeldVersions = Pick<EdgeHello, "connections" | "keys" | "integrations" | "providers">;
+import { type HeldVersions, heldParts, maxFurtherParts } from "./held-parts.ts";
 
 interface BrokerLinkOptions {
   readonly urls: readonly string[];
@@ -30,6 +29,8 @@ export interface LinkWelcome {
   readonly maxConnections: number;
   /** How far the broker's clock is ahead of ours. */
   readonly aheadMs: number;
+  /** What the broker has read of what we have. */
+  readonly offered: readonly HeldVersions[];
 }
 
 /** Limits connecting, and the wait for the first message. */
@@ -53,6 +54,8 @@ interface Attempt {
   readonly url: string;
   readonly stream: FollowStream;
   readonly timeout: NodeJS.Timeout;
+  /** What the greeting and the messages after it named. */
+  readonly offered: readonly HeldVersions[];
   /** When its token ends. */
   readonly endsAtMs: number | undefined;
 }
@@ -172,9 +175,13 @@ export class BrokerLink {
       this.#attempt = undefined;
       this.#failed({ url, reason: "no answer in time" });
     }, welcomeMs);
-    this.#attempt = { url, stream, timeout, endsAtMs };
-    const hello = { edgeId: this.#edgeId, host: hostname(), version, environment, appliesLimits: true, ...held() };
+    const [first, ...rest] = heldParts(held());
+    const more = rest.slice(0, maxFurtherParts);
+    this.#attempt = { url, stream, timeout, offered: [first, ...more], endsAtMs };
+    const self = { edgeId: this.#edgeId, host: hostname(), version, environment, appliesLimits: true };
+    const hello = { ...self, ...first, heldMessages: more.length };
     stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
+    for (const part of more) stream.send({ case: "held", value: create(EdgeHeldSchema, part) });
   }
 
   #received(stream: FollowStream, message: FromBroker): void {
@@ -198,7 +205,7 @@ export class BrokerLink {
     } else if (message.case !== "heartbeat") onMessage(message);
   }
 
-  #welcomed({ url, stream, timeout, endsAtMs }: Attempt, welcome: EdgeWelcome): void {
+  #welcomed({ url, stream, timeout, offered, endsAtMs }: Attempt, welcome: EdgeWelcome): void {
     const { world, onWelcome } = this.#options;
     clearTimeout(timeout);
     this.#attempt = undefined;
@@ -219,6 +226,8 @@ export class BrokerLink {
       environment: welcome.environment,
       maxConnections: welcome.maxConnections,
       aheadMs: Math.abs(aheadMs) < leastAheadMs ? 0 : aheadMs,
+      // A broker of an earlier version reads the greeting only.
+      offered: offered.slice(0, 1 + welcome.heldMessages),
     });
   }
 

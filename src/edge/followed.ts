@@ -11,13 +11,14 @@ import {
   WantedConnectionSchema,
   WantedKeySchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
-import { BrokerLink, type HeldVersions, type LinkWelcome } from "./broker-link.ts";
+import { BrokerLink, type LinkWelcome } from "./broker-link.ts";
 import { ConnectionMemory } from "./connection-memory.ts";
 import { createEdgeAccess } from "./edge-access.ts";
 import { type BrokerSilence, createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
 import type { HeldConnection } from "./held-connection.ts";
+import type { HeldVersions } from "./held-parts.ts";
 import { createKeyMemory, type KeyMemory } from "./key-memory.ts";
 import { createQuestions, type Questions } from "./questions.ts";
 import { createUses } from "./uses.ts";
@@ -104,8 +105,6 @@ class BrokerFollower {
   readonly #options: BrokerFollowerOptions;
   #environment: string | undefined;
   #forgetting: NodeJS.Timeout | undefined;
-  /** What the last greeting named. */
-  #offered: HeldVersions | undefined;
 
   constructor(options: BrokerFollowerOptions) {
     this.#options = options;
@@ -129,8 +128,7 @@ class BrokerFollower {
 
   #offer(): HeldVersions {
     const { connections, keys } = this.#options;
-    this.#offered = { ...connections.versions(), keys: keys.versions() };
-    return this.#offered;
+    return { ...connections.versions(), keys: keys.versions() };
   }
 
   #forgetAll(): void {
@@ -148,8 +146,7 @@ class BrokerFollower {
     this.#environment = welcome.environment;
     connections.setAhead(welcome.aheadMs);
     connections.limit(welcome.maxConnections);
-    if (this.#offered !== undefined) this.#followTheRest(this.#offered);
-    this.#offered = undefined;
+    this.#followTheRest(welcome.offered);
     questions.resend();
   }
 
@@ -200,15 +197,19 @@ class BrokerFollower {
     this.#options.world.metrics.edgeChanges.inc({ kind });
   }
 
-  /** Has the new broker follow what came from the one before after the greeting was written. */
-  #followTheRest(offered: HeldVersions): void {
+  /** Has the new broker follow what came from the one before after the greeting was written, and what it did not read. */
+  #followTheRest(offered: readonly HeldVersions[]): void {
     const { connections, keys } = this.#options;
-    const offeredRefs = new Set(offered.connections.map(({ ref }) => `${ref?.integration}\0${ref?.id}`));
+    const offeredRefs = new Set(
+      offered.flatMap((part) => part.connections.map(({ ref }) => `${ref?.integration}\0${ref?.id}`)),
+    );
     for (const { ref } of connections.versions().connections) {
       if (ref === undefined || offeredRefs.has(`${ref.integration}\0${ref.id}`)) continue;
       this.link.send({ case: "wantConnection", value: create(WantedConnectionSchema, { ref }) });
     }
-    const offeredKeys = new Set(offered.keys.map(({ digest }) => Buffer.from(digest).toString("hex")));
+    const offeredKeys = new Set(
+      offered.flatMap((part) => part.keys.map(({ digest }) => Buffer.from(digest).toString("hex"))),
+    );
     for (const { digest } of keys.versions()) {
       if (offeredKeys.has(Buffer.from(digest).toString("hex"))) continue;
       this.link.send({ case: "wantKey", value: create(WantedKeySchema, { digest }) });

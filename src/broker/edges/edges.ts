@@ -128,7 +128,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
   return {
     async *follow(messages, how) {
       const iterator = messages[Symbol.asyncIterator]();
-      const hello = await firstMessage(iterator);
+      const { hello, held } = await readGreeting(iterator);
       const environment = await environments.of(how.caller, hello.environment);
       await changes.start();
       const { edgeId: id, host, version: itsVersion } = hello;
@@ -146,10 +146,13 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
       });
       enter(stream, how);
       try {
-        stream.outbox.answer({ case: "welcome", value: welcomeOf(stream, { brokerId, nowMs: world.now() }) });
+        stream.outbox.answer({
+          case: "welcome",
+          value: welcomeOf(stream, { brokerId, nowMs: world.now(), heldMessages: held.length - 1 }),
+        });
         if (leaving !== undefined) stream.outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
         const end = (error?: unknown) => stream.outbox.end(error);
-        resume(stream, hello, options).catch(end);
+        resume(stream, held, options).catch(end);
         read(stream, iterator).then(() => end(), end);
         yield* stream.outbox.messages(how.signal);
       } finally {
@@ -171,17 +174,37 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
   };
 }
 
-async function firstMessage(messages: AsyncIterator<FollowRequest>): Promise<EdgeHello> {
+/** What an edge says before it is welcome: who it is, and what it still has. */
+interface EdgeGreeting {
+  readonly hello: EdgeHello;
+  readonly held: readonly HeldVersions[];
+}
+
+type HeldVersions = Pick<EdgeHello, "connections" | "keys" | "integrations" | "providers">;
+
+async function readGreeting(messages: AsyncIterator<FollowRequest>): Promise<EdgeGreeting> {
   const late = new AbortController();
-  const first = await Promise.race([
-    messages.next(),
-    sleep(helloWithinMs, undefined, { signal: late.signal }).catch(() => undefined),
-  ]).finally(() => late.abort());
-  if (first === undefined) throw new Fault("request_timeout", "`hello` was not sent in time");
-  if (first.done === true || first.value.message.case !== "hello") {
-    throw new Fault("invalid_body", "`hello` must be the first message");
+  const timeout = sleep(helloWithinMs, undefined, { signal: late.signal }).catch(() => undefined);
+  try {
+    const hello = await greetingPart(messages, timeout);
+    if (hello?.case !== "hello") throw new Fault("invalid_body", "`hello` must be the first message");
+    const held: HeldVersions[] = [hello.value];
+    while (held.length <= hello.value.heldMessages) {
+      const more = await greetingPart(messages, timeout);
+      if (more?.case !== "held") throw new Fault("invalid_body", "`held` must follow as often as `hello` says");
+      held.push(more.value);
+    }
+    return { hello: hello.value, held };
+  } finally {
+    late.abort();
   }
-  return first.value.message.value;
+}
+
+/** Returns undefined if the edge has ended the call. */
+async function greetingPart(messages: AsyncIterator<FollowRequest>, timeout: Promise<void>) {
+  const next = await Promise.race([messages.next(), timeout]);
+  if (next === undefined) throw new Fault("request_timeout", "`hello` and `held` were not sent in time");
+  return next.done === true ? undefined : next.value.message;
 }
 
 /** Sends a sign of life, or ends the stream of an edge that gave none. Returns whether the edge reads too slowly. */
@@ -198,7 +221,14 @@ function keepAlive({ outbox, isPaused, heardAtMs }: EdgeStream): boolean {
   return false;
 }
 
-function welcomeOf({ edge }: EdgeStream, broker: { readonly brokerId: string; readonly nowMs: number }): EdgeWelcome {
+interface WelcomeParts {
+  readonly brokerId: string;
+  readonly nowMs: number;
+  /** `held` messages that were read. */
+  readonly heldMessages: number;
+}
+
+function welcomeOf({ edge }: EdgeStream, broker: WelcomeParts): EdgeWelcome {
   return create(EdgeWelcomeSchema, {
     brokerId: broker.brokerId,
     version,
@@ -206,21 +236,22 @@ function welcomeOf({ edge }: EdgeStream, broker: { readonly brokerId: string; re
     heartbeatEvery: durationFromMs(heartbeatEveryMs),
     maxConnections,
     now: timestampFromMs(broker.nowMs),
+    heldMessages: broker.heldMessages,
   });
 }
 
 /** Sends what differs from what the edge still has. */
 async function resume(
   stream: EdgeStream,
-  hello: EdgeHello,
+  held: readonly HeldVersions[],
   { keys, setups, connections }: Pick<EdgesOptions, "keys" | "setups" | "connections">,
 ): Promise<void> {
   // Keys first: they are in memory, and what was revoked matters most.
-  for (const held of hello.keys) keys.resume(stream, held);
-  await setups.resume(stream, hello);
-  const rest = hello.connections.values();
+  for (const part of held) for (const one of part.keys) keys.resume(stream, one);
+  for (const part of held) await setups.resume(stream, part);
+  const rest = held.flatMap((part) => part.connections).values();
   const compare = async () => {
-    for (const held of rest) await connections.resume(stream, held);
+    for (const one of rest) await connections.resume(stream, one);
   };
   await Promise.all(Array.from({ length: comparedAtOnce }, compare));
   stream.outbox.answer({ case: "inSync", value: create(EdgeInSyncSchema) });

@@ -73,6 +73,8 @@ export function createStreamReader(options: StreamReaderOptions): ReadStream {
         return () => passes.note(stream, message.value);
       case "hello":
         throw new Fault("invalid_body", "`hello` must be sent once");
+      case "held":
+        throw new Fault("invalid_body", "`held` must follow `hello`, as often as it says");
       default:
         return undefined;
     }

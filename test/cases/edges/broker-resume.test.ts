@@ -252,3 +252,38 @@ it("records what edges have used", async () => {
   expect(Number(used?.seconds)).toBeLessThan(Number(seconds));
   expect(digestOf(secretKey)).toHaveLength(32);
 });
+
+it("reads what an edge still has from several messages", async () => {
+  const { sidecar, key } = await prepared();
+  const first = openEdge(sidecar, key);
+  const { connections, keys, integrations, providers, edgeId } = await holdings(first, ["ada", "bob"], secretKey);
+  first.leave();
+  await first.ended;
+  await sidecar.client(ConnectionService).deleteConnection({
+    ref: { environment: "dev", integration: "keyed", id: "ada" },
+  });
+
+  const again = openEdge(sidecar, key, { edgeId, keys, heldMessages: 2 });
+  again.send({ case: "held", value: { integrations, providers } });
+  again.send({ case: "held", value: { connections } });
+  const welcome = await again.next("welcome");
+  expect(welcome.heldMessages).toBe(2);
+  await again.next("inSync");
+  const gone = await again.next("connection");
+  expect(gone).toMatchObject({ ref: { id: "ada" }, state: { case: "fault" } });
+  await sidecar.client(ConnectionService).deleteConnection({
+    ref: { environment: "dev", integration: "keyed", id: "bob" },
+  });
+  expect(await again.next("connection")).toMatchObject({ ref: { id: "bob" }, state: { case: "fault" } });
+  expect(again.received.map(({ message }) => message.case)).not.toContain("integration");
+});
+
+it("refuses other messages where more of what an edge has must follow", async () => {
+  const { sidecar, key } = await prepared();
+  const missing = openEdge(sidecar, key, { heldMessages: 1 });
+  missing.send({ case: "use", value: {} });
+  expect(String(await missing.ended)).toContain("`held` must follow as often as `hello` says");
+  const extra = openEdge(sidecar, key);
+  extra.send({ case: "held", value: {} });
+  expect(String(await extra.ended)).toContain("`held` must follow `hello`");
+});

@@ -24,7 +24,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/edge.proto.
  */
 export const file_latchkey_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSLKAwoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAQhAKB21lc3NhZ2USBbpIAggBIvECCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIIlsKDkhlbGRDb25uZWN0aW9uEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIjwKB0hlbGRLZXkSFwoGZGlnZXN0GAEgASgMQge6SAR6AmggEhgKB3ZlcnNpb24YAiABKAxCB7pIBHoCGEAiQAoMSGVsZFJlc291cmNlEhYKBG5hbWUYASABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAiABKAxCB7pIBHoCGEAikQEKEFdhbnRlZENvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBIvCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESIAoPcmVmdXNlZF92ZXJzaW9uGAMgASgMQge6SAR6AhhAEhYKBXRva2VuGAQgASgJQge6SARyAhhAIjgKCVdhbnRlZEtleRISCgpyZXF1ZXN0X2lkGAEgASgEEhcKBmRpZ2VzdBgCIAEoDEIHukgEegJoICIlCgpFZGdlS2V5UmVmEhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoICJ1CgdFZGdlVXNlEjsKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuVXNlZENvbm5lY3Rpb25CCbpIBpIBAxCQThItCgRrZXlzGAIgAygLMhQubGF0Y2hrZXkudjEuVXNlZEtleUIJukgGkgEDEJBOInMKDlVzZWRDb25uZWN0aW9uEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlQKB1VzZWRLZXkSFwoGa2V5X2lkGAEgASgJQge6SARyAhhAEjAKDGxhc3RfdXNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirQEKCldhbnRlZFBhc3MSEgoKcmVxdWVzdF9pZBgBIAEoBBIvCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFgoEcGF0aBgDIAEoCUIIukgFcgMYgEASFQoNaXNfYmFja2dyb3VuZBgEIAEoCBIrCghwYXRpZW5jZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKAAQoLTGltaXROb3RpY2USLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAiABKAlCCLpIBXIDGIBAEg4KBnN0YXR1cxgDIAEoDRIYCgZmaWVsZHMYBCADKAlCCLpIBZIBAhAgIg8KDUVkZ2VIZWFydGJlYXQiswMKDkZvbGxvd1Jlc3BvbnNlEisKB3dlbGNvbWUYASABKAsyGC5sYXRjaGtleS52MS5FZGdlV2VsY29tZUgAEioKB2luX3N5bmMYAiABKAsyFy5sYXRjaGtleS52MS5FZGdlSW5TeW5jSAASLQoIcHJvdmlkZXIYAyABKAsyGS5sYXRjaGtleS52MS5FZGdlUHJvdmlkZXJIABIzCgtpbnRlZ3JhdGlvbhgEIAEoCzIcLmxhdGNoa2V5LnYxLkVkZ2VJbnRlZ3JhdGlvbkgAEjEKCmNvbm5lY3Rpb24YBSABKAsyGy5sYXRjaGtleS52MS5FZGdlQ29ubmVjdGlvbkgAEiMKA2tleRgGIAEoCzIULmxhdGNoa2V5LnYxLkVkZ2VLZXlIABInCgRwYXNzGAcgASgLMhcubGF0Y2hrZXkudjEuUGFzc0Fuc3dlckgAEi8KCWhlYXJ0YmVhdBgIIAEoCzIaLmxhdGNoa2V5LnYxLkVkZ2VIZWFydGJlYXRIABInCgVsZWF2ZRgJIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VMZWF2ZUgAQgkKB21lc3NhZ2UivAEKC0VkZ2VXZWxjb21lEhEKCWJyb2tlcl9pZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEhMKC2Vudmlyb25tZW50GAMgASgJEjIKD2hlYXJ0YmVhdF9ldmVyeRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9tYXhfY29ubmVjdGlvbnMYBSABKA0SJwoDbm93GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIl0KB0VkZ2VLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIOCgZkaWdlc3QYAiABKAwSDwoHdmVyc2lvbhgDIAEoDBIdCgNrZXkYBCABKAsyEC5sYXRjaGtleS52MS5LZXkiRwoKUGFzc0Fuc3dlchISCgpyZXF1ZXN0X2lkGAEgASgEEiUKBWZhdWx0GAIgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0Im0KEExpc3RFZGdlc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAIIk4KEUxpc3RFZGdlc1Jlc3BvbnNlEiAKBWVkZ2VzGAEgAygLMhEubGF0Y2hrZXkudjEuRWRnZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkihwIKBEVkZ2USCgoCaWQYASABKAkSDAoEaG9zdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhMKC2Vudmlyb25tZW50GAQgASgJEhAKCGlkZW50aXR5GAUgASgJEjAKDGNvbm5lY3RlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29ubmVjdGlvbnMYByABKA0SDAoEa2V5cxgIIAEoDRIlCgVwcm9vZhgJIAEoDjIWLmxhdGNoa2V5LnYxLkVkZ2VQcm9vZhIxCg1wcm9vZl9lbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp3CglFZGdlUHJvb2YSGgoWRURHRV9QUk9PRl9VTlNQRUNJRklFRBAAEhIKDkVER0VfUFJPT0ZfS0VZEAESHgoaRURHRV9QUk9PRl9TRVJWSUNFX0FDQ09VTlQQAhIaChZFREdFX1BST09GX0NFUlRJRklDQVRFEAMyrwEKC0VkZ2VTZXJ2aWNlEksKBkZvbGxvdxIaLmxhdGNoa2V5LnYxLkZvbGxvd1JlcXVlc3QaGy5sYXRjaGtleS52MS5Gb2xsb3dSZXNwb25zZSIEyPMYCSgBMAESUwoJTGlzdEVkZ2VzEh0ubGF0Y2hrZXkudjEuTGlzdEVkZ2VzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider]);
+  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSLxAwoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAQhAKB21lc3NhZ2USBbpIAggBIpEDCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQi7AEKCEVkZ2VIZWxkEjwKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuSGVsZENvbm5lY3Rpb25CCrpIB5IBBBCgjQYSLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLkhlbGRLZXlCCbpIBpIBAxCQThI6CgxpbnRlZ3JhdGlvbnMYAyADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQThI3Cglwcm92aWRlcnMYBCADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQTiJbCg5IZWxkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCI8CgdIZWxkS2V5EhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoIBIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIkAKDEhlbGRSZXNvdXJjZRIWCgRuYW1lGAEgASgJQgi6SAVyAxj/ARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIpEBChBXYW50ZWRDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEiAKD3JlZnVzZWRfdmVyc2lvbhgDIAEoDEIHukgEegIYQBIWCgV0b2tlbhgEIAEoCUIHukgEcgIYQCI4CglXYW50ZWRLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiJQoKRWRnZUtleVJlZhIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCAidQoHRWRnZVVzZRI7Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLlVzZWRDb25uZWN0aW9uQgm6SAaSAQMQkE4SLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLlVzZWRLZXlCCbpIBpIBAxCQTiJzCg5Vc2VkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgdVc2VkS2V5EhcKBmtleV9pZBgBIAEoCUIHukgEcgIYQBIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgpXYW50ZWRQYXNzEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAyABKAlCCLpIBXIDGIBAEhUKDWlzX2JhY2tncm91bmQYBCABKAgSKwoIcGF0aWVuY2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24igAEKC0xpbWl0Tm90aWNlEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAIgASgJQgi6SAVyAxiAQBIOCgZzdGF0dXMYAyABKA0SGAoGZmllbGRzGAQgAygJQgi6SAWSAQIQICIPCg1FZGdlSGVhcnRiZWF0IrMDCg5Gb2xsb3dSZXNwb25zZRIrCgd3ZWxjb21lGAEgASgLMhgubGF0Y2hrZXkudjEuRWRnZVdlbGNvbWVIABIqCgdpbl9zeW5jGAIgASgLMhcubGF0Y2hrZXkudjEuRWRnZUluU3luY0gAEi0KCHByb3ZpZGVyGAMgASgLMhkubGF0Y2hrZXkudjEuRWRnZVByb3ZpZGVySAASMwoLaW50ZWdyYXRpb24YBCABKAsyHC5sYXRjaGtleS52MS5FZGdlSW50ZWdyYXRpb25IABIxCgpjb25uZWN0aW9uGAUgASgLMhsubGF0Y2hrZXkudjEuRWRnZUNvbm5lY3Rpb25IABIjCgNrZXkYBiABKAsyFC5sYXRjaGtleS52MS5FZGdlS2V5SAASJwoEcGFzcxgHIAEoCzIXLmxhdGNoa2V5LnYxLlBhc3NBbnN3ZXJIABIvCgloZWFydGJlYXQYCCABKAsyGi5sYXRjaGtleS52MS5FZGdlSGVhcnRiZWF0SAASJwoFbGVhdmUYCSABKAsyFi5sYXRjaGtleS52MS5FZGdlTGVhdmVIAEIJCgdtZXNzYWdlItMBCgtFZGdlV2VsY29tZRIRCglicm9rZXJfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIyCg9oZWFydGJlYXRfZXZlcnkYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPbWF4X2Nvbm5lY3Rpb25zGAUgASgNEicKA25vdxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNaGVsZF9tZXNzYWdlcxgHIAEoDSIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIl0KB0VkZ2VLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIOCgZkaWdlc3QYAiABKAwSDwoHdmVyc2lvbhgDIAEoDBIdCgNrZXkYBCABKAsyEC5sYXRjaGtleS52MS5LZXkiRwoKUGFzc0Fuc3dlchISCgpyZXF1ZXN0X2lkGAEgASgEEiUKBWZhdWx0GAIgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0Im0KEExpc3RFZGdlc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAIIk4KEUxpc3RFZGdlc1Jlc3BvbnNlEiAKBWVkZ2VzGAEgAygLMhEubGF0Y2hrZXkudjEuRWRnZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkihwIKBEVkZ2USCgoCaWQYASABKAkSDAoEaG9zdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhMKC2Vudmlyb25tZW50GAQgASgJEhAKCGlkZW50aXR5GAUgASgJEjAKDGNvbm5lY3RlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29ubmVjdGlvbnMYByABKA0SDAoEa2V5cxgIIAEoDRIlCgVwcm9vZhgJIAEoDjIWLmxhdGNoa2V5LnYxLkVkZ2VQcm9vZhIxCg1wcm9vZl9lbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp3CglFZGdlUHJvb2YSGgoWRURHRV9QUk9PRl9VTlNQRUNJRklFRBAAEhIKDkVER0VfUFJPT0ZfS0VZEAESHgoaRURHRV9QUk9PRl9TRVJWSUNFX0FDQ09VTlQQAhIaChZFREdFX1BST09GX0NFUlRJRklDQVRFEAMyrwEKC0VkZ2VTZXJ2aWNlEksKBkZvbGxvdxIaLmxhdGNoa2V5LnYxLkZvbGxvd1JlcXVlc3QaGy5sYXRjaGtleS52MS5Gb2xsb3dSZXNwb25zZSIEyPMYCSgBMAESUwoJTGlzdEVkZ2VzEh0ubGF0Y2hrZXkudjEuTGlzdEVkZ2VzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider]);
 
 /**
  * FollowRequest is a message of an edge.
@@ -109,6 +109,14 @@ export type FollowRequest = Message<"latchkey.v1.FollowRequest"> & {
      */
     value: EdgeHeartbeat;
     case: "heartbeat";
+  } | {
+    /**
+     * More of what the edge still has; follows `hello`.
+     *
+     * @generated from field: latchkey.v1.EdgeHeld held = 10;
+     */
+    value: EdgeHeld;
+    case: "held";
   } | { case: undefined; value?: undefined };
 };
 
@@ -187,6 +195,13 @@ export type EdgeHello = Message<"latchkey.v1.EdgeHello"> & {
    * @generated from field: bool applies_limits = 9;
    */
   appliesLimits: boolean;
+
+  /**
+   * Number of `held` messages that follow at once, with what does not fit into this one.
+   *
+   * @generated from field: uint32 held_messages = 10;
+   */
+  heldMessages: number;
 };
 
 /**
@@ -195,6 +210,48 @@ export type EdgeHello = Message<"latchkey.v1.EdgeHello"> & {
  */
 export const EdgeHelloSchema: GenMessage<EdgeHello> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_edge, 1);
+
+/**
+ * EdgeHeld says what else an edge still has. No message is larger than a gRPC server takes.
+ *
+ * @generated from message latchkey.v1.EdgeHeld
+ */
+export type EdgeHeld = Message<"latchkey.v1.EdgeHeld"> & {
+  /**
+   * Connections that the edge still has, with their versions.
+   *
+   * @generated from field: repeated latchkey.v1.HeldConnection connections = 1;
+   */
+  connections: HeldConnection[];
+
+  /**
+   * Keys that the edge still has, with their versions.
+   *
+   * @generated from field: repeated latchkey.v1.HeldKey keys = 2;
+   */
+  keys: HeldKey[];
+
+  /**
+   * Integrations that the edge still has, with their versions.
+   *
+   * @generated from field: repeated latchkey.v1.HeldResource integrations = 3;
+   */
+  integrations: HeldResource[];
+
+  /**
+   * Providers that the edge still has, with their versions.
+   *
+   * @generated from field: repeated latchkey.v1.HeldResource providers = 4;
+   */
+  providers: HeldResource[];
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeHeld.
+ * Use `create(EdgeHeldSchema)` to create a new message.
+ */
+export const EdgeHeldSchema: GenMessage<EdgeHeld> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 2);
 
 /**
  * HeldConnection is a connection in the memory of an edge.
@@ -222,7 +279,7 @@ export type HeldConnection = Message<"latchkey.v1.HeldConnection"> & {
  * Use `create(HeldConnectionSchema)` to create a new message.
  */
 export const HeldConnectionSchema: GenMessage<HeldConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 2);
+  messageDesc(file_latchkey_v1_edge, 3);
 
 /**
  * HeldKey is a key in the memory of an edge.
@@ -250,7 +307,7 @@ export type HeldKey = Message<"latchkey.v1.HeldKey"> & {
  * Use `create(HeldKeySchema)` to create a new message.
  */
 export const HeldKeySchema: GenMessage<HeldKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 3);
+  messageDesc(file_latchkey_v1_edge, 4);
 
 /**
  * HeldResource is an integration or a provider in the memory of an edge.
@@ -278,7 +335,7 @@ export type HeldResource = Message<"latchkey.v1.HeldResource"> & {
  * Use `create(HeldResourceSchema)` to create a new message.
  */
 export const HeldResourceSchema: GenMessage<HeldResource> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 4);
+  messageDesc(file_latchkey_v1_edge, 5);
 
 /**
  * WantedConnection asks for a connection with credentials that are valid now.
@@ -320,7 +377,7 @@ export type WantedConnection = Message<"latchkey.v1.WantedConnection"> & {
  * Use `create(WantedConnectionSchema)` to create a new message.
  */
 export const WantedConnectionSchema: GenMessage<WantedConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 5);
+  messageDesc(file_latchkey_v1_edge, 6);
 
 /**
  * WantedKey asks what the key of a caller may do.
@@ -348,7 +405,7 @@ export type WantedKey = Message<"latchkey.v1.WantedKey"> & {
  * Use `create(WantedKeySchema)` to create a new message.
  */
 export const WantedKeySchema: GenMessage<WantedKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 6);
+  messageDesc(file_latchkey_v1_edge, 7);
 
 /**
  * EdgeKeyRef names a key.
@@ -369,7 +426,7 @@ export type EdgeKeyRef = Message<"latchkey.v1.EdgeKeyRef"> & {
  * Use `create(EdgeKeyRefSchema)` to create a new message.
  */
 export const EdgeKeyRefSchema: GenMessage<EdgeKeyRef> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 7);
+  messageDesc(file_latchkey_v1_edge, 8);
 
 /**
  * EdgeUse reports what callers of an edge have used.
@@ -397,7 +454,7 @@ export type EdgeUse = Message<"latchkey.v1.EdgeUse"> & {
  * Use `create(EdgeUseSchema)` to create a new message.
  */
 export const EdgeUseSchema: GenMessage<EdgeUse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 8);
+  messageDesc(file_latchkey_v1_edge, 9);
 
 /**
  * UsedConnection is a connection that was used.
@@ -425,7 +482,7 @@ export type UsedConnection = Message<"latchkey.v1.UsedConnection"> & {
  * Use `create(UsedConnectionSchema)` to create a new message.
  */
 export const UsedConnectionSchema: GenMessage<UsedConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 9);
+  messageDesc(file_latchkey_v1_edge, 10);
 
 /**
  * UsedKey is a key that was used.
@@ -453,7 +510,7 @@ export type UsedKey = Message<"latchkey.v1.UsedKey"> & {
  * Use `create(UsedKeySchema)` to create a new message.
  */
 export const UsedKeySchema: GenMessage<UsedKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 10);
+  messageDesc(file_latchkey_v1_edge, 11);
 
 /**
  * WantedPass asks for a place within a provider's limit.
@@ -502,7 +559,7 @@ export type WantedPass = Message<"latchkey.v1.WantedPass"> & {
  * Use `create(WantedPassSchema)` to create a new message.
  */
 export const WantedPassSchema: GenMessage<WantedPass> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 11);
+  messageDesc(file_latchkey_v1_edge, 12);
 
 /**
  * LimitNotice is a response of a provider that says something about its limit.
@@ -544,7 +601,7 @@ export type LimitNotice = Message<"latchkey.v1.LimitNotice"> & {
  * Use `create(LimitNoticeSchema)` to create a new message.
  */
 export const LimitNoticeSchema: GenMessage<LimitNotice> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 12);
+  messageDesc(file_latchkey_v1_edge, 13);
 
 /**
  * EdgeHeartbeat has no content.
@@ -559,7 +616,7 @@ export type EdgeHeartbeat = Message<"latchkey.v1.EdgeHeartbeat"> & {
  * Use `create(EdgeHeartbeatSchema)` to create a new message.
  */
 export const EdgeHeartbeatSchema: GenMessage<EdgeHeartbeat> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 13);
+  messageDesc(file_latchkey_v1_edge, 14);
 
 /**
  * FollowResponse is a message of a broker.
@@ -652,7 +709,7 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
  * Use `create(FollowResponseSchema)` to create a new message.
  */
 export const FollowResponseSchema: GenMessage<FollowResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 14);
+  messageDesc(file_latchkey_v1_edge, 15);
 
 /**
  * EdgeWelcome is the broker's answer to `hello`.
@@ -701,6 +758,13 @@ export type EdgeWelcome = Message<"latchkey.v1.EdgeWelcome"> & {
    * @generated from field: google.protobuf.Timestamp now = 6;
    */
   now?: Timestamp | undefined;
+
+  /**
+   * Number of `held` messages that the broker has read. The edge asks again for what was in others.
+   *
+   * @generated from field: uint32 held_messages = 7;
+   */
+  heldMessages: number;
 };
 
 /**
@@ -708,7 +772,7 @@ export type EdgeWelcome = Message<"latchkey.v1.EdgeWelcome"> & {
  * Use `create(EdgeWelcomeSchema)` to create a new message.
  */
 export const EdgeWelcomeSchema: GenMessage<EdgeWelcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 15);
+  messageDesc(file_latchkey_v1_edge, 16);
 
 /**
  * EdgeInSync has no content.
@@ -723,7 +787,7 @@ export type EdgeInSync = Message<"latchkey.v1.EdgeInSync"> & {
  * Use `create(EdgeInSyncSchema)` to create a new message.
  */
 export const EdgeInSyncSchema: GenMessage<EdgeInSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 16);
+  messageDesc(file_latchkey_v1_edge, 17);
 
 /**
  * EdgeLeave has no content.
@@ -738,7 +802,7 @@ export type EdgeLeave = Message<"latchkey.v1.EdgeLeave"> & {
  * Use `create(EdgeLeaveSchema)` to create a new message.
  */
 export const EdgeLeaveSchema: GenMessage<EdgeLeave> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 17);
+  messageDesc(file_latchkey_v1_edge, 18);
 
 /**
  * EdgeProvider is a provider for an edge.
@@ -773,7 +837,7 @@ export type EdgeProvider = Message<"latchkey.v1.EdgeProvider"> & {
  * Use `create(EdgeProviderSchema)` to create a new message.
  */
 export const EdgeProviderSchema: GenMessage<EdgeProvider> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 18);
+  messageDesc(file_latchkey_v1_edge, 19);
 
 /**
  * EdgeIntegration is an integration for an edge.
@@ -815,7 +879,7 @@ export type EdgeIntegration = Message<"latchkey.v1.EdgeIntegration"> & {
  * Use `create(EdgeIntegrationSchema)` to create a new message.
  */
 export const EdgeIntegrationSchema: GenMessage<EdgeIntegration> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 19);
+  messageDesc(file_latchkey_v1_edge, 20);
 
 /**
  * EdgeConnection is a connection for an edge.
@@ -873,7 +937,7 @@ export type EdgeConnection = Message<"latchkey.v1.EdgeConnection"> & {
  * Use `create(EdgeConnectionSchema)` to create a new message.
  */
 export const EdgeConnectionSchema: GenMessage<EdgeConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 20);
+  messageDesc(file_latchkey_v1_edge, 21);
 
 /**
  * EdgeLiveConnection is a connection with credentials that are valid now.
@@ -922,7 +986,7 @@ export type EdgeLiveConnection = Message<"latchkey.v1.EdgeLiveConnection"> & {
  * Use `create(EdgeLiveConnectionSchema)` to create a new message.
  */
 export const EdgeLiveConnectionSchema: GenMessage<EdgeLiveConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 21);
+  messageDesc(file_latchkey_v1_edge, 22);
 
 /**
  * EdgeFault is the fault that callers are answered with.
@@ -964,7 +1028,7 @@ export type EdgeFault = Message<"latchkey.v1.EdgeFault"> & {
  * Use `create(EdgeFaultSchema)` to create a new message.
  */
 export const EdgeFaultSchema: GenMessage<EdgeFault> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 22);
+  messageDesc(file_latchkey_v1_edge, 23);
 
 /**
  * EdgeKey is what a key may do.
@@ -1006,7 +1070,7 @@ export type EdgeKey = Message<"latchkey.v1.EdgeKey"> & {
  * Use `create(EdgeKeySchema)` to create a new message.
  */
 export const EdgeKeySchema: GenMessage<EdgeKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 23);
+  messageDesc(file_latchkey_v1_edge, 24);
 
 /**
  * PassAnswer answers `want_pass`.
@@ -1034,7 +1098,7 @@ export type PassAnswer = Message<"latchkey.v1.PassAnswer"> & {
  * Use `create(PassAnswerSchema)` to create a new message.
  */
 export const PassAnswerSchema: GenMessage<PassAnswer> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 24);
+  messageDesc(file_latchkey_v1_edge, 25);
 
 /**
  * ListEdgesRequest asks for the edges of a broker.
@@ -1069,7 +1133,7 @@ export type ListEdgesRequest = Message<"latchkey.v1.ListEdgesRequest"> & {
  * Use `create(ListEdgesRequestSchema)` to create a new message.
  */
 export const ListEdgesRequestSchema: GenMessage<ListEdgesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 25);
+  messageDesc(file_latchkey_v1_edge, 26);
 
 /**
  * ListEdgesResponse is a page of edges.
@@ -1097,7 +1161,7 @@ export type ListEdgesResponse = Message<"latchkey.v1.ListEdgesResponse"> & {
  * Use `create(ListEdgesResponseSchema)` to create a new message.
  */
 export const ListEdgesResponseSchema: GenMessage<ListEdgesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 26);
+  messageDesc(file_latchkey_v1_edge, 27);
 
 /**
  * Edge is a connected edge.
@@ -1181,7 +1245,7 @@ export type Edge = Message<"latchkey.v1.Edge"> & {
  * Use `create(EdgeSchema)` to create a new message.
  */
 export const EdgeSchema: GenMessage<Edge> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 27);
+  messageDesc(file_latchkey_v1_edge, 28);
 
 /**
  * EdgeProof is what proves the identity of an edge.
