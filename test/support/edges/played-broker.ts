@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { create } from "@bufbuild/protobuf";
+import type { HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
@@ -42,6 +43,8 @@ export interface PlayedBroker {
   readonly keys: Map<string, string>;
   /** Everything that edges sent, of all streams. */
   readonly received: Message[];
+  /** The headers of all streams by which edges said who they are. */
+  readonly authorizations: (string | null)[];
   /** Open streams. */
   count(): number;
   push(answer: Answer): void;
@@ -132,7 +135,11 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     },
   ];
 
-  async function* follow(requests: AsyncIterable<FollowRequest>): AsyncGenerator<FollowResponse> {
+  async function* follow(
+    requests: AsyncIterable<FollowRequest>,
+    { requestHeader }: HandlerContext,
+  ): AsyncGenerator<FollowResponse> {
+    broker.authorizations.push(requestHeader.get("authorization"));
     const queue: Answer[] = [];
     let wake = () => {};
     const send = (answer: Answer) => {
@@ -192,6 +199,7 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     connections: new Map(),
     keys: new Map(),
     received: [],
+    authorizations: [],
     count: () => streams.size,
     push: (answer) => {
       for (const send of streams) send(answer);
