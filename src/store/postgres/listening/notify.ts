@@ -38,23 +38,36 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
   const channel = `latchkey_${storeId.replaceAll("-", "")}`;
   const closing = new AbortController();
   let latest = 0;
+  /** The latest revision that was sent. */
+  let sent = 0;
+  let isSending = false;
   let sentAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
   let listener: DedicatedConnection | undefined;
   let session: string | undefined;
   void listenUntilClosed();
 
+  function sendSoon(): void {
+    // One at a time: on a slow connection they would wait in a row, all for the last one's news.
+    if (isSending || closing.signal.aborted) return;
+    timer ??= setTimeout(() => void send(), Math.max(0, sentAt + ringEveryMs - performance.now()));
+  }
+
   async function send(): Promise<void> {
     timer = undefined;
+    isSending = true;
+    sent = latest;
     sentAt = performance.now();
     // The listening connection has nothing else to do.
     const query = listener?.query ?? connections.readLong;
     try {
       // No caller waits for the notification, so it need not be synced to disk.
-      await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(latest)]);
+      await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(sent)]);
     } catch (err) {
       log.debug("could not notify other replicas of a commit; they read it within half a second", { err });
     }
+    isSending = false;
+    if (latest > sent) sendSoon();
   }
 
   /** Returns whether a retry makes sense. */
@@ -98,7 +111,7 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
   return {
     ring(revision) {
       latest = revision;
-      timer ??= setTimeout(() => void send(), Math.max(0, sentAt + ringEveryMs - performance.now()));
+      sendSoon();
     },
     isListening: () => listener !== undefined,
     listenAgain() {

@@ -31,8 +31,12 @@ export class Client extends EventEmitter {
   /** The server works on statements one after another. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(_config?: object) {
+  /** Whether statements may be sent before those ahead are answered. */
+  readonly #isPipelined: boolean;
+
+  constructor(config?: { readonly pipeline?: boolean }) {
     super();
+    this.#isPipelined = config?.pipeline === true;
     const stream = { destroyed: false, destroy: (error?: Error) => this.#destroy(error) };
     this.connection = Object.assign(new EventEmitter(), { stream });
   }
@@ -51,6 +55,9 @@ export class Client extends EventEmitter {
       if (this.#state !== "open") {
         reject(new Error("Client was closed and is not queryable"));
         return;
+      }
+      if (!this.#isPipelined && this.#waiting.length > 0) {
+        world.fail(this.#process?.name ?? "?", new Error(`sent while another statement runs: ${text.slice(0, 100)}`));
       }
       this.#waiting.push({ resolve, reject });
       this.#wire.toServer(() => this.#run(text, values), undefined);
