@@ -106,7 +106,7 @@ proxy:
 
 webhooks:
   outbox: ${defaultWebhooks.maxWaiting}                             # pending deliveries for one URL
-  per_destination: ${defaultWebhooks.perDestination}                        # at once
+  per_destination: 32                        # at once, of all replicas; default: 32 each, at most 128 in all
   timeout: ${seconds(defaultWebhooks.timeoutMs)}                               # of an attempt
 
 scripts:                                     # needs a restart

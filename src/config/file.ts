@@ -269,7 +269,9 @@ export const fileSchema = v.strictObject({
           v.integer(),
           v.minValue(1),
           v.maxValue(1_000),
-          v.description("Maximum number of concurrent deliveries to one destination."),
+          v.description(
+            "Maximum number of concurrent deliveries to one destination, of all replicas together. Default: 32 for each replica, at most 128 in all.",
+          ),
         ),
       ),
       timeout: v.optional(v.pipe(duration, v.description("Time limit of a delivery attempt: 100ms to 5m."))),

@@ -6,13 +6,13 @@ import type { Refuse } from "./values.ts";
 export interface WebhookConfig {
   /** Maximum number of pending forwards. Above it, webhooks are refused, so that the provider retries. */
   readonly maxWaiting: number;
-  /** Maximum number of concurrent deliveries to one destination. */
-  readonly perDestination: number;
+  /** Maximum number of concurrent deliveries to one destination, of all replicas; undefined: it follows their number. */
+  readonly perDestination: number | undefined;
   /** Time limit of one attempt, including the response. */
   readonly timeoutMs: number;
 }
 
-export const defaultWebhooks: WebhookConfig = { maxWaiting: 200_000, perDestination: 32, timeoutMs: 15_000 };
+export const defaultWebhooks: WebhookConfig = { maxWaiting: 200_000, perDestination: undefined, timeoutMs: 15_000 };
 
 const minTimeoutMs = 100;
 const maxTimeoutMs = 300_000;
@@ -22,7 +22,7 @@ export function webhooksOf({ file: { webhooks = {} }, refuse }: { file: ConfigFi
   if (timeoutMs < minTimeoutMs || timeoutMs > maxTimeoutMs) refuse("webhooks.timeout: must be from 100ms to 5m");
   return {
     maxWaiting: webhooks.outbox ?? defaultWebhooks.maxWaiting,
-    perDestination: webhooks.per_destination ?? defaultWebhooks.perDestination,
+    perDestination: webhooks.per_destination,
     timeoutMs,
   };
 }

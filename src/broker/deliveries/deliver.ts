@@ -7,6 +7,7 @@ import { createDeliveryPartitions } from "./delivery-partitions.ts";
 import { createDestinationHealth, type DestinationHealth } from "./destination-health.ts";
 import type { QueuedForward } from "./outbox/queued-forward.ts";
 import { createDestinationQueues } from "./queues/delivery-queues.ts";
+import { destinationLimit } from "./queues/destination-limit.ts";
 
 /**
  * Delivers the forwards of the outbox. Each replica delivers those of its partitions. All forwards with one order key
@@ -24,7 +25,8 @@ export interface Deliveries {
 }
 
 export interface DeliveryLimits {
-  readonly perDestination: number;
+  /** Concurrent deliveries to one destination, of all replicas; undefined: it follows their number. */
+  readonly perDestination: number | undefined;
   readonly timeoutMs: number;
 }
 
@@ -69,7 +71,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     world,
   });
   const queues = createDestinationQueues({
-    mostPerDestination: () => ours.shareOf(limits.perDestination),
+    mostPerDestination: () => destinationLimit(limits.perDestination, ours.shareOf),
     most: mostRunning,
     isPaused: (destination) => destinations.isPaused(destination),
   });

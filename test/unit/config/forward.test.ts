@@ -152,7 +152,7 @@ describe("by the file", () => {
 describe("of how many, how large and how long", () => {
   it("has defaults", () => {
     const config = read("{}");
-    expect(config.webhooks).toEqual({ maxWaiting: 200_000, perDestination: 32, timeoutMs: 15_000 });
+    expect(config.webhooks).toEqual({ maxWaiting: 200_000, perDestination: undefined, timeoutMs: 15_000 });
     expect(config.limits.webhookBodyBytes).toBe(5 * 1024 * 1024);
     expect(config.retention.deliveriesMs).toBe(7 * 86_400_000);
     expect([defaultWebhooks, defaultLimits]).toEqual([config.webhooks, config.limits]);
