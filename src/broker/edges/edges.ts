@@ -22,6 +22,7 @@ import type { PageOf, PageOptions } from "../stored/paging.ts";
 import type { EdgeAudit } from "./edge-audit.ts";
 import type { EdgeChanges } from "./edge-changes.ts";
 import { type EdgeConnections, maxConnections } from "./edge-connections.ts";
+import { type HeldByEdge, readGreeting } from "./edge-greeting.ts";
 import type { EdgeKeys } from "./edge-keys.ts";
 import { listEdges } from "./edge-list.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
@@ -61,7 +62,6 @@ interface EdgesOptions {
   readonly world: World;
 }
 
-const helloWithinMs = 10_000;
 const heartbeatEveryMs = 10_000;
 /** An edge that does not take a waiting message for this long is ended. */
 const stalledMs = 5_000;
@@ -131,19 +131,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
       const { hello, held } = await readGreeting(iterator);
       const environment = await environments.of(how.caller, hello.environment);
       await changes.start();
-      const { edgeId: id, host, version: itsVersion } = hello;
-      const identity = how.caller.keyId;
-      const stream = new EdgeStream({
-        id,
-        host,
-        version: itsVersion,
-        environment,
-        identity,
-        proof: how.caller.edge?.kind ?? "key",
-        appliesLimits: hello.appliesLimits,
-        proofEndsAtMs: how.caller.edge?.endsAtMs,
-        connectedAtMs: world.now(),
-      });
+      const stream = newStream(hello, { caller: how.caller, environment, nowMs: world.now() });
       enter(stream, how);
       try {
         stream.outbox.answer({
@@ -174,37 +162,24 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
   };
 }
 
-/** What an edge says before it is welcome: who it is, and what it still has. */
-interface EdgeGreeting {
-  readonly hello: EdgeHello;
-  readonly held: readonly HeldVersions[];
+interface StreamPlace {
+  readonly caller: Caller;
+  readonly environment: string;
+  readonly nowMs: number;
 }
 
-type HeldVersions = Pick<EdgeHello, "connections" | "keys" | "integrations" | "providers">;
-
-async function readGreeting(messages: AsyncIterator<FollowRequest>): Promise<EdgeGreeting> {
-  const late = new AbortController();
-  const timeout = sleep(helloWithinMs, undefined, { signal: late.signal }).catch(() => undefined);
-  try {
-    const hello = await greetingPart(messages, timeout);
-    if (hello?.case !== "hello") throw new Fault("invalid_body", "`hello` must be the first message");
-    const held: HeldVersions[] = [hello.value];
-    while (held.length <= hello.value.heldMessages) {
-      const more = await greetingPart(messages, timeout);
-      if (more?.case !== "held") throw new Fault("invalid_body", "`held` must follow as often as `hello` says");
-      held.push(more.value);
-    }
-    return { hello: hello.value, held };
-  } finally {
-    late.abort();
-  }
-}
-
-/** Returns undefined if the edge has ended the call. */
-async function greetingPart(messages: AsyncIterator<FollowRequest>, timeout: Promise<void>) {
-  const next = await Promise.race([messages.next(), timeout]);
-  if (next === undefined) throw new Fault("request_timeout", "`hello` and `held` were not sent in time");
-  return next.done === true ? undefined : next.value.message;
+function newStream(hello: EdgeHello, { caller, environment, nowMs }: StreamPlace): EdgeStream {
+  return new EdgeStream({
+    id: hello.edgeId,
+    host: hello.host,
+    version: hello.version,
+    environment,
+    identity: caller.keyId,
+    proof: caller.edge?.kind ?? "key",
+    appliesLimits: hello.appliesLimits,
+    proofEndsAtMs: caller.edge?.endsAtMs,
+    connectedAtMs: nowMs,
+  });
 }
 
 /** Sends a sign of life, or ends the stream of an edge that gave none. Returns whether the edge reads too slowly. */
@@ -243,7 +218,7 @@ function welcomeOf({ edge }: EdgeStream, broker: WelcomeParts): EdgeWelcome {
 /** Sends what differs from what the edge still has. */
 async function resume(
   stream: EdgeStream,
-  held: readonly HeldVersions[],
+  held: readonly HeldByEdge[],
   { keys, setups, connections }: Pick<EdgesOptions, "keys" | "setups" | "connections">,
 ): Promise<void> {
   // Keys first: they are in memory, and what was revoked matters most.

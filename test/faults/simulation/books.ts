@@ -51,7 +51,7 @@ export class Books {
 
   readonly #registers = new Set<Register>();
 
-  /** Of something that is on its way: a standby may have it before its caller is answered. */
+  /** Makes one of something that is on its way: a standby may have it before its caller is answered. */
   newRegister(pending: string): Register {
     const made = { acknowledged: "absent", revision: 0, at: 0, tried: new Set<string>(), pending };
     this.#registers.add(made);

@@ -4,7 +4,7 @@ import { world } from "./world/world.ts";
 export const tokenLifetimeMs = 120_000;
 
 interface IssuedTokens {
-  /** Who got them; undefined: the application, which imported them. */
+  /** The process that got them; undefined: the application, which imported them. */
   readonly by: SimulatedProcess | undefined;
   /** When they were asked for, in true time. */
   readonly sentAt: number;

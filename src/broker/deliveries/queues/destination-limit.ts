@@ -1,5 +1,5 @@
 /**
- * Concurrent deliveries to one destination, if no limit is set. Whoever adds replicas wants more deliveries, but an
+ * Concurrent deliveries to one destination, if no limit is set. Replicas are added for more deliveries, but an
  * application has an end too.
  */
 const usual = { ofReplica: 32, ofAll: 128 };

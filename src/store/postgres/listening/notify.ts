@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../../base/log.ts";
-import type { DedicatedConnection, PostgresConnections } from "../connections.ts";
+import type { DedicatedConnection, PostgresConnections, SqlQuery } from "../connections.ts";
 
 /**
  * Notifies other processes of commits, and receives their notifications. Delivery is best effort: a missed notification
@@ -37,38 +37,15 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
   const { connections, storeId, log, onRing, onEnded } = options;
   const channel = `latchkey_${storeId.replaceAll("-", "")}`;
   const closing = new AbortController();
-  let latest = 0;
-  /** The latest revision that was sent. */
-  let sent = 0;
-  let isSending = false;
-  let sentAt = Number.NEGATIVE_INFINITY;
-  let timer: NodeJS.Timeout | undefined;
   let listener: DedicatedConnection | undefined;
   let session: string | undefined;
-  void listenUntilClosed();
-
-  function sendSoon(): void {
-    // One at a time: on a slow connection they would wait in a row, all for the last one's news.
-    if (isSending || closing.signal.aborted) return;
-    timer ??= setTimeout(() => void send(), Math.max(0, sentAt + ringEveryMs - performance.now()));
-  }
-
-  async function send(): Promise<void> {
-    timer = undefined;
-    isSending = true;
-    sent = latest;
-    sentAt = performance.now();
+  const ringer = createRinger({
     // The listening connection has nothing else to do.
-    const query = listener?.query ?? connections.readLong;
-    try {
-      // No caller waits for the notification, so it need not be synced to disk.
-      await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(sent)]);
-    } catch (err) {
-      log.debug("could not notify other replicas of a commit; they read it within half a second", { err });
-    }
-    isSending = false;
-    if (latest > sent) sendSoon();
-  }
+    query: (text, values) => (listener?.query ?? connections.readLong)(text, values),
+    channel,
+    log,
+  });
+  void listenUntilClosed();
 
   /** Returns whether a retry makes sense. */
   async function listen(): Promise<boolean> {
@@ -109,10 +86,7 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
   }
 
   return {
-    ring(revision) {
-      latest = revision;
-      sendSoon();
-    },
+    ring: ringer.ring,
     isListening: () => listener !== undefined,
     listenAgain() {
       log.info("PostgreSQL's notifications of commits do not arrive; listening on another connection");
@@ -130,6 +104,54 @@ export function createNotifyListener(options: NotifyListenerOptions): NotifyList
     },
     close() {
       closing.abort();
+      ringer.close();
+    },
+  };
+}
+
+interface RingerOptions {
+  readonly query: SqlQuery;
+  readonly channel: string;
+  readonly log: Log;
+}
+
+/** Sends notifications one at a time: on a slow connection they would wait in a row, all for the last one's news. */
+function createRinger({ query, channel, log }: RingerOptions) {
+  let latest = 0;
+  /** The latest revision that was sent. */
+  let sent = 0;
+  let sentAt = Number.NEGATIVE_INFINITY;
+  let isSending = false;
+  let isClosed = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  function sendSoon(): void {
+    if (isSending || isClosed) return;
+    timer ??= setTimeout(() => void send(), Math.max(0, sentAt + ringEveryMs - performance.now()));
+  }
+
+  async function send(): Promise<void> {
+    timer = undefined;
+    isSending = true;
+    sent = latest;
+    sentAt = performance.now();
+    try {
+      // No caller waits for the notification, so it need not be synced to disk.
+      await query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [channel, String(sent)]);
+    } catch (err) {
+      log.debug("could not notify other replicas of a commit; they read it within half a second", { err });
+    }
+    isSending = false;
+    if (latest > sent) sendSoon();
+  }
+
+  return {
+    ring(revision: number): void {
+      latest = revision;
+      sendSoon();
+    },
+    close(): void {
+      isClosed = true;
       clearTimeout(timer);
     },
   };
