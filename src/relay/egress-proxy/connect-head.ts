@@ -22,7 +22,7 @@ export function connectHead(request: ConnectRequest): string {
 
 export interface ConnectAnswer {
   readonly status: number;
-  /** Length of the head, which ends a successful answer. */
+  /** Length of the head. What follows comes from the origin, if the status is a success. */
   readonly headBytes: number;
 }
 

@@ -14,13 +14,15 @@ import { readInto } from "./read-into.ts";
  */
 export function dialThroughProxy({ proxy, addresses }: EgressRoute, target: DialTarget, listener: DialListener): Dial {
   const { origin } = target;
+  // Servers of HTTP/2 without TLS send their settings at once. TLS and HTTP/1.1 servers wait for the client.
+  const speaksFirst = origin.scheme === "http" && target.protocols?.includes("h2") === true;
   let current: Dial | undefined;
   let given: RelayFailure | undefined;
   const fail = (failure: RelayFailure) => listener.onFailed(failure);
 
   function begin(host: string): void {
     if (given !== undefined) fail(given);
-    else current = openHop({ proxy, host, port: origin.port, onFailed: fail, onOpen: enter });
+    else current = openHop({ proxy, host, port: origin.port, speaksFirst, onFailed: fail, onOpen: enter });
   }
 
   /** The proxy has connected the hop to the origin. */
@@ -58,12 +60,14 @@ interface HopRequest {
   readonly proxy: EgressProxy;
   readonly host: string;
   readonly port: number;
+  /** The origin may send bytes before it receives any. */
+  readonly speaksFirst: boolean;
   readonly onOpen: (hop: Socket) => void;
   readonly onFailed: (failure: RelayFailure) => void;
 }
 
 /** Opens a connection to the proxy and asks it for one to the origin. */
-function openHop({ proxy, host, port, onOpen, onFailed }: HopRequest): Dial {
+function openHop({ proxy, host, port, speaksFirst, onOpen, onFailed }: HopRequest): Dial {
   const { socket, readyEvent } = proxy.connect();
   const place = connectTarget({ host, port });
   let failure: RelayFailure | undefined;
@@ -105,13 +109,15 @@ function openHop({ proxy, host, port, onOpen, onFailed }: HopRequest): Dial {
       failed(...refusalOf(status, place));
       return;
     }
-    // Neither TLS nor HTTP servers speak first: these bytes are no part of an answer to a request.
-    if (received.length > headBytes) {
+    const rest = received.subarray(headBytes);
+    // These bytes would be taken for the answer to a request that was not sent yet.
+    if (rest.length > 0 && !speaksFirst) {
       failed("no_answer", "egress_proxy", "the egress proxy sent more than its answer to CONNECT");
       return;
     }
     proxy.note("opened", "");
     socket.off("readable", onReadable).off("close", onClose);
+    if (rest.length > 0) socket.unshift(rest);
     onOpen(socket);
     // Errors now reach the origin's socket; for an origin without TLS, this is that socket, which has listeners.
     socket.off("error", onError).on("error", () => {});

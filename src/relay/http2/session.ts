@@ -115,8 +115,8 @@ export function openProviderSession({
     heardAt: nowMs,
     pingedAt: undefined,
   };
-  // Through a proxy without TLS, the socket has read the answer to CONNECT.
-  const bytesBefore = socket.bytesRead;
+  // Through a proxy without TLS, the socket has read the answer to CONNECT, and perhaps the origin's first frame.
+  const bytesBefore = socket.bytesRead - socket.readableLength;
   const ended = (error: Error) => {
     session.isLeaving = true;
     const isForeign = !session.hasSpoken && socket.bytesRead > bytesBefore;

@@ -11,15 +11,12 @@ import {
 import { apiKey, startProvider, startProxied } from "../../support/peers/provider.ts";
 import { call, faultOf } from "../../support/wire/proxy-call.ts";
 
-const config = { "/latchkey.yaml": "proxy: { connect_ms: 1000 }" };
-
 /** A sidecar whose one provider is reached without TLS, and only through a proxy. */
 async function startBehind(proxy: ConnectProxy, env: Readonly<Record<string, string>> = {}) {
   const provider = await startProvider();
   const running = await startProxied(provider.port, {
-    files: config,
+    files: { "/impatient.yaml": "proxy: { connect_ms: 300 }" },
     env: {
-      LATCHKEY_CONFIG: "/latchkey.yaml",
       LATCHKEY_EGRESS_PROXY: `http://ada:p%40ss@127.0.0.1:${proxy.port}`,
       LATCHKEY_EGRESS_NO_PROXY: "none",
       ...env,
@@ -130,11 +127,6 @@ it("says whose fault it is, and never dials directly", async () => {
     ],
     "a proxy that hangs up": [(client) => void client.end(), ...[502, "egress_proxy_failed", /without an answer/]],
     "a proxy that resets": [(client) => void client.resetAndDestroy(), ...[502, "egress_proxy_failed", /ECONNRESET/]],
-    "a proxy that does not answer": [() => {}, ...[502, "egress_proxy_failed", /did not answer CONNECT/]],
-    "a proxy that begins to answer": [
-      (client) => void client.write("HTTP/1.1 20"),
-      ...[502, "egress_proxy_failed", /did not answer CONNECT/],
-    ],
     "a tunnel that closes at once": [says(established), ...[502, "provider_closed", /./]],
     "bytes before a request": [
       says(`${established}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi`),
@@ -153,6 +145,24 @@ it("says whose fault it is, and never dials directly", async () => {
   expect(provider.connections).toHaveLength(0);
   const count = (outcome: string) => metric(`latchkey_egress_proxy_connections_total{outcome="${outcome}"}`);
   expect(await Promise.all(["unauthorized", "refused", "failed", "unreachable"].map(count))).toEqual([1, 2, 2, 1]);
+});
+
+it("waits for a proxy as long as for a provider", async () => {
+  const proxy = await startConnectProxy();
+  const { ask, provider, metric } = await startBehind(proxy, { LATCHKEY_CONFIG: "/impatient.yaml" });
+  for (const text of ["", "HTTP/1.1 20"]) {
+    proxy.answer = (client) => void client.write(text);
+    expect(await ask()).toEqual({
+      ...{ status: 502, code: "egress_proxy_failed" },
+      message: expect.stringMatching(/did not answer CONNECT|did not accept a connection in time/),
+    });
+  }
+  expect(provider.connections).toHaveLength(0);
+  const outcomes = ["no_answer", "unreachable"].map((outcome) => `{outcome="${outcome}"}`);
+  const counts = outcomes.map(
+    async (labels) => (await metric(`latchkey_egress_proxy_connections_total${labels}`)) ?? 0,
+  );
+  expect((await Promise.all(counts)).reduce((sum, one) => sum + one)).toBe(2);
 });
 
 it("reads an answer that comes byte by byte, and works again after a failure", async () => {

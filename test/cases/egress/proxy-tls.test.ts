@@ -59,6 +59,8 @@ describe.skipIf(lacks("openssl"))("TLS through an egress proxy", () => {
     proxy.answer = (client) => void client.end(established);
     expect(await codesOf(running)).toEqual([502, "provider_closed"]);
     expect(foreign.received()).toBe("");
+    // The connection to the first provider is kept; those that failed are closed.
+    await expect.poll(() => proxy.open()).toBe(1);
     expect(proxy.heads.join("")).not.toContain(apiKey);
   });
 

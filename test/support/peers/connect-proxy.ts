@@ -8,6 +8,8 @@ export interface ConnectProxy {
   readonly port: number;
   /** The head of each request, as it came. */
   readonly heads: readonly string[];
+  /** Connections of clients that are open. */
+  open(): number;
   /** What it does with a request; default: `opens`. */
   answer: ConnectAnswering;
   close(): void;
@@ -40,8 +42,13 @@ export async function startConnectProxy(
 ): Promise<ConnectProxy> {
   const heads: string[] = [];
   const sockets = new Set<Socket>();
+  let clients = 0;
   const onSocket = (client: Socket) => {
     sockets.add(client);
+    clients += 1;
+    client.on("close", () => {
+      clients -= 1;
+    });
     let head = Buffer.alloc(0);
     const onData = (bytes: Buffer) => {
       head = Buffer.concat([head, bytes]);
@@ -74,6 +81,7 @@ export async function startConnectProxy(
   const proxy: ConnectProxy = {
     port: (server.address() as AddressInfo).port,
     heads,
+    open: () => clients,
     answer: opens,
     close,
   };
