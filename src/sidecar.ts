@@ -17,7 +17,7 @@ import { openDataDoors } from "./sidecar/data-doors.ts";
 import { declareSetup } from "./sidecar/declared.ts";
 import { openEgressProxy } from "./sidecar/egress-proxy.ts";
 import { faultDocsBase } from "./sidecar/fault-docs-base.ts";
-import { createEdgeKeyFetch } from "./sidecar/issuer-key-fetch.ts";
+import { createIssuerKeyFetch } from "./sidecar/issuer-key-fetch.ts";
 import { createListeners, type Listeners } from "./sidecar/listeners.ts";
 import { applyChange } from "./sidecar/reload.ts";
 import { openScripts } from "./sidecar/scripts.ts";
@@ -108,8 +108,8 @@ export async function startSidecar(config: Config, base: World, options: StartOp
   });
   trouble.follow(broker);
   await declareSetup(config, { config, broker, log });
-  const fetchEdgeKeys = createEdgeKeyFetch({ ...config, resolve: options.resolve, proxy: egress?.proxy });
-  broker.edgeAccess.configure(config.edgeIdentities, fetchEdgeKeys);
+  const fetchKeySet = createIssuerKeyFetch({ ...config, resolve: options.resolve, proxy: egress?.proxy });
+  broker.configureIdentities(config, fetchKeySet);
   await warnOfMissingConnections(config.aliases, { connections: broker.connections, log });
 
   const dataDoors = await openDataDoors({ config, broker, ...upstreams, listeners, warn, world });
@@ -126,7 +126,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     addresses: listeners.addresses,
     aliases: listeners.aliases,
     broker,
-    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, inForce, fetchEdgeKeys, world }),
+    reload: (read) => applyChange(read, { config, broker, doors: dataDoors, inForce, fetchKeySet, world }),
     refuseMisspelled: dataDoors.refuseMisspelled,
     async stop() {
       const deadline = performance.now() + config.graceMs;

@@ -180,6 +180,38 @@ egress:                                      # an HTTP proxy for everything that
   client_cert: /run/egress/tls.crt           # shown to the proxy
   client_key: /run/egress/tls.key
 
+identities:                                  # callers that prove who they are instead of sending a key
+  issuers:
+    - name: cluster                          # a Kubernetes cluster
+      issuer: https://kubernetes.default.svc.cluster.local
+      audience: latchkey                     # the tokens' aud
+      jwks_url: https://kubernetes.default.svc/openid/v1/jwks  # default: found through the issuer
+      ca: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
+      token_file: /var/run/secrets/kubernetes.io/serviceaccount/token  # sent to that URL
+    - name: spire                            # a SPIFFE trust domain
+      trust_domain: example.org
+      audience: latchkey
+      jwks_file: /run/spire/bundle.json      # instead of jwks_url, ca and token_file
+      x509: true                             # X.509-SVIDs count too; needs client_ca
+  rules:                                     # the first that fits a caller counts
+    - service_account: shop/checkout         # namespace/name, or shop/* for all of a namespace
+      issuer: cluster                        # needed if there are several clusters
+      environment: prod
+      scopes: [proxy]                        # default
+      limits:                                # optional: what may be used
+        connections: [{ integration: calendar, id: ada }]
+        methods: [GET]
+        paths: [/calendar/v3/**]
+        hosts: ["*.googleapis.com"]
+    - spiffe: spiffe://example.org/ns/*/sa/report  # * is one segment, ** at the end any rest
+      environment: prod
+    - certificate: "DNS:batch.internal"      # or URI:… or CN:…; needs client_ca
+      environment: prod
+    - unix: { uid: 1000 }                    # a user of this machine or pod, over the loopback interface
+      environment: prod
+    - unix: { socket: /run/latchkey/job.sock, owner: 1001, group: 1001, mode: "0660" }  # a socket of its own
+      environment: prod
+
 tls:                                         # PEM files; also for public, control, ops and ui
   data:
     cert: /run/tls/tls.crt

@@ -64,7 +64,10 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
           "`proxy.requests`, `proxy.overload`, `proxy.rates`",
           "`proxy.connect_ms`, `answer_ms`, `idle_ms`, `requests_per_host`, `waiting_per_host`",
         ],
-        ["`webhooks`, `retention`, `edges`", "`limits`, `scripts`, `aliases`, `tls`"],
+        [
+          "`webhooks`, `retention`, `edges`, `identities`",
+          "`limits`, `scripts`, `aliases`, `tls`, sockets of `identities`",
+        ],
       ],
     ),
     `- \`latchkey system config\` shows each value in force, where it comes from, and what the last reload changed.

@@ -8,6 +8,7 @@ import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import { type AuditRoom, openAudit } from "./audit/open.ts";
 import { startBackground } from "./background.ts";
+import { type CallerRoom, openCallers } from "./callers.ts";
 import { type ChannelRoom, openChannels } from "./channels/open.ts";
 import { createCollections } from "./collections.ts";
 import { type ConnectRoom, openConnect } from "./connect/open.ts";
@@ -26,7 +27,6 @@ import type { RetentionPeriods } from "./housekeeping.ts";
 import { openPartitions } from "./partitions/partitions.ts";
 import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
-import { openSetup, type SetupRoom } from "./setup/open.ts";
 import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
 import { createLastUsedTimes } from "./stored/last-used.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
@@ -37,7 +37,7 @@ import { openWebhooks, type WebhookLimits, type WebhookRoom } from "./webhooks/o
 /** The operations of all rooms in one object. The APIs call these and know nothing of the store. */
 export interface Broker
   extends AuditRoom,
-    Omit<SetupRoom, "close">,
+    Omit<CallerRoom, "edgeIdentities" | "close">,
     SignInRoom,
     Pick<DeliveryRoom, "destinations" | "forwards">,
     Pick<ConnectionRoom, "health" | "listing" | "hostRoutes" | "census">,
@@ -125,7 +125,7 @@ async function openRooms(options: BrokerOptions) {
   const partitions = await openPartitions({ store, isShared: backend.isShared, termMs: options.workTermMs, world });
   const auditing = openAudit({ store, collections, world });
   const { audit } = auditing;
-  const setup = await openSetup({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
+  const setup = await openCallers({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
   lookupFields.askOf(setup.providers);
   const signIn = openSignIn({ store, collections, access: setup.access, lastUsed, audit, world });
   const outgoing = await openDeliveries({ store, collections, audit, world });
@@ -300,8 +300,8 @@ type Operations = Omit<
 function operationsOf(rooms: Rooms): Operations {
   const { auditing, setup, signIn, outgoing, connectionRoom, credentials, scripted, channels, connect, webhooks } =
     rooms;
-  const { close: _, ...settings } = setup;
-  const { hooks: __, scheduler: ___, ...scriptOperations } = scripted;
+  const { edgeIdentities: ___, close: _, ...settings } = setup;
+  const { hooks: __, scheduler: ____, ...scriptOperations } = scripted;
   return {
     ...auditing,
     ...settings,

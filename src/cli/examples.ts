@@ -43,6 +43,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "providers check": ["latchkey providers check acme.yaml"],
   "providers import-openapi": ["latchkey providers import-openapi openapi.yaml > acme.yaml"],
   "providers schema": ["latchkey providers schema > provider.schema.json"],
+  "identities test": ["latchkey identities test /var/run/secrets/latchkey/token"],
   "integrations list": ["latchkey integrations list -e prod", "latchkey integrations list -o wide"],
   "integrations get": ["latchkey integrations get github -e prod"],
   "integrations setup": ["latchkey integrations setup slack --provider slack -e prod"],

@@ -6,10 +6,15 @@ import { refuseSharedKeys } from "./check-keys.ts";
 import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-names.ts";
 import { type DashboardConfig, dashboardOf } from "./dashboard.ts";
 import { declaredIn } from "./declare.ts";
-import { type AliasConfig, type DoorsConfig, doorsOf } from "./doors.ts";
-import { type EdgeIdentityRules, edgeIdentitiesOf } from "./edges/edge-identities.ts";
+import { doorsOf } from "./doors.ts";
 import { type EgressProxySettings, egressOf } from "./egress/egress.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
+import {
+  type IdentityConfig,
+  identityConfigOf,
+  type ListeningConfig,
+  listeningWithIdentities,
+} from "./identities/identity-config.ts";
 import { limitsOf, relayOf, type SizeLimits, type UpstreamLimits } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
@@ -40,10 +45,8 @@ import { type WebhookConfig, webhooksOf } from "./webhooks.ts";
 
 export { ConfigMistakes } from "./mistakes.ts";
 
-export interface Config {
-  readonly doors: DoorsConfig;
+export interface Config extends IdentityConfig, ListeningConfig {
   readonly dashboard: DashboardConfig;
-  readonly edgeIdentities: EdgeIdentityRules;
   /** Without a trailing slash; undefined: the address of the data door. */
   readonly publicUrl: string | undefined;
   /** Base of the links in errors; undefined: the public URL. */
@@ -63,7 +66,6 @@ export interface Config {
   readonly providerCa: string | undefined;
   /** Undefined: everything is dialed directly. */
   readonly egressProxy: EgressProxySettings | undefined;
-  readonly aliases: readonly AliasConfig[];
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
@@ -132,11 +134,12 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const declared = declaredIn({ ...read, secrets, refuse });
   refuseSharedKeys({ ...read, declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
-  const listening = doorsOf({ variables, file, files, refuse: refuseAt });
+  const ofFile = { file, files, refuse: refuseAt };
+  const listening = listeningWithIdentities(ofFile, doorsOf({ variables, ...ofFile }));
   const config: Config = {
     ...listening,
+    ...identityConfigOf(ofFile),
     dashboard: dashboardOf({ variables, secrets, ...listening, file, refuse: refuseAt }),
-    edgeIdentities: edgeIdentitiesOf({ file, files, refuse: refuseAt }),
     ...pinnedSetup(variables, refuse),
     publicUrl: publicUrlOf({ text: text("LATCHKEY_PUBLIC_URL"), refuse, warn }),
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
@@ -205,12 +208,11 @@ function pinnedSetup({ text, secret }: VariableReader, refuse: Refuse): PinnedSe
 }
 
 /** The parts of the configuration file that are applied without a restart when the file changes. */
-export interface Changeable {
+export interface Changeable extends IdentityConfig {
   readonly declared: DeclaredSetup;
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
-  readonly edgeIdentities: EdgeIdentityRules;
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   /** Text of the file. */
   readonly text: string | undefined;
@@ -230,14 +232,14 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const proxy = proxyLimitsOf({ file, refuse: refuseAt });
   const webhooks = webhooksOf({ file, refuse: refuseAt });
   const retention = retentionOf({ file, refuse: refuseAt });
-  const edgeIdentities = edgeIdentitiesOf({ file, files, refuse: refuseAt });
+  const identities = identityConfigOf({ file, files, refuse: refuseAt });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return {
     declared,
     proxy,
     webhooks,
     retention,
-    edgeIdentities,
+    ...identities,
     undeclaredAliases: undeclaredAliases(read),
     text: read.text,
   };

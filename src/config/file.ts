@@ -6,6 +6,7 @@ import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
 import { forwardProxySchema } from "./forward-proxy/schema.ts";
+import { identitiesSchema } from "./identities/identities-schema.ts";
 
 /**
  * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
@@ -383,6 +384,7 @@ export const fileSchema = v.strictObject({
   ),
   egress: v.optional(egressSchema(secret)),
   edges: v.optional(edgesSchema(name)),
+  identities: v.optional(identitiesSchema({ name, scope })),
   dashboard: v.optional(
     v.strictObject({
       enabled: v.optional(v.pipe(v.boolean(), v.description("Serves the dashboard (LATCHKEY_UI)."))),

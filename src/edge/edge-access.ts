@@ -16,8 +16,10 @@ interface EdgeAccessOptions {
   readonly world: World;
 }
 
+export type EdgeKeyAccess = Pick<Authentication, "authenticate" | "callerOfPeer" | "isCurrent">;
+
 /** Authenticates callers by the keys in memory; asks a broker about others. */
-export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authentication, "authenticate" | "isCurrent"> {
+export function createEdgeAccess(options: EdgeAccessOptions): EdgeKeyAccess {
   const { keys, questions, uses, silence, world } = options;
 
   function callerOf(held: KnownCaller | undefined): Caller {
@@ -36,6 +38,7 @@ export function createEdgeAccess(options: EdgeAccessOptions): Pick<Authenticatio
       const question = { kind: "key", digest: Buffer.from(digest, "hex") } as const;
       return questions.ask(question).then(() => callerOf(keys.peek(digest)));
     },
+    callerOfPeer: () => undefined,
     isCurrent(caller) {
       const held = keys.ofCaller(caller);
       const now = world.now();

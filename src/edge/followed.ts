@@ -3,7 +3,6 @@ import type { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { Live } from "../broker/credentials/live-connections.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
-import type { Authentication } from "../broker/setup/authentication.ts";
 import type { BrokersConfig } from "../config/edges/edge-config.ts";
 import {
   type EdgeFault,
@@ -13,7 +12,7 @@ import {
 } from "../gen/latchkey/v1/edge_pb.ts";
 import { BrokerLink, type LinkWelcome } from "./broker-link.ts";
 import { ConnectionMemory } from "./connection-memory.ts";
-import { createEdgeAccess } from "./edge-access.ts";
+import { createEdgeAccess, type EdgeKeyAccess } from "./edge-access.ts";
 import { type BrokerSilence, createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
@@ -25,7 +24,7 @@ import { createUses } from "./uses.ts";
 
 /** What the proxy needs of a store, from a broker and from memory. */
 export interface Followed {
-  readonly access: Pick<Authentication, "authenticate" | "isCurrent">;
+  readonly access: EdgeKeyAccess;
   readonly live: Omit<Live, "close">;
   readonly quotas: Omit<Quotas, "close">;
   /** Resolves once a broker has brought everything up to date for the first time. */

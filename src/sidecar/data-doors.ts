@@ -111,6 +111,10 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
       });
       await listeners.open("forwardProxy", doors.forwardProxy, door);
     }
+    for (const address of config.identitySockets) {
+      const { openIdentity } = listeners;
+      await openIdentity(address, createDoor({ ...forServices, routes, otherRoutes, aliases, tls: undefined }));
+    }
     if (doors.public !== undefined) {
       const publicDoor = createDoor({
         ...common,

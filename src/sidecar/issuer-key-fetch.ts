@@ -1,15 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { RequestFailed } from "../base/small-requests.ts";
-import type { FetchedKeySet, FetchKeySet } from "../broker/identities/issuer-keys.ts";
+import type { FetchKeySet } from "../broker/identities/issuer-keys.ts";
 import type { Config } from "../config/config.ts";
 import { isObject } from "../core/dialect/json-fields.ts";
+import type { KeySetUrl } from "../core/identities/identity-rules.ts";
 import { createTrustedEgress, type ResolveHost } from "../relay/egress.ts";
 import type { EgressProxy } from "../relay/egress-proxy/egress-proxy.ts";
 import { createSend } from "../relay/send.ts";
 import { createUpstream } from "../relay/upstream.ts";
 import { resolveHost } from "./upstreams.ts";
 
-interface EdgeKeyFetchOptions {
+interface IssuerKeyFetchOptions {
   readonly relay: Config["relay"];
   readonly resolve: ResolveHost | undefined;
   readonly proxy: EgressProxy | undefined;
@@ -18,11 +19,11 @@ interface EdgeKeyFetchOptions {
 const limits = { deadlineMs: 10_000, maxBytes: 256 * 1024 };
 
 /** Returns a function that fetches the keys of a tokens' issuer. The operator has configured it, so it may be private. */
-export function createEdgeKeyFetch({ relay, resolve = resolveHost, proxy }: EdgeKeyFetchOptions): FetchKeySet {
+export function createIssuerKeyFetch({ relay, resolve = resolveHost, proxy }: IssuerKeyFetchOptions): FetchKeySet {
   /** Fetches a document; the token is sent to the configured origin only. */
-  async function get(url: string, { ca, tokenFile, ...place }: FetchedKeySet): Promise<string> {
+  async function get(url: string, { ca, tokenFile, ...place }: KeySetUrl): Promise<string> {
     const isOwn = new URL(url).origin === new URL(place.url ?? place.issuer).origin;
-    const token = isOwn && tokenFile !== undefined ? await tokenIn(tokenFile) : undefined;
+    const token = isOwn && tokenFile !== undefined ? (await textIn(tokenFile, "token_file")).trim() : undefined;
     const headers = {
       accept: "application/json, application/jwk-set+json",
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -32,7 +33,7 @@ export function createEdgeKeyFetch({ relay, resolve = resolveHost, proxy }: Edge
     try {
       const { status, body } = await createSend(upstream)({ url, method: "GET", headers }, limits);
       if (status === 200) return body.toString();
-      const hint = status === 401 || status === 403 ? "; set edges.service_accounts.token_file" : "";
+      const hint = status === 401 || status === 403 ? "; set token_file of the issuer" : "";
       throw new Error(`${url} was answered with the status ${status}${hint}`);
     } catch (error) {
       if (error instanceof RequestFailed) throw new Error(`${url} was not answered: ${error.reason}`);
@@ -43,6 +44,7 @@ export function createEdgeKeyFetch({ relay, resolve = resolveHost, proxy }: Edge
   }
 
   return async (place) => {
+    if (place.kind === "file") return textIn(place.path, "jwks_file");
     if (place.url !== undefined) return get(place.url, place);
     const text = await get(`${place.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`, place);
     return get(keySetUrlIn(text, place.issuer), place);
@@ -63,10 +65,10 @@ function keySetUrlIn(text: string, issuer: string): string {
   return url;
 }
 
-async function tokenIn(path: string): Promise<string> {
+async function textIn(path: string, field: string): Promise<string> {
   try {
-    return (await readFile(path, "utf8")).trim();
+    return await readFile(path, "utf8");
   } catch (error) {
-    throw new Error(`edges.service_accounts.token_file cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new Error(`${field} ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
 }

@@ -1,7 +1,7 @@
 import type { Server } from "node:net";
 import { type ConnectionLimit, createConnectionLimit } from "../base/http/connection-limit.ts";
 import { createDoorGuard, type DoorGuard } from "../base/http/door-guard.ts";
-import { describeListener, type ListenAddress, listen } from "../base/http/listener.ts";
+import { describeListener, type ListenAddress, listen, type UnixAddress } from "../base/http/listener.ts";
 import { fitOpenFiles, openFilesLimit } from "../base/http/open-files.ts";
 import { certificateEndMs } from "../base/http/tls.ts";
 import type { World } from "../base/world.ts";
@@ -26,6 +26,8 @@ export interface Listeners {
   connectionLimit(name: DoorName): ConnectionLimit;
   open(name: DoorName, config: DoorConfig, door: ListenerDoor): Promise<void>;
   openAlias(name: string, address: ListenAddress, door: ListenerDoor): Promise<void>;
+  /** Opens the Unix socket of an identity. */
+  openIdentity(address: UnixAddress, door: ListenerDoor): Promise<void>;
   /** Makes clients reconnect, which leads them to another instance. Streams and requests are cut when their time is over. */
   leave(grace: GracePeriod): void;
   /** Accepts no more connections, except for probes; resolves when the requests in progress have been answered. */
@@ -46,7 +48,7 @@ interface OpenListener {
   readonly door: ListenerDoor;
 }
 
-type ListenerName = DoorName | `alias ${string}`;
+type ListenerName = DoorName | `alias ${string}` | `socket ${string}`;
 
 const doorNames = ["data", "public", "control", "ops", "ui", "forwardProxy"] as const;
 
@@ -115,6 +117,9 @@ export function createListeners(config: ListenersConfig, world: World): Listener
     },
     async openAlias(name, address, door) {
       aliases[name] = await open(`alias ${name}`, { address, tls: undefined }, door);
+    },
+    async openIdentity(address, door) {
+      await open(`socket ${address.path}`, { address, tls: undefined }, door);
     },
     leave({ graceMs, streamGraceMs }) {
       const cut = () => {

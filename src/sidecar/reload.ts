@@ -13,21 +13,21 @@ interface ReloadOptions {
   readonly broker: Broker;
   readonly doors: DataDoors;
   readonly inForce: KeptConfig;
-  readonly fetchEdgeKeys: FetchKeySet;
+  readonly fetchKeySet: FetchKeySet;
   readonly world: World;
 }
 
 /** Applies a changed configuration file. An invalid file is rejected, and the previous configuration stays in force. */
 export async function applyChange(
   read: () => Changeable,
-  { config, broker, doors, inForce, fetchEdgeKeys, world }: ReloadOptions,
+  { config, broker, doors, inForce, fetchKeySet, world }: ReloadOptions,
 ) {
   const { log, metrics } = world;
   try {
     const changed = read();
     await declareSetup(changed, { config, broker, log });
     broker.retain(changed.retention);
-    broker.edgeAccess.configure(changed.edgeIdentities, fetchEdgeKeys);
+    broker.configureIdentities(changed, fetchKeySet);
     broker.configureWebhooks(changed.webhooks);
     doors.configure(changed.proxy);
     inForce.noteApplied(changed);

@@ -277,7 +277,7 @@ it("leads edges to the brokers, with an identity that these allow", () => {
   const [projected] = podOf(edge).spec.volumes;
   const { audience } = projected.projected.sources[0].serviceAccountToken;
   const account = `your-namespace/${podOf(edge).spec.serviceAccountName}`;
-  expect(edgeIdentities.serviceAccounts).toMatchObject({ audience });
+  expect(edgeIdentities.serviceAccounts?.issuer).toMatchObject({ audience });
   const grants = edgeIdentities.serviceAccounts?.grants.map(({ namespace, name }) => `${namespace}/${name}`);
   expect(grants).toEqual([account]);
   // What one pod may send, the other takes.

@@ -10,7 +10,7 @@ export const keyFaults = {
     meaning: "The request has no key, or a page for end users has no connect session token.",
     action:
       "Send `Authorization: Bearer <key>`. In a browser, send the token of a connect session that your server created.",
-    example: "send the header Authorization: Bearer <key>",
+    example: "send a key: Authorization: Bearer <key>",
   },
   malformed_auth_header: {
     subject: keys,
@@ -33,10 +33,11 @@ export const keyFaults = {
   },
   identity_refused: {
     subject: keys,
-    meaning: "An edge has sent a service-account token or a client certificate that is not valid.",
+    meaning:
+      "A caller has proven no identity: its token or client certificate is not valid, or no rule of `identities` names it.",
     action:
-      "The message says what is wrong: issuer, audience, time, key or signature. Compare it with `edges` of the brokers' configuration file.",
-    example: "the service-account token is for another audience",
+      "The message says what is wrong: issuer, audience, time, key, signature or rule. Compare it with `identities` of the configuration file, for an edge with `edges` of the brokers. `latchkey identities test <file>` explains a token.",
+    example: "the service-account token is for another audience than `identities.issuers.0`",
   },
   identity_not_allowed: {
     subject: keys,
@@ -47,10 +48,10 @@ export const keyFaults = {
   },
   identity_keys_unavailable: {
     subject: keys,
-    meaning: "The keys that verify service-account tokens cannot be fetched, and none are known from before.",
+    meaning: "The keys that verify tokens cannot be fetched, and the key of this token is not known from before.",
     action:
-      "Read the broker's log for the reason. Check `edges.service_accounts`: issuer, `jwks_url`, `ca` and `token_file`, and the network policy towards the API server.",
-    example: "the keys of the tokens' issuer cannot be fetched now; try again later",
+      "Read the log for the reason. Check the issuer in `identities.issuers` or `edges.service_accounts`: issuer, `jwks_url`, `ca` and `token_file`, and the network policy towards it.",
+    example: "the keys of the token's issuer cannot be fetched now; try again later",
   },
   unknown_session: {
     subject: keys,

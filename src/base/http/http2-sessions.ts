@@ -15,6 +15,12 @@ import { type Http2Goaway, prepareGoaway } from "./http2-goaway.ts";
 import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
 import { isGone } from "./malformed.ts";
 
+const accepted = new WeakMap<Http2Session, Socket>();
+
+/** Returns the accepted connection of a request: Node shows a proxy of it, one for each stream. */
+export const acceptedSocketOf = ({ stream: { session } }: Pick<Http2ServerRequest, "stream">): Socket | undefined =>
+  session && accepted.get(session);
+
 /** HTTP/2 sessions with clients on accepted sockets, with limits on what a peer can cost. */
 export interface Http2Sessions {
   /** Emits `stream`, and each stream must be passed to `begin`; unless `handle` is given. */
@@ -114,6 +120,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     const goaway = prepareGoaway(session, socket);
     const life = createSessionLife({ session, socket, drain: goaway.drain });
     sessions.set(session, { goaway, life, socket });
+    accepted.set(session, socket);
     socket.once("close", () => sessions.delete(session));
     session.on("error", (error: NodeJS.ErrnoException) => {
       session.destroy();

@@ -1,10 +1,20 @@
-import { chmod, lstat, unlink } from "node:fs/promises";
+import { chmod, chown, lstat, unlink } from "node:fs/promises";
 import { connect, type Server } from "node:net";
+import { isMainThread } from "node:worker_threads";
 
 /** Address of a listener: a port of an interface, or a Unix socket. */
-export type ListenAddress =
-  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
-  | { readonly kind: "unix"; readonly path: string };
+export type ListenAddress = { readonly kind: "tcp"; readonly host: string; readonly port: number } | UnixAddress;
+
+/** A Unix socket. The system lets those connect who may write to it. */
+export interface UnixAddress {
+  readonly kind: "unix";
+  readonly path: string;
+  /** IDs of the user and the group; undefined: those of the process. */
+  readonly owner?: number | undefined;
+  readonly group?: number | undefined;
+  /** Permissions; undefined: 0660. */
+  readonly mode?: number | undefined;
+}
 
 /** Certificates of a TLS listener. With `clientCa`, clients must present a certificate of this CA. */
 export interface ListenerTls {
@@ -47,10 +57,27 @@ const backlog = 4_096;
 
 export async function listen(server: Server, address: ListenAddress): Promise<void> {
   if (address.kind === "tcp") return bind(server, { host: address.host, port: address.port });
-  await removeStaleSocket(address.path);
-  await bind(server, { path: address.path });
-  // The group may connect: callers run under another user of the same pod.
-  await chmod(address.path, 0o660);
+  const { path, owner, group, mode = sharedMode } = address;
+  await removeStaleSocket(path);
+  await withUmask(0o177, () => bind(server, { path }));
+  if (owner !== undefined || group !== undefined) await chown(path, owner ?? unchanged, group ?? unchanged);
+  await chmod(path, mode);
+}
+
+/** The group may connect: callers run under another user of the same pod. */
+const sharedMode = 0o660;
+/** Keeps the owner or the group, see chown(2). */
+const unchanged = -1;
+
+/** Until its permissions are set, only our own user may connect. Node binds before `run` returns. */
+function withUmask<T>(mask: number, run: () => T): T {
+  if (!isMainThread) return run();
+  const before = process.umask(mask);
+  try {
+    return run();
+  } finally {
+    process.umask(before);
+  }
 }
 
 function bind(server: Server, options: { host: string; port: number } | { path: string }): Promise<void> {

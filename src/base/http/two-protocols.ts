@@ -7,6 +7,7 @@ import { detectProtocol } from "./detect-protocol.ts";
 import type { ListenerTls } from "./listener.ts";
 import { isGone } from "./malformed.ts";
 import { requireClientName, tlsServerOptions } from "./tls.ts";
+import { noteUnixPath } from "./unix-path.ts";
 
 /** Serves HTTP/1.1 and HTTP/2 on one port: detected by ALPN with TLS, and by the first bytes without. */
 export interface TwoProtocols {
@@ -73,6 +74,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   function track(socket: Socket): void {
     // Node caches the address of a peer only when it is read; after the peer has left, it is unknown.
     void socket.remoteAddress;
+    noteUnixPath(socket, server);
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   }

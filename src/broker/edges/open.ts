@@ -3,7 +3,8 @@ import type { Store } from "../../store/contract.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Live, StoredConnections } from "../credentials/live-connections.ts";
-import { createEdgeIdentities, type EdgeIdentities } from "../identities/identities.ts";
+import type { EdgeIdentities } from "../identities/edge-identities.ts";
+import type { IdentityRoom } from "../identities/open.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
@@ -25,14 +26,15 @@ export interface EdgeRoom {
 }
 
 /** Identities of edges without a key, and what is noted of refused edges. */
-export interface EdgeAccess extends EdgeIdentities {
+export interface EdgeAccess extends Omit<EdgeIdentities, "configure"> {
   refused(refusal: EdgeRefusal): void;
 }
 
 interface EdgeRoomOptions {
   readonly store: Store;
   readonly collections: Pick<ConnectionCollections, "connections">;
-  readonly setup: Pick<SetupRoom, "access" | "environments" | "integrations" | "providers">;
+  readonly setup: Pick<SetupRoom, "access" | "environments" | "integrations" | "providers"> &
+    Pick<IdentityRoom, "edgeIdentities">;
   readonly live: Live & StoredConnections;
   readonly quotas: Quotas;
   readonly lastUsed: LastUsedTimes;
@@ -77,7 +79,7 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
   const edges = createEdges({ environments, changes, connections, keys, setups, read, audit: edgeAudit, world });
   return {
     edges,
-    edgeAccess: { ...createEdgeIdentities(world), refused: edgeAudit.refused },
+    edgeAccess: { ...setup.edgeIdentities, refused: edgeAudit.refused },
     async close() {
       edges.close();
       await edgeAudit.close();

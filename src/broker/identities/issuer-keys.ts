@@ -1,111 +1,129 @@
-import { createPublicKey } from "node:crypto";
-import { isKeyFor } from "../../base/crypto/public-keys.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import { isObject } from "../../core/dialect/json-fields.ts";
 import type { KeySetPlace } from "../../core/identities/identity-rules.ts";
-import type { SignerKey } from "../../core/notifications/jwt.ts";
-
-export type FetchedKeySet = Extract<KeySetPlace, { kind: "fetched" }>;
+import { type KeyUse, keysIn, type VerificationKey } from "../../core/identities/verification-keys.ts";
 
 /** Fetches the text of a JWK Set. Rejects with an error whose message says why, without any token. */
-export type FetchKeySet = (place: FetchedKeySet) => Promise<string>;
+export type FetchKeySet = (place: KeySetPlace) => Promise<string>;
 
-/** Public keys of an issuer of service-account tokens. */
+/** Public keys of an issuer of tokens. */
 export interface IssuerKeys {
-  /** Returns the keys with this ID; fetches the set again for an unknown ID, but not often. */
-  withId(keyId: string): Promise<readonly SignerKey[]>;
+  /** Returns the keys with this ID. Waits for the set to be fetched again if the ID is unknown. */
+  withId(keyId: string): Promise<readonly VerificationKey[]>;
   /** Whether the keys with this ID are still in the set, as far as is known. */
   has(keyId: string): boolean;
 }
 
 interface IssuerKeysOptions {
   readonly place: KeySetPlace;
+  readonly uses: readonly KeyUse[];
   readonly fetch: FetchKeySet;
   readonly world: World;
 }
 
 /** A key that was removed from the set is accepted for this long. */
-const refreshAfterMs = 300_000;
-/** Limits fetches that invented key IDs cause, and those after a failure. */
-const leastPauseMs = 10_000;
+const refreshAfterMs = { url: 300_000, file: 10_000 } as const satisfies Record<KeySetPlace["kind"], number>;
+/** Pauses between fetches: short after one that brought the key, longer while invented IDs or failures cause them. */
+const leastPauseMs = 1_000;
+const mostPauseMs = 10_000;
+/** After so long without a fetch, the next one is not delayed. */
+const calmMs = 60_000;
 /** While the issuer cannot be reached, its last keys are accepted for this long. */
 const staleForMs = 24 * 3_600_000;
-const maxKeys = 100;
+/** Limits the callers that wait for an unknown key. */
+const maxWaiting = 1_000;
 
-export function createIssuerKeys({ place, fetch, world }: IssuerKeysOptions): IssuerKeys {
-  let known: readonly SignerKey[] | undefined = place.kind === "given" ? usableKeys(place.keys) : undefined;
+type KeysById = ReadonlyMap<string, readonly VerificationKey[]>;
+
+export function createIssuerKeys({ place, uses, fetch, world }: IssuerKeysOptions): IssuerKeys {
+  let known: KeysById | undefined = place.kind === "file" ? byId(place.keys) : undefined;
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
   let triedAtMs = Number.NEGATIVE_INFINITY;
+  let pauseMs = 0;
+  let hasFailed = false;
+  let waiting = 0;
   let fetching: Promise<void> | undefined;
+  /** Unknown IDs that the next fetch should bring. */
+  const wanted = new Set<string>();
 
-  async function load(from: FetchedKeySet): Promise<void> {
+  async function load(): Promise<void> {
+    triedAtMs = performance.now();
     try {
-      known = keysIn(await fetch(from));
+      known = byId(keysIn(await fetch(place), uses));
       fetchedAtMs = performance.now();
+      hasFailed = false;
     } catch (error) {
       const reason = (error as Error).message;
-      if (performance.now() - fetchedAtMs > staleForMs) known = undefined;
-      world.log.warn("could not fetch the keys that verify tokens of edges; will retry", { reason });
+      hasFailed = true;
+      if (performance.now() - fetchedAtMs > staleForMs && place.kind === "url") known = undefined;
+      world.log.warn("could not fetch the keys that verify tokens; will retry", { reason });
     }
+    const isFruitful = !hasFailed && (wanted.size === 0 || [...wanted].some(isKnown));
+    pauseMs = isFruitful ? leastPauseMs : Math.min(mostPauseMs, Math.max(leastPauseMs, pauseMs * 2));
+    wanted.clear();
   }
 
-  /** Starts a fetch unless one was tried just now; concurrent callers share it. */
+  /** Starts a fetch, after the pause; concurrent callers share it. */
   function refresh(): Promise<void> {
-    if (place.kind === "given") return Promise.resolve();
-    if (fetching === undefined && performance.now() - triedAtMs >= leastPauseMs) {
-      triedAtMs = performance.now();
-      fetching = load(place).finally(() => {
-        fetching = undefined;
-      });
-    }
-    return fetching ?? Promise.resolve();
+    if (fetching !== undefined) return fetching;
+    const sinceMs = performance.now() - triedAtMs;
+    const waitMs = sinceMs > calmMs ? 0 : pauseMs - sinceMs;
+    const begun = waitMs > 0 ? sleep(waitMs, undefined, { ref: false }).then(load) : load();
+    fetching = begun.finally(() => {
+      fetching = undefined;
+    });
+    return fetching;
   }
 
-  const found = (keyId: string) => known?.filter(({ kid }) => kid === keyId) ?? [];
+  function refreshIfOld(): void {
+    if (performance.now() - fetchedAtMs <= refreshAfterMs[place.kind]) return;
+    if (fetching === undefined && performance.now() - triedAtMs >= Math.max(pauseMs, leastPauseMs)) void refresh();
+  }
+
+  const found = (keyId: string) => known?.get(keyId) ?? [];
+  const isKnown = (keyId: string) => known?.has(keyId) === true;
+
+  /** The last fetch failed a moment ago: waiting for the next one would only hold callers. */
+  const isAway = () => hasFailed && fetching === undefined && performance.now() - triedAtMs < pauseMs;
+
+  async function waitFor(keyId: string): Promise<readonly VerificationKey[]> {
+    if (isAway() || waiting >= maxWaiting) throw unavailable();
+    const sinceMs = performance.now();
+    waiting += 1;
+    try {
+      // A fetch that began before may have read the set as it was before this key.
+      do {
+        wanted.add(keyId);
+        await refresh();
+      } while (!isKnown(keyId) && !hasFailed && triedAtMs < sinceMs);
+    } finally {
+      waiting -= 1;
+    }
+    if (!isKnown(keyId) && hasFailed) throw unavailable();
+    return found(keyId);
+  }
 
   return {
     async withId(keyId) {
-      if (performance.now() - fetchedAtMs > refreshAfterMs) void refresh();
-      if (found(keyId).length === 0) await refresh();
-      if (known !== undefined) return found(keyId);
-      const message = "the keys of the tokens' issuer cannot be fetched now; try again later";
-      throw new Fault("identity_keys_unavailable", message, { retryAfterSeconds: leastPauseMs / 1_000 });
+      refreshIfOld();
+      const keys = found(keyId);
+      return keys.length > 0 ? keys : waitFor(keyId);
     },
     has(keyId) {
-      if (performance.now() - fetchedAtMs > refreshAfterMs) void refresh();
+      refreshIfOld();
       return found(keyId).length > 0;
     },
   };
 }
 
-/** Returns the usable keys of a JWK Set. Throws if the text is none. */
-export function keysIn(text: string): readonly SignerKey[] {
-  let set: unknown;
-  try {
-    set = JSON.parse(text);
-  } catch {
-    throw new Error("the key set is not JSON");
-  }
-  const keys = isObject(set) ? set["keys"] : undefined;
-  if (!Array.isArray(keys)) throw new Error("the key set has no list `keys`");
-  const usable = usableKeys(keys.filter(isObject));
-  if (usable.length === 0) throw new Error("the key set has no RSA key of 2048 bits or P-256 key with a `kid`");
-  return usable;
-}
+const unavailable = (): Fault =>
+  Fault.withoutStack(
+    "identity_keys_unavailable",
+    "the keys of the token's issuer cannot be fetched now; try again later",
+    {
+      retryAfterSeconds: mostPauseMs / 1_000,
+    },
+  );
 
-/** Public keys for RS256 and ES256 only: a shared secret in the set is never used. */
-const usableKeys = (keys: readonly SignerKey[]): readonly SignerKey[] => keys.slice(0, maxKeys).filter(isUsable);
-
-function isUsable({ kid, kty, alg, use, ...parts }: SignerKey): boolean {
-  if (typeof kid !== "string" || (use !== undefined && use !== "sig")) return false;
-  const algorithm = kty === "RSA" ? "RS256" : "ES256";
-  if (alg !== undefined && alg !== algorithm) return false;
-  try {
-    const key = createPublicKey({ key: { ...parts, kty: kty ?? "" }, format: "jwk" });
-    return isKeyFor(kty === "RSA" ? "rsa_sha256" : "ecdsa_p256_sha256", key);
-  } catch {
-    // Unreadable, or of a kind that is not supported here.
-    return false;
-  }
-}
+const byId = (keys: readonly VerificationKey[]): KeysById => Map.groupBy(keys, ({ keyId }) => keyId);

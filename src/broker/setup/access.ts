@@ -58,6 +58,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 
   return {
     authenticate: keys.authenticate,
+    callerOfPeer: () => undefined,
     callerWithDigest: keys.callerWithDigest,
     keyWithDigest: keys.keyWithDigest,
     listen: keys.listen,

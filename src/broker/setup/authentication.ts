@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { createCallbacks } from "../../base/callbacks.ts";
@@ -20,6 +21,11 @@ export interface Authentication {
    * rejects with, the fault that the listener answers with.
    */
   authenticate(secret: string): Caller | Promise<Caller>;
+  /**
+   * Returns the caller that a connection itself proves, for a request without a secret. Undefined: it proves none.
+   * Throws, or rejects with, the fault that the listener answers with. Keys alone prove nothing this way.
+   */
+  callerOfPeer(socket: Socket): Caller | Promise<Caller> | undefined;
   /** Returns the caller whose secret has this hash; undefined if there is none now. */
   callerWithDigest(digest: string): Caller | undefined;
   /** Returns the key whose secret has this hash; undefined if there is none now. The same object until it changes. */
@@ -34,7 +40,7 @@ export interface Authentication {
 }
 
 /** Adds what management of keys asks of the keys in memory. */
-export interface KnownKeys extends Authentication {
+export interface KnownKeys extends Omit<Authentication, "callerOfPeer"> {
   isDeclared(id: string): boolean;
   isTaken(id: string): boolean;
   /** Returns declared and stored keys. */

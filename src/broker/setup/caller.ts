@@ -15,6 +15,8 @@ export interface Caller {
   readonly session?: CallerSession | undefined;
   /** How an edge without a key has proven who it is. */
   readonly edge?: EdgeIdentity | undefined;
+  /** How another caller without a key has proven who it is. */
+  readonly identity?: CallerIdentity | undefined;
   /** A page of the dashboard sends the key itself, for this one call. */
   readonly isFromPage?: boolean;
   /** What a limited key or an access session may use. Such a caller is refused wherever limits are not checked. */
@@ -25,6 +27,13 @@ export interface Caller {
 /** The access session of a caller. */
 export interface CallerAccessSession {
   readonly id: string;
+}
+
+/** The proven identity of a caller that has no key. */
+export interface CallerIdentity {
+  readonly kind: "service_account" | "spiffe" | "certificate" | "unix";
+  /** `shop/checkout@cluster`, a SPIFFE ID, the name in the certificate, `uid 1000` or the path of a Unix socket. */
+  readonly name: string;
 }
 
 /** The proven identity of an edge that has no key. */
@@ -68,13 +77,15 @@ export function requireUnlimited({ limits, accessSession }: Caller): void {
   );
 }
 
+type LimitedCaller = Pick<Caller, "limits" | "accessSession" | "identity">;
+
 /** Throws if a limited caller may not use a connection. */
 export function requireConnectionWithin(
-  { limits, accessSession }: Pick<Caller, "limits" | "accessSession">,
+  { limits, accessSession, identity }: LimitedCaller,
   ref: { readonly integration: string; readonly id: string },
 ): void {
   if (limits === undefined || limits.admitsConnection(ref)) return;
-  const holder = accessSession === undefined ? "key" : "access session";
+  const holder = accessSession !== undefined ? "access session" : identity !== undefined ? "identity" : "key";
   throw new Fault("not_in_session", `the limits of this ${holder} do not include the connection`);
 }
 
@@ -86,12 +97,12 @@ export function requireScriptsWithin({ limits }: Pick<Caller, "limits">): void {
 
 /** Throws unless limits admit a request to a provider. */
 export function requireRequestWithin(
-  { limits, accessSession }: Pick<Caller, "limits" | "accessSession">,
+  { limits, accessSession, identity }: LimitedCaller,
   request: LimitedRequest,
 ): void {
   const refused = limits?.refusalOf(request);
   if (refused === undefined) return;
-  const holder = accessSession === undefined ? "key" : "access session";
+  const holder = accessSession !== undefined ? "access session" : identity !== undefined ? "identity" : "key";
   throw new Fault("not_in_session", `the limits of this ${holder} do not include the ${refused} of the request`);
 }
 
@@ -113,8 +124,13 @@ export function requireScope(caller: Caller, scope: Scope): void {
   }
   if (scope === Scope.UNSPECIFIED || mayDo(caller, scope)) return;
   if (scope === Scope.CREDENTIALS_READ) requireKeyItself(caller, "credentials and other secrets are not shown");
-  const who = caller.session?.person === undefined ? `the key "${caller.keyId}"` : caller.session.person;
-  throw new Fault("missing_scope", `${who} does not have the scope ${scopeName(scope)}`);
+  throw new Fault("missing_scope", `${nameOfCaller(caller)} does not have the scope ${scopeName(scope)}`);
+}
+
+/** Returns the name of a caller for messages. */
+export function nameOfCaller({ keyId, identity, session }: Caller): string {
+  if (session?.person !== undefined) return session.person;
+  return identity === undefined ? `the key "${keyId}"` : `the identity ${keyId}`;
 }
 
 /** Throws for a browser session: a person at an open browser may not have the key. */

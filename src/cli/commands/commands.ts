@@ -12,6 +12,7 @@ import { addEdges } from "./edges.ts";
 import { addEndUsers } from "./end-users.ts";
 import { addEnvironments } from "./environments.ts";
 import { addHealth } from "./health.ts";
+import { addIdentities } from "./identities.ts";
 import { addIntegrations } from "./integrations.ts";
 import { addKeys } from "./keys.ts";
 import { addLogs } from "./logs.ts";
@@ -37,6 +38,7 @@ interface CommandParts {
 export function addCommands(program: Command, act: Act, { terminal, keepExitCode }: CommandParts): void {
   addEnvironments(program, act);
   addKeys(program, act);
+  addIdentities(program, act);
   addSessions(program, act);
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);

@@ -1,14 +1,13 @@
-import { keysIn } from "../../broker/identities/issuer-keys.ts";
 import {
   type AccountGrant,
   type CertificateGrant,
   type EdgeIdentityRules,
-  type KeySetPlace,
   noEdgeIdentities,
 } from "../../core/identities/identity-rules.ts";
+import { readAccountPattern } from "../../core/identities/service-account.ts";
 import type { ConfigFile } from "../file.ts";
+import { isSafeUrl, keySetPlaceOf } from "../identities/key-set-place.ts";
 import type { FileReader } from "../secrets.ts";
-import { describeUnreadable } from "../unreadable.ts";
 import type { Refuse } from "../values.ts";
 
 export type { EdgeIdentityRules };
@@ -22,6 +21,8 @@ interface EdgeIdentitySource {
 type EdgesFile = NonNullable<ConfigFile["edges"]>;
 type AccountsFile = NonNullable<EdgesFile["service_accounts"]>;
 
+const setting = "edges.service_accounts";
+
 /** Reads who may follow as an edge without a key. */
 export function edgeIdentitiesOf({ file, files, refuse }: EdgeIdentitySource): EdgeIdentityRules {
   const { edges } = file;
@@ -32,59 +33,25 @@ export function edgeIdentitiesOf({ file, files, refuse }: EdgeIdentitySource): E
   }
   return {
     serviceAccounts: accounts && {
-      issuer: issuerIn(accounts, refuse),
-      audience: accounts.audience,
-      keys: keySetPlaceOf(accounts, { files, refuse }),
-      grants: accounts.allow.map((one, i) => accountGrantOf(one, `edges.service_accounts.allow.${i}`, refuse)),
+      issuer: {
+        kind: "service_account",
+        setting,
+        name: "edges",
+        issuer: issuerIn(accounts, refuse),
+        audience: accounts.audience,
+        keys: keySetPlaceOf(accounts, { at: setting, issuer: accounts.issuer, uses: ["sig"], files, refuse }),
+      },
+      grants: accounts.allow.map((one, i) => accountGrantOf(one, `${setting}.allow.${i}`, refuse)),
     },
     certificates: certificates.map((one, i) => certificateGrantOf(one, `edges.certificates.${i}`, refuse)),
   };
 }
 
 function issuerIn({ issuer }: AccountsFile, refuse: Refuse): string {
-  if (!URL.canParse(issuer) || !isSafe(issuer) || /[?#]/.test(issuer)) {
-    refuse("edges.service_accounts.issuer: must be the https URL in the tokens' `iss`");
+  if (!isSafeUrl(issuer) || /[?#]/.test(issuer)) {
+    refuse(`${setting}.issuer: must be the https URL in the tokens' \`iss\``);
   }
   return issuer;
-}
-
-/** Plain HTTP would let the network replace the keys; towards this host there is no network. */
-const isSafe = (url: string): boolean =>
-  /^https:\/\/[^/]/.test(url) || /^http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:\/|$)/.test(url);
-
-function keySetPlaceOf(
-  accounts: AccountsFile,
-  { files, refuse }: { readonly files: FileReader; readonly refuse: Refuse },
-): KeySetPlace {
-  const { issuer, jwks_file: jwksFile, jwks_url: url, ca, token_file: tokenFile } = accounts;
-  const at = "edges.service_accounts";
-  const read = (field: string, path: string): string | undefined => {
-    try {
-      return files.read(path).text;
-    } catch (error) {
-      refuse(`${at}.${field}: ${describeUnreadable(path, error)}`);
-      return undefined;
-    }
-  };
-  if (jwksFile !== undefined) {
-    const others = { jwks_url: url, ca, token_file: tokenFile };
-    for (const [field, value] of Object.entries(others)) {
-      if (value !== undefined) refuse(`${at}.${field}: has no use beside jwks_file; remove one of them`);
-    }
-    const text = read("jwks_file", jwksFile);
-    try {
-      return { kind: "given", keys: text === undefined ? [] : keysIn(text) };
-    } catch (error) {
-      refuse(`${at}.jwks_file: ${(error as Error).message}`);
-      return { kind: "given", keys: [] };
-    }
-  }
-  if (url !== undefined && (!URL.canParse(url) || !isSafe(url))) refuse(`${at}.jwks_url: must be an https URL`);
-  const authority = ca === undefined ? undefined : read("ca", ca);
-  if (authority !== undefined && !authority.includes("-----BEGIN CERTIFICATE-----")) {
-    refuse(`${at}.ca: ${ca} holds no certificate in PEM`);
-  }
-  return { kind: "fetched", url, issuer, ca: authority, tokenFile };
 }
 
 function accountGrantOf(
@@ -92,9 +59,10 @@ function accountGrantOf(
   at: string,
   refuse: Refuse,
 ): AccountGrant {
-  const [, namespace = "", name = ""] = /^([a-z0-9-]{1,63})\/(\*|[a-z0-9.-]{1,253})$/.exec(account) ?? [];
-  if (name === "") refuse(`${at}.account: must be <namespace>/<service account>, or <namespace>/* for all of them`);
-  return { namespace, name, environments };
+  const pattern = readAccountPattern(account);
+  if (pattern !== undefined) return { ...pattern, environments };
+  refuse(`${at}.account: must be <namespace>/<service account>, or <namespace>/* for all of them`);
+  return { namespace: "", name: "", environments };
 }
 
 function certificateGrantOf(

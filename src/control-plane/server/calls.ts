@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import http2, { type Http2ServerRequest } from "node:http2";
+import type { Socket } from "node:net";
 import {
   type ConnectRouter,
   createConnectRouter,
@@ -10,6 +11,7 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { compressionGzip, universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import { Fault } from "../../base/fault.ts";
+import { acceptedSocketOf } from "../../base/http/http2-sessions.ts";
 import { createPerSecond, maxHintsPerSecond } from "../../base/per-second.ts";
 import { hintOf } from "../../base/similar.ts";
 import type { World } from "../../base/world.ts";
@@ -20,6 +22,9 @@ import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } fro
 
 /** Node's requests over HTTP/1.1 and HTTP/2. */
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
+
+const socketOf = (request: NodeRequest): Socket | undefined =>
+  "stream" in request ? acceptedSocketOf(request) : request.socket;
 
 /** The body of a call with one request message, or of any call without a key, must go on within this time. */
 const bodyMs = 30_000;
@@ -71,7 +76,9 @@ export function createCalls(options: CallsOptions): Calls {
     // Write errors are handled where the write is awaited.
     response.on("error", () => {});
     const reader = watchReader(response, { stallMs });
-    const values = createContextValues().set(readerKey, reader).set(peerKey, callPeerOf(request.socket));
+    const values = createContextValues()
+      .set(readerKey, reader)
+      .set(peerKey, callPeerOf(socketOf(request)));
     const universal = universalRequestFromNodeRequest(request, response, undefined, values);
     const body = boundBody(universal.body as AsyncIterable<Uint8Array>, { method: handler.method, bodyMs });
     const answered = await handler({ ...universal, body });

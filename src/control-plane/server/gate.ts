@@ -3,7 +3,7 @@ import { base64Decode } from "@bufbuild/protobuf/wire";
 import { type ContextValues, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { EdgeAccess } from "../../broker/edges/open.ts";
-import { isTokenForm } from "../../broker/identities/identities.ts";
+import { isTokenForm } from "../../broker/identities/token-verifier.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
@@ -75,16 +75,27 @@ async function callerIn({ sources, header, values, isUse }: Authorization, neede
     const edge = await edgeIn(sources.edgeAccess, { header, peer: values.get(peerKey) });
     if (edge !== undefined) return edge;
   }
-  if (sessions === "none" || (sessions === "also" && hasKey && !header.has(sessionHeader))) {
-    return access.authenticate(bearerOf(header));
-  }
+  const withoutSession = () =>
+    (hasKey ? undefined : callerOfPeer(access, { header, values })) ?? access.authenticate(bearerOf(header));
+  if (sessions === "none" || (sessions === "also" && hasKey && !header.has(sessionHeader))) return withoutSession();
   if (!claimsSession(header)) {
-    if (sessions === "also") return access.authenticate(bearerOf(header));
+    if (sessions === "also") return withoutSession();
     throw new Fault("signed_out", "this listener serves only browsers that are signed in to the dashboard");
   }
   const ofSession = await browserSessions.authenticate({ ...sessionProofOf(header), isUse });
   // A page that sends the key itself, too, does what a session may not, in this one call.
   return hasKey ? { ...(await access.authenticate(bearerOf(header))), isFromPage: true } : ofSession;
+}
+
+/** Returns the caller that the connection of a call proves; undefined if it proves none. */
+function callerOfPeer(
+  { callerOfPeer: of }: Access,
+  { header, values }: Pick<Authorization, "header" | "values">,
+): Caller | Promise<Caller> | undefined {
+  // A page could make the browser of an identity call.
+  if (header.has("origin") || header.has("sec-fetch-site")) return undefined;
+  const socket = values.get(peerKey)?.socket;
+  return socket && of(socket);
 }
 
 /** Returns the caller with the token of a service account, or else with a client certificate. */

@@ -84,7 +84,7 @@ const keyAndSettingMethods = ({
     return {};
   },
   async getCaller(_request, context) {
-    const { keyId, environment = "", scopes, session } = callerOf(context);
+    const { keyId, environment = "", scopes, session, identity } = callerOf(context);
     return {
       keyId: session?.person === undefined ? keyId : "",
       environment,
@@ -94,6 +94,7 @@ const keyAndSettingMethods = ({
       time: timestampNow(),
       browserSession: session?.id ?? "",
       person: session?.person ?? "",
+      ...(identity && { identity }),
     };
   },
   async listSigningSecrets({ environment: requested, reveal }, context) {

@@ -3,10 +3,12 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import { type LogFilter, logMatcher } from "../../broker/audit/log-filter.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { LogService } from "../../gen/latchkey/v1/log_pb.ts";
+import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import { pauseOf } from "../server/watch.ts";
+
+export { LogService };
 
 export const logService = ({ audit, logs, environments, feeds }: Broker): ServiceImpl<typeof LogService> => ({
   async getLog({ environment, id }, context) {

@@ -9,13 +9,12 @@ import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
 import { EndUserService } from "../../gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
-import { LogService } from "../../gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
-import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
+import { IdentityService, identityService } from "./access/identities.ts";
 import { AuthorityService, authorityService } from "./authority.ts";
 import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
@@ -24,13 +23,13 @@ import { EdgeService, edgeService } from "./edges.ts";
 import { endUserService } from "./end-users.ts";
 import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
-import { logService } from "./logs.ts";
+import { LogService, logService } from "./logs.ts";
 import { providerService } from "./providers.ts";
 import { SignInService, signInService } from "./sign-in.ts";
 import { StoreService, storeService } from "./store.ts";
 import { syncService } from "./syncs.ts";
 import { systemService } from "./system.ts";
-import { trafficService } from "./traffic.ts";
+import { TrafficService, trafficService } from "./traffic.ts";
 import { webhookService } from "./webhooks.ts";
 
 /** All services of the control plane. A method without an implementation returns `not_implemented`. */
@@ -42,6 +41,7 @@ export const services: readonly DescService[] = [
   EdgeService,
   EndUserService,
   EnvironmentService,
+  IdentityService,
   IntegrationService,
   LogService,
   ProviderService,
@@ -84,6 +84,7 @@ export const implementServices = (
   serve(IntegrationService, integrationService(broker)),
   serve(ConnectionService, connectionService(broker, requireValid)),
   serve(EdgeService, edgeService(broker)),
+  serve(IdentityService, identityService(broker)),
   serve(EndUserService, endUserService(broker)),
   serve(ChannelService, channelService(broker)),
   serve(SyncService, syncService(broker)),

@@ -13,10 +13,12 @@ import {
   SeriesStep,
   type TrafficSeries,
   TrafficSeriesSchema,
-  type TrafficService,
+  TrafficService,
 } from "../../gen/latchkey/v1/traffic_pb.ts";
 import { callerOf, connectionRefOf, pageOf } from "../server/context.ts";
 import { problemOf } from "../server/errors.ts";
+
+export { TrafficService };
 
 const defaultSeries = 10;
 

@@ -9,8 +9,8 @@ export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
 export const publicAlgorithms: readonly JwtAlgorithm[] = ["RS256", "ES256"];
 
 /** A parsed but unverified JWT in the compact form of RFC 7515, section 7.1. */
-export interface ParsedJwt {
-  readonly algorithm: JwtAlgorithm;
+export interface ParsedJwt<A extends string = JwtAlgorithm> {
+  readonly algorithm: A;
   /** ID of the signing key; undefined: any key of the signer. */
   readonly keyId: string | undefined;
   readonly claims: JsonObject;
@@ -23,7 +23,7 @@ export interface ParsedJwt {
 export type SignerKey = JsonWebKey & { readonly kid?: string; readonly use?: string };
 
 /** Returns undefined if the token is not a JWT, or its algorithm is not one of these, such as `none`. */
-export function readJwt(token: string, algorithms: readonly JwtAlgorithm[]): ParsedJwt | undefined {
+export function readJwt<A extends string>(token: string, algorithms: readonly A[]): ParsedJwt<A> | undefined {
   const [, head = "", payload = "", signature = ""] = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(token) ?? [];
   const header = objectIn(head);
   const claims = objectIn(payload);
@@ -90,7 +90,7 @@ interface ClaimRules {
 const toleranceS = 60;
 
 /** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
-export function findWrongClaim({ claims }: ParsedJwt, rules: ClaimRules) {
+export function findWrongClaim({ claims }: Pick<ParsedJwt, "claims">, rules: ClaimRules) {
   const { issuer, audience, maxAgeMs, nowMs } = rules;
   const { iss, aud, exp, nbf, iat } = claims;
   const nowS = nowMs / 1000;

@@ -6,8 +6,11 @@ import { Fault } from "../../base/fault.ts";
  */
 const places = ["latchkey-key", "proxy-authorization", "authorization"] as const;
 
-/** Throws `missing_auth_header` and `malformed_auth_header`. `header` gives a field by its name in lower case. */
-export function callerKey(header: (name: string) => string | undefined): string {
+/**
+ * Returns the key that a request has sent; undefined if it has none. Throws `malformed_auth_header`. `header` gives a
+ * field by its name in lower case.
+ */
+export function callerKey(header: (name: string) => string | undefined): string | undefined {
   for (const place of places) {
     const value = header(place);
     if (value === undefined || value === "") continue;
@@ -15,10 +18,11 @@ export function callerKey(header: (name: string) => string | undefined): string 
     if (key !== undefined && /^[\x21-\x7e]+$/.test(key)) return key;
     throw new Fault("malformed_auth_header", `the ${place} header must hold a key: Bearer <key>, token <key> or Basic`);
   }
-  throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
+  return undefined;
 }
 
-const prefix = "lk_";
+/** The forms of keys and of tokens (JWT). */
+const ownForms = /^(?:lk_|eyJ[\w-]*\.[\w-]*\.)/;
 
 function keyIn(value: string): string | undefined {
   const [, scheme = "", rest = ""] = /^([A-Za-z]+) +(\S+)$/.exec(value) ?? [];
@@ -27,6 +31,6 @@ function keyIn(value: string): string | undefined {
   if (lower !== "basic") return undefined;
   const [user = "", ...rests] = Buffer.from(rest, "base64").toString().split(":");
   const password = rests.join(":");
-  // Some SDKs add a user name of their own to the key, some a password: our keys are recognized by their prefix.
-  return user === "" || (password.startsWith(prefix) && !user.startsWith(prefix)) ? password : user;
+  // Some SDKs add a user name of their own to the key, some a password: our keys are recognized by their form.
+  return user === "" || (ownForms.test(password) && !ownForms.test(user)) ? password : user;
 }

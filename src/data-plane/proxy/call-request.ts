@@ -1,11 +1,11 @@
 import { Fault } from "../../base/fault.ts";
 import { createNote } from "../../base/memo.ts";
 import type { CacheSlot } from "../../broker/credentials/live-connections.ts";
-import type { Access } from "../../broker/setup/access.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
+import type { CallerAccess } from "../server/authenticate-request.ts";
 import type { Admission } from "./admission.ts";
 import { type CallerLookup, headerOf } from "./caller-lookup.ts";
 import type { CallContext } from "./provider-call.ts";
@@ -22,28 +22,28 @@ export interface CallRequest {
 }
 
 interface CallRequestsOptions {
-  readonly access: Pick<Access, "isCurrent">;
+  readonly access: Pick<CallerAccess, "isCurrent">;
   readonly authenticate: CallerLookup;
   readonly admission: Pick<Admission, "requireConnection">;
 }
 
 /**
- * Returns the reader of call requests. Repeated headers are parsed once; the key is checked each time. Undefined if the
- * key is not cached; the full path may know the key.
+ * Returns the reader of call requests. Repeated headers are parsed once; the key is checked each time. A promise if the
+ * caller is not cached, which settles when it may be.
  */
 export function createCallRequests({ access, authenticate, admission }: CallRequestsOptions) {
   const known = createNote<CallRequest>();
-  return ({ request, alias }: CallContext): CallRequest | undefined => {
+  return ({ request, alias }: CallContext): CallRequest | Promise<void> => {
     const { memo } = request;
     const cached = memo && known.of(memo);
-    if (cached !== undefined && cached.alias === alias && access.isCurrent(cached.caller)) return cached;
+    const isKnown = cached !== undefined && cached.alias === alias;
+    // Equal headers without a key may come from other connections, which prove other callers.
+    if (isKnown && cached.key !== "" && access.isCurrent(cached.caller)) return cached;
     const authenticated = authenticate(request);
-    if (authenticated instanceof Promise) {
-      // The full path asks again and reports the error.
-      authenticated.catch(ignore);
-      return undefined;
-    }
+    // The full path asks again and reports the error.
+    if (authenticated instanceof Promise) return authenticated.then(ignore, ignore);
     const { key, caller } = authenticated;
+    if (isKnown && cached.key === key && cached.caller === caller) return cached;
     const ref = requestedConnection(request, { environment: caller.environment, alias });
     admission.requireConnection(caller, ref);
     const made = { key, caller, ref, alias, options: requestedOptions(request), slot: undefined };

@@ -27,8 +27,8 @@ export interface ProviderCalls {
   /** Calls either `ready` or `fail`, once. Uses no promise if the connection is cached. */
   begin(context: ObservedCall, outcome: CallCallbacks): void;
   /**
-   * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded or the
-   * key is not cached. A returned promise settles when the connection may be cached. Throws what `fail` would get.
+   * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded. A
+   * returned promise settles when caller and connection may be cached. Throws what `fail` would get.
    * Takes no rate-limit token: `admit` does, and returns whether there was one.
    */
   peek(context: CallContext): ProviderCall | Promise<void> | undefined;

@@ -3,10 +3,10 @@ import type { World } from "../../base/world.ts";
 import type { Attachments } from "../../broker/credentials/attachments.ts";
 import type { Live } from "../../broker/credentials/live-connections.ts";
 import type { Hints } from "../../broker/hints.ts";
-import type { Access } from "../../broker/setup/access.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { Traffic } from "../../broker/traffic/open.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
+import type { CallerAccess } from "../server/authenticate-request.ts";
 import { readBody } from "../server/body.ts";
 import type { Load } from "../server/load.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
@@ -43,7 +43,7 @@ export interface ProviderProxy {
 }
 
 interface ProxyOptionsOf {
-  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly access: CallerAccess;
   readonly live: Omit<Live, "close">;
   readonly attachments: Attachments;
   readonly hints: Hints;

@@ -5,10 +5,10 @@ import type { ListenerTls } from "../../base/http/listener.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
 import type { Hints } from "../../broker/hints.ts";
-import type { Access } from "../../broker/setup/access.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import { createDoorAnswers } from "./answers.ts";
+import type { CallerAccess } from "./authenticate-request.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ForwardTraffic } from "./forward-traffic.ts";
 import { createHeadCheck } from "./heads.ts";
@@ -54,7 +54,7 @@ interface DoorOptions {
   readonly forward?: ForwardTraffic;
   /** Connections by host name. */
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
-  readonly access: Pick<Access, "authenticate">;
+  readonly access: Pick<CallerAccess, "authenticate" | "callerOfPeer">;
   readonly hints?: Hints;
   readonly fieldRules?: FieldRules;
   readonly guard: DoorGuard;

@@ -1,11 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Hints } from "../../broker/hints.ts";
-import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
 import { answeredEvent, type DoorAnswers } from "./answers.ts";
+import { authenticateRequest, type CallerAccess } from "./authenticate-request.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import type { BodyRoom } from "./body-room.ts";
 import type { DoorCall } from "./door-call.ts";
@@ -19,7 +19,7 @@ import type { DoorSockets } from "./sockets.ts";
 
 interface RouteRequestsOptions {
   readonly router: Router;
-  readonly access: Pick<Access, "authenticate">;
+  readonly access: Pick<CallerAccess, "authenticate" | "callerOfPeer">;
   readonly heads: Pick<HeadCheck, "check" | "targetOf">;
   readonly answers: Pick<DoorAnswers, "showTo" | "answer" | "fault" | "options">;
   readonly count: DoorCount;
@@ -69,7 +69,10 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
   async function run({ request, response, proceed, match, query: rawQuery, setCaller }: MatchedCall): Promise<void> {
     const { route, params } = match;
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
-    const caller = route.scope === undefined ? undefined : await authenticate(access, request);
+    const caller =
+      route.scope === undefined
+        ? undefined
+        : await authenticateRequest(access, { secret: bearerOf(request), head: request });
     setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     if (caller !== undefined && route.takesLimited !== true) requireUnlimited(caller);
@@ -146,13 +149,10 @@ function browserOf(router: Router, { method = "", url = "", headers }: FrontRequ
   return isPreflight && browser !== "script" ? undefined : browser;
 }
 
-function authenticate(access: Pick<Access, "authenticate">, { headers }: FrontRequest): Caller | Promise<Caller> {
-  const { authorization } = headers;
-  if (authorization === undefined)
-    throw new Fault("missing_auth_header", "send the header Authorization: Bearer <key>");
+/** Returns the secret of a request; undefined if it has none. */
+function bearerOf({ headers: { authorization } }: FrontRequest): string | undefined {
+  if (authorization === undefined) return undefined;
   const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];
-  if (secret === undefined) {
-    throw new Fault("malformed_auth_header", "the Authorization header must be: Bearer <key>");
-  }
-  return access.authenticate(secret);
+  if (secret !== undefined) return secret;
+  throw new Fault("malformed_auth_header", "the Authorization header must be: Bearer <key>");
 }

@@ -6,6 +6,7 @@ import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts
 import { EdgeService } from "../../../src/gen/latchkey/v1/edge_pb.ts";
 import { EndUserService } from "../../../src/gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { IdentityService } from "../../../src/gen/latchkey/v1/identity_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
@@ -25,6 +26,7 @@ export const services: readonly DescService[] = [
   EdgeService,
   EndUserService,
   EnvironmentService,
+  IdentityService,
   IntegrationService,
   LogService,
   ProviderService,

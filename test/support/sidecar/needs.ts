@@ -39,6 +39,9 @@ const present = {
   /** Ports below 1024, such as that of https. */
   lowPorts: () =>
     process.getuid?.() === 0 || Number(readFileSync("/proc/sys/net/ipv4/ip_unprivileged_port_start", "utf8")) <= 443,
+  /** Root, which may start programs of other users. */
+  users: () =>
+    process.platform === "linux" && process.getuid?.() === 0 && spawnSync("setpriv", ["--version"]).status === 0,
   promtool: () => spawnSync("promtool", ["--version"]).status === 0,
   /** Providers' own clients: `npm ci --prefix test/peers/clients --ignore-scripts`. */
   clients: () => hasPackages(fileURLToPath(new URL("../../peers/clients", import.meta.url))),

@@ -9,14 +9,14 @@ import { scopeName } from "../scope-names.ts";
 export function addWhoAmI(program: Command, act: Act): void {
   program
     .command("whoami")
-    .summary("show the key in use, its environment and its scopes")
+    .summary("show the key or the identity in use, its environment and its scopes")
     .action(
       act(async ({ client, output, address }) => {
         const answer = await client(EnvironmentService).getCaller({});
         if (output.json) return output.one(GetCallerResponseSchema, answer);
-        const { keyId, environment, scopes } = answer;
+        const { keyId, environment, scopes, identity } = answer;
         const lines = [
-          ["key", keyId],
+          [identity === undefined ? "key" : "identity", keyId],
           ["environment", environment === "" ? "all" : environment],
           ["scopes", scopes.map(scopeName).join(", ")],
           ["server", `${answer.version} at ${address}`],

@@ -1,6 +1,6 @@
-import type { Access } from "../../../broker/setup/access.ts";
 import type { Caller } from "../../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { CallerAccess } from "../../server/authenticate-request.ts";
 import type { Admission } from "../admission.ts";
 import { type CallRequest, createCallRequests, requestedConnection } from "../call-request.ts";
 import { type AuthenticatedCaller, createCallerLookup } from "../caller-lookup.ts";
@@ -20,7 +20,7 @@ export interface CallSources {
 export type CalledBy = Pick<AuthenticatedCaller, "key" | "caller">;
 
 export interface CallSourcesOptions {
-  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly access: CallerAccess;
   readonly admission: Pick<Admission, "requireConnection">;
   /** Undefined: no listener is a forward proxy. */
   readonly choices?: ForwardChoices | undefined;

@@ -1,17 +1,18 @@
+import { LRUCache } from "lru-cache";
 import { Fault } from "../../base/fault.ts";
+import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import { type EdgeIdentityRules, type KeySetPlace, noEdgeIdentities } from "../../core/identities/identity-rules.ts";
+import {
+  type EdgeIdentityRules,
+  environmentsOfAccount,
+  noEdgeIdentities,
+} from "../../core/identities/identity-rules.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Caller, EdgeIdentity } from "../setup/caller.ts";
-import { type AccountTokens, createAccountTokens } from "./account-tokens.ts";
-import { createIssuerKeys, type FetchKeySet, type IssuerKeys } from "./issuer-keys.ts";
-
-/** A client certificate that the listener has verified against its authorities. */
-export interface EdgeCertificate {
-  /** `URI:…` and `DNS:…` of its alternative names, and `CN:…` of its subject. */
-  readonly names: readonly string[];
-  readonly endsAtMs: number;
-}
+import type { FetchKeySet } from "./issuer-keys.ts";
+import { createKeySets } from "./key-sets.ts";
+import type { PeerCertificate } from "./peer-certificate.ts";
+import { createTokenVerifier, isStillValid, requireNotEnded, type VerifiedToken } from "./token-verifier.ts";
 
 /** Identities of edges that have no key: service accounts of Kubernetes, and client certificates. */
 export interface EdgeIdentities {
@@ -20,41 +21,62 @@ export interface EdgeIdentities {
   /** Returns the caller with a token. Throws, or rejects with, the fault that the listener answers with. */
   callerWithToken(token: string): Caller | Promise<Caller>;
   /** Returns the caller with a certificate; undefined if certificates are no identity here. */
-  callerWithCertificate(certificate: EdgeCertificate): Caller | undefined;
+  callerWithCertificate(certificate: PeerCertificate): Caller | undefined;
 }
 
-/** Whether a secret has the form of a JWT, which no key has. */
-export const isTokenForm = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/.test(secret);
-
 const shownNames = 3;
+const maxVerified = 20_000;
+
+/** A valid token, which is looked at again twice a second while its stream is open. */
+interface VerifiedEdge {
+  readonly token: VerifiedToken;
+  readonly caller: Caller;
+}
 
 export function createEdgeIdentities(world: World): EdgeIdentities {
+  const keySets = createKeySets(world);
   let rules = noEdgeIdentities;
-  let tokens: AccountTokens | undefined;
-  let keys: { readonly place: string; readonly issuer: IssuerKeys } | undefined;
+  let tokens: ((token: string) => Caller | Promise<Caller>) | undefined;
 
-  /** Keeps known keys where their place has not changed: a reload must not end streams while the issuer is away. */
-  function keysAt(place: KeySetPlace, fetch: FetchKeySet): IssuerKeys {
-    const text = JSON.stringify(place);
-    if (keys?.place !== text) keys = { place: text, issuer: createIssuerKeys({ place, fetch, world }) };
-    return keys.issuer;
+  function createTokens(
+    { issuer, grants }: NonNullable<EdgeIdentityRules["serviceAccounts"]>,
+    fetch: FetchKeySet,
+  ): (token: string) => Caller | Promise<Caller> {
+    const verifier = createTokenVerifier({ issuers: [issuer], keysOf: keySets([issuer], fetch), world });
+    const verified = new LRUCache<string, VerifiedEdge>({ max: maxVerified });
+
+    async function verify(text: string, digest: string): Promise<Caller> {
+      const token = await verifier.verify(text);
+      const { subject: name, endsAtMs } = token;
+      const environments = environmentsOfAccount(grants, name);
+      if (environments === undefined) {
+        const message = `no rule allows ${name} to follow as an edge`;
+        throw new Fault("identity_not_allowed", message, { metadata: { identity: name }, hint: allowHint });
+      }
+      const caller = callerOf({ kind: "service_account", name, environments, endsAtMs });
+      verified.set(digest, { token, caller });
+      return caller;
+    }
+
+    return (text) => {
+      const digest = digestOf(text);
+      const known = verified.get(digest);
+      if (known === undefined) return verify(text, digest);
+      requireNotEnded(known.token, world.now());
+      return isStillValid(known.token, world.now()) ? known.caller : verify(text, digest);
+    };
   }
 
   return {
     configure(wanted, fetch) {
       rules = wanted;
       const { serviceAccounts } = wanted;
-      tokens =
-        serviceAccounts &&
-        createAccountTokens({ rules: serviceAccounts, keys: keysAt(serviceAccounts.keys, fetch), world });
+      tokens = serviceAccounts && createTokens(serviceAccounts, fetch);
     },
     callerWithToken(token) {
-      if (tokens === undefined) {
-        const message = "service-account tokens are not accepted here";
-        throw new Fault("identity_refused", message, { hint: "configure `edges.service_accounts` of the brokers" });
-      }
-      const proof = tokens.proofOf(token);
-      return proof instanceof Promise ? proof.then(callerOf) : callerOf(proof);
+      if (tokens !== undefined) return tokens(token);
+      const message = "service-account tokens are not accepted here";
+      throw new Fault("identity_refused", message, { hint: "configure `edges.service_accounts` of the brokers" });
     },
     callerWithCertificate({ names, endsAtMs }) {
       if (rules.certificates.length === 0) return undefined;
@@ -80,6 +102,8 @@ export function createEdgeIdentities(world: World): EdgeIdentities {
     },
   };
 }
+
+const allowHint = "add it to `edges.service_accounts.allow` in the brokers' configuration file";
 
 const edgeScopes: ReadonlySet<Scope> = new Set([Scope.EDGE]);
 

@@ -1,0 +1,99 @@
+import type { World } from "../../base/world.ts";
+import { type IdentityRules, noIdentities } from "../../core/identities/identity-rules.ts";
+import type { Caller } from "../setup/caller.ts";
+import { type AdmittedCallers, createAdmittedCallers } from "./admitted-callers.ts";
+import type { FetchKeySet } from "./issuer-keys.ts";
+import { createKeySets } from "./key-sets.ts";
+import { type CallerOfPeer, createPeerCallers } from "./peer-callers.ts";
+import { refusedIdentity } from "./refusals.ts";
+import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
+import { createTokenCallers, type ExplainedToken, type TokenCallers } from "./token-callers.ts";
+
+/** Callers without a key: what proves them, and what the rules of the configuration let them do. */
+export interface CallerIdentities {
+  /** Replaces the rules. Callers that are no longer allowed are refused from their next request on. */
+  configure(rules: IdentityRules, fetch: FetchKeySet): void;
+  /** Whether tokens of some issuer are accepted. */
+  takesTokens(): boolean;
+  callerWithToken(token: string): Caller | Promise<Caller>;
+  readonly callerOfPeer: CallerOfPeer;
+  /** Returns whether a caller with an identity would be accepted again now. */
+  isCurrent(caller: Caller): boolean;
+  explain(token: string): Promise<ExplainedToken>;
+}
+
+interface CallerIdentitiesOptions {
+  readonly world: World;
+  readonly owners?: SocketOwners;
+}
+
+/** Callers by the rules of one configuration: those by earlier rules are not among them. */
+interface RuledCallers {
+  readonly admitted: AdmittedCallers;
+  /** Undefined: there is no issuer. */
+  readonly tokens: TokenCallers | undefined;
+  readonly ofPeer: CallerOfPeer;
+}
+
+export function createCallerIdentities(options: CallerIdentitiesOptions): CallerIdentities {
+  const { world } = options;
+  const { owners = createSocketOwners({ world }) } = options;
+  const keySets = createKeySets(world);
+  let current = callersBy(noIdentities, async () => {
+    throw new Error("there is no issuer");
+  });
+
+  function callersBy(rules: IdentityRules, fetch: FetchKeySet): RuledCallers {
+    const { issuers } = rules;
+    const admitted = createAdmittedCallers(world);
+    const shared = { rules, admitted, world };
+    const keysOf = keySets(issuers, fetch);
+    return {
+      admitted,
+      tokens: issuers.length === 0 ? undefined : createTokenCallers({ ...shared, keysOf }),
+      ofPeer: createPeerCallers({ ...shared, owners }),
+    };
+  }
+
+  /** Asks again if the rules have changed while the caller was looked up. */
+  async function settled(
+    by: RuledCallers,
+    found: Promise<Caller>,
+    again: () => Caller | Promise<Caller>,
+  ): Promise<Caller> {
+    const caller = await found;
+    return by === current ? caller : again();
+  }
+
+  function callerWithToken(token: string): Caller | Promise<Caller> {
+    const by = current;
+    if (by.tokens === undefined) throw refusedIdentity("tokens are not accepted here: there is no issuer");
+    const found = by.tokens.callerWith(token);
+    return found instanceof Promise ? settled(by, found, () => callerWithToken(token)) : found;
+  }
+
+  const callerOfPeer: CallerOfPeer = (socket) => {
+    const by = current;
+    const found = by.ofPeer(socket);
+    if (!(found instanceof Promise)) return found;
+    return settled(by, found, () => {
+      const caller = callerOfPeer(socket);
+      if (caller === undefined) throw refusedIdentity("connections prove nothing here; send a key");
+      return caller;
+    });
+  };
+
+  return {
+    configure(rules, fetch) {
+      current = callersBy(rules, fetch);
+    },
+    takesTokens: () => current.tokens !== undefined,
+    callerWithToken,
+    callerOfPeer,
+    isCurrent: (caller) => current.admitted.isCurrent(caller),
+    async explain(token) {
+      if (current.tokens === undefined) throw refusedIdentity("tokens are not accepted here: there is no issuer");
+      return current.tokens.explain(token);
+    },
+  };
+}

@@ -1,0 +1,32 @@
+import { Fault } from "../../base/fault.ts";
+import type { Access } from "../../broker/setup/access.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
+import type { FrontHead } from "../../relay/client/incoming.ts";
+
+/** What listeners need of keys, sessions and identities. */
+export type CallerAccess = Pick<Access, "authenticate" | "callerOfPeer" | "isCurrent">;
+
+interface RequestProof {
+  /** Key, access session or token that the request has sent; undefined: none. */
+  readonly secret: string | undefined;
+  readonly head: Pick<FrontHead, "headers" | "socket">;
+}
+
+/**
+ * Returns the caller of a request. Every listener finds its callers here: `/proxy` on both paths, JSON routes, and the
+ * forward proxy. What a request sends counts before what its connection proves. Throws, or rejects with, the fault that
+ * the listener answers with.
+ */
+export function authenticateRequest(
+  access: Pick<CallerAccess, "authenticate" | "callerOfPeer">,
+  { secret, head }: RequestProof,
+): Caller | Promise<Caller> {
+  if (secret !== undefined) return access.authenticate(secret);
+  const caller = isFromBrowser(head) ? undefined : access.callerOfPeer(head.socket);
+  if (caller === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
+  return caller;
+}
+
+/** A page could make the browser of an identity send requests: nothing that a page does not know would protect them. */
+export const isFromBrowser = ({ headers }: Pick<FrontHead, "headers">): boolean =>
+  headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
