@@ -1,4 +1,4 @@
-import { onBeat } from "./loop/beat.ts";
+import { type AdaptiveBeat, createAdaptiveBeat } from "./loop/adaptive-beat.ts";
 
 /** Repeats a scan at an interval, and at once when it is woken. Two scans never run at the same time. */
 export interface ScanLoop {
@@ -6,6 +6,8 @@ export interface ScanLoop {
   start(): void;
   /** Scans now. A wake during a scan leads to one more scan after it, since the running one may have passed the change. */
   wake(): void;
+  /** Something may be due: ends the rest. The next scan comes after the interval. */
+  stir(): void;
   /** Joins the running scan or runs one. Returns how much the scan began; 0 if it failed. */
   scanNow(): Promise<number>;
   /** Resolves when no scan runs. */
@@ -16,6 +18,8 @@ export interface ScanLoop {
 
 interface ScanLoopOptions {
   readonly everyMs: number;
+  /** After a few scans while this is true, scans once a second until `stir`, or a scan that finds it false. */
+  readonly isAtRest?: () => boolean;
   /** Returns how much it began. */
   readonly scan: () => Promise<number>;
   readonly onFailure: (error: unknown) => void;
@@ -23,13 +27,16 @@ interface ScanLoopOptions {
   readonly onInterval?: () => void;
 }
 
-export function createScanLoop({ everyMs, scan, onFailure, onInterval }: ScanLoopOptions): ScanLoop {
-  let stop: (() => void) | undefined;
+const restMs = 1_000;
+
+export function createScanLoop(options: ScanLoopOptions): ScanLoop {
+  const { everyMs, isAtRest = () => false, scan, onFailure, onInterval } = options;
+  let beat: AdaptiveBeat | undefined;
   let running: Promise<number> | undefined;
   let isWoken = false;
 
   function wake(): void {
-    if (stop === undefined) return;
+    if (beat === undefined) return;
     if (running === undefined) void scanNow();
     else isWoken = true;
   }
@@ -56,17 +63,23 @@ export function createScanLoop({ everyMs, scan, onFailure, onInterval }: ScanLoo
   return {
     start() {
       // The wall clock may be set: a short interval finds what is due, a timer until the due time would not.
-      stop ??= onBeat(everyMs, () => {
-        onInterval?.();
-        wake();
+      beat ??= createAdaptiveBeat({
+        busyMs: everyMs,
+        restMs: Math.max(everyMs, restMs),
+        run() {
+          onInterval?.();
+          wake();
+          return !isAtRest();
+        },
       });
     },
     wake,
+    stir: () => beat?.quicken(),
     scanNow,
     idle,
     async stop() {
-      stop?.();
-      stop = undefined;
+      beat?.stop();
+      beat = undefined;
       await idle();
     },
   };

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { onBeat } from "../base/loop/beat.ts";
+import { createAdaptiveBeat } from "../base/loop/adaptive-beat.ts";
 import { createRecentCache } from "../base/recent-cache.ts";
 import { finishTick } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
@@ -58,6 +58,8 @@ interface UpstreamOptions {
 const mostRemembered = 1_024;
 /** A scan replaces a timer for each request. */
 const sweepEveryMs = 250;
+/** Without connections. */
+const restMs = 1_000;
 
 /** Without TLS there is no ALPN: only requests that require HTTP/2 use HTTP/2 there. */
 const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
@@ -97,10 +99,22 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
   // Bytes that arrived while the process was frozen are read before the request can be found too late. Requests that
   // begin before the sweep start at the new time.
-  const stopSweeping = onBeat(sweepEveryMs, () => {
-    clock.nowMs = performance.now();
-    setImmediate(sweep);
+  const beat = createAdaptiveBeat({
+    busyMs: sweepEveryMs,
+    restMs,
+    run() {
+      clock.nowMs = performance.now();
+      setImmediate(sweep);
+      const { connections: open, waiting } = counts();
+      return open + waiting > 0;
+    },
   });
+
+  /** A request begins after a rest: the clock is old. */
+  function endRest(): void {
+    clock.nowMs = performance.now();
+    beat.quicken();
+  }
 
   /** Reports an error to the receiver of a request in progress: there is no caller to throw to. */
   function orFail(pending: PendingRequest, send: () => void): void {
@@ -143,6 +157,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     },
     open: tunnels.open,
     send(request, receiver) {
+      if (!beat.isQuick) endRest();
       const pool = pools.of(request.origin);
       const pending = new PendingRequest(request, receiver, routes);
       if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(pending);
@@ -156,7 +171,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       connections.drain();
     },
     destroy() {
-      stopSweeping();
+      beat.stop();
       this.drain();
       sessions.destroy();
       connections.destroy();

@@ -1,5 +1,4 @@
-import v8 from "node:v8";
-import vm from "node:vm";
+import { garbageCollector } from "./garbage-collector.ts";
 
 /**
  * Node allocates 64 KiB for each read of a request body, and V8 counts these buffers towards the limit of its old
@@ -24,13 +23,7 @@ export function createYoungCollection(): (bytes: number) => void {
 
 const everyBytes = 4 * 1024 * 1024;
 
-/**
- * Node only exposes `gc` with a flag; a context created while the flag is set has the function. Without the function,
- * V8 collects when it sees fit.
- */
 function youngCollector(): () => void {
-  v8.setFlagsFromString("--expose-gc");
-  const collect: unknown = vm.runInNewContext("globalThis.gc");
-  v8.setFlagsFromString("--no-expose-gc");
-  return typeof collect === "function" ? () => collect({ type: "minor" }) : () => {};
+  const collect = garbageCollector();
+  return () => collect?.({ type: "minor" });
 }

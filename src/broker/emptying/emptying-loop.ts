@@ -30,6 +30,19 @@ export async function openEmptyingLoop({ store, run, world }: EmptyingLoopOption
   const { signal } = stopping;
   let isDirty = true;
 
+  const loop = createScanLoop({
+    everyMs: scanEveryMs,
+    isAtRest: () => !isDirty,
+    scan,
+    onFailure(err) {
+      isDirty = true;
+      // Another replica counts on: it has the lease.
+      if (!signal.aborted && !(err instanceof StaleWrite)) {
+        world.log.warn("could not empty an environment; will retry", { err });
+      }
+    },
+  });
+
   const watch = await follow({
     store,
     world,
@@ -38,19 +51,9 @@ export async function openEmptyingLoop({ store, run, world }: EmptyingLoopOption
       isDirty = true;
     },
     onCommit({ changes }) {
-      if (changes.some(({ key }) => key.startsWith(`${runningEmptyingSpace}\0`))) isDirty = true;
-    },
-  });
-
-  const loop = createScanLoop({
-    everyMs: scanEveryMs,
-    scan,
-    onFailure(err) {
+      if (!changes.some(({ key }) => key.startsWith(`${runningEmptyingSpace}\0`))) return;
       isDirty = true;
-      // Another replica counts on: it has the lease.
-      if (!signal.aborted && !(err instanceof StaleWrite)) {
-        world.log.warn("could not empty an environment; will retry", { err });
-      }
+      loop.stir();
     },
   });
 

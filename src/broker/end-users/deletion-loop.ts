@@ -41,6 +41,16 @@ export async function openDeletionLoop({
   const { signal } = stopping;
   let isDirty = true;
 
+  const loop = createScanLoop({
+    everyMs: scanEveryMs,
+    isAtRest: () => !isDirty,
+    scan,
+    onFailure(err) {
+      isDirty = true;
+      if (!signal.aborted) world.log.warn("could not delete end users; will retry", { err });
+    },
+  });
+
   const watch = await follow({
     store,
     world,
@@ -49,16 +59,9 @@ export async function openDeletionLoop({
       isDirty = true;
     },
     onCommit({ changes }) {
-      if (changes.some(({ key }) => key.startsWith(`${runningDeletionSpace}\0`))) isDirty = true;
-    },
-  });
-
-  const loop = createScanLoop({
-    everyMs: scanEveryMs,
-    scan,
-    onFailure(err) {
+      if (!changes.some(({ key }) => key.startsWith(`${runningDeletionSpace}\0`))) return;
       isDirty = true;
-      if (!signal.aborted) world.log.warn("could not delete end users; will retry", { err });
+      loop.stir();
     },
   });
 

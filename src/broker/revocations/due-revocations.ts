@@ -12,6 +12,8 @@ export interface DueRevocations {
   mayBeDue(): boolean;
   /** Forces the next read. */
   invalidate(): void;
+  /** Sets who is called when a change was seen that may make something due. */
+  onDue(listener: () => void): void;
   /** Reads whether there is no task at all. */
   isEmpty(): Promise<boolean>;
   /** Reads the first due tasks of each integration. Passes over an integration that is held. */
@@ -46,6 +48,7 @@ export async function openDueRevocations({
   const isOwn = ([, , , , environment = "", id = ""]: readonly string[]) =>
     partitions.held(taskPartition(environment, id)) !== undefined;
   let isDirty = true;
+  let onDue = () => {};
   let nextDueMs = 0;
   let countedAt = Number.NEGATIVE_INFINITY;
 
@@ -57,7 +60,9 @@ export async function openDueRevocations({
       isDirty = true;
     },
     onCommit({ changes }) {
-      if (changes.some(({ key }) => key.startsWith(`${dueRevocationSpace}\0`) && isOwn(partsOf(key)))) isDirty = true;
+      if (!changes.some(({ key }) => key.startsWith(`${dueRevocationSpace}\0`) && isOwn(partsOf(key)))) return;
+      isDirty = true;
+      onDue();
     },
   });
 
@@ -89,6 +94,9 @@ export async function openDueRevocations({
     mayBeDue: () => isDirty || world.now() >= nextDueMs,
     invalidate() {
       isDirty = true;
+    },
+    onDue(listener) {
+      onDue = listener;
     },
     async isEmpty() {
       const [wasDirty, wasDueMs] = [isDirty, nextDueMs];

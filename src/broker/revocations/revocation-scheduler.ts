@@ -46,12 +46,14 @@ export function createRevocationScheduler(options: RevocationSchedulerOptions): 
 
   const loop = createScanLoop({
     everyMs: scanEveryMs,
+    isAtRest: () => !due.mayBeDue() && pool.size === 0,
     scan,
     onFailure(err) {
       due.invalidate();
       if (!signal.aborted) log.warn("could not scan for due revocations; will retry", { err });
     },
   });
+  due.onDue(() => loop.stir());
   const pool = createJobPool({
     most: () => mostRunning,
     mostOfGroup: () => shareOf(partitions, mostOfIntegration),

@@ -1,4 +1,5 @@
 import { createMetrics } from "../../base/metrics/metrics.ts";
+import { collectWhenIdle } from "../../base/node/idle-collection.ts";
 import type { World } from "../../base/world.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../config/edges/edge-config.ts";
 import { ConfigMistakes } from "../../config/mistakes.ts";
@@ -37,6 +38,7 @@ export async function edge(process: Process): Promise<number> {
     log.error("Latchkey cannot start", { reason: (error as Error).message, err: error });
     return failedExitCode;
   }
+  collectWhenIdle();
   const watches = config.brokers.credentials.files.map((path) => process.watchFile(path, () => running.renew()));
   return new Promise((resolve) => {
     signals.handle((signal) => {

@@ -1,5 +1,6 @@
 import type { Log } from "../../base/log.ts";
 import { createMetrics } from "../../base/metrics/metrics.ts";
+import { collectWhenIdle } from "../../base/node/idle-collection.ts";
 import type { World } from "../../base/world.ts";
 import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../../config/config.ts";
 import { StartFailure } from "../../sidecar/start-failure.ts";
@@ -59,6 +60,7 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
     if (error instanceof ConfigMistakes) return reportMistakes(error, process);
     return explain(error, { log, config });
   }
+  collectWhenIdle();
   const { configFile } = config;
   const reloading =
     configFile === undefined

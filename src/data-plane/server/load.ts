@@ -1,5 +1,5 @@
 import { Fault } from "../../base/fault.ts";
-import { onBeat } from "../../base/loop/beat.ts";
+import { createAdaptiveBeat } from "../../base/loop/adaptive-beat.ts";
 import type { World } from "../../base/world.ts";
 import { createOverload, type Overload, type OverloadRule } from "../../core/limits/overload.ts";
 
@@ -34,6 +34,8 @@ interface LoadOptions {
 }
 
 const measureEveryMs = 250;
+/** Without requests to providers. */
+const restMs = 1_000;
 // Made once: creating a fault costs a third of a rejection.
 /** Rejected callers retry within a few seconds, spread over several. */
 const tooSlow = [1, 2, 3].map(
@@ -48,6 +50,8 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
   let open = 0;
   let isOverloaded = false;
   let rejected = 0;
+  /** Something asked for room since the last measurement. */
+  let wasAsked = false;
   let dueAt = Number.POSITIVE_INFINITY;
   const delay = metrics.loopDelay.series({});
   metrics.overloaded.set(0);
@@ -56,7 +60,7 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
   function measure(): void {
     const at = performance.now();
     const lateMs = at - dueAt;
-    dueAt = at + measureEveryMs;
+    dueAt = at + (beat.isQuick ? measureEveryMs : restMs);
     // The first callback runs after the handling of everything that has arrived, the second a whole lap later.
     setImmediate(() => setImmediate(() => note(Math.max(lateMs, performance.now() - at))));
     onTick(at);
@@ -80,10 +84,28 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
     }
   }
 
-  const stopMeasuring = onBeat(measureEveryMs, measure);
+  const beat = createAdaptiveBeat({
+    busyMs: measureEveryMs,
+    restMs,
+    run() {
+      const isBusy = wasAsked || open > 0 || isOverloaded;
+      wasAsked = false;
+      measure();
+      return isBusy;
+    },
+  });
+
+  function ask(): void {
+    wasAsked = true;
+    if (beat.isQuick) return;
+    // The next measurement comes earlier than the last one expected.
+    dueAt = Number.POSITIVE_INFINITY;
+    beat.quicken();
+  }
 
   return {
     enter() {
+      ask();
       if (isOverloaded) {
         rejected += 1;
         metrics.proxyLimited.inc({ limit: "overload" });
@@ -106,6 +128,6 @@ export function createLoad({ limits: first, onTick, world }: LoadOptions): Load 
       limits = next;
       if (!isSameRule) overload = createOverload(next.overload);
     },
-    close: stopMeasuring,
+    close: beat.stop,
   };
 }

@@ -4,7 +4,7 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import { createCommitQueue } from "../commit-queue.ts";
 import { type Backend, StoreUnavailable, StoreUsed } from "../contract.ts";
 import { createStoreHistory } from "../history.ts";
-import { checkDatabase } from "./checked-database.ts";
+import { type CheckedDatabase, checkDatabase } from "./checked-database.ts";
 import { level0Tables } from "./database.ts";
 import { createDiscard } from "./discard.ts";
 import { watchDiskSpace } from "./disk-space.ts";
@@ -13,10 +13,8 @@ import { createMarkerFile } from "./marker.ts";
 import { format, openFolder } from "./open.ts";
 import { createLevelReads } from "./reads.ts";
 import { createRecovery } from "./recovery.ts";
-import { createRefusals } from "./refusals.ts";
+import { createRefusals, type Refusals } from "./refusals.ts";
 import { spaceOf } from "./space.ts";
-
-const checkEveryMs = 1_000;
 
 interface LevelOptions {
   readonly folder: string;
@@ -47,7 +45,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
   const disk = await watchDiskSpace({ folder, refusals, log, metrics });
   const writeGroup = createGroupWriter({ database, disk, refusals, recovery, history, metrics });
   const reads = createLevelReads({ folder, database, requireOpen, reopened: () => recovery.reopening });
-  const stopChecking = onBeat(checkEveryMs, () => void checkDisk().then(syncTail));
+  const stopChecking = checkRegularly({ database, refusals, check: () => void checkDisk().then(syncTail) });
   metrics.storeRevision.set(database.revision);
   await checkDisk();
 
@@ -126,4 +124,26 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       await lock.release();
     },
   };
+}
+
+interface RegularCheck {
+  readonly database: Pick<CheckedDatabase, "revision">;
+  readonly refusals: Refusals;
+  readonly check: () => void;
+}
+
+const checkEveryMs = 1_000;
+/** Without writes. */
+const restMs = 5_000;
+
+/** Checks the disk, less often while nothing is written. Returns the function that ends the checks. */
+function checkRegularly({ database, refusals, check }: RegularCheck): () => void {
+  let last = { revision: -1, at: 0 };
+  return onBeat(checkEveryMs, () => {
+    const { revision } = database;
+    const isAtRest = revision === last.revision && refusals.current === undefined;
+    if (isAtRest && performance.now() - last.at < restMs) return;
+    last = { revision, at: performance.now() };
+    check();
+  });
 }

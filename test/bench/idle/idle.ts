@@ -1,12 +1,24 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
-import { type BenchSidecar, builtDist, deployedOptions, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { importAll, integration } from "../connections.ts";
+import {
+  type BenchSidecar,
+  builtDist,
+  deployedOptions,
+  secretKey,
+  startBenchSidecar,
+  withFolder,
+} from "../sidecar-process.ts";
 
 interface IdleOptions {
   readonly count: number;
-  /** What to measure, of `level`, `postgres` and `timers`; all but `timers` if empty. */
+  /** What to measure, of `level`, `edge`, `postgres` and `timers`; all but `timers` if empty. */
   readonly only: readonly string[];
   readonly seconds: number;
   /** Another build of the sidecar (its `latchkey.js`), measured at the same time. */
@@ -20,8 +32,10 @@ interface Counts {
   readonly mainWakeUps: number;
 }
 
-/** After a start there is work that ends: compiling, collecting, and leases of the ones before. */
-const settleSeconds = 15;
+/** After a start there is work that ends: compiling, collecting when idle, and leases of the ones before. */
+const settleSeconds = 30;
+const stored = 1_000;
+const adminKey = "lk_bench-admin-key-of-the-control-plane";
 const source = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 const probe = fileURLToPath(new URL("wake-probe.ts", import.meta.url));
 
@@ -33,14 +47,67 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
   const has = (name: string) => only.length === 0 || only.includes(name);
   if (only.includes("timers")) return listTimers(lookSeconds, has("postgres") ? await startPostgres() : undefined);
   for (const [name, dist] of dists) {
-    if (has("level"))
-      await withFolder(async (folder) => measure(`${name}, level`, [await start({ folder, dist })], lookSeconds));
+    if (has("level")) {
+      await withFolder(async (folder) => {
+        const filling = await start({ folder, dist });
+        await importSome(filling);
+        await filling.stop();
+        const running = await start({ folder, dist });
+        await measure(`${name}, level with ${stored} connections`, [running], lookSeconds);
+      });
+    }
+    if (has("edge")) await withFolder((folder) => edge({ name, folder, dist, lookSeconds }));
     if (has("postgres")) await overPostgres({ name, dist, count: count || 1, lookSeconds });
   }
 }
 
 const start = ({ folder, dist, env = {} }: { folder: string; dist: string; env?: Readonly<Record<string, string>> }) =>
   startBenchSidecar({ folder, dist, env: { NODE_OPTIONS: deployedOptions, ...env } });
+
+async function importSome({ control }: BenchSidecar): Promise<void> {
+  const transport = transportAs(control, secretKey);
+  await createClient(IntegrationService, transport).createIntegration({
+    integration: { key: integration, provider: "example-api-key" },
+  });
+  await importAll(createClient(ConnectionService, transport), { count: stored, integration });
+}
+
+const transportAs = (baseUrl: string, key: string) =>
+  createGrpcTransport({
+    baseUrl,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set("authorization", `Bearer ${key}`);
+        return next(request);
+      },
+    ],
+  });
+
+interface EdgeOptions {
+  readonly name: string;
+  readonly folder: string;
+  readonly dist: string;
+  readonly lookSeconds: number;
+}
+
+/** An edge that follows one broker. */
+async function edge({ name, folder, dist, lookSeconds }: EdgeOptions): Promise<void> {
+  const broker = await start({ folder, dist, env: { LATCHKEY_ADMIN_KEY: adminKey } });
+  await importSome(broker);
+  const running = await startBenchSidecar({
+    folder,
+    dist,
+    mode: "edge",
+    env: {
+      NODE_OPTIONS: deployedOptions,
+      LATCHKEY_BROKERS: broker.control,
+      LATCHKEY_BROKERS_KEY: adminKey,
+      LATCHKEY_ENVIRONMENT: "dev",
+    },
+  });
+  await measure(`${name}, edge`, [running], lookSeconds);
+  await broker.stop();
+}
 
 interface OverPostgres {
   readonly name: string;
@@ -65,7 +132,7 @@ async function overPostgres({ name, dist, count, lookSeconds }: OverPostgres): P
 
 const postgresEnv = (server: Postgres) => ({
   LATCHKEY_STORE: server.storeUrl("idle"),
-  LATCHKEY_ADMIN_KEY: "lk_bench-admin-key-of-the-control-plane",
+  LATCHKEY_ADMIN_KEY: adminKey,
 });
 
 /** Each statement is a transaction of its own. */

@@ -49,18 +49,19 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
   const ofAll = (limit: number): number => shareOf(partitions, limit);
   const queues = createProviderQueues({ now: world.now, shareOf: ofAll, onFree: () => loop.wake() });
   const failureLog = createFailureLog(log);
-  const due = await openDueDescriptions({ store, partitions, world });
-  let pausedUntil = 0;
-  let readAgainAt = 0;
-  let isForced = false;
   const loop = createScanLoop({
     everyMs: burstMs,
+    isAtRest: () => !due.mayBeDue() && queues.isEmpty() && queues.running().length === 0,
     scan,
     onFailure(err) {
       due.invalidate();
       if (!ended.signal.aborted) log.warn("could not read imported connections to describe; will retry", { err });
     },
   });
+  const due = await openDueDescriptions({ store, partitions, onDue: () => loop.stir(), world });
+  let pausedUntil = 0;
+  let readAgainAt = 0;
+  let isForced = false;
 
   /** Starts what may start; returns how many requests were started. */
   async function scan(): Promise<number> {

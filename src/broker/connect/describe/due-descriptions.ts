@@ -46,10 +46,13 @@ const pageSize = 200;
 export async function openDueDescriptions({
   store,
   partitions,
+  onDue,
   world,
 }: {
   readonly store: Store;
   readonly partitions: Pick<Partitions, "held">;
+  /** Called when a change was seen that may make something due. */
+  readonly onDue: () => void;
   readonly world: World;
 }): Promise<DueDescriptions> {
   const { metrics } = world;
@@ -71,7 +74,9 @@ export async function openDueDescriptions({
       for (const { key, value } of changes) {
         if (!key.startsWith(`${space}\0`) || !isOwn(key)) continue;
         isCountStale = true;
-        if (value !== undefined) isDirty = true;
+        if (value === undefined) continue;
+        isDirty = true;
+        onDue();
       }
     },
   });
