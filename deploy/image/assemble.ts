@@ -1,13 +1,16 @@
 /** Makes the root file system of the image, out of npm's packages and Debian's: `assemble.ts <folder>` fills `root` and `state` in it. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -61,6 +64,7 @@ export async function assemble(folder: string): Promise<void> {
     cpSync(one.folder, there, { recursive: true, filter: (path) => !isLeftOut(one.name, relative(one.folder, path)) });
     for (const foreign of foreignPrebuilds(there)) rmSync(foreign, { recursive: true });
   }
+  await keepCompiled(opt, join(root, "usr/bin/node"));
   // Files may be private to the builder; in the image everyone can read them.
   execFileSync("chmod", ["-R", "a+rX,go-w", root]);
 
@@ -68,6 +72,39 @@ export async function assemble(folder: string): Promise<void> {
   mkdirSync(join(root, "usr/share/sbom"), { recursive: true });
   for (const place of [join(root, "usr/share/sbom/latchkey.cdx.json"), join(folder, "latchkey.cdx.json")]) {
     writeFileSync(place, `${JSON.stringify(bill, undefined, 2)}\n`);
+  }
+}
+
+/**
+ * Runs the program once, so that V8's compiled code is in the image: the file system is read-only in a container. Node
+ * looks for it in a folder that names the user's number.
+ */
+async function keepCompiled(opt: string, node: string): Promise<void> {
+  const store = mkdtempSync(join(tmpdir(), "latchkey-store-"));
+  try {
+    const child = spawn(node, [join(opt, "latchkey.js"), "serve"], {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: {
+        ...{ LATCHKEY_DATA_LISTEN: "127.0.0.1:0", LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0" },
+        ...{ LATCHKEY_OPS_LISTEN: "127.0.0.1:0", LATCHKEY_STORE: `level:${join(store, "store")}` },
+        LATCHKEY_SEAL_KEYS: `image:${Buffer.alloc(32).toString("base64")}`,
+      },
+    });
+    const ended = once(child, "exit");
+    let said = "";
+    for await (const chunk of child.stdout) {
+      said += chunk;
+      // A second signal would end it at once.
+      if (!child.killed && said.includes('"phase":"ready"')) child.kill("SIGTERM");
+    }
+    const [code] = await ended;
+    const compiled = join(opt, "compiled");
+    if (code !== 0 || !existsSync(compiled)) throw new Error(`the built program could not be started: ${said}`);
+    for (const name of readdirSync(compiled)) {
+      renameSync(join(compiled, name), join(compiled, name.replace(/-\d+$/, `-${runsAs.uid}`)));
+    }
+  } finally {
+    rmSync(store, { recursive: true });
   }
 }
 

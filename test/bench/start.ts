@@ -1,5 +1,10 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { builtDist, ms, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+
+/** In milliseconds: the time until ready is also that of other processes. */
+const cpuOfMainThread = (pid: number): number =>
+  Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 
 interface StartOptions {
   readonly count: number;
@@ -20,6 +25,7 @@ export async function start({ count, beside }: StartOptions): Promise<void> {
       await withFolder(async (folder) => {
         const running = await startBenchSidecar({ folder, dist });
         note(times, `${name}, start to ready`, running.readyMs);
+        note(times, `${name}, CPU of the main thread until ready`, cpuOfMainThread(running.pid));
         note(memory, `${name}, memory of its own`, running.ownMiB());
         await running.stop();
       });

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
 import { expect, it, onTestFinished } from "vitest";
@@ -20,6 +20,8 @@ it("builds a package that runs without the checkout", async () => {
   expect(schemaOf("config")).toHaveProperty("properties.environments");
   expect(schemaOf("providers")).toHaveProperty("properties.oauth2");
 
+  // Each process leaves compiled code for the next one.
+  expect(await readdir(join(dist, "compiled"))).toHaveLength(1);
   const child = spawn(process.execPath, [main, "serve"], { env: { ...testVariables(join(folder, "data")) } });
   onTestFinished(() => void child.kill("SIGKILL"));
   let said = "";
