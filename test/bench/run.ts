@@ -17,6 +17,7 @@ import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { idle } from "./idle/idle.ts";
+import { imports } from "./imports/imports.ts";
 import { matchedWebhooks } from "./lookups/matched-webhooks.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
@@ -60,6 +61,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>
     idle({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
+  import: (count) => imports({ count, rounds: Number(values.rounds ?? 0), beside: values.beside }),
   list,
   match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
   proxy: (count) =>

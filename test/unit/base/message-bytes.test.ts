@@ -1,4 +1,13 @@
-import { create, type DescField, type DescMessage, fromBinary, ScalarType, toBinary } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  type JsonObject,
+  type JsonValue,
+  ScalarType,
+  toBinary,
+} from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { bytesFor } from "../../../src/base/message-bytes.ts";
 import {
@@ -7,9 +16,15 @@ import {
   StoredRecordSchema,
 } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { messageWriters } from "../../../src/gen/latchkey/stored/v1/stored_writers.ts";
+import { ConnectionSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { AuditEventSchema } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { below, seeded } from "../../support/runner/seeded.ts";
 
-const schemas = file_latchkey_stored_v1_stored.messages.filter(({ typeName }) => typeName in messageWriters);
+const schemas = [
+  ...file_latchkey_stored_v1_stored.messages.filter(({ typeName }) => typeName in messageWriters),
+  ...[ConnectionSchema, CredentialsSchema, AuditEventSchema],
+];
 
 const texts = ["", "a", "é", "🦊", "\ud800", "x\udfffy", "\0", "ada@example.com"];
 const lengths = [0, 1, 39, 40, 41, 42, 43, 63, 127, 128, 129, 500, 5_461, 16_383, 16_384];
@@ -20,6 +35,7 @@ const longs = [0n, 1n, 127n, 128n, 2n ** 31n, 2n ** 35n + 5n, 10n ** 15n, 2n ** 
 function oneOf(random: () => number, field: DescField): unknown {
   const of = <T>(some: readonly T[]): T => some[below(random, some.length)] as T;
   const text = () => (random() < 0.5 ? of(texts) : of(texts.slice(1)).repeat(of(lengths)));
+  if (field.message?.typeName === "google.protobuf.Struct") return objectOf(random, 0);
   if (field.message !== undefined) return messageOf(random, field.message);
   if (field.enum !== undefined) return of(field.enum.values).number;
   switch (field.scalar) {
@@ -44,21 +60,46 @@ function oneOf(random: () => number, field: DescField): unknown {
   }
 }
 
+const keys = ["", "a", "emailAddress", "7", "é", "__proto__x"];
+
+/** A value of JSON, in which objects and lists are nested a few times. */
+function jsonOf(random: () => number, depth: number): JsonValue {
+  const kind = below(random, depth > 3 ? 4 : 6);
+  if (kind === 0) return null;
+  if (kind === 1) return [0, -0, 1.5, -1, 1e300, 2 ** 53][below(random, 6)] ?? 0;
+  if (kind === 2) return (texts[below(random, 4)] ?? "").repeat(lengths[below(random, 12)] ?? 1);
+  if (kind === 3) return random() < 0.5;
+  if (kind === 4) return Array.from({ length: below(random, 4) }, () => jsonOf(random, depth + 1));
+  return objectOf(random, depth);
+}
+
+function objectOf(random: () => number, depth: number): JsonObject {
+  return Object.fromEntries(keys.filter(() => random() < 0.3).map((key) => [key, jsonOf(random, depth + 1)] as const));
+}
+
 function messageOf(random: () => number, schema: DescMessage) {
   const message = create(schema) as ReturnType<typeof create> & Record<string, unknown>;
   for (const field of schema.fields) {
     if (random() < 0.3) continue;
-    message[field.localName] =
-      field.fieldKind === "list"
-        ? Array.from({ length: below(random, 4) }, () => oneOf(random, field))
-        : oneOf(random, field);
+    if (field.oneof !== undefined) {
+      message[field.oneof.localName] = { case: field.localName, value: oneOf(random, field) };
+    } else if (field.fieldKind === "map") {
+      message[field.localName] = Object.fromEntries(
+        keys.filter(() => random() < 0.4).map((key) => [key, oneOf(random, field)] as const),
+      );
+    } else {
+      message[field.localName] =
+        field.fieldKind === "list"
+          ? Array.from({ length: below(random, 4) }, () => oneOf(random, field))
+          : oneOf(random, field);
+    }
   }
   // A field of a later version.
   if (random() < 0.1) message.$unknown = [{ no: 1_000, wireType: 2, data: Uint8Array.of(2, 8, 1) }];
   return message;
 }
 
-it("has an encoder for what is stored with every notification, record and use", () => {
+it("has an encoder for what is stored with every notification, connection, record and use", () => {
   expect(schemas.map(({ typeName }) => typeName).toSorted()).toEqual(Object.keys(messageWriters).toSorted());
 });
 

@@ -1,6 +1,7 @@
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
+import { bytesFor } from "../../../base/message-bytes.ts";
 import type { World } from "../../../base/world.ts";
 import type { ConnectionDescription, RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
@@ -56,6 +57,8 @@ interface ImportMergeOptions {
   readonly world: World;
 }
 
+const bytesOfCredentials = bytesFor(CredentialsSchema);
+
 export type MergeImport = (request: MergeRequest) => Promise<PendingImport>;
 
 /** Merges items into existing connections: credentials replace the former, values that an item does not name stay. */
@@ -90,7 +93,7 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
     if (item.credentials === undefined) throw withoutCredentials();
     const credentials = withShownTokens(item.credentials, target.provider, world.now());
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
-    const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
+    const sealed: Change = { key, value: bytesOfCredentials(credentials), secret: true };
     // New credentials end all problems of the former ones.
     const { connection: after, changes } = health.noteReplacement({
       ...target,

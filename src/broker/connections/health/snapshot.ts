@@ -1,4 +1,5 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
+import { bytesFor } from "../../../base/message-bytes.ts";
 import { type RefreshRecord, RefreshRecordSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
@@ -41,6 +42,8 @@ export const sameCredentials = ({ connection, credentialsRevision }: ConnectionS
   expect: credentialsRevision,
 });
 
+const bytesOfCredentials = bytesFor(CredentialsSchema);
+
 /**
  * Returns the change of the credentials alone, which does not conflict with writes to the connection itself. Their
  * health is updated later.
@@ -50,7 +53,7 @@ export const credentialsChange = (
   credentials: Credentials,
 ): Change => ({
   key: credentialsKeyOf(connection.value),
-  value: toBinary(CredentialsSchema, credentials),
+  value: bytesOfCredentials(credentials),
   secret: true,
   expect: credentialsRevision,
 });
