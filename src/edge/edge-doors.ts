@@ -77,6 +77,9 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
   const { data } = config.doors;
   try {
     await listeners.open("data", data, createDoor({ ...common, aliases, tls: data.tls }));
+    for (const address of config.identitySockets) {
+      await listeners.openIdentity(address, createDoor({ ...common, aliases, tls: undefined }));
+    }
     for (const { name, address } of config.aliases) {
       const alias = aliases.get(`${name}.localhost`);
       if (address === undefined || alias === undefined) continue;

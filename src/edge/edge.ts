@@ -10,9 +10,11 @@ import { createOpsDoor } from "../data-plane/ops.ts";
 import type { ResolveHost } from "../relay/egress.ts";
 import { openEgressProxy } from "../sidecar/egress-proxy.ts";
 import { faultDocsBase } from "../sidecar/fault-docs-base.ts";
+import { createIssuerKeyFetch } from "../sidecar/issuer-key-fetch.ts";
 import { createListeners, type Listeners } from "../sidecar/listeners.ts";
 import { openTracing } from "../sidecar/tracing.ts";
 import { createUpstreams } from "../sidecar/upstreams.ts";
+import { createEdgeCallers } from "./edge-callers.ts";
 import { openEdgeDoors } from "./edge-doors.ts";
 import { type Followed, openFollowed } from "./followed.ts";
 
@@ -20,6 +22,8 @@ import { type Followed, openFollowed } from "./followed.ts";
 export interface Edge extends Pick<Listeners, "addresses" | "aliases"> {
   /** Reads keys, tokens and certificates again, and connects to a broker with them. */
   renew(): void;
+  /** Reads the rules for identities again. */
+  reload(): void;
   /** Finishes the requests in progress within the grace period, then ends the rest. */
   stop(): Promise<void>;
 }
@@ -70,7 +74,17 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
   await Promise.race([followed.inSync, ...(signal === undefined ? [] : [once(signal, "abort")])]);
   signal?.throwIfAborted();
 
-  const dataDoors = await openEdgeDoors({ config, followed, upstreams, listeners, warn, world });
+  const fetchKeySet = createIssuerKeyFetch({ ...config, resolve, proxy: egress?.proxy });
+  const callers = createEdgeCallers({ config, followed, fetchKeySet, world });
+  const { access } = callers;
+  const dataDoors = await openEdgeDoors({
+    config,
+    followed: { ...followed, access },
+    upstreams,
+    listeners,
+    warn,
+    world,
+  });
   cleanup.defer(dataDoors.close);
   setFaultDocsBase(faultDocsBase(config, listeners));
   readiness.set("ready");
@@ -81,6 +95,7 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
     addresses: listeners.addresses,
     aliases: listeners.aliases,
     renew: () => followed.renew(),
+    reload: () => callers.reload(),
     async stop() {
       const deadline = performance.now() + config.graceMs;
       readiness.set("draining");

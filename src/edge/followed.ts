@@ -27,6 +27,8 @@ export interface Followed {
   readonly access: EdgeKeyAccess;
   readonly live: Omit<Live, "close">;
   readonly quotas: Omit<Quotas, "close">;
+  /** Returns the environment that brokers have named; undefined: no broker has answered yet. */
+  environment(): string | undefined;
   /** Resolves once a broker has brought everything up to date for the first time. */
   readonly inSync: Promise<void>;
   /** Since when no broker can be reached; undefined while there is one. */
@@ -73,6 +75,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
       link,
       world,
     }),
+    environment: () => follower.environment(),
     inSync: follower.inSync.promise,
     away() {
       const sinceMs = link().awaySinceMs();
@@ -118,6 +121,10 @@ class BrokerFollower {
       onAway: () => this.#away(),
       world,
     });
+  }
+
+  environment(): string | undefined {
+    return this.#environment;
   }
 
   close(): void {

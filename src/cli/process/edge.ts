@@ -39,11 +39,16 @@ export async function edge(process: Process): Promise<number> {
     return failedExitCode;
   }
   collectWhenIdle();
-  const watches = config.brokers.credentials.files.map((path) => process.watchFile(path, () => running.renew()));
+  const { configFile } = config;
+  const watches = [
+    ...config.brokers.credentials.files.map((path) => process.watchFile(path, () => running.renew())),
+    ...(configFile === undefined ? [] : [process.watchFile(configFile, () => running.reload())]),
+  ];
   return new Promise((resolve) => {
     signals.handle((signal) => {
       if (signal === "SIGHUP") {
         running.renew();
+        running.reload();
         return;
       }
       log.info("stopping", { signal });

@@ -2,6 +2,7 @@ import { createSecureContext } from "node:tls";
 import type { Config, ConfigSource } from "../config.ts";
 import { type DoorsConfig, doorsOf } from "../doors.ts";
 import { egressOf } from "../egress/egress.ts";
+import { withIdentitySockets } from "../identities/identity-sockets.ts";
 import { limitsOf, relayOf } from "../limits.ts";
 import { ConfigMistakes } from "../mistakes.ts";
 import { proxyLimitsOf } from "../proxy.ts";
@@ -12,6 +13,7 @@ import { allowPrivateOf, docsUrlOf, logFormats, logLevels, providerCaOf, type Re
 import { checkVariableNames } from "../variable-names.ts";
 import { createVariableReader, type VariableReader } from "../variable-reader.ts";
 import { type BrokerCredentialsSource, createBrokerCredentials } from "./broker-credentials.ts";
+import { createEdgeRulesReader, type EdgeIdentityConfig, edgeRulesOf } from "./edge-rules.ts";
 
 /** Where an edge gets keys and connections from. */
 export interface BrokersConfig {
@@ -49,7 +51,7 @@ type SharedConfig = Pick<
 >;
 
 /** The configuration of `latchkey edge`. */
-export interface EdgeConfig extends SharedConfig {
+export interface EdgeConfig extends SharedConfig, EdgeIdentityConfig {
   readonly doors: Pick<DoorsConfig, "data" | "ops">;
   readonly publicUrl: undefined;
   readonly brokers: BrokersConfig;
@@ -58,7 +60,7 @@ export interface EdgeConfig extends SharedConfig {
 /** What an edge must not be able to read, and what it ignores. */
 const ofBrokers = ["LATCHKEY_SEAL_KEYS", "LATCHKEY_ADMIN_KEY", "LATCHKEY_STORE", "LATCHKEY_SECRET_KEY"] as const;
 /** Keys of the configuration file that an edge reads. */
-const ownKeys = new Set(["aliases", "egress", "limits", "proxy", "tls"]);
+const ownKeys = new Set(["aliases", "egress", "identities", "limits", "proxy", "tls"]);
 const mostConnections = 100_000;
 
 /** Returns the configuration of an edge. Throws a `ConfigMistakes` with every mistake in it. */
@@ -89,9 +91,15 @@ export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
     files,
     refuse: refuseAt,
   });
+  const identities = edgeRulesOf({ file, files, refuse: refuseAt });
+  const listening = withIdentitySockets({ file, doors, aliases, refuse: refuseAt });
   const config: EdgeConfig = {
-    doors: { data: doors.data, ops: doors.ops },
+    doors: { data: listening.doors.data, ops: doors.ops },
     aliases,
+    identities,
+    identitySockets: listening.identitySockets,
+    configFile,
+    readIdentities: createEdgeRulesReader(configFile, { files }, identities),
     publicUrl: undefined,
     docsUrl: docsUrlOf({ text: text("LATCHKEY_DOCS_URL"), refuse }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),

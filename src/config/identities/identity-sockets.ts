@@ -27,9 +27,10 @@ export function withIdentitySockets({ file, doors, aliases, refuse }: SocketSour
     const { socket: path, owner, group, mode = "0600" } = unix;
     return [{ i, address: { kind: "unix", path, owner, group, mode: Number.parseInt(mode, 8) } as const }];
   });
-  const named = (door: DoorConfig): DoorConfig => {
-    const { address } = door;
-    const own = address.kind === "unix" ? sockets.find((one) => one.address.path === address.path) : undefined;
+  /** An edge has no control listener. */
+  const named = <T extends DoorConfig | undefined>(door: T): T => {
+    const address = door?.address;
+    const own = address?.kind === "unix" ? sockets.find((one) => one.address.path === address.path) : undefined;
     return own === undefined ? door : { ...door, address: own.address };
   };
   const withRules = { ...doors, data: named(doors.data), control: named(doors.control) };

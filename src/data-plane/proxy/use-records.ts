@@ -75,7 +75,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
           down = socket.bytesWritten - tunnel.written;
         }
         log.info("a connection was used", {
-          key: caller.keyId,
+          ...(caller.identity === undefined ? ofKey(caller) : ofIdentity(caller)),
           environment: integration.environment,
           integration: integration.key,
           connection: connection.ref?.id,
@@ -127,6 +127,9 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
     },
   };
 }
+
+const ofKey = ({ keyId: key }: Caller) => ({ key });
+const ofIdentity = ({ keyId: identity }: Caller) => ({ identity });
 
 /** Returns the path without its query and without known secrets. */
 function shownPath({ path, attachment, key }: UseTarget): string {

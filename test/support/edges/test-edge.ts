@@ -23,6 +23,8 @@ export interface TestEdge {
   readonly files: Record<string, string>;
   /** Reads the files of its credentials again, as the process does after a change. */
   renew(): void;
+  /** Reads the rules for identities again, as the process does after a change. */
+  reload(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -103,6 +105,7 @@ export async function startTestEdge({
     },
     files,
     renew: () => void starting.then((started) => started.renew()),
+    reload: () => starting.then((started) => started.reload()),
     stop,
   };
 }
