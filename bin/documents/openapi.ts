@@ -5,7 +5,7 @@ import { version } from "../../src/base/version.ts";
 import { scopeName } from "../../src/core/scopes.ts";
 import type { FieldShape } from "../../src/data-plane/api/field-shape.ts";
 import type { JsonRoute } from "../../src/data-plane/api/json-route.ts";
-import { jsonRoutes } from "../../src/data-plane/api/rest.ts";
+import { jsonRoutes } from "../../src/data-plane/api/json-routes.ts";
 import { fieldMeanings } from "./field-meanings.ts";
 import { type OtherRoute, otherRoutes, type RouteText, routeTexts, subjects } from "./route-texts.ts";
 import { ref, type Schema, schemas } from "./schemas.ts";

@@ -21,6 +21,7 @@ export const subjects = [
   "Connections",
   "Metadata",
   "Connect sessions",
+  "Access sessions",
   "Integrations",
   "Providers",
   "Syncs",
@@ -154,6 +155,43 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
     answer: data(ref("ConnectSession")),
     errors: ["unknown_provider_config"],
     example: session,
+  },
+  "POST /access-sessions": {
+    subject: "Access sessions",
+    summary: "Creates an access session: a short-lived token for named connections",
+    description:
+      "`limits` has `connections`, `methods`, `paths` and `hosts`, and names one connection of each integration; `allow_several` allows more. `expires_in` is in seconds, up to a day; an hour if it is left out.",
+    status: 201,
+    answer: data(ref("CreatedAccessSession")),
+    errors: [...unknown, "not_in_session"],
+    example: {
+      limits: { connections: [{ integration: "calendar", id: "ada" }], methods: ["GET"] },
+      expires_in: 900,
+      budget: 100,
+    },
+  },
+  "GET /access-sessions": {
+    subject: "Access sessions",
+    summary: "Lists access sessions, newest first, without their tokens",
+    answer: object({ sessions: list(ref("AccessSession")), next_cursor: text }),
+  },
+  "GET /access-sessions/current": {
+    subject: "Access sessions",
+    summary: "Returns the access session whose token is sent",
+    answer: data(ref("AccessSession")),
+    errors: ["not_found"],
+  },
+  "GET /access-sessions/:id": {
+    subject: "Access sessions",
+    summary: "Returns an access session; one that has ended, for 7 days",
+    answer: data(ref("AccessSession")),
+    errors: ["not_found"],
+  },
+  "DELETE /access-sessions/:id": {
+    subject: "Access sessions",
+    summary: "Ends an access session within a second, on every replica",
+    answer: data(ref("AccessSession")),
+    errors: ["not_found"],
   },
   "POST /connect/sessions/reconnect": {
     subject: "Connect sessions",

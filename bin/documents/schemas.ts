@@ -37,6 +37,22 @@ const connection = {
   missing_scopes: described("Scopes that were requested and not granted.", texts),
 };
 
+const accessSession = {
+  id: text,
+  state: { type: "string", enum: ["active", "expired", "ended"] },
+  limits: described("What it may use: `connections`, `methods`, `paths`, `hosts`.", anyObject),
+  scopes: described("`proxy`, `syncs`, `connections:read`.", texts),
+  audience: { oneOf: [{ type: "null" }, anyObject], description: "From where it may be used; null: from everywhere." },
+  budget: { type: ["integer", "null"], description: "Requests that it may send in all." },
+  budget_left: { type: ["integer", "null"], description: "Requests that no replica has taken yet." },
+  label: text,
+  created_by: described("ID of the key that created it.", text),
+  created_at: time,
+  expires_at: time,
+  ended_at: timeOrNull,
+  ended_by: textOrNull,
+};
+
 export const schemas: Readonly<Record<string, Schema>> = {
   Error: object({
     error: object(
@@ -79,6 +95,8 @@ export const schemas: Readonly<Record<string, Schema>> = {
     created_at: time,
     ended_at: timeOrNull,
   }),
+  AccessSession: object(accessSession),
+  CreatedAccessSession: object({ token: text, ...accessSession }),
   EndUser: object({
     id: text,
     email: textOrNull,

@@ -5,12 +5,32 @@ import { crc32 } from "node:zlib";
 export const randomId = (): string => randomBytes(16).toString("base64url");
 
 /** Returns an API key: 192 random bits and a checksum, by which scanners for leaked secrets recognize keys. */
-export function newSecretKey(): string {
+export const newSecretKey = (): string => newSecret("lk_");
+
+/** Returns the token of an access session, made like a key. */
+export const newSessionToken = (): string => newSecret(sessionTokenPrefix);
+
+export const sessionTokenPrefix = "lks_";
+
+function newSecret(prefix: string): string {
   const body = randomBytes(24).toString("base64url");
+  return `${prefix}${body}${checksumOf(body)}`;
+}
+
+function checksumOf(body: string): string {
   const checksum = Buffer.alloc(4);
   checksum.writeUInt32BE(crc32(body));
-  return `lk_${body}${checksum.toString("base64url")}`;
+  return checksum.toString("base64url");
 }
+
+/** Returns whether a text can be the token of an access session. Random guesses are refused without a lookup. */
+export function isSessionToken(text: string): boolean {
+  const [, body = "", checksum] = /^lks_([A-Za-z0-9_-]{32})([A-Za-z0-9_-]{6})$/.exec(text) ?? [];
+  return checksum !== undefined && checksumOf(body) === checksum;
+}
+
+/** Returns the first 16 bytes of the hash of a token as latin1: one byte a character, for large maps. */
+export const shortDigestOf = (secret: string): string => hash("sha256", secret, "binary").slice(0, 16);
 
 /** Returns the stored hash of a key. Keys are long and random, so one pass of SHA-256 is enough. */
 export const digestOf = (secret: string): string => hash("sha256", secret);

@@ -6,29 +6,28 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Backend, StoreStatus } from "../store/contract.ts";
 import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
-import { type AuditRoom, openAudit } from "./audit/open.ts";
+import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
+import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
+import type { AuditRoom } from "./audit/open.ts";
 import { startBackground } from "./background.ts";
-import { type CallerRoom, openCallers } from "./callers.ts";
+import { openBaseRooms } from "./base-rooms.ts";
+import type { CallerRoom } from "./callers.ts";
 import { type ChannelRoom, openChannels } from "./channels/open.ts";
-import { createCollections } from "./collections.ts";
 import { type ConnectRoom, openConnect } from "./connect/open.ts";
-import { createLookupFields } from "./connections/lookup/lookup-fields.ts";
 import { type ConnectionRoom, openConnections } from "./connections/open.ts";
 import { type CredentialsRoom, openCredentials } from "./credentials/open.ts";
 import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
-import { type DeliveryRoom, openDeliveries } from "./deliveries/open.ts";
+import type { DeliveryRoom } from "./deliveries/open.ts";
 import { type EdgeRoom, openEdges } from "./edges/open.ts";
 import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import type { RetentionPeriods } from "./housekeeping.ts";
-import { openPartitions } from "./partitions/partitions.ts";
 import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
-import { openSignIn, type SignInRoom } from "./sign-in/open.ts";
-import { createLastUsedTimes } from "./stored/last-used.ts";
+import type { SignInRoom } from "./sign-in/open.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import { openSystem, type SystemRoom } from "./system/open.ts";
 import { openTraffic, type Traffic } from "./traffic/open.ts";
@@ -39,6 +38,7 @@ export interface Broker
   extends AuditRoom,
     Omit<CallerRoom, "edgeIdentities" | "close">,
     SignInRoom,
+    Pick<AccessSessionRoom, "accessSessions">,
     Pick<DeliveryRoom, "destinations" | "forwards">,
     Pick<ConnectionRoom, "health" | "listing" | "hostRoutes" | "census">,
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "asks" | "tokens">,
@@ -101,6 +101,8 @@ interface BrokerOptions {
   readonly lookupBytes?: number | undefined;
   /** Default limits if undefined. */
   readonly runs?: ScriptsLimits;
+  /** Default times if undefined. */
+  readonly accessSessions?: AccessSessionTimes | undefined;
   readonly refreshLeaseMs?: number | undefined;
   /** How long a silent replica counts as alive. */
   readonly workTermMs?: number | undefined;
@@ -114,21 +116,10 @@ type Rooms = Awaited<ReturnType<typeof openRooms>>;
 
 /** Opens the rooms from the ground up. Each knows only those opened before it. */
 async function openRooms(options: BrokerOptions) {
-  const { store, backend, catalogue, publicUrl, send, sendToApplication, scripts, world } = options;
-  const lookupFields = createLookupFields();
-  const collections = createCollections(store, {
-    fieldsOf: lookupFields.of,
-    sharedAccountOf: lookupFields.sharedAccountOf,
-    areRowsWritten: () => lookupFields.rows.isWritten,
-  });
-  const lastUsed = createLastUsedTimes({ store, world });
-  const partitions = await openPartitions({ store, isShared: backend.isShared, termMs: options.workTermMs, world });
-  const auditing = openAudit({ store, collections, world });
+  const { store, backend, publicUrl, send, sendToApplication, scripts, world } = options;
+  const base = await openBaseRooms(options, (environment) => accessRoom.accessSessions.deletionOfAll(environment));
+  const { lookupFields, collections, lastUsed, partitions, auditing, setup, outgoing } = base;
   const { audit } = auditing;
-  const setup = await openCallers({ store, collections, catalogue, publicUrl, lastUsed, audit, world });
-  lookupFields.askOf(setup.providers);
-  const signIn = openSignIn({ store, collections, access: setup.access, lastUsed, audit, world });
-  const outgoing = await openDeliveries({ store, collections, audit, world });
   const shared = { store, world, lastUsed, partitions, ...auditing, ...setup, ...outgoing };
 
   const planRevocation = createRevocationPlan({ collections, providers: setup.providers, world });
@@ -151,6 +142,8 @@ async function openRooms(options: BrokerOptions) {
   });
   const revocations = await openRevocations({ shared, collections, credentials });
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
+  const { accessSessions: times } = options;
+  const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
   const edges = openEdges({ store, collections, setup, live: credentials.live, quotas, lastUsed, audit, world });
   const scripted: SyncRoom = await openSyncs({
     shared,
@@ -191,17 +184,12 @@ async function openRooms(options: BrokerOptions) {
     sendToApplication,
   });
   return {
-    collections,
-    lastUsed,
-    partitions,
-    auditing,
-    setup,
-    signIn,
-    outgoing,
+    ...base,
     connectionRoom,
     credentials,
     revocations,
     quotas,
+    accessRoom,
     edges,
     scripted,
     channels,
@@ -263,6 +251,7 @@ async function closeRooms(rooms: Rooms) {
   await connect.close();
   connectionRoom.close();
   await credentials.close();
+  await rooms.accessRoom.close();
   outgoing.destinations.close();
   signIn.browserSessions.close();
   setup.close();
@@ -305,6 +294,8 @@ function operationsOf(rooms: Rooms): Operations {
   return {
     ...auditing,
     ...settings,
+    access: rooms.accessRoom.access,
+    accessSessions: rooms.accessRoom.accessSessions,
     ...signIn,
     destinations: outgoing.destinations,
     forwards: outgoing.forwards,

@@ -1,4 +1,5 @@
 import type { Store } from "../store/contract.ts";
+import { createAccessSessionCollections } from "./access-sessions/access-session-collections.ts";
 import { createLogCollections } from "./audit/log-collections.ts";
 import { createAuthorityCollections } from "./authority/authority-collections.ts";
 import { createChannelCollections } from "./channels/channel-collections.ts";
@@ -16,6 +17,7 @@ import { createSyncCollections } from "./syncs/sync-collections.ts";
 export function createCollections(store: Store, names: LookupFieldNames) {
   return {
     ...createSetupCollections(store),
+    ...createAccessSessionCollections(store),
     ...createConnectionCollections(store, names),
     ...createAuthorizationCollections(store),
     ...createRevocationCollections(store),

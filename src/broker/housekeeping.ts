@@ -2,6 +2,7 @@ import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import type { Lease } from "../store/leases.ts";
+import { createSessionSweep } from "./access-sessions/session-sweep.ts";
 import type { Logs } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect/expired-sessions.ts";
@@ -73,6 +74,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const revocationSweep = createRevocationSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const interruptedSweep = createInterruptedSweep({ store, collections, logs: options.logs, world });
+  const accessSessionSweep = createSessionSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
   let round: Promise<void> | undefined;
@@ -104,6 +106,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   async function sweep(held: Lease, signal: AbortSignal): Promise<void> {
     await interruptedSweep(signal);
     await connectSweep(signal);
+    await accessSessionSweep(signal);
     await revocationSweep(signal);
     await deletionSweep();
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });

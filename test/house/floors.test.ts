@@ -95,6 +95,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "credentials",
     "revocations",
     "quotas",
+    "access-sessions",
     "edges",
     "records",
     "syncs",

@@ -61,6 +61,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     callerOfPeer: () => undefined,
     callerWithDigest: keys.callerWithDigest,
     keyWithDigest: keys.keyWithDigest,
+    keyNamed: keys.keyNamed,
     listen: keys.listen,
     isCurrent: keys.isCurrent,
     declare: keys.declare,

@@ -30,6 +30,8 @@ export interface Authentication {
   callerWithDigest(digest: string): Caller | undefined;
   /** Returns the key whose secret has this hash; undefined if there is none now. The same object until it changes. */
   keyWithDigest(digest: string): Key | undefined;
+  /** Returns the key with this ID; undefined if there is none now. */
+  keyNamed(id: string): Key | undefined;
   /** Calls back whenever keys have changed, until the returned function is called. */
   listen(onChange: () => void): () => void;
   /** Returns whether `authenticate` would return this caller again now. */
@@ -139,6 +141,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
     },
     callerWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.caller,
     keyWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.key,
+    keyNamed: (id) => unlessExpired(declaredById.get(id) ?? stored.get(id), world.now())?.key,
     listen: changed.add,
     isCurrent(caller) {
       if (last?.caller !== caller) last = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
@@ -151,8 +154,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
     isDeclared: (id) => declaredById.has(id),
     isTaken: (id) => declaredById.has(id) || stored.has(id),
     all: () => [...declared.values(), ...stored.values()].map(({ key }) => key),
-    storedOf: (environment) =>
-      [...stored.values()].filter(({ key }) => key.environment === environment).map(({ key }) => key.id),
+    storedOf: (environment) => idsIn(stored, environment),
     digestsOf: (id) => [...digests].filter(([, keyId]) => keyId === id).map(([digest]) => digest),
     declare(keys) {
       declared.clear();
@@ -171,6 +173,9 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
 
 const keysHint =
   'create a key with "latchkey keys create"; generated keys are in the files secret-key and admin-key beside the store';
+
+const idsIn = (keys: ReadonlyMap<string, CachedKey>, environment: string): string[] =>
+  [...keys.values()].filter(({ key }) => key.environment === environment).map(({ key }) => key.id);
 
 const unlessExpired = (known: CachedKey | undefined, nowMs: number): CachedKey | undefined =>
   known === undefined || known.expiresAtMs <= nowMs ? undefined : known;

@@ -1,4 +1,5 @@
 import { Fault } from "../../base/fault.ts";
+import type { CallerAudience, CallerOrigin } from "../../core/access/audience.ts";
 import { type CallerLimits, compileLimits, type LimitedRequest } from "../../core/access/limits.ts";
 import { limitableScopes, scopeName } from "../../core/scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -27,6 +28,24 @@ export interface Caller {
 /** The access session of a caller. */
 export interface CallerAccessSession {
   readonly id: string;
+  /** Expiry of the session, or of the key that has created it. */
+  expiresAtMs: number;
+  /** Set once the session has ended or was dropped from memory: then its token must be looked up again. */
+  isStale: boolean;
+  /** From where the session may be used; undefined: from everywhere. */
+  readonly audience: CallerAudience | undefined;
+  /** Undefined: any number of requests. */
+  readonly budget: RequestBudget | undefined;
+  /** Looks again whether the session can still be used. */
+  isOver(): boolean;
+}
+
+/** The requests that a session may still send. */
+export interface RequestBudget {
+  /** Takes one that this process holds; false if it holds none. */
+  tryTake(): boolean;
+  /** Takes one. Resolves to false if the budget is used up. */
+  take(): Promise<boolean>;
 }
 
 /** The proven identity of a caller that has no key. */
@@ -79,6 +98,12 @@ export function requireUnlimited({ limits, accessSession }: Caller): void {
 
 type LimitedCaller = Pick<Caller, "limits" | "accessSession" | "identity">;
 
+/** Throws for an access session: it changes nothing, and sees no other session. */
+export function requireKey({ accessSession }: Caller): void {
+  if (accessSession === undefined) return;
+  throw new Fault("not_in_session", "an access session may not do this; send a key");
+}
+
 /** Throws if a limited caller may not use a connection. */
 export function requireConnectionWithin(
   { limits, accessSession, identity }: LimitedCaller,
@@ -104,6 +129,24 @@ export function requireRequestWithin(
   if (refused === undefined) return;
   const holder = accessSession !== undefined ? "access session" : identity !== undefined ? "identity" : "key";
   throw new Fault("not_in_session", `the limits of this ${holder} do not include the ${refused} of the request`);
+}
+
+/** Throws if an access session may not be used from where a request comes. */
+export function requireAudience({ accessSession }: Pick<Caller, "accessSession">, origin: CallerOrigin): void {
+  const refused = accessSession?.audience?.refusalOf(origin);
+  if (refused === undefined) return;
+  throw new Fault("not_in_session", `this access session may not be used from this ${refused}`);
+}
+
+/** Takes a request from the caller's budget. Returns undefined if that needs no promise; rejects if it is used up. */
+export function spendRequest({ accessSession }: Pick<Caller, "accessSession">): Promise<void> | undefined {
+  const budget = accessSession?.budget;
+  return budget === undefined || budget.tryTake() ? undefined : takeFrom(budget);
+}
+
+async function takeFrom(budget: RequestBudget): Promise<void> {
+  if (await budget.take()) return;
+  throw new Fault("not_in_session", "the budget of this access session is used up");
 }
 
 /** Scopes that bring credentials to the caller. */

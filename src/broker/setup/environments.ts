@@ -3,7 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { DeclaredEnvironment } from "../../core/declared.ts";
 import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
-import type { Store } from "../../store/contract.ts";
+import type { Change, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { requireRevision } from "../stored/conflict.ts";
@@ -48,12 +48,14 @@ interface EnvironmentsOptions {
   readonly collections: SetupCollections;
   readonly access: Access;
   readonly signingSecrets: Pick<SigningSecrets, "deletionOf">;
+  /** Returns the changes that delete the access sessions of an environment. */
+  readonly deletionOfSessions: (environment: string) => Promise<Change[]>;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export function createEnvironments(options: EnvironmentsOptions): Environments {
-  const { store, collections, access, signingSecrets, audit, world } = options;
+  const { store, collections, access, signingSecrets, deletionOfSessions, audit, world } = options;
   const { environments, integrations } = collections;
 
   async function find(name: string): Promise<StoredRecordOf<Environment>> {
@@ -123,6 +125,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
             ...environments.change({ before, after: undefined }),
             ...collections.emptyings.change({ before: emptying, after: undefined }),
             ...(await access.deletionOfAll(name)),
+            ...(await deletionOfSessions(name)),
             ...secrets.changes,
             ...audit.changes({ actor, action: "environment.delete", environment: name, targets: [name] }),
           ],

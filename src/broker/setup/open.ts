@@ -1,6 +1,7 @@
 import type { World } from "../../base/world.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../store/contract.ts";
 import type { Records } from "../../store/records.ts";
 import type { SealedStore } from "../../store/sealed/sealed.ts";
 import type { Audit } from "../audit/audit.ts";
@@ -31,15 +32,25 @@ interface SetupRoomOptions {
   readonly publicUrl: () => string;
   readonly lastUsed: LastUsedTimes;
   readonly audit: Audit;
+  /** Returns the changes that delete the access sessions of an environment. */
+  readonly deletionOfSessions: (environment: string) => Promise<Change[]>;
   readonly world: World;
 }
 
 export async function openSetup(options: SetupRoomOptions): Promise<SetupRoom> {
-  const { store, collections, catalogue, publicUrl, lastUsed, audit, world } = options;
+  const { store, collections, catalogue, publicUrl, lastUsed, audit, deletionOfSessions, world } = options;
   const access = await openAccess({ store, collections, lastUsed, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
-  const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
+  const environments = createEnvironments({
+    store,
+    collections,
+    access,
+    signingSecrets,
+    deletionOfSessions,
+    audit,
+    world,
+  });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
   return {
     access,

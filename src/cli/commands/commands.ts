@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Act } from "../session.ts";
 import type { Terminal } from "../terminal/terminal.ts";
+import { addAccessSessions } from "./access-sessions.ts";
 import { addAudit } from "./audit.ts";
 import { addAuthority } from "./authority.ts";
 import { addCall } from "./call.ts";
@@ -39,6 +40,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addEnvironments(program, act);
   addKeys(program, act);
   addIdentities(program, act);
+  addAccessSessions(program, act);
   addSessions(program, act);
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);

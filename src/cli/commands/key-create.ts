@@ -30,10 +30,10 @@ export function addKeyCreate(group: Command, act: Act): void {
         .conflicts("expiresAt"),
     )
     .addOption(new Option("--expires-at <time>", "time of expiry, for example 2030-01-01T00:00:00Z").argParser(instant))
-    .addOption(limitOptions.connection)
-    .addOption(limitOptions.method)
-    .addOption(limitOptions.path)
-    .addOption(limitOptions.host)
+    .addOption(limitOptions.connection())
+    .addOption(limitOptions.method())
+    .addOption(limitOptions.path())
+    .addOption(limitOptions.host())
     .summary("create a key for --environment and show its secret once")
     .addHelpText("after", '\nTo create a key for all environments, use --environment "" --scope admin')
     .action(

@@ -17,19 +17,23 @@ export interface LimitOptions {
 
 /** Options that limit a key or an access session. Each may be repeated. */
 export const limitOptions = {
-  connection: new Option(
-    "--limit-connection <integration/id>",
-    "a connection that may be used; github/* for all of an integration; repeatable",
-  ).argParser(connections),
-  method: new Option("--limit-method <method>", "a method that may be sent, such as GET; repeatable").argParser(listed),
-  path: new Option(
-    "--limit-path <pattern>",
-    "a path at the provider, such as /repos/*/issues or /user/**; repeatable",
-  ).argParser(listed),
-  host: new Option(
-    "--limit-host <host>",
-    "a host of the provider, such as api.example.com or *.example.com; repeatable",
-  ).argParser(listed),
+  connection: () =>
+    new Option(
+      "--limit-connection <integration/id>",
+      "a connection that may be used; github/* for all of an integration; repeatable",
+    ).argParser(limitedConnections),
+  method: () =>
+    new Option("--limit-method <method>", "a method that may be sent, such as GET; repeatable").argParser(listed),
+  path: () =>
+    new Option(
+      "--limit-path <pattern>",
+      "a path at the provider, such as /repos/*/issues or /user/**; repeatable",
+    ).argParser(listed),
+  host: () =>
+    new Option(
+      "--limit-host <host>",
+      "a host of the provider, such as api.example.com or *.example.com; repeatable",
+    ).argParser(listed),
 } as const;
 
 /** Returns the limits that options give; nothing if there is no such option. */
@@ -45,7 +49,11 @@ export function limitsIn(options: LimitOptions) {
   return isEmpty ? {} : { limits: create(AccessLimitsSchema, limits) };
 }
 
-function connections(text: string, before: readonly LimitedConnection[] = []): readonly LimitedConnection[] {
+/** Collects connections: `github/ada`, or `github/*` for all of an integration. */
+export function limitedConnections(
+  text: string,
+  before: readonly LimitedConnection[] = [],
+): readonly LimitedConnection[] {
   const at = text.indexOf("/");
   const [integration, id] = [text.slice(0, at), text.slice(at + 1)];
   if (at < 1 || id === "") {

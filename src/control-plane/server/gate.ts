@@ -5,8 +5,9 @@ import { Fault } from "../../base/fault.ts";
 import type { EdgeAccess } from "../../broker/edges/open.ts";
 import { isTokenForm } from "../../broker/identities/token-verifier.ts";
 import type { Access } from "../../broker/setup/access.ts";
-import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
+import { type Caller, requireAudience, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
+import type { CallerOrigin } from "../../core/access/audience.ts";
 import { Scope, scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type CallPeer, peerKey } from "./call-peer.ts";
 import { limitedMethods } from "./limited-methods.ts";
@@ -58,6 +59,7 @@ export async function authorize(call: Authorization): Promise<Caller | undefined
     caller = await callerIn(call, needed);
     requireScope(caller, needed);
     if (!limitedMethods.has(method)) requireUnlimited(caller);
+    if (caller.accessSession !== undefined) requireAudience(caller, originOf(values.get(peerKey)));
     return caller;
   } catch (error) {
     if (needed === Scope.EDGE) {
@@ -66,6 +68,12 @@ export async function authorize(call: Authorization): Promise<Caller | undefined
     throw error;
   }
 }
+
+const originOf = (peer: CallPeer | undefined): CallerOrigin => ({
+  listener: "control",
+  address: peer?.address,
+  certificateNames: () => peer?.certificate()?.names ?? [],
+});
 
 async function callerIn({ sources, header, values, isUse }: Authorization, needed: Scope): Promise<Caller> {
   const { access, browserSessions, sessions } = sources;

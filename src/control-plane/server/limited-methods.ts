@@ -1,4 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
+import { AccessSessionService } from "../../gen/latchkey/v1/access_session_pb.ts";
 import { AuthorityService } from "../../gen/latchkey/v1/authority_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
@@ -10,6 +11,11 @@ import { TrafficService } from "../../gen/latchkey/v1/traffic_pb.ts";
  * `connectionRefOf`. All other methods refuse such a caller.
  */
 export const limitedMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
+  AccessSessionService.method.createAccessSession,
+  AccessSessionService.method.getAccessSession,
+  AccessSessionService.method.listAccessSessions,
+  AccessSessionService.method.endAccessSession,
+  AccessSessionService.method.getCurrentAccessSession,
   EnvironmentService.method.getCaller,
   AuthorityService.method.getAuthority,
   ConnectionService.method.getConnection,

@@ -3,7 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScriptsWithin } from "../../broker/setup/caller.ts";
+import { requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import type { RunStep } from "../../broker/syncs/runs/run-console.ts";
 import { withOutput } from "../../broker/syncs/runs/run-results.ts";
@@ -52,7 +52,9 @@ export const runMethods = ({ runs, watchRun, actions, environments, feeds }: Bro
   },
   async runAction({ connection, name, input: given, async: isAsync }, context) {
     const ref = await connectionRefOf(environments, connection, context);
-    requireScriptsWithin(callerOf(context));
+    const caller = callerOf(context);
+    requireScriptsWithin(caller);
+    await spendRequest(caller);
     const input = given === undefined ? undefined : toJson(ValueSchema, given);
     if (isAsync) return { run: await actions.begin({ ref, name, input }) };
     const { run, outcome } = await actions.run({ ref, name, input }, { signal: context.signal });

@@ -14,6 +14,7 @@ import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
+import { AccessSessionService, accessSessionService } from "./access/access-sessions.ts";
 import { IdentityService, identityService } from "./access/identities.ts";
 import { AuthorityService, authorityService } from "./authority.ts";
 import { channelService } from "./channels.ts";
@@ -35,6 +36,7 @@ import { webhookService } from "./webhooks.ts";
 /** All services of the control plane. A method without an implementation returns `not_implemented`. */
 export const services: readonly DescService[] = [
   AuthorityService,
+  AccessSessionService,
   ChannelService,
   ConnectSessionService,
   ConnectionService,
@@ -78,6 +80,7 @@ export const implementServices = (
   broker: Broker,
   { config, requireValid, sendToProvider, forwardProxy }: ServiceParts,
 ): readonly ServedService[] => [
+  serve(AccessSessionService, accessSessionService(broker)),
   serve(EnvironmentService, environmentService(broker)),
   serve(AuthorityService, authorityService(broker, forwardProxy)),
   serve(ProviderService, providerService(broker)),

@@ -21,8 +21,8 @@ export function callerKey(header: (name: string) => string | undefined): string 
   return undefined;
 }
 
-/** The forms of keys and of tokens (JWT). */
-const ownForms = /^(?:lk_|eyJ[\w-]*\.[\w-]*\.)/;
+/** The forms of keys, of access sessions and of tokens (JWT). */
+const ownForms = /^(?:lks?_|eyJ[\w-]*\.[\w-]*\.)/;
 
 function keyIn(value: string): string | undefined {
   const [, scheme = "", rest = ""] = /^([A-Za-z]+) +(\S+)$/.exec(value) ?? [];

@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireConnectionWithin, requireScriptsWithin } from "../../broker/setup/caller.ts";
+import { requireConnectionWithin, requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -32,6 +32,7 @@ async function triggerAction(
   const ref = connectionIn(request);
   requireConnectionWithin(request.caller, ref);
   requireScriptsWithin(request.caller);
+  await spendRequest(request.caller);
   const action = { ref, name, input };
   if (request.headers["x-async"] === "true") {
     const { id } = await actions.begin(action);

@@ -10,18 +10,8 @@ import { createSessionBrowsers } from "../connect/session-browser.ts";
 import { sessionRoutes } from "../connect/session-routes.ts";
 import { docRoutes, greet } from "../docs/doc-routes.ts";
 import type { Route } from "../server/routes.ts";
-import { actionRoutes } from "./action-routes.ts";
-import { connectRoutes } from "./connect-routes.ts";
-import { connectionRoutes } from "./connection-routes.ts";
-import { functionRoutes } from "./function-routes.ts";
-import { integrationRoutes } from "./integration-routes.ts";
-import { bindRoutes, type JsonRoute } from "./json-route.ts";
-import { metadataRoutes } from "./metadata-routes.ts";
-import { providerRoutes } from "./provider-routes.ts";
-import { recordRoutes } from "./record-routes.ts";
-import { revocationRoutes } from "./revocation-routes.ts";
-import { scriptRoutes } from "./script-routes.ts";
-import { syncRoutes } from "./sync-routes.ts";
+import { bindRoutes } from "./json-route.ts";
+import { jsonRoutes } from "./json-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 interface RestOptions {
@@ -30,21 +20,6 @@ interface RestOptions {
   /** The URL under which browsers and providers reach Latchkey. */
   readonly publicUrl: () => string;
 }
-
-/** The JSON routes for keys. The first row that matches a request answers it. */
-export const jsonRoutes: readonly JsonRoute[] = [
-  ...metadataRoutes,
-  ...connectionRoutes,
-  ...revocationRoutes,
-  ...integrationRoutes,
-  ...providerRoutes,
-  ...connectRoutes,
-  ...syncRoutes,
-  ...actionRoutes,
-  ...scriptRoutes,
-  ...recordRoutes,
-  ...functionRoutes,
-];
 
 /** The JSON routes and the pages, over the methods of the broker. The first match answers. */
 export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {

@@ -23,6 +23,8 @@ import type { Match } from "../server/routes.ts";
 import { WebhookCall, type WebhookCallShared } from "./webhook-request.ts";
 
 export interface FastPathOptions {
+  /** Name of the listener. */
+  readonly listener: string;
   /** Undefined for a listener that serves no provider. */
   readonly proxy: ProviderProxy | undefined;
   /** Webhook settings, and the lookup of a webhook's route. */
@@ -56,9 +58,24 @@ export interface FastPathOptions {
  * there both paths are the same: `ProxiedRequest` and the provider side of the relay, or the listener's route.
  */
 export function createFastPath(options: FastPathOptions): Clients {
-  const { proxy, receiving, check, checkInTunnel, forward, aliasOf, handOver, refuse, count, textOf, endless } =
-    options;
-  const relaying = proxy && { proxy, services: { count, answered: count.of(providerRoute), textOf, endless } };
+  const {
+    listener,
+    proxy,
+    receiving,
+    check,
+    checkInTunnel,
+    forward,
+    aliasOf,
+    handOver,
+    refuse,
+    count,
+    textOf,
+    endless,
+  } = options;
+  const relaying = proxy && {
+    proxy,
+    services: { listener, count, answered: count.of(providerRoute), textOf, endless },
+  };
 
   function take(connection: ClientConnection, head: RequestHead): boolean | Promise<void> {
     const match = head.url.startsWith(underProxy) ? undefined : receiving.routeFor?.(head);
@@ -168,7 +185,7 @@ interface ProviderPath {
   readonly services: FastCallServices;
 }
 
-interface FastCallServices extends Pick<FastPathOptions, "count" | "textOf" | "endless"> {
+interface FastCallServices extends Pick<FastPathOptions, "listener" | "count" | "textOf" | "endless"> {
   readonly answered: RouteCount;
 }
 
@@ -220,6 +237,10 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     return this;
   }
 
+  get listener(): string {
+    return this.#services.listener;
+  }
+
   begin(since: number): void {
     this.#since = since;
     this.#services.count.begin();
@@ -250,6 +271,10 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     this.#hasBegun = true;
     this.isEndless = isEndless;
     if (isEndless) this.#services.endless.add(this.#connection);
+  }
+
+  cut(): void {
+    this.#connection.destroy();
   }
 
   over(status: number): void {

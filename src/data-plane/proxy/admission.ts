@@ -1,6 +1,8 @@
-import { type Caller, requireConnectionWithin, requireRequestWithin } from "../../broker/setup/caller.ts";
+import { type Caller, requireConnectionWithin, requireRequestWithin, spendRequest } from "../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProviderCall } from "./provider-call.ts";
+import type { SessionStreams } from "./proxy-call.ts";
+import { createSessionStreams } from "./session-streams.ts";
 
 /**
  * Decides whether a request may be sent to a provider, for every way by which requests come: both lanes, WebSockets,
@@ -11,6 +13,12 @@ export interface Admission {
   requireConnection(caller: Caller, ref: ConnectionRef): void;
   /** Throws if the call may not be sent. Called with each prepared call, also with one that gets new credentials. */
   requireRequest(call: AdmissibleCall): void;
+  /** Counts an admitted call, without a promise if this process may. Rejects if the budget of its caller is used up. */
+  spend(call: Pick<AdmissibleCall, "caller">): Promise<void> | undefined;
+  /** Counts it only if that needs no promise; returns whether it did. */
+  trySpend(caller: Caller): boolean;
+  /** Cuts what is still open once a session has ended. */
+  readonly streams: SessionStreams;
 }
 
 /** A call as it will be sent, and who sends it. */
@@ -23,4 +31,7 @@ export const createAdmission = (): Admission => ({
     const { method, path, rawHeaders } = proxied;
     requireRequestWithin(caller, { method, host, basePath, path, rawHeaders });
   },
+  spend: ({ caller }) => (caller.accessSession === undefined ? undefined : spendRequest(caller)),
+  trySpend: ({ accessSession }) => accessSession?.budget === undefined || accessSession.budget.tryTake(),
+  streams: createSessionStreams(),
 });

@@ -58,6 +58,10 @@ export class HttpProxyCall implements ProxyCall {
     this.isEndless = isEndless;
     if (isEndless) onEndless(response);
   }
+
+  cut(): void {
+    this.context.response.destroy();
+  }
 }
 
 export const isSettled = ({ destroyed, headersSent }: FrontResponse): boolean => destroyed || headersSent;

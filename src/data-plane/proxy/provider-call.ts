@@ -25,6 +25,8 @@ export interface CallContext {
   readonly alias?: ConnectionRef | undefined;
   /** Set for a request of the forward proxy: then its target, not its path or headers, says what it is for. */
   readonly forward?: ForwardTarget | undefined;
+  /** Name of the listener. */
+  readonly listener?: string;
   /** A caller that was authenticated elsewhere. */
   readonly caller?: Caller | undefined;
 }

@@ -94,7 +94,8 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
         const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
         const call = prepareCall(parts, context, { since, caller, live: one, key, options, use });
         const waits = quotaWait(quotas, call, request);
-        return waits === undefined ? void ready(call) : waits.then(() => ready(call));
+        const spent = waits === undefined ? admission.spend(call) : waits.then(() => admission.spend(call));
+        return spent === undefined ? void ready(call) : spent.then(() => ready(call));
       };
       const { token } = options;
       const held = live.peek(ref, undefined, token);
@@ -135,7 +136,9 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     peek,
     admit({ caller, live: { connection }, since }) {
       const { tryTake } = rates;
-      return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+      const hasRate =
+        tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+      return hasRate && admission.trySpend(caller);
     },
     async withNewCredentials(context, refused) {
       const { since, caller, options, use, proxied } = refused;

@@ -22,7 +22,7 @@ import { withLength } from "./held-body.ts";
 import { HeldResponse } from "./held-response.ts";
 import type { ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
-import type { ProxyCall, RelayedCall } from "./proxy-call.ts";
+import type { ProxyCall, RelayedCall, SessionStreams } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
@@ -44,6 +44,7 @@ export interface ProxyServices {
   readonly upstream: Upstream;
   readonly world: World;
   readonly count: ProxyCount;
+  readonly streams: SessionStreams;
   readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }
 
@@ -57,11 +58,10 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
   readonly #caller: ClientSide;
-  /** Receives the response first, and forwards the permitted parts to the caller. */
   readonly #guard: ResponseReceiver;
   #exchange: Exchange | undefined;
   #tried = 0;
-  /** A provider's 401 response, held while other credentials are looked up. */
+  /** A 401 response, held while other credentials are looked up. */
   #refusal: HeldResponse | undefined;
   #wasRefused = false;
   #hasRepeatedWithNonce = false;
@@ -320,14 +320,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   }
 
   fieldsFor(head: ResponseHead): readonly string[] {
-    this.#call.beginAnswer(isEventStream(head));
+    this.#shared.streams.begin(this.#call, this.#ready, isEventStream(head));
     return this.#incoming(head.fields, head);
   }
 
   linesFor(head: ResponseHead): string {
     const { lines, notable = [], notableAt = [] } = head;
     if (lines === undefined) return this.#rewrittenLines(head);
-    this.#call.beginAnswer(isEventStream(head));
+    this.#shared.streams.begin(this.#call, this.#ready, isEventStream(head));
     if (notable.length === 0) return lines + addedLines + headerLines(stateFields(this.#ready));
     return callerLines(this.#ready, this.#call.context, { lines, notable, notableAt });
   }

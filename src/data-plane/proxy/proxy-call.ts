@@ -20,6 +20,8 @@ export interface ProxyCall extends NotableCall {
   answerFault(fault: Fault): void;
   /** The head of the response follows. Endless: a response without end, for which shutdown does not wait. */
   beginAnswer(isEndless: boolean): void;
+  /** Cuts a response that has begun, so that it does not look complete. */
+  cut(): void;
 }
 
 /** What is known of a request when it is over. */
@@ -53,4 +55,20 @@ export interface RelayedCall {
   readonly down: number;
   readonly traceId: string;
   readonly isTunnel: boolean;
+}
+
+/** Cuts responses and tunnels of access sessions that have ended. */
+export interface SessionStreams {
+  /** Begins a response, and follows it if its caller has a session. */
+  begin(call: ProxyCall, ready: Pick<ProviderCall, "caller">, isEndless: boolean): void;
+  /** Follows a tunnel. */
+  add(call: NotableCall, stream: SessionStream): void;
+  delete(call: NotableCall): void;
+}
+
+export interface SessionStream {
+  readonly caller: Caller;
+  /** It is cut at once; others may finish. */
+  readonly isEndless: boolean;
+  readonly cut: () => void;
 }

@@ -70,8 +70,9 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const { choices } = options;
   const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, admission, choices, world });
   const open = metrics.proxyOpen.series({});
-  const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
-  const shared: ProxyServices = { calls, upstream, world, count, fail };
+  const { streams } = admission;
+  const upgrade = createUpgrades({ calls, upstream, limits, count, streams, tracing });
+  const shared: ProxyServices = { calls, upstream, world, count, streams, fail };
 
   function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
     const rejection = load.enter();
@@ -143,6 +144,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     leave(call, status, endMs) {
       open.add(-1);
       load.leave();
+      streams.delete(call);
       notes.note(call, status, endMs);
     },
   };

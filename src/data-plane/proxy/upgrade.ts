@@ -13,6 +13,7 @@ interface UpgradesOptions {
   readonly upstream: Upstream;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
+  readonly streams: WebSocketServices["streams"];
   readonly tracing: Tracing | undefined;
 }
 
@@ -35,8 +36,8 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
 
 /** Opens tunnels for WebSockets, with the same checks and credentials as for any other request. */
 export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => NotableCall {
-  const { calls, upstream, limits, count, tracing } = options;
-  const services: WebSocketServices = { calls, sendRequest: createTunnelRequests(upstream), limits, count };
+  const { calls, upstream, limits, count, streams, tracing } = options;
+  const services: WebSocketServices = { calls, sendRequest: createTunnelRequests(upstream), limits, count, streams };
   return (call) => {
     const { request, response, socket } = call;
     const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, until: socket });

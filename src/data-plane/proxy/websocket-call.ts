@@ -11,7 +11,7 @@ import { endToEnd } from "../../relay/http1/response-head.ts";
 import type { UpstreamLimits } from "../../relay/upstream.ts";
 import type { ObservedCall, ProviderCall } from "./provider-call.ts";
 import type { ProviderCalls } from "./provider-calls.ts";
-import type { CallNaming, NotableCall, RelayedCall } from "./proxy-call.ts";
+import type { CallNaming, NotableCall, RelayedCall, SessionStreams } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { faultOfRelay } from "./relay-fault.ts";
@@ -39,6 +39,7 @@ export interface WebSocketServices {
   readonly sendRequest: TunnelRequests;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
+  readonly streams: Pick<SessionStreams, "add">;
 }
 
 /** A request for a WebSocket, until its tunnel is open or the caller has another response. */
@@ -177,7 +178,10 @@ export class WebSocketCall implements NotableCall, RelayedCall {
     begin();
     // After `begin`, which removes all timeouts. Bytes of one side go to the other: one clock sees both.
     socket.setTimeout(this.#services.limits.idleMs, () => socket.destroy());
-    onTunnel(createTunnelClose({ here: socket, there }));
+    const close = createTunnelClose({ here: socket, there });
+    onTunnel(close);
+    const { caller } = this.ready;
+    if (caller.accessSession !== undefined) this.#services.streams.add(this, { caller, isEndless: true, cut: close });
   }
 
   /** Forwards the provider's response when the provider opens no tunnel. */

@@ -90,6 +90,7 @@ export function createDoor(options: DoorOptions): Door {
   const { metrics } = world;
   let leaving = false;
   let draining = false;
+  const listener = door === "forwardProxy" ? "forward" : door;
   const isLeaving = () => leaving;
   const isDraining = () => draining;
   const sockets = createDoorSockets();
@@ -105,12 +106,14 @@ export function createDoor(options: DoorOptions): Door {
   const isForwardOnly = door === "forwardProxy";
   const aliasOf = createAliasLookup({ alias, aliases });
   const shared = { heads, answers, count, refusals, sockets, tunnels, isLeaving, isDraining };
-  const providers = proxy && createProviderDispatch({ ...shared, proxy, aliasOf, forward, isForwardOnly, endless });
+  const providers =
+    proxy && createProviderDispatch({ ...shared, listener, proxy, aliasOf, forward, isForwardOnly, endless });
   const pageUpgrades = pages && createPageUpgrades({ ...shared, sockets: pages.sockets });
   const relayed = options.relay && createRelayedRoutes({ ...shared, relay: options.relay });
   const router = createRouter(routes, options.otherRoutes);
   const toRoute = createRouteRequests({
     ...shared,
+    listener,
     router,
     access,
     room,
@@ -132,7 +135,9 @@ export function createDoor(options: DoorOptions): Door {
     maxHeadLines: limits.headLines,
     // A body for a provider may take any time; routes that read a body set their own limit.
     requestTimeoutMs: proxy === undefined ? 30_000 : 0,
-    fastPath: usesFastPath ? { proxy, aliasOf, forward, count, textOf, endless, receiving, ...checks } : undefined,
+    fastPath: usesFastPath
+      ? { listener, proxy, aliasOf, forward, count, textOf, endless, receiving, ...checks }
+      : undefined,
     onRequest(call) {
       if (providers?.includes(call.request) === true) providers.send(call);
       else if (relayed !== undefined) relayed.send(call);

@@ -2,7 +2,7 @@
 export const ownFirstSegments: ReadonlySet<string> = new Set([
   ...["", "health", "docs", "openapi.json", "proxy", "webhook", "oauth", "oauth2", "api-auth", "auth", "connect"],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],
-  ...["sync", "action", "records", "scripts", "revocations", "end-users"],
+  ...["sync", "action", "records", "scripts", "revocations", "end-users", "access-sessions"],
 ]);
 
 export const isOwnPath = ({ path }: { readonly path: string }): boolean =>

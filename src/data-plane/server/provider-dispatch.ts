@@ -29,6 +29,8 @@ export interface ProviderDispatch {
 export type AliasLookup = (head: FrontHead) => ConnectionRef | undefined;
 
 interface ProviderDispatchOptions {
+  /** Name of the listener. */
+  readonly listener: string;
   readonly proxy: ProviderProxy;
   readonly aliasOf: AliasLookup;
   /** Set for a listener that is a forward proxy. */
@@ -50,6 +52,7 @@ const providerRoute = `${proxyPrefix}/*`;
 
 export function createProviderDispatch(options: ProviderDispatchOptions): ProviderDispatch {
   const {
+    listener,
     proxy,
     aliasOf,
     forward,
@@ -101,7 +104,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       try {
         const target = admit(request);
-        entered = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, ...target });
+        entered = proxy.handle({ request, response, proceed, answerFault, isLast, onEndless, listener, ...target });
       } catch (error) {
         answerFault(faultOfStore(error));
       }
@@ -124,7 +127,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
             "Latchkey is stopping and opens no new WebSockets: send the request again to reach another replica",
           );
         }
-        entered = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, ...target });
+        entered = proxy.upgrade({ request, socket, early, response, answerFault, onTunnel, listener, ...target });
       } catch (error) {
         answerFault(faultOfStore(error));
       }

@@ -1,13 +1,14 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Hints } from "../../broker/hints.ts";
-import { type Caller, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
+import { type Caller, requireAudience, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
 import { answeredEvent, type DoorAnswers } from "./answers.ts";
 import { authenticateRequest, type CallerAccess } from "./authenticate-request.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import type { BodyRoom } from "./body-room.ts";
+import { callerOriginOf } from "./caller-origin.ts";
 import type { DoorCall } from "./door-call.ts";
 import type { HeadCheck } from "./heads.ts";
 import type { IgnoredFields } from "./ignored-fields.ts";
@@ -18,6 +19,8 @@ import { type Match, patternOf, type Route, type RouteAnswer, type Router } from
 import type { DoorSockets } from "./sockets.ts";
 
 interface RouteRequestsOptions {
+  /** Name of the listener. */
+  readonly listener: string;
   readonly router: Router;
   readonly access: Pick<CallerAccess, "authenticate" | "callerOfPeer">;
   readonly heads: Pick<HeadCheck, "check" | "targetOf">;
@@ -50,6 +53,7 @@ interface MatchedCall extends DoorCall {
 /** Returns the function that answers requests with the listener's routes. The function never rejects. */
 export function createRouteRequests(options: RouteRequestsOptions): (call: DoorCall) => Promise<void> {
   const {
+    listener,
     router,
     access,
     heads,
@@ -76,6 +80,7 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     if (caller !== undefined && route.takesLimited !== true) requireUnlimited(caller);
+    if (caller?.accessSession !== undefined) requireAudience(caller, callerOriginOf(request.socket, listener));
     await route.admit?.(params);
     const body: JsonObject =
       route.takesBody === true || (route.takesBody === "optional" && bodyOf(request) !== "none")

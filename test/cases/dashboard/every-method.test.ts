@@ -129,6 +129,7 @@ function holdsSecrets(desc: DescMessage, seen = new Set<DescMessage>()): boolean
 /** Every method whose answer can hold a secret, and why a session may call it. A new one must be thought about. */
 const showing: Readonly<Record<string, "never filled" | "made by this call" | "needs the key" | "refused" | "public">> =
   {
+    "AccessSessionService/CreateAccessSession": "needs the key",
     "ConnectSessionService/CreateConnectSession": "made by this call",
     "ConnectionService/GetConnection": "needs the key",
     "EdgeService/Follow": "refused",

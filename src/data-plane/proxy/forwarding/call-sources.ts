@@ -1,6 +1,7 @@
-import type { Caller } from "../../../broker/setup/caller.ts";
+import { type Caller, requireAudience } from "../../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { CallerAccess } from "../../server/authenticate-request.ts";
+import { callerOriginOf } from "../../server/caller-origin.ts";
 import type { Admission } from "../admission.ts";
 import { type CallRequest, createCallRequests, requestedConnection } from "../call-request.ts";
 import { type AuthenticatedCaller, createCallerLookup } from "../caller-lookup.ts";
@@ -31,14 +32,21 @@ export function createCallSources({ access, admission, choices }: CallSourcesOpt
   const requestOf = createCallRequests({ access, authenticate, admission });
   const forwarded = choices && createForwardedRequests({ access, admission, choices });
 
+  function senderOf({ request, forward }: CallContext): CalledBy | Promise<CalledBy> {
+    if (forward === undefined || forwarded === undefined) return authenticate(request);
+    const { key } = forward;
+    const caller = forwarded.callerOf(forward);
+    return caller instanceof Promise ? caller.then((one) => ({ key, caller: one })) : { key, caller };
+  }
+
   return {
-    callerOf({ request, forward, caller: known }) {
+    callerOf(context) {
       // The request itself has no key.
-      if (known !== undefined) return { key: "", caller: known };
-      if (forward === undefined || forwarded === undefined) return authenticate(request);
-      const { key } = forward;
-      const caller = forwarded.callerOf(forward);
-      return caller instanceof Promise ? caller.then((one) => ({ key, caller: one })) : { key, caller };
+      if (context.caller !== undefined) return { key: "", caller: context.caller };
+      const sender = senderOf(context);
+      return sender instanceof Promise
+        ? sender.then((one) => withinAudience(context, one))
+        : withinAudience(context, sender);
     },
     connectionOf({ request, alias, forward }, caller) {
       return forward === undefined || forwarded === undefined
@@ -47,7 +55,15 @@ export function createCallSources({ access, admission, choices }: CallSourcesOpt
     },
     peek(context) {
       const { forward } = context;
-      return forward === undefined ? requestOf(context) : forwarded?.peek(context.request, forward);
+      const found = forward === undefined ? requestOf(context) : forwarded?.peek(context.request, forward);
+      return found === undefined || found instanceof Promise ? found : withinAudience(context, found);
     },
   };
+}
+
+/** Throws unless the caller may come from there. Checked for each request: connections share what is remembered. */
+function withinAudience<T extends CalledBy>({ request, listener = "" }: CallContext, sender: T): T {
+  const { caller } = sender;
+  if (caller.accessSession?.audience !== undefined) requireAudience(caller, callerOriginOf(request.socket, listener));
+  return sender;
 }

@@ -59,7 +59,15 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
     audit,
     world,
   });
-  const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
+  const environments = createEnvironments({
+    store,
+    collections,
+    access,
+    deletionOfSessions: async () => [],
+    signingSecrets,
+    audit,
+    world,
+  });
   onTestFinished(async () => {
     signingSecrets.close();
     access.close();

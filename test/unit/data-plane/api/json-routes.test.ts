@@ -2,8 +2,8 @@ import { expect, it } from "vitest";
 import { readImportJson } from "../../../../src/core/dialect/import-line.ts";
 import { type BodySchema, inBody, readBody } from "../../../../src/data-plane/api/body-fields.ts";
 import type { FieldShape, ValuesOf } from "../../../../src/data-plane/api/field-shape.ts";
+import { jsonRoutes } from "../../../../src/data-plane/api/json-routes.ts";
 import { inQuery, readQueryValues } from "../../../../src/data-plane/api/query-fields.ts";
-import { jsonRoutes } from "../../../../src/data-plane/api/rest.ts";
 import { readQuery } from "../../../../src/data-plane/server/query.ts";
 
 const person = {

@@ -1,0 +1,88 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
+import { type AccessSession, AccessSessionSchema } from "../../gen/latchkey/v1/access_session_pb.ts";
+
+/** The sessions that can be used, in memory: a short hash of each token, and the encoded session as text. */
+export interface SessionMemory<T> {
+  readonly size: number;
+  /** Returns what was made of a session, by the short hash of its token; undefined if it is not known. */
+  get(digest: string): T | undefined;
+  put(session: AccessSession): void;
+  delete(id: string): void;
+  clear(): void;
+  /** All sessions that are decoded now. */
+  decoded(): Iterable<T>;
+}
+
+interface SessionMemoryOptions<T> {
+  /** Makes the object for callers from a session that is used. */
+  readonly use: (session: AccessSession) => T;
+  /** Called for an object that will not be returned again. */
+  readonly drop: (used: T) => void;
+  readonly maxDecoded?: number;
+}
+
+/** Sessions in use at a time; each takes about 2 KB. */
+const usualDecoded = 10_000;
+
+/**
+ * Decoded sessions would take 2 KB each. Strings with one byte a character take 16 bytes more than their content, and
+ * nothing else of the collector's time.
+ */
+export function createSessionMemory<T extends object>(options: SessionMemoryOptions<T>): SessionMemory<T> {
+  const { use, drop, maxDecoded = usualDecoded } = options;
+  const encoded = new Map<string, string>();
+  const decoded = new LRUCache<string, T>({ max: maxDecoded, dispose: drop });
+
+  return {
+    get size() {
+      return encoded.size;
+    },
+    get(digest) {
+      const known = decoded.get(digest);
+      if (known !== undefined) return known;
+      const text = encoded.get(digest);
+      if (text === undefined) return undefined;
+      const session = fromBinary(AccessSessionSchema, Buffer.from(text, "latin1"));
+      session.id = Buffer.from(digest, "latin1").toString("hex");
+      const made = use(session);
+      decoded.set(digest, made);
+      return made;
+    },
+    put(session) {
+      const digest = digestOfId(session.id);
+      decoded.delete(digest);
+      encoded.set(digest, textOf(session));
+    },
+    delete(id) {
+      const digest = digestOfId(id);
+      decoded.delete(digest);
+      encoded.delete(digest);
+    },
+    clear() {
+      decoded.clear();
+      encoded.clear();
+    },
+    decoded: () => decoded.values(),
+  };
+}
+
+const digestOfId = (id: string): string => Buffer.from(id, "hex").toString("latin1");
+
+/** Encodes only what is checked with each use. */
+function textOf({ environment, limits, scopes, audience, expiresAt, budget, createdBy }: AccessSession): string {
+  const kept = create(AccessSessionSchema, {
+    environment,
+    scopes,
+    budget,
+    createdBy,
+    ...(limits && { limits }),
+    ...(audience && { audience }),
+    ...(expiresAt && { expiresAt: { ...expiresAt, nanos: 0 } }),
+  });
+  return Buffer.from(toBinary(AccessSessionSchema, kept)).toString("latin1");
+}
+
+export const expiryOf = ({ expiresAt }: AccessSession): number =>
+  expiresAt === undefined ? 0 : timestampMs(expiresAt);

@@ -1,0 +1,49 @@
+import { isGrpc } from "../../core/outgoing/grpc.ts";
+import type { NotableCall, SessionStream, SessionStreams } from "./proxy-call.ts";
+
+interface FollowedStream extends SessionStream {
+  endedAtMs: number | undefined;
+}
+
+const everyMs = 250;
+/** For so long, a request in progress may finish after its session has ended. */
+const graceMs = 60_000;
+
+/** Creates the cutter of streams, for all requests of a process. */
+export function createSessionStreams(): SessionStreams {
+  const streams = new Map<NotableCall, FollowedStream>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function sweep(): void {
+    const now = performance.now();
+    for (const [call, stream] of streams) {
+      if (stream.caller.accessSession?.isOver() !== true) continue;
+      stream.endedAtMs ??= now;
+      if (!stream.isEndless && now - stream.endedAtMs < graceMs) continue;
+      streams.delete(call);
+      stream.cut();
+    }
+    if (streams.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  function add(call: NotableCall, stream: SessionStream): void {
+    streams.set(call, { ...stream, endedAtMs: undefined });
+    timer ??= setInterval(sweep, everyMs).unref();
+  }
+
+  return {
+    begin(call, { caller }, isEndless) {
+      call.beginAnswer(isEndless);
+      if (caller.accessSession === undefined) return;
+      // A gRPC call may be a stream.
+      const cutsAtOnce = isEndless || isGrpc(call.context.request.headers["content-type"]);
+      add(call, { caller, isEndless: cutsAtOnce, cut: () => call.cut() });
+    },
+    add,
+    delete(call) {
+      if (streams.size > 0) streams.delete(call);
+    },
+  };
+}
