@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import type { SignalSource } from "./cli/process/child-program.ts";
 import type { OwnCommand } from "./cli/process/own-command.ts";
 import type { Process, Signal } from "./cli/process/process.ts";
 import { createReader } from "./cli/process/reloading.ts";
@@ -38,12 +39,18 @@ for (const output of [process.stdout, process.stderr]) output.on("error", () => 
 
 const interrupted = new AbortController();
 let stopping: ((signal: Signal) => void) | undefined;
+/** Set while a program runs in place of this process. */
+let passing: ((signal: Signal) => void) | undefined;
 
 for (const [signal, number] of [
   ["SIGTERM", 15],
   ["SIGINT", 2],
 ] as const) {
   process.on(signal, () => {
+    if (passing !== undefined) {
+      passing(signal);
+      return;
+    }
     if (interrupted.signal.aborted) process.exit(128 + number);
     interrupted.abort();
     stopping?.(signal);
@@ -89,6 +96,19 @@ const configIo = {
   err: (text: string) => void process.stderr.write(text),
 };
 
+const childSignals: SignalSource = {
+  hasKeyboard: process.stdin.isTTY === true,
+  passTo(receive) {
+    const onHangUp = () => receive("SIGHUP");
+    process.on("SIGHUP", onHangUp);
+    passing = receive;
+    return () => {
+      process.off("SIGHUP", onHangUp);
+      passing = undefined;
+    };
+  },
+};
+
 const terminal: Terminal = {
   env: process.env,
   stdin: process.stdin,
@@ -98,6 +118,7 @@ const terminal: Terminal = {
   columns: process.stdout.columns,
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
   signal: interrupted.signal,
+  runProgram: async (program) => (await import("./cli/process/child-program.ts")).runChild(program, childSignals),
 };
 
 const commands: readonly OwnCommand[] = [

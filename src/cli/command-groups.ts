@@ -4,7 +4,7 @@ import type { Command } from "commander";
 const groups: readonly (readonly [title: string, commands: readonly string[]])[] = [
   ["Start:", ["dev", "tour", "serve", "sandbox", "config"]],
   ["Set up:", ["environments", "keys", "identities", "sessions", "providers", "integrations"]],
-  ["Connect and call:", ["connect", "connections", "call"]],
+  ["Connect and call:", ["connect", "connections", "call", "run"]],
   ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "runs", "scripts"]],
   ["Operate it:", ["status", "doctor", "health", "requests", "logs", "audit", "store", "ca", "system"]],
   ["This command:", ["open", "whoami", "version", "completion", "help"]],

@@ -24,6 +24,10 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "environments emptying": ["latchkey environments emptying staging"],
   "environments secrets": ["latchkey environments secrets prod --reveal"],
   "environments rotate-secret": ["latchkey environments rotate-secret prod --overlap 24h"],
+  run: ["latchkey run --connection github/ada -- git pull", "latchkey run -- bash"],
+  "ca show": ["latchkey ca show"],
+  "ca export": ["latchkey ca export --with-system > ca.pem"],
+  "ca rotate": ["latchkey ca rotate --overlap 14d"],
   "keys list": ["latchkey keys list", "latchkey keys list -e prod -o name"],
   "keys create": [
     "latchkey keys create backend -e prod",

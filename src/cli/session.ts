@@ -16,6 +16,8 @@ export interface CommandSession {
   readonly output: Output;
   /** Address of the control plane. */
   readonly address: string;
+  /** The key to call with; undefined: none was found. */
+  readonly key: string | undefined;
   /** Empty: the key's own environment. */
   readonly environment: string;
   /** Time limit of a call, if the user set one. */
@@ -103,6 +105,7 @@ export async function withSession<T>(
     return await use({
       terminal,
       address,
+      key,
       output: createOutput(terminal, { json, format, paint: createPaint(terminal) }),
       environment: environment ?? terminal.env.LATCHKEY_ENVIRONMENT ?? "",
       timeoutMs: timeout,

@@ -103,6 +103,10 @@ function variablesFor(env: Variables, sandbox: string): Record<string, string> {
       .join(","),
     ...(!isSet("LATCHKEY_SCRIPTS") && isFolder(usualScripts) ? { LATCHKEY_SCRIPTS: usualScripts } : {}),
     ...(isSet("LATCHKEY_UI") ? {} : { LATCHKEY_UI: "on" }),
+    // With other ports than the usual ones, several may run at once.
+    ...(isSet("LATCHKEY_FORWARD_PROXY_LISTEN") || isSet("LATCHKEY_DATA_LISTEN")
+      ? {}
+      : { LATCHKEY_FORWARD_PROXY_LISTEN: "127.0.0.1:3008" }),
     ...(needsSealKey ? { LATCHKEY_SEAL_KEYS: sealKeyFile(folder).value } : {}),
     ...(needsSecretKey
       ? { LATCHKEY_SECRET_KEY: folder === undefined ? newSecretKey() : secretKeyFile(folder).value }

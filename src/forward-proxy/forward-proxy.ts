@@ -77,15 +77,15 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
     const prepared = await tls.prepare(target, host);
     if (socket.destroyed) return;
     unserved.delete(socket);
-    const peer = peerOf(socket);
-    inHandshake.set(peer, socket);
-    socket.once("close", () => inHandshake.delete(peer));
+    inHandshake.set(peerOf(socket), socket);
     begin(call, "opened");
     prepared.take(socket);
   }
 
   async function passOn(call: ConnectCall, place: ConnectTarget): Promise<void> {
     const { socket } = call;
+    // Two pipelines listen, beside those that the socket already has.
+    socket.setMaxListeners(tunnelListeners);
     const leaving = new AbortController();
     socket.once("close", () => leaving.abort());
     let there: Socket;
@@ -114,7 +114,8 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
       // The TLS side, or the join, takes the socket later; a caller that leaves before must not end the process.
       socket.on("error", () => socket.destroy());
       unserved.add(socket);
-      socket.once("close", () => unserved.delete(socket));
+      const peer = peerOf(socket);
+      socket.once("close", () => unserved.delete(socket) || inHandshake.delete(peer));
       const opening = tunnels.has(socket) ? Promise.reject(noNesting()) : open(call);
       opening.catch((error: unknown) => {
         const fault = faultOfStore(error);
@@ -129,6 +130,8 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
     },
   };
 }
+
+const tunnelListeners = 30;
 
 const noNesting = () => new Fault("method_not_allowed", "a tunnel inside of a tunnel is not supported");
 

@@ -31,6 +31,7 @@ function opensConnections(code: string): boolean {
 
 /** Every file that opens connections, and where they lead. Another one has to go through `relay/dial.ts`. */
 const known: Readonly<Record<string, string>> = {
+  "cli/commands/run/local-port.ts": "to the forward proxy",
   "relay/dialing.ts": "the direct way of `dial`",
   "relay/egress-proxy/egress-proxy.ts": "to the egress proxy",
   "relay/egress-proxy/proxied-dial.ts": "TLS inside a connection through the egress proxy",

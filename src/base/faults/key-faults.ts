@@ -28,7 +28,8 @@ export const keyFaults = {
   proxy_key_required: {
     subject: keys,
     meaning: "A program uses the forward proxy without a key, or with a key that is not valid.",
-    action: "Put the key into the proxy's address: `HTTPS_PROXY=http://latchkey:<key>@127.0.0.1:3008`.",
+    action:
+      "Put the key into the proxy's address: `HTTPS_PROXY=http://latchkey:<key>@127.0.0.1:3008`. `latchkey run` sets it for one command.",
     example: "send a key with the proxy's address: http://latchkey:<key>@host:port",
   },
   identity_refused: {

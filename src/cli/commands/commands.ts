@@ -21,6 +21,7 @@ import { addNameCompletion } from "./name-completion.ts";
 import { addOverview } from "./overview/overview.ts";
 import { addProviders } from "./providers.ts";
 import { addRequests } from "./requests/requests.ts";
+import { addRun } from "./run/run.ts";
 import { addActions } from "./scripts/action-runs.ts";
 import { addRunWatch } from "./scripts/run-watching.ts";
 import { addScripts } from "./scripts/scripts.ts";
@@ -49,6 +50,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addConnect(program, act);
   addConnectSessions(program, act);
   addCall(program, act);
+  addRun(program, act);
   addRequests(program, act);
   addWebhooks(program, act);
   addChannels(program, act);

@@ -15,6 +15,15 @@ export interface Terminal {
   readonly canAsk?: boolean;
   /** Aborts when the user interrupts. */
   readonly signal: AbortSignal;
+  /** Runs a program with this terminal, and returns its exit code. Undefined where there is no process for it. */
+  readonly runProgram?: (program: ChildProgram) => Promise<number>;
+}
+
+/** A program to run, with its whole environment. */
+export interface ChildProgram {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** Writes text, and waits for a slow reader, so that unread output does not fill memory. */

@@ -25,6 +25,7 @@ export interface SeenRequest {
   readonly httpVersion: string;
   readonly headers: IncomingMessage["headers"];
   readonly body: string;
+  readonly bytes: Buffer;
 }
 
 /** A provider over TLS with HTTP/1.1 and HTTP/2, under several names. */
@@ -70,7 +71,8 @@ export async function startTlsProvider(options: TlsProviderOptions = {}): Promis
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const { method = "", url = "", headers, httpVersion } = request;
     const host = headers[":authority"] ?? headers.host ?? "";
-    const one = { method, host: String(host), url, httpVersion, headers, body: Buffer.concat(chunks).toString() };
+    const bytes = Buffer.concat(chunks);
+    const one = { method, host: String(host), url, httpVersion, headers, body: bytes.toString(), bytes };
     seen.push(one);
     answer(one, response as unknown as ServerResponse, request as unknown as IncomingMessage);
   });
@@ -109,6 +111,8 @@ interface ForwardProxiedOptions extends HarnessOptions {
   readonly folder: string;
   /** Integrations by key, each with a connection `ada` unless others are named. */
   readonly integrations?: Readonly<Record<string, ForwardedIntegration>>;
+  /** The provider's names; default: those above. */
+  readonly names?: readonly string[];
 }
 
 interface ForwardedIntegration {
@@ -123,7 +127,8 @@ export async function startForwardProxied(
   options: ForwardProxiedOptions,
 ): Promise<ForwardProxied> {
   const { integrations = { here: { baseUrl: `https://${apiHost}:${provider.port}` } }, env = {}, ...rest } = options;
-  const hosts = [apiHost, otherHost, elsewhere].map((host) => `${host}:${provider.port}`);
+  const { names = [apiHost, otherHost, elsewhere] } = options;
+  const hosts = names.map((host) => `${host}:${provider.port}`);
   const running = await startUnmanaged({
     ...rest,
     env: {

@@ -11,6 +11,12 @@ import { findPostgres } from "../postgres/postgres.ts";
 const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
   python: () => spawnSync("python3", ["--version"]).status === 0,
+  git: () => spawnSync("git", ["--version"]).status === 0,
+  pip: () => spawnSync("python3", ["-m", "pip", "--version"]).status === 0,
+  /** Debian's python3-requests and python3-httpx. */
+  pythonClients: () => spawnSync("/usr/bin/python3", ["-c", "import requests, httpx"]).status === 0,
+  gh: () => spawnSync("gh", ["--version"]).status === 0,
+  java: () => spawnSync("java", ["--version"]).status === 0,
   go: () => spawnSync("go", ["version"]).status === 0,
   /** A browser: Debian's, or any program with this name. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,

@@ -1,0 +1,71 @@
+import { trustStorePassword } from "./java-trust-store.ts";
+
+export interface ProxiedProgram {
+  /** `http://user:key@host:port` of the forward proxy. */
+  readonly proxyUrl: string;
+  /** PEM file of all authorities that the program trusts. */
+  readonly bundle: string;
+  /** The same as a trust store of Java. */
+  readonly trustStore: string;
+  /** Address of the port for programs that cannot send a key; undefined: there is none. */
+  readonly localPort: { readonly host: string; readonly port: number } | undefined;
+}
+
+/** Hosts that are reached without the proxy: this machine. */
+const direct = ["localhost", "127.0.0.1", "::1"];
+
+/** Variables by which programs find their file of authorities: OpenSSL, Node, Python, pip, git, curl, AWS, gRPC. */
+const bundleVariables = [
+  "SSL_CERT_FILE",
+  "NODE_EXTRA_CA_CERTS",
+  "REQUESTS_CA_BUNDLE",
+  "PIP_CERT",
+  "GIT_SSL_CAINFO",
+  "CURL_CA_BUNDLE",
+  "AWS_CA_BUNDLE",
+  "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+];
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Returns the environment of a program that reaches providers through the forward proxy. */
+export function programEnvironment(env: Environment, program: ProxiedProgram): Record<string, string> {
+  const { proxyUrl, bundle } = program;
+  const own = Object.entries(env).flatMap(([name, value]) =>
+    value === undefined || isOurs(name) ? [] : [[name, value]],
+  );
+  const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].map((name) => [name, proxyUrl]);
+  const exceptions = ["NO_PROXY", "no_proxy"].map((name) => [name, direct.join(",")]);
+  const java = [...(env["JAVA_TOOL_OPTIONS"] ? [env["JAVA_TOOL_OPTIONS"]] : []), ...javaOptions(program)].join(" ");
+  return Object.fromEntries([
+    ...own,
+    ...proxies,
+    ...exceptions,
+    ...bundleVariables.map((name) => [name, bundle]),
+    // Node's own fetch reads the variables of the proxy only with this one.
+    ["NODE_USE_ENV_PROXY", "1"],
+    ["JAVA_TOOL_OPTIONS", java],
+  ]);
+}
+
+/** The program must not get the key that this command was called with. */
+const isOurs = (name: string): boolean => /^LATCHKEY_(?:KEY|ADMIN_KEY|SECRET_KEY|SEAL_KEYS)(?:_FILE)?$/.test(name);
+
+/** Java sends no key of its own to a proxy, so it is given the port that needs none. */
+function javaOptions({ trustStore, localPort }: ProxiedProgram): string[] {
+  const trust = [
+    `-Djavax.net.ssl.trustStore=${trustStore}`,
+    "-Djavax.net.ssl.trustStoreType=JKS",
+    `-Djavax.net.ssl.trustStorePassword=${trustStorePassword}`,
+    // Programs with an Authenticator of their own: Java sends Basic to no proxy for tunnels by default.
+    "-Djdk.http.auth.tunneling.disabledSchemes=",
+  ];
+  if (localPort === undefined) return trust;
+  const { host, port } = localPort;
+  return [
+    ...trust,
+    `-Dhttps.proxyHost=${host}`,
+    `-Dhttps.proxyPort=${port}`,
+    "-Dhttp.nonProxyHosts=localhost|127.*|[::1]",
+  ];
+}

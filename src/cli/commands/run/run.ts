@@ -1,0 +1,83 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { AuthorityService } from "../../../gen/latchkey/v1/authority_pb.ts";
+import type { Act, CommandSession } from "../../session.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { javaTrustStore } from "./java-trust-store.ts";
+import { openLocalPort } from "./local-port.ts";
+import { programEnvironment } from "./program-environment.ts";
+import { accessFor, type RunAccess } from "./run-access.ts";
+import { systemAuthorities } from "./system-authorities.ts";
+
+interface RunOptions {
+  readonly connection?: readonly string[];
+  readonly proxy?: string;
+}
+
+/** Adds the command `run`, which runs a program behind the forward proxy. */
+export function addRun(program: Command, act: Act): void {
+  program
+    .command("run")
+    .summary("run a program whose https requests get their credentials from the forward proxy")
+    .argument("<command...>", "the program and its arguments, after --")
+    .option(
+      "--connection <connection>",
+      "connection that it may use, such as github/ada; repeatable",
+      (text: string, before: readonly string[] = []) => [...before, text],
+    )
+    .option("--proxy <address>", "address of the forward proxy (default: as the control plane says)")
+    .action(
+      act((session, [command = "", ...args]: readonly string[], options: RunOptions) => {
+        const { runProgram } = session.terminal;
+        if (runProgram === undefined) throw new UsageMistake("this terminal cannot run programs");
+        return withProgramEnvironment(session, options, (env) => runProgram({ command, args, env }));
+      }),
+    );
+}
+
+type Use = (env: Readonly<Record<string, string>>) => Promise<number>;
+
+async function withProgramEnvironment(session: CommandSession, options: RunOptions, use: Use): Promise<number> {
+  const { client, terminal } = session;
+  const { certificates, proxyAddress } = await client(AuthorityService).getAuthority({});
+  const proxy = options.proxy ?? reachable(proxyAddress, session.address);
+  if (proxy === "" || !URL.canParse(proxy)) {
+    throw new UsageMistake(
+      "the forward proxy is off: set LATCHKEY_FORWARD_PROXY_LISTEN, or pass --proxy http://host:port",
+    );
+  }
+  const access = await accessFor(session, options.connection ?? []);
+  const folder = await mkdtemp(join(tmpdir(), "latchkey-run-"));
+  const authorization = `Basic ${Buffer.from(`${access.user}:${access.key}`).toString("base64")}`;
+  const localPort = await openLocalPort({ proxy, authorization, uid: process.getuid?.() ?? 0 });
+  try {
+    const pem = `${certificates.map((one) => one.pem).join("")}${await systemAuthorities(terminal.env)}`;
+    const [bundle, trustStore] = [join(folder, "ca.pem"), join(folder, "ca.jks")];
+    await writeFile(bundle, pem);
+    await writeFile(trustStore, javaTrustStore(pem, Date.now()));
+    return await use(
+      programEnvironment(terminal.env, { proxyUrl: urlOf(proxy, access), bundle, trustStore, localPort }),
+    );
+  } finally {
+    localPort?.close();
+    await access.end();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function urlOf(proxy: string, { user, key }: RunAccess): string {
+  return proxy
+    .replace(/^http:\/\//, `http://${encodeURIComponent(user)}:${encodeURIComponent(key)}@`)
+    .replace(/\/$/, "");
+}
+
+/** A listener on all addresses is reached where the control plane was. */
+function reachable(proxyAddress: string, control: string): string {
+  if (!URL.canParse(proxyAddress)) return proxyAddress;
+  const url = new URL(proxyAddress);
+  if (!["0.0.0.0", "[::]"].includes(url.hostname)) return url.origin;
+  url.hostname = URL.canParse(control) && control.startsWith("http") ? new URL(control).hostname : "127.0.0.1";
+  return url.origin;
+}

@@ -1,0 +1,146 @@
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { javaTrustStore } from "../../../src/cli/commands/run/java-trust-store.ts";
+import { runChild, type SignalSource } from "../../../src/cli/process/child-program.ts";
+import { runCli } from "../../../src/cli/program.ts";
+import type { ChildProgram } from "../../../src/cli/terminal/terminal.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import {
+  apiHost,
+  type ForwardProxied,
+  sendConnect,
+  startForwardProxied,
+  startTlsProvider,
+  type TlsProvider,
+} from "../../support/peers/forward-proxied.ts";
+import { adminKey, secretKey } from "../../support/sidecar/harness.ts";
+import { lacks } from "../../support/sidecar/needs.ts";
+import { memoryTerminal } from "../cli/memory-terminal.ts";
+
+describe.skipIf(lacks("openssl"))("latchkey run", () => {
+  let provider: TlsProvider;
+  let sidecar: ForwardProxied;
+  let folder = "";
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "latchkey-run-test-"));
+    provider = await startTlsProvider();
+    const integrations = {
+      here: { baseUrl: `https://${apiHost}:${provider.port}`, connections: ["ada", "bob"] },
+    };
+    sidecar = await startForwardProxied(provider, { folder, integrations });
+  });
+  afterAll(async () => {
+    await sidecar?.stop();
+    provider?.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Runs the command line; `program` takes the place of the process that it starts. */
+  async function latchkey(words: readonly string[], key: string, program: (program: ChildProgram) => Promise<number>) {
+    const terminal = memoryTerminal({ env: { LATCHKEY_KEY: key, PATH: process.env["PATH"] ?? "" } });
+    const code = await runCli(["run", "--address", sidecar.control, ...words], { ...terminal, runProgram: program });
+    return { code, stderr: terminal.err() };
+  }
+
+  const fetching = `
+    const { status } = await fetch("https://${apiHost}:PORT/run");
+    process.exit(status === 200 ? 0 : 1);`;
+
+  it("gives one command a key for its connections, and ends it afterwards", async () => {
+    let seen: ChildProgram | undefined;
+    const words = ["--connection", "here/ada", "--", process.execPath, "--input-type=module", "-e"];
+    const { code, stderr } = await latchkey(
+      [...words, fetching.replace("PORT", String(provider.port))],
+      adminKey,
+      async (program) => {
+        seen = program;
+        await promisify(execFile)(program.command, [...program.args], { env: program.env });
+        return 7;
+      },
+    );
+    expect([code, stderr]).toEqual([7, ""]);
+    const { env = {} } = seen ?? {};
+    expect(Object.values(env).join(" ")).not.toContain(adminKey);
+    expect(env["LATCHKEY_KEY"]).toBe(undefined);
+    expect(env["NO_PROXY"]).toBe("localhost,127.0.0.1,::1");
+    expect(env["JAVA_TOOL_OPTIONS"]).toContain("-Dhttps.proxyHost=127.0.0.1");
+    expect(existsSync(env["SSL_CERT_FILE"] ?? "/")).toBe(false);
+    // The key is gone with the command.
+    const authorization = `Basic ${Buffer.from(decodeURIComponent(new URL(env["HTTPS_PROXY"] ?? "").password)).toString("base64")}`;
+    const after = await sendConnect(sidecar.proxy, `${apiHost}:${provider.port}`, { authorization });
+    expect(after.status).toBe(407);
+    const { keys } = await sidecar.client(EnvironmentService).listKeys({ environment: "dev" });
+    expect(keys.filter(({ limits }) => limits !== undefined)).toEqual([]);
+  });
+
+  it("uses the key of an environment as it is, with the name of the connection", async () => {
+    let url = "";
+    await latchkey(["--connection", "here/bob", "--", "true"], secretKey, async ({ env }) => {
+      url = env["https_proxy"] ?? "";
+      return 0;
+    });
+    expect(url).toBe(sidecar.proxy.replace("http://", `http://here%2Fbob:${secretKey}@`));
+  });
+
+  it("says what is missing", async () => {
+    const { code, stderr } = await latchkey(["--connection", "here/", "--", "true"], adminKey, async () => 0);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("must be integration/connection")]);
+  });
+});
+
+describe("a program in place of the command", () => {
+  const keyboard: SignalSource = { passTo: () => () => {}, hasKeyboard: false };
+  const run = (script: string, signals = keyboard) =>
+    runChild({ command: "sh", args: ["-c", script], env: { PATH: process.env["PATH"] ?? "" } }, signals);
+
+  it("ends with its exit code, or that of its signal, as in a shell", async () => {
+    expect(await run("exit 3")).toBe(3);
+    expect(await run("kill -TERM $$")).toBe(143);
+    expect(await runChild({ command: "/nowhere/at-all", args: [], env: {} }, keyboard)).toBe(127);
+  });
+
+  it("gets the signals of this process", async () => {
+    let pass: Parameters<SignalSource["passTo"]>[0] = () => {};
+    const signals: SignalSource = {
+      hasKeyboard: false,
+      passTo(receive) {
+        pass = receive;
+        return () => {};
+      },
+    };
+    const ended = run("trap 'exit 9' TERM; while :; do sleep 0.05; done", signals);
+    const again = setInterval(() => pass("SIGTERM"), 200);
+    expect(await ended).toBe(9);
+    clearInterval(again);
+  });
+});
+
+it.skipIf(lacks("openssl") || lacks("java"))(
+  "makes a trust store that Java reads",
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), "latchkey-java-"));
+    const key = join(folder, "key.pem");
+    const args = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=a"];
+    const pem = execFileSync("openssl", [...args, "-keyout", key], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    writeFileSync(join(folder, "ca.jks"), javaTrustStore(pem + pem, Date.now()));
+    const program = `import java.security.*; import java.io.*;
+    public class Read { public static void main(String[] words) throws Exception {
+      KeyStore store = KeyStore.getInstance("JKS");
+      store.load(new FileInputStream(words[0]), "changeit".toCharArray());
+      System.out.println(store.size() + " " + store.isCertificateEntry("authority-1")); } }`;
+    writeFileSync(join(folder, "Read.java"), program);
+    const said = execFileSync("java", [join(folder, "Read.java"), join(folder, "ca.jks")], { encoding: "utf8" });
+    expect(said.trim()).toBe("2 true");
+    await rm(folder, { recursive: true, force: true });
+  },
+  60_000,
+);
