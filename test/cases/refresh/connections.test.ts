@@ -10,10 +10,14 @@ interface Strict {
   readonly fateOf?: (inConnection: number, inAll: number) => Fate;
 }
 
+/** An idle connection is used again for a second. */
+const keptMs = 950;
+
 /** A provider that accepts each refresh token once, and ten expired connections of it. */
 async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
   const good = new Set(Array.from({ length: 10 }, (_, i) => `first-${i}`));
   let [given, asked, taken, refused] = [0, 0, 0, 0];
+  const askedAt: number[] = [];
   const provider = await startProvider((request, socket, inConnection) => {
     const say = (status: string, value: unknown) => {
       const body = JSON.stringify(value);
@@ -25,6 +29,7 @@ async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
       return;
     }
     asked += 1;
+    askedAt.push(performance.now());
     const fate = fateOf(inConnection, asked);
     if (fate === "unread") {
       socket.destroy();
@@ -73,16 +78,21 @@ async function startStrict({ fateOf = () => "answered" }: Strict = {}) {
       return [lines.filter(Boolean).length, lines.filter((is) => !is).length] as const;
     });
   const seen = () => ({ asked, taken, refused });
-  return { call, shares, seen, metric };
+  /** How often so much time passed between two token requests that the connection need not be there any more. */
+  const pauses = () => askedAt.filter((at, i) => at - (askedAt[i - 1] ?? at) >= keptMs).length;
+  return { call, shares, seen, pauses, metric };
 }
 
 describe("requests for tokens", () => {
-  // On a busy machine more than the second may pass for which the connection is kept.
-  it("go one after another over one connection, which carries nothing else", { retry: 2 }, async () => {
-    const { call, shares, seen } = await startStrict();
+  it("go one after another over one connection, which carries nothing else", async () => {
+    const { call, shares, seen, pauses } = await startStrict();
     for (let i = 0; i < 10; i += 1) expect((await call(i)).status).toBe(200);
     expect(seen()).toEqual({ asked: 10, taken: 10, refused: 0 });
-    expect(shares().filter(([tokens]) => tokens > 0)).toEqual([[10, 0]]);
+    const used = shares().filter(([tokens]) => tokens > 0);
+    expect(used.reduce((sum, [tokens]) => sum + tokens, 0)).toBe(10);
+    expect(used.every(([, others]) => others === 0)).toBe(true);
+    // On a busy machine a call may take longer than the connection is kept for.
+    expect(used.length).toBeLessThanOrEqual(1 + pauses());
   });
 
   it("that a kept connection ended under unread are sent once more, over a new one, and no token is lost", async () => {

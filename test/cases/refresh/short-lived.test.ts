@@ -24,21 +24,28 @@ async function callFor(ms: number, { callers, get }: { readonly callers: number;
 }
 
 describe("a provider whose tokens live one second, and whose API rejects expired ones", () => {
-  // On a busy machine the tokens of several calls expire in transit.
-  it("is called by ten callers for four seconds: each call succeeds, with one refresh a second", {
-    retry: 2,
-  }, async () => {
-    const all = await startRenewing({ sandbox: { behaviour: { accessTokenLifetimeS: 1 } } });
+  it("is called by ten callers for four seconds: each call succeeds, with one refresh a second", async () => {
+    // The test lets time pass, and only between calls: no token expires in transit, however slow the machine is.
+    const clock = { ms: Date.now() };
+    const now = () => clock.ms;
+    const all = await startRenewing({ now, sandbox: { now, behaviour: { accessTokenLifetimeS: 1 } } });
     await all.connectAda();
-    const before = performance.now();
-    const counted = await callFor(4_000, { callers: 10, get: all.get });
-    const seconds = (performance.now() - before) / 1_000;
-    expect([...counted.keys()]).toEqual([200]);
-    // A token that expired in transit is rejected, and the call is repeated with the next one.
-    const refused = (await all.sidecar.metric("latchkey_proxy_refusals_total")) ?? 0;
-    expect(refused).toBeLessThanOrEqual(all.renewals());
-    expect(all.renewals()).toBeGreaterThanOrEqual(3);
-    expect(all.renewals()).toBeLessThanOrEqual(Math.ceil(seconds / 0.9) + 1);
+    const statuses = new Set<number>();
+    for (let round = 0; round < 40; round += 1) {
+      await Promise.all(
+        Array.from({ length: 10 }, async () => {
+          const response = await all.get();
+          await response.arrayBuffer();
+          statuses.add(response.status);
+        }),
+      );
+      clock.ms += 100;
+    }
+    expect([...statuses]).toEqual([200]);
+    expect(await all.sidecar.metric("latchkey_proxy_refusals_total")).toBe(0);
+    // A second holds ten rounds, and a background refresh may come one or two of them early.
+    expect(all.renewals()).toBeGreaterThanOrEqual(4);
+    expect(all.renewals()).toBeLessThanOrEqual(5);
     expect(all.sandbox.seen().tallies.supersededReused).toBe(0);
   });
 
