@@ -11,6 +11,9 @@ const help = `npm run faults:failover -- [options]
   --count N     webhooks to send (100000)
   --senders N   connections that send at once (24)
   --kills N     the fewest kills of a primary, by turns of the machine and of PostgreSQL alone (6)
+  --freeze      freezes the primary's machine as well (SIGSTOP), each third time, and thaws it when another one leads
+  --strict      Patroni's synchronous_mode_strict
+  --etcd        a member of etcd on each machine, which dies with it, instead of one that never fails
   --every N     seconds from one kill to the next (30)
   --ttl N       seconds after which Patroni replaces a dead machine (15)
   --token N     seconds until a token of the provider expires (20)
@@ -23,10 +26,11 @@ It needs patroni, etcd-server, pgbouncer and postgresql of Debian; none may run 
 `;
 
 const text = { type: "string" } as const;
+const flag = { type: "boolean" } as const;
 const { values } = parseArgs({
   options: {
     ...{ count: text, senders: text, kills: text, every: text, ttl: text, token: text, grace: text },
-    help: { type: "boolean" },
+    ...{ freeze: flag, strict: flag, etcd: flag, help: flag },
   },
 });
 const writesBackWithinMs = 30_000;
@@ -47,6 +51,9 @@ if (values.help) {
     ttl: Number(values.ttl ?? 15),
     accessTokenS: Number(values.token ?? 20),
     graceS: Number(values.grace ?? 60),
+    kinds: values.freeze === true ? ["frozen", "machine", "postgres"] : ["machine", "postgres"],
+    isStrict: values.strict === true,
+    hasOwnEtcd: values.etcd === true,
     say: (line) => say(`${new Date().toISOString().slice(11, 19)} ${line}`),
   });
   process.exitCode = tell(outcome) ? 0 : 1;

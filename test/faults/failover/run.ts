@@ -8,7 +8,7 @@ import { createBooks } from "../loss/books.ts";
 import { startSending } from "../loss/senders.ts";
 import { type Life, restOf, waitingAt } from "../loss/service.ts";
 import { startBrokers } from "./brokers.ts";
-import { type Failover, failOver } from "./fail-over.ts";
+import { type Failover, type FailoverKind, failOver } from "./fail-over.ts";
 import { startKeyedProvider } from "./keyed-provider.ts";
 import { startMetadataWriting } from "./metadata.ts";
 import { type RenewalFindings, startRenewals } from "./renewals.ts";
@@ -27,6 +27,12 @@ export interface FailoverOptions {
   readonly accessTokenS: number;
   /** How long the provider takes a replaced refresh token again. */
   readonly graceS: number;
+  /** What happens to primaries, by turns. */
+  readonly kinds?: readonly FailoverKind[];
+  /** Patroni's `synchronous_mode_strict`. */
+  readonly isStrict?: boolean;
+  /** Each machine has a member of etcd. */
+  readonly hasOwnEtcd?: boolean;
   readonly say: (line: string) => void;
 }
 
@@ -50,6 +56,8 @@ export interface FailoverOutcome {
 }
 
 export const connectionsOf = (channel: number): readonly string[] => [`user-${channel}`];
+/** Each other time, only PostgreSQL dies, and Patroni finds it dead. */
+const usualKinds = ["machine", "postgres"] as const;
 const renewingConnections = 6;
 /** Everything is under way by then. */
 const firstAfterMs = 3_000;
@@ -59,6 +67,7 @@ const heardWithinMs = 2_500;
 
 export async function runFailover(options: FailoverOptions): Promise<FailoverOutcome> {
   const { count, senders, kills, everyMs, ttl, accessTokenS, graceS, say } = options;
+  const { kinds = usualKinds, isStrict = false, hasOwnEtcd = false } = options;
   const began = performance.now();
   const channels = Math.max(48, senders);
   const books = createBooks({ count, channels, connectionsOf });
@@ -68,7 +77,7 @@ export async function runFailover(options: FailoverOptions): Promise<FailoverOut
     return one;
   };
   try {
-    const cluster = await startPatroni({ ttl });
+    const cluster = await startPatroni({ ttl, isStrict, hasOwnEtcd });
     closing.unshift(cluster.stop);
     const application = opened(await startLossApplication({ books, random: seeded(1), temper: calm }));
     const sandbox = opened(await startSandbox({ behaviour: { accessTokenLifetimeS: accessTokenS, graceS } }));
@@ -96,8 +105,7 @@ export async function runFailover(options: FailoverOptions): Promise<FailoverOut
       await Promise.race([sleep(Math.max(0, next - performance.now())), failovers.length < kills ? never : sent]);
       if (isSent && failovers.length >= kills) break;
       next = performance.now() + everyMs;
-      // Each other time, only PostgreSQL dies, and Patroni finds it dead.
-      const what = failovers.length % 2 === 0 ? "machine" : "postgres";
+      const what = kinds[failovers.length % kinds.length] ?? "machine";
       const failover = await failOver({ cluster, metadata, what });
       failovers.push(failover);
       const { acknowledged, delivered } = books.counts;
@@ -123,7 +131,7 @@ export async function runFailover(options: FailoverOptions): Promise<FailoverOut
 const never = new Promise<never>(() => {});
 
 export const describeFailover = ({ what, from, to, promotedMs, writesBackMs }: Failover): string =>
-  `${what} of ${from} killed, ${to} is primary after ${seconds(promotedMs)}; ` +
+  `${what === "frozen" ? `machine of ${from} frozen` : `${what} of ${from} killed`}, ${to} is primary after ${seconds(promotedMs)}; ` +
   `writes back after ${writesBackMs.map(seconds).join(", ")}`;
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;

@@ -27,8 +27,11 @@ export interface PatroniNode {
   query(sql: string): Promise<any[]>;
   /** Whether Patroni lets it replace the primary: only a synchronous standby has all commits. */
   isSynchronous(): Promise<boolean>;
-  /** kill -9 of all processes of PostgreSQL, or of Patroni, or of both, as when the machine dies. */
+  /** kill -9 of all processes of PostgreSQL, or of Patroni, or of the machine: both, and its member of etcd if it has one. */
   kill(what: "postgres" | "patroni" | "machine"): void;
+  /** Stops the machine without an end, as a hypervisor does: connections stay, and nobody answers. */
+  freeze(): void;
+  thaw(): void;
   /** Starts Patroni, which starts PostgreSQL. */
   start(): void;
   /** The end of what Patroni wrote. */
@@ -38,6 +41,10 @@ export interface PatroniNode {
 interface PatroniOptions {
   /** Seconds after which a primary whose machine died is replaced, at most. */
   readonly ttl: number;
+  /** A primary without a synchronous standby accepts no writes. */
+  readonly isStrict?: boolean;
+  /** Each machine has a member of etcd, instead of one that never fails. */
+  readonly hasOwnEtcd?: boolean;
 }
 
 /** The folder of PostgreSQL's programs that Patroni needs, which only a distribution's packages have. */
@@ -53,17 +60,32 @@ export const hasPatroni = (): boolean =>
 
 const local = "127.0.0.1";
 const wholeWithinMs = 120_000;
+/** A frozen server never answers. */
+const answerWithinMs = 2_000;
+const names = ["one", "two", "three"];
 
-export async function startPatroni({ ttl }: PatroniOptions): Promise<PatroniCluster> {
+export async function startPatroni({
+  ttl,
+  isStrict = false,
+  hasOwnEtcd = false,
+}: PatroniOptions): Promise<PatroniCluster> {
   const folder = servantFolder();
   // A run that is broken off leaves no server behind.
   const killAll = () => killUnder(folder, () => true);
   process.on("exit", killAll);
-  const etcd = await startEtcd(folder);
+  const folders = names.map((name) => join(folder, name));
+  for (const own of folders) {
+    mkdirSync(own);
+    handOver(own);
+  }
+  const members = await makeEtcd(hasOwnEtcd ? folders : [folder]);
   const pooler = await startPooler(folder);
+  const etcdHosts = members.map(({ client }) => client);
   const nodes: PatroniNode[] = [];
-  for (const name of ["one", "two", "three"]) {
-    nodes.push(makeNode({ name, folder, port: await lowPort(), restPort: await lowPort(), etcdPort: etcd.port, ttl }));
+  for (const [i, name] of names.entries()) {
+    const ports = { port: await lowPort(), restPort: await lowPort() };
+    const member = hasOwnEtcd ? members[i] : undefined;
+    nodes.push(makeNode({ name, folder, ...ports, etcdHosts, member, ttl, isStrict }));
   }
 
   async function primary(): Promise<PatroniNode> {
@@ -109,7 +131,7 @@ export async function startPatroni({ ttl }: PatroniOptions): Promise<PatroniClus
     async stop() {
       killAll();
       process.off("exit", killAll);
-      await Promise.all([etcd.server.ended, pooler.server.ended]);
+      await Promise.all([...members.map(({ ended }) => ended()), pooler.server.ended]);
       rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     },
   };
@@ -121,20 +143,47 @@ export async function startPatroni({ ttl }: PatroniOptions): Promise<PatroniClus
   return cluster;
 }
 
-async function startEtcd(folder: string): Promise<{ readonly port: number; readonly server: ServerProcess }> {
-  const [port, peerPort] = [await lowPort(), await lowPort()];
-  const [clients, peers] = [`http://${local}:${port}`, `http://${local}:${peerPort}`];
-  const server = startServer("etcd", [
-    ...["--name", "etcd", "--data-dir", join(folder, "etcd"), "--log-level", "error", "--logger", "zap"],
-    ...["--listen-client-urls", clients, "--advertise-client-urls", clients],
-    ...["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", `etcd=${peers}`],
-  ]);
-  const isThere = await server.answers(async () => {
-    const { ok } = await fetch(`${clients}/health`);
-    if (!ok) throw new Error("no leader yet");
+interface EtcdMember {
+  /** `host:port` for clients. */
+  readonly client: string;
+  start(): void;
+  ended(): Promise<unknown>;
+}
+
+/** Starts etcd with a member in each of these folders. */
+async function makeEtcd(folders: readonly string[]): Promise<readonly EtcdMember[]> {
+  const places: { readonly name: string; readonly folder: string; readonly client: string; readonly peer: string }[] =
+    [];
+  for (const [i, folder] of folders.entries()) {
+    const [client, peer] = [`${local}:${await lowPort()}`, `${local}:${await lowPort()}`];
+    places.push({ name: `etcd-${i}`, folder: join(folder, "etcd"), client, peer });
+  }
+  const all = places.map(({ name, peer }) => `${name}=http://${peer}`).join();
+  const members = places.map(({ name, folder, client, peer }) => {
+    const [clients, peers] = [`http://${client}`, `http://${peer}`];
+    let server: ServerProcess | undefined;
+    return {
+      client,
+      start() {
+        server = startServer("etcd", [
+          ...["--name", name, "--data-dir", folder, "--log-level", "error", "--logger", "zap"],
+          ...["--listen-client-urls", clients, "--advertise-client-urls", clients],
+          ...["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", all],
+        ]);
+      },
+      async answers() {
+        const isThere = await server?.answers(async () => {
+          const { ok } = await fetch(`${clients}/health`);
+          if (!ok) throw new Error("no leader yet");
+        });
+        if (isThere !== true) throw new Error(`etcd does not start: ${server?.said()}`);
+      },
+      ended: async () => server?.ended,
+    };
   });
-  if (!isThere) throw new Error(`etcd does not start: ${server.said()}`);
-  return { port, server };
+  for (const member of members) member.start();
+  await Promise.all(members.map((member) => member.answers()));
+  return members;
 }
 
 /** PgBouncer in transaction mode. Patroni's callback `lead` changes the file of its databases. */
@@ -195,24 +244,34 @@ interface NodeOptions {
   readonly folder: string;
   readonly port: number;
   readonly restPort: number;
-  readonly etcdPort: number;
+  readonly etcdHosts: readonly string[];
+  /** The machine's member of etcd, which is running. */
+  readonly member: EtcdMember | undefined;
   readonly ttl: number;
+  readonly isStrict: boolean;
 }
 
 function makeNode(options: NodeOptions): PatroniNode {
-  const { name, folder, port, restPort } = options;
+  const { name, folder, port, restPort, member } = options;
   const own = join(folder, name);
-  mkdirSync(own);
   const file = join(own, "patroni.yml");
   // JSON is YAML.
   writeFileSync(file, JSON.stringify(settingsOf(options, own)));
-  for (const path of [own, file]) handOver(path);
+  handOver(file);
+  let wasKilled = false;
   let patroni: ServerProcess | undefined;
   return {
     name,
     port,
     async query(sql) {
-      const client = new Client({ host: local, port, user: "postgres", database: "postgres", password: "-" });
+      const client = new Client({
+        host: local,
+        port,
+        user: "postgres",
+        database: "postgres",
+        password: "-",
+        ...limits,
+      });
       client.on("error", () => {});
       await client.connect();
       try {
@@ -222,31 +281,40 @@ function makeNode(options: NodeOptions): PatroniNode {
       }
     },
     isSynchronous: () =>
-      fetch(`http://${local}:${restPort}/synchronous`).then(
+      fetch(`http://${local}:${restPort}/synchronous`, { signal: AbortSignal.timeout(answerWithinMs) }).then(
         ({ ok }) => ok,
         () => false,
       ),
     kill(what) {
-      const isWanted = (args: string) => what === "machine" || args.includes("patroni.yml") === (what === "patroni");
-      killUnder(own, isWanted);
+      const isPatroni = (args: string) => args.includes("patroni.yml");
+      const isEtcd = (args: string) => args.includes("--initial-cluster");
+      killUnder(own, (args) => what === "machine" || (isPatroni(args) === (what === "patroni") && !isEtcd(args)));
+      wasKilled = what === "machine";
     },
+    freeze: () => signalUnder(own, () => true, ["SIGSTOP"]),
+    thaw: () => signalUnder(own, () => true, ["SIGCONT"]),
     start() {
+      if (wasKilled) member?.start();
+      wasKilled = false;
       patroni = startServer("patroni", [file]);
     },
     said: () => patroni?.said() ?? "",
   };
 }
 
-function settingsOf({ name, folder, port, restPort, etcdPort, ttl }: NodeOptions, own: string) {
+const limits = { connectionTimeoutMillis: answerWithinMs, query_timeout: 10 * answerWithinMs };
+
+function settingsOf(options: NodeOptions, own: string) {
+  const { name, folder, port, restPort, etcdHosts, ttl, isStrict } = options;
   const lead = `${join(folder, "lead")} ${port}`;
   return {
     scope: "latchkey",
     name,
     restapi: { listen: `${local}:${restPort}`, connect_address: `${local}:${restPort}` },
-    etcd3: { host: `${local}:${etcdPort}` },
+    etcd3: { hosts: etcdHosts },
     bootstrap: {
       dcs: {
-        ...{ ttl, loop_wait: 1, retry_timeout: 3, synchronous_mode: true },
+        ...{ ttl, loop_wait: 1, retry_timeout: 3, synchronous_mode: true, synchronous_mode_strict: isStrict },
         // A primary that crashed is replaced at once instead of being started again.
         primary_start_timeout: 0,
         postgresql: {
@@ -282,6 +350,10 @@ async function standbyState(node: PatroniNode): Promise<"primary" | "standby" | 
 
 /** kill -9 of the processes that have this folder in their arguments, if wanted, and of their children. */
 function killUnder(folder: string, isWanted: (args: string) => boolean): void {
+  signalUnder(folder, isWanted, ["SIGSTOP", "SIGKILL"]);
+}
+
+function signalUnder(folder: string, isWanted: (args: string) => boolean, signals: readonly NodeJS.Signals[]): void {
   const lines = execFileSync("ps", ["-A", "-ww", "-o", "pid=,ppid=,args="], { encoding: "utf8" }).split("\n");
   const all = lines.map((line) => {
     const [, pid = "0", ppid = "0", args = ""] = /^\s*(\d+)\s+(\d+)\s(.*)$/.exec(line) ?? [];
@@ -292,7 +364,7 @@ function killUnder(folder: string, isWanted: (args: string) => boolean): void {
     before = found.size;
     for (const { pid, ppid } of all) if (found.has(ppid)) found.add(pid);
   }
-  for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
+  for (const signal of signals) {
     for (const pid of found) {
       try {
         process.kill(pid, signal);
