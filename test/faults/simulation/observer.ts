@@ -30,7 +30,11 @@ export class Observer {
       if (holder === undefined) this.#holders.set(fence, process);
       else if (holder !== process) world.fail("partitions", `${process} and ${holder} commit for partition ${fence}`);
     }
+    const isFenced = conditions.some(({ key }) => key.startsWith("partition\0"));
     for (const { key, value } of changes) {
+      // A delivery that succeeded is stored by anybody; one that failed by its partition's owner.
+      const isPutOff = key.startsWith("forward.waiting\0") && value !== undefined && before.get(key) !== 0;
+      if (isPutOff && !isFenced) world.fail("partitions", `${process} puts a delivery off without a fence`);
       if (!key.startsWith("credentials\0dev\0tokens\0")) continue;
       if (value === undefined || before.get(key) === 0) continue;
       this.refreshes += 1;
