@@ -100,6 +100,10 @@ function createAuditWriter({ audit, world }: EdgeAuditOptions) {
       waiting.length = Math.min(waiting.length, maxWaiting);
       schedule();
     }
+    reportLost();
+  }
+
+  function reportLost(): void {
     if (lost === 0) return;
     world.log.error("the store was away for too long; audit entries of edges are lost", { count: lost });
     lost = 0;
@@ -120,13 +124,16 @@ function createAuditWriter({ audit, world }: EdgeAuditOptions) {
     async close() {
       await write();
       clearTimeout(timer);
+      lost += waiting.length;
+      reportLost();
     },
   };
 }
 
 /** Notes when processes come and go. A stream that replaces another one of its process is no news. */
 function createVisits(add: AddEntry) {
-  const open = new Map<string, number>();
+  const open = new Map<string, { count: number; readonly stream: EdgeStream }>();
+  let isClosed = false;
   const leaving = new Map<string, { readonly timer: NodeJS.Timeout; readonly entry: AuditEntry }>();
 
   const processOf = ({ edge }: EdgeStream) => `${edge.id}\0${edge.identity}\0${edge.environment}`;
@@ -142,20 +149,19 @@ function createVisits(add: AddEntry) {
   return {
     begin(stream: EdgeStream) {
       const name = processOf(stream);
-      const before = open.get(name) ?? 0;
-      open.set(name, before + 1);
+      const known = open.get(name);
+      if (known !== undefined) known.count += 1;
+      else open.set(name, { count: 1, stream });
       const left = leaving.get(name);
       clearTimeout(left?.timer);
       leaving.delete(name);
-      if (before === 0 && left === undefined) add(entryOf(stream, "edge.connect"));
+      if (known === undefined && left === undefined) add(entryOf(stream, "edge.connect"));
     },
     end(stream: EdgeStream) {
       const name = processOf(stream);
-      const rest = (open.get(name) ?? 1) - 1;
-      if (rest > 0) {
-        open.set(name, rest);
-        return;
-      }
+      const known = open.get(name);
+      if (known !== undefined) known.count -= 1;
+      if (isClosed || (known !== undefined && known.count > 0)) return;
       open.delete(name);
       const entry = entryOf(stream, "edge.disconnect");
       const later = () => {
@@ -170,6 +176,9 @@ function createVisits(add: AddEntry) {
         add(entry);
       }
       leaving.clear();
+      // Streams that end with this process, after the last write.
+      for (const { stream } of open.values()) add(entryOf(stream, "edge.disconnect"));
+      isClosed = true;
     },
   };
 }

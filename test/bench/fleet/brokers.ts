@@ -41,8 +41,7 @@ export async function brokers({ rounds, seconds }: Brokers): Promise<void> {
   const rates: Record<number, number[]> = { 1: [], 3: [] };
   try {
     await withFolder(async (folder) => {
-      // Limited by the brokers' share of the CPU, not by the application's limit.
-      writeFileSync(`${folder}/latchkey.yaml`, "webhooks: { per_destination: 192 }\n");
+      writeFileSync(`${folder}/latchkey.yaml`, "{}\n");
       const fleets: Fleet[] = [];
       for (const count of compared) fleets.push(await startFleet({ count, folder, server, application }));
       for (let round = 0; round < (rounds || 3); round += 1) {

@@ -11,8 +11,10 @@ import {
   secretKey,
   startTestSidecar,
   type TestSidecar,
+  temporaryFolder,
 } from "../../support/sidecar/harness.ts";
 import { provider as renewed, startRenewing } from "../../support/sidecar/renewing.ts";
+import { auditOf } from "./edge-audit.ts";
 import { digestOf, type EdgeStream, edgeKey, openEdge } from "./test-edge.ts";
 
 async function prepared(): Promise<{ sidecar: TestSidecar; key: string }> {
@@ -286,4 +288,29 @@ it("refuses other messages where more of what an edge has must follow", async ()
   const extra = openEdge(sidecar, key);
   extra.send({ case: "held", value: {} });
   expect(String(await extra.ended)).toContain("`held` must follow `hello`");
+});
+
+it("loses no audit entry when it stops at once, also of an edge that does not leave", async () => {
+  const folder = await temporaryFolder();
+  const first = await startTestSidecar({ folder });
+  await createIntegrations(first);
+  await first.rest("POST", "/connections", { body: keyedConnection("ada") });
+  const { secret } = await edgeKey(first);
+  const edgeId = "an-edge-that-stays";
+  const edge = openEdge(first, secret, { edgeId });
+  await edge.want("keyed", "ada");
+  await first.stop();
+
+  const again = await startTestSidecar({ folder });
+  for (const [action, targets] of [
+    ["edge.connect", [edgeId, "pod-1"]],
+    ["edge.deliver", [edgeId, "keyed/ada"]],
+    ["edge.disconnect", [edgeId, "pod-1"]],
+  ] as const) {
+    const events = await auditOf(again, action);
+    expect(
+      events.map((event) => event.targets),
+      action,
+    ).toEqual([targets]);
+  }
 });
