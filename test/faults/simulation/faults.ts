@@ -122,18 +122,20 @@ export class Faults {
     return "a standby lags";
   }
 
-  /** The standby that lags becomes the primary. */
+  /** The standby that lags becomes the primary; or an older copy is put in the primary's place, which nothing tells. */
   rollBack(): string {
     const standby = this.#standby;
     if (standby === undefined || !world.database.isUp) return "no standby";
     const { books, observer } = this.#options;
     this.#standby = undefined;
-    world.database.fail({ contents: standby.contents, isOther: true });
+    const isOther = this.#options.random() < 0.5;
+    world.database.fail({ contents: standby.contents, isOther });
     books.rollBack(standby);
     observer.rolledBack();
     this.rolledBackAt = world.time.now;
     world.time.after(this.#long(100, 5_000), () => (world.database.isUp = true));
-    return this.#did("history rolled back", `to revision ${standby.contents.revision}`);
+    const what = isOther ? "stale standby promoted" : "older copy put back";
+    return this.#did(what, `at revision ${standby.contents.revision}`);
   }
 
   /** Afterwards no standby lags. */
