@@ -13,7 +13,8 @@ const help = `npm run faults:failover -- [options]
   --kills N     the fewest kills of a primary, by turns of the machine and of PostgreSQL alone (6)
   --freeze      freezes the primary's machine as well (SIGSTOP), each third time, and thaws it when another one leads
   --strict      Patroni's synchronous_mode_strict
-  --etcd        a member of etcd on each machine, which dies with it, instead of one that never fails
+  --etcd        a member of etcd on each machine, which dies with it, instead of one that never fails; not with --freeze,
+                after which Patroni 3.0 may no longer name a synchronous standby
   --every N     seconds from one kill to the next (30)
   --ttl N       seconds after which Patroni replaces a dead machine (15)
   --token N     seconds until a token of the provider expires (20)
@@ -40,8 +41,9 @@ const shownOfLost = 50;
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(2));
 const say = (line: string) => void writeSync(1, `${line}\n`);
 
-if (values.help) {
+if (values.help || (values.freeze === true && values.etcd === true)) {
   say(help);
+  process.exitCode = values.help ? 0 : 2;
 } else {
   const outcome = await runFailover({
     count: Number(values.count ?? 100_000),

@@ -30,6 +30,12 @@ interface LifeOptions {
   readonly command?: "serve" | "edge";
 }
 
+/** A program that is broken off leaves no process behind. */
+const living = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
 /** Begins one. It may be killed before it is ready. */
 export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions): Beginning {
   const child = spawn(process.execPath, command === undefined ? [program] : [main, command], {
@@ -42,8 +48,7 @@ export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions):
     },
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
-  const killIt = () => void child.kill("SIGKILL");
-  process.on("exit", killIt);
+  living.add(child);
   let said = "";
   const note = (text: string) => {
     said = `${said}${text}`.slice(-4_000);
@@ -51,7 +56,7 @@ export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions):
   child.stderr?.setEncoding("utf8").on("data", note);
   // A message to a process that was just killed is lost.
   child.on("error", () => {});
-  const over = once(child, "exit").then(() => process.off("exit", killIt));
+  const over = once(child, "exit").then(() => living.delete(child));
   const addresses = new Map<string, string>();
   const ready = new Promise<boolean>((resolve) => {
     let text = "";

@@ -2,7 +2,7 @@ import type { Books, Checkpoint } from "./books.ts";
 import { kill } from "./brokers.ts";
 import type { Fleet } from "./fleet.ts";
 import type { Observer } from "./observer.ts";
-import type { LinkState } from "./world/link.ts";
+import type { Link, LinkState } from "./world/link.ts";
 import { world } from "./world/world.ts";
 
 interface FaultsOptions {
@@ -30,10 +30,13 @@ export class Faults {
     const link = this.#pick([...world.links.values()]);
     if (link === undefined) return "no link";
     const state = this.#pick<LinkState>(["frozen", "frozen", "deaf", "mute", "cut"]) ?? "cut";
-    link.set(state);
-    const forMs = this.#hinder(link, this.#long(200, 40_000));
-    world.time.after(forMs, () => link.state === state && link.set("up"));
+    this.#break(link, state, this.#long(200, 40_000));
     return this.#did(`link ${state}`, link.name);
+  }
+
+  #break(link: Link, state: LinkState, forMs: number): void {
+    link.set(state);
+    world.time.after(this.#hinder(link, forMs), () => link.state === state && link.set("up"));
   }
 
   slowLink(): string {
@@ -134,6 +137,10 @@ export class Faults {
     observer.rolledBack();
     this.rolledBackAt = world.time.now;
     world.time.after(this.#long(100, 5_000), () => (world.database.isUp = true));
+    // One broker may be away until others have written past what it saw.
+    const isOneAway = this.#options.random() < 0.5;
+    const broker = isOneAway ? this.#pick([...this.#options.fleet.brokers.keys()]) : undefined;
+    if (broker !== undefined) this.#break(world.linkToDatabase(broker), "cut", this.#long(8_000, 40_000));
     const what = isOther ? "stale standby promoted" : "older copy put back";
     return this.#did(what, `at revision ${standby.contents.revision}`);
   }

@@ -71,7 +71,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
     [0.5, () => faults.killBroker()],
     [0.5, () => faults.killEdge()],
     [0.25, () => faults.failOver()],
-    [0.6, () => faults.lag()],
+    [2, () => faults.lag()],
     [0.5, () => faults.rollBack()],
   ];
   const total = actions.reduce((sum, [weight]) => sum + weight, 0);
