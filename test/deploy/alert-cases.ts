@@ -137,6 +137,30 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
       ],
     ],
   },
+  LatchkeyEgressProxyFailing: {
+    fires: [
+      `latchkey_egress_proxy_connections_total{${one},outcome="opened"} 0+90x30`,
+      `latchkey_egress_proxy_connections_total{${one},outcome="unreachable"} 0+3x30`,
+      `latchkey_egress_proxy_connections_total{${two},outcome="unauthorized"} 0+3x30`,
+    ],
+    stays: [
+      [
+        `latchkey_egress_proxy_connections_total{${one},outcome="opened"} 0+97x30`,
+        `latchkey_egress_proxy_connections_total{${one},outcome="no_answer"} 0+1x30`,
+      ],
+      // Hosts that the proxy forbids or cannot reach.
+      [
+        `latchkey_egress_proxy_connections_total{${one},outcome="opened"} 0+10x30`,
+        `latchkey_egress_proxy_connections_total{${one},outcome="refused"} 0+90x30`,
+        `latchkey_egress_proxy_connections_total{${one},outcome="failed"} 0+90x30`,
+      ],
+      // Over since ten minutes.
+      [
+        `latchkey_egress_proxy_connections_total{${one},outcome="unreachable"} 0+3x20 60x20`,
+        `latchkey_egress_proxy_connections_total{${one},outcome="opened"} 0x20 0+60x20`,
+      ],
+    ],
+  },
   LatchkeyOutboxOld: {
     fires: [`latchkey_outbox_oldest_seconds{${one}} 3000+60x30`],
     stays: [[`latchkey_outbox_oldest_seconds{${one}} 1000+60x30`]],

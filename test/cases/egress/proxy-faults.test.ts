@@ -50,7 +50,7 @@ it("sends a proxy one CONNECT with the user and the password, and the request on
     expect(client.readableLength).toBe(0);
     await opens(client, open);
   };
-  expect((await ask()).status).toBe(200);
+  expect(await ask()).toMatchObject({ status: 200 });
   expect(proxy.heads).toEqual([
     expect.stringMatching(
       new RegExp(
