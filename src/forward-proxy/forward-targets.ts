@@ -8,9 +8,9 @@ import { proxyCredentials } from "./proxy-credentials.ts";
 
 /** The targets of a listener's requests. Equal ones share one object. */
 export interface ForwardTargets {
-  /** Returns the target of a request for a tunnel. Throws for one without a key. */
+  /** Returns the target of a request for a tunnel. Throws for one with a malformed key. */
   ofTunnel(request: FrontHead, place: ConnectTarget): ForwardTarget;
-  /** Returns the target of a request in absolute form. Throws for one without a key. */
+  /** Returns the target of a request in absolute form. Throws for one with a malformed key. */
   ofUrl(request: FrontHead): ForwardTarget;
 }
 
@@ -22,7 +22,11 @@ export function createForwardTargets(alias: ConnectionRef | undefined): ForwardT
   const targets = createRecentCache<ForwardTarget>(mostTargets);
 
   function targetOf(request: FrontHead, { origin, authority }: TargetPlace, isTunnel: boolean): ForwardTarget {
-    const { key, named } = proxyCredentials(proxyAuthorizationOf(request));
+    const authorization = proxyAuthorizationOf(request);
+    if (authorization === undefined || authorization === "") {
+      return new ForwardTarget({ origin, authority, key: "", peer: request.socket, named: undefined, alias, isTunnel });
+    }
+    const { key, named } = proxyCredentials(authorization);
     const name = JSON.stringify([isTunnel, origin, key, named?.integration, named?.id]);
     const known = targets.get(name);
     if (known !== undefined) return known;

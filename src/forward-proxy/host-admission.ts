@@ -1,9 +1,9 @@
 import { Fault } from "../base/fault.ts";
 import type { HostRoutes } from "../broker/connections/hosts/host-routes.ts";
-import type { Access } from "../broker/setup/access.ts";
-import { type Caller, requireScope } from "../broker/setup/caller.ts";
+import type { Caller } from "../broker/setup/caller.ts";
 import type { ForwardTarget } from "../data-plane/proxy/forwarding/forward-target.ts";
-import { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import { callerOfTarget } from "../data-plane/proxy/forwarding/target-caller.ts";
+import type { CallerAccess } from "../data-plane/server/authenticate-request.ts";
 import type { ConnectTarget } from "./connect-target.ts";
 import { environmentOf } from "./forward-choices.ts";
 import type { RouteTables } from "./route-tables.ts";
@@ -18,7 +18,7 @@ export interface HostAdmission {
 }
 
 export interface HostAdmissionOptions {
-  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly access: CallerAccess;
   readonly tables: RouteTables;
   readonly routes: Pick<HostRoutes, "hostsOf">;
   /** Whether a host is passed on without looking inside. */
@@ -34,13 +34,8 @@ export function createHostAdmission(options: HostAdmissionOptions): HostAdmissio
   const { access, tables, routes, isTunneled, isOwn } = options;
 
   async function callerOf(target: ForwardTarget): Promise<Caller> {
-    const { caller: last } = target;
-    if (last !== undefined && access.isCurrent(last)) return last;
     try {
-      const caller = await access.authenticate(target.key);
-      requireScope(caller, Scope.PROXY);
-      target.caller = caller;
-      return caller;
+      return await callerOfTarget(access, target);
     } catch (error) {
       throw asProxyFault(error);
     }

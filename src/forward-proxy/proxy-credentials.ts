@@ -7,8 +7,8 @@ export interface ProxyCredentials {
   readonly named: ProxyConnectionName | undefined;
 }
 
-/** Keys and tokens of Latchkey. */
-const ownPrefix = /^lks?_/;
+/** Keys and access sessions, and tokens of an issuer (JWT). */
+const ownPrefix = /^(?:lks?_|eyJ[\w-]*\.[\w-]*\.)/;
 
 /**
  * Reads `Proxy-Authorization`: `Bearer <key>`, or Basic, as programs make it of `HTTPS_PROXY`. In Basic, the key is the

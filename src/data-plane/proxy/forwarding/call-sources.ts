@@ -1,6 +1,7 @@
+import { Fault } from "../../../base/fault.ts";
 import { type Caller, requireAudience } from "../../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
-import type { CallerAccess } from "../../server/authenticate-request.ts";
+import { type CallerAccess, isFromBrowser } from "../../server/authenticate-request.ts";
 import { callerOriginOf } from "../../server/caller-origin.ts";
 import type { Admission } from "../admission.ts";
 import { type CallRequest, createCallRequests, requestedConnection } from "../call-request.ts";
@@ -34,6 +35,10 @@ export function createCallSources({ access, admission, choices }: CallSourcesOpt
 
   function senderOf({ request, forward }: CallContext): CalledBy | Promise<CalledBy> {
     if (forward === undefined || forwarded === undefined) return authenticate(request);
+    // A page could make the browser of an identity send requests.
+    if (forward.peer !== undefined && isFromBrowser(request)) {
+      throw new Fault("proxy_key_required", "browsers need a key: http://latchkey:<key>@host:port");
+    }
     const { key } = forward;
     const caller = forwarded.callerOf(forward);
     return caller instanceof Promise ? caller.then((one) => ({ key, caller: one })) : { key, caller };

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import type { Caller } from "../../../broker/setup/caller.ts";
 import type { Address, Binding } from "../../../core/outgoing/binding.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
@@ -12,6 +13,7 @@ interface ForwardTargetParts {
   readonly origin: string;
   readonly authority: string;
   readonly key: string;
+  readonly peer?: Socket | undefined;
   readonly named: ProxyConnectionName | undefined;
   readonly alias: ConnectionRef | undefined;
   readonly isTunnel: boolean;
@@ -26,8 +28,10 @@ export class ForwardTarget {
   readonly origin: string;
   /** `host[:port]`, without the default port: what a Host header must say. */
   readonly authority: string;
-  /** The caller's key. */
+  /** The caller's key; empty: its connection proves who it is. */
   readonly key: string;
+  /** The connection of a caller without a key. Its target is not shared: equal ones may be of other callers. */
+  readonly peer: Socket | undefined;
   /** The connection in the proxy's user name. */
   readonly named: ProxyConnectionName | undefined;
   /** The connection of an alias listener. */
@@ -39,10 +43,11 @@ export class ForwardTarget {
   #binding: Binding | undefined = undefined;
   #address: Address | undefined = undefined;
 
-  constructor({ origin, authority, key, named, alias, isTunnel }: ForwardTargetParts) {
+  constructor({ origin, authority, key, peer, named, alias, isTunnel }: ForwardTargetParts) {
     this.origin = origin;
     this.authority = authority;
     this.key = key;
+    this.peer = peer;
     this.named = named;
     this.alias = alias;
     this.isTunnel = isTunnel;

@@ -1,13 +1,13 @@
 import { createNote } from "../../../base/memo.ts";
-import type { Access } from "../../../broker/setup/access.ts";
-import { type Caller, requireScope } from "../../../broker/setup/caller.ts";
-import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
+import type { Caller } from "../../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../../relay/client/incoming.ts";
+import type { CallerAccess } from "../../server/authenticate-request.ts";
 import type { Admission } from "../admission.ts";
 import { type CallRequest, requestedOptions } from "../call-request.ts";
 import { headerOf } from "../caller-lookup.ts";
 import type { ForwardTarget, ProxyConnectionName } from "./forward-target.ts";
+import { callerOfTarget } from "./target-caller.ts";
 
 /** Finds the connection for a request of the forward proxy. */
 export interface ForwardChoices {
@@ -34,7 +34,7 @@ export interface ForwardChoice {
 
 interface ForwardedRequestsOptions {
   readonly admission: Pick<Admission, "requireConnection">;
-  readonly access: Pick<Access, "authenticate" | "isCurrent">;
+  readonly access: CallerAccess;
   readonly choices: ForwardChoices;
 }
 
@@ -56,17 +56,7 @@ interface RememberedRequest {
 export function createForwardedRequests({ access, admission, choices }: ForwardedRequestsOptions): ForwardedRequests {
   const known = createNote<RememberedRequest>();
 
-  function callerOf(target: ForwardTarget): Caller | Promise<Caller> {
-    const { caller: last } = target;
-    if (last !== undefined && access.isCurrent(last)) return last;
-    const admit = (caller: Caller): Caller => {
-      requireScope(caller, Scope.PROXY);
-      target.caller = caller;
-      return caller;
-    };
-    const found = access.authenticate(target.key);
-    return found instanceof Promise ? found.then(admit) : admit(found);
-  }
+  const callerOf = (target: ForwardTarget) => callerOfTarget(access, target);
 
   const choose = (request: FrontHead, target: ForwardTarget, caller: Caller) =>
     choices.of({ target, caller, named: namedIn(request), path: pathOf(request) });
