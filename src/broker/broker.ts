@@ -144,7 +144,8 @@ async function openRooms(options: BrokerOptions) {
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const { accessSessions: times } = options;
   const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
-  const edges = openEdges({ store, collections, setup, live: credentials.live, quotas, lastUsed, audit, world });
+  const { live } = credentials;
+  const edges = openEdges({ store, collections, setup, ...accessRoom, live, quotas, lastUsed, audit, world });
   const scripted: SyncRoom = await openSyncs({
     shared,
     collections,

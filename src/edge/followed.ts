@@ -13,6 +13,7 @@ import {
 import { BrokerLink, type LinkWelcome } from "./broker-link.ts";
 import { ConnectionMemory } from "./connection-memory.ts";
 import { createEdgeAccess, type EdgeKeyAccess } from "./edge-access.ts";
+import { createEdgeBudgets } from "./edge-budgets.ts";
 import { type BrokerSilence, createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
@@ -38,8 +39,8 @@ export interface Followed {
   close(): void;
 }
 
-/** The answers to the three kinds of questions. */
-type Answer = HeldConnection | Fault | EdgeFault | undefined;
+/** The answers to the kinds of questions. */
+type Answer = HeldConnection | Fault | EdgeFault | number | undefined;
 
 /** Follows a broker, and keeps in memory what it says. */
 export function openFollowed(config: BrokersConfig, world: World): Followed {
@@ -53,6 +54,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
   });
   const keys = createKeyMemory({
     onEvict: (digest) => void link().send({ case: "dropKey", value: create(EdgeKeyRefSchema, { digest }) }),
+    budgets: createEdgeBudgets({ ask: (question) => questions.ask(question) as Promise<number> }),
     world,
   });
   const follower = new BrokerFollower({ config, connections, keys, questions, world });
@@ -192,6 +194,9 @@ class BrokerFollower {
         return;
       case "pass":
         questions.answer(message.value.requestId, message.value.fault);
+        return;
+      case "drawn":
+        questions.answer(message.value.requestId, message.value.count);
         return;
       case "inSync":
         this.inSync.resolve();

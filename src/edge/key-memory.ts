@@ -2,10 +2,12 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
-import { type Caller, callerOfKey } from "../broker/setup/caller.ts";
-import type { EdgeHello, EdgeKey } from "../gen/latchkey/v1/edge_pb.ts";
+import { type Caller, callerOfKey, type RequestBudget } from "../broker/setup/caller.ts";
+import { compileAudience } from "../core/access/audience.ts";
+import type { EdgeAccessSession, EdgeHello, EdgeKey } from "../gen/latchkey/v1/edge_pb.ts";
+import type { EdgeBudgets } from "./edge-budgets.ts";
 
-/** A key in memory. */
+/** A key or an access session in memory. */
 export interface KnownCaller {
   readonly digest: Uint8Array;
   readonly version: Uint8Array;
@@ -30,6 +32,7 @@ export interface KeyMemory {
 
 interface KeyMemoryOptions {
   readonly onEvict: (digest: Uint8Array) => void;
+  readonly budgets: EdgeBudgets;
   readonly world: World;
 }
 
@@ -39,7 +42,7 @@ const maxKeys = 10_000;
 const unknownMs = 1_000;
 const maxUnknown = 1_000;
 
-export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory {
+export function createKeyMemory({ onEvict, budgets, world }: KeyMemoryOptions): KeyMemory {
   const { metrics } = world;
   const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownMs });
   const callers = new Map<Caller, KnownCaller>();
@@ -56,7 +59,7 @@ export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory
     peek: (digest) => keys.get(digest),
     isUnknown: (digest) => unknown.has(digest),
     ofCaller: (caller) => callers.get(caller),
-    apply({ requestId, digest: bytes, version, key }) {
+    apply({ requestId, digest: bytes, version, key, session }) {
       const digest = Buffer.from(bytes).toString("hex");
       // The broker had not read yet that the key was forgotten, and tells about it only this once.
       if (requestId === 0n && !keys.has(digest)) {
@@ -68,8 +71,17 @@ export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory
         unknown.set(digest, true);
       } else {
         const { expiresAt } = key;
-        const caller = callerOfKey(key);
         const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
+        const isHeld = () => (keys.peek(digest)?.expiresAtMs ?? 0) > world.now();
+        const ofKey = callerOfKey(key);
+        const caller =
+          session === undefined
+            ? ofKey
+            : sessionCallerOf(ofKey, session, {
+                expiresAtMs,
+                isHeld,
+                budget: session.hasBudget ? budgets.of(bytes) : undefined,
+              });
         const held = { digest: bytes, version, caller, expiresAtMs, usedAt: 0 };
         unknown.delete(digest);
         keys.set(digest, held);
@@ -84,6 +96,33 @@ export function createKeyMemory({ onEvict, world }: KeyMemoryOptions): KeyMemory
     },
     versions: () =>
       [...keys.values()].map(({ digest, version }) => ({ $typeName: "latchkey.v1.HeldKey", digest, version })),
+  };
+}
+
+interface HeldSession {
+  readonly expiresAtMs: number;
+  readonly budget: RequestBudget | undefined;
+  readonly isHeld: () => boolean;
+}
+
+function sessionCallerOf(
+  ofKey: Caller,
+  { id, audience }: EdgeAccessSession,
+  { expiresAtMs, budget, isHeld }: HeldSession,
+): Caller {
+  return {
+    keyId: ofKey.keyId,
+    environment: ofKey.environment,
+    scopes: ofKey.scopes,
+    limits: ofKey.limits,
+    accessSession: {
+      id,
+      expiresAtMs,
+      isStale: false,
+      audience: compileAudience(audience),
+      budget,
+      isOver: () => !isHeld(),
+    },
   };
 }
 

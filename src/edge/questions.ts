@@ -2,7 +2,12 @@ import { create } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { WantedConnectionSchema, WantedKeySchema, WantedPassSchema } from "../gen/latchkey/v1/edge_pb.ts";
+import {
+  WantedConnectionSchema,
+  WantedKeySchema,
+  WantedPassSchema,
+  WantedRequestsSchema,
+} from "../gen/latchkey/v1/edge_pb.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ToBroker } from "./follow-stream.ts";
 
@@ -22,6 +27,7 @@ export interface Questions<A> {
 export type Question =
   | { readonly kind: "connection"; readonly ref: ConnectionRef; readonly token: string; readonly refused: Uint8Array }
   | { readonly kind: "key"; readonly digest: Uint8Array }
+  | { readonly kind: "requests"; readonly digest: Uint8Array }
   | {
       readonly kind: "pass";
       readonly ref: ConnectionRef;
@@ -135,6 +141,7 @@ export const brokersUnavailable = (): Fault =>
 /** Undefined: each caller asks for itself. */
 function nameOf(question: Question): string | undefined {
   if (question.kind === "pass") return undefined;
+  if (question.kind === "requests") return `requests ${Buffer.from(question.digest).toString("base64")}`;
   if (question.kind === "key") return `key ${Buffer.from(question.digest).toString("base64")}`;
   const { ref, token, refused } = question;
   return ["connection", ref.integration, ref.id, token, Buffer.from(refused).toString("base64")].join("\0");
@@ -151,6 +158,8 @@ function messageOf(requestId: bigint, question: Question): ToBroker {
     }
     case "key":
       return { case: "wantKey", value: create(WantedKeySchema, { requestId, digest: question.digest }) };
+    case "requests":
+      return { case: "wantRequests", value: create(WantedRequestsSchema, { requestId, digest: question.digest }) };
     case "pass": {
       const { ref, path, isBackground, patienceMs } = question;
       const patience = { seconds: BigInt(Math.floor(patienceMs / 1_000)), nanos: (patienceMs % 1_000) * 1_000_000 };

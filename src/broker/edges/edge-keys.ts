@@ -1,8 +1,9 @@
 import { create } from "@bufbuild/protobuf";
-import { edgeVersion, isSameVersion } from "../../core/edges/edge-version.ts";
+import { isSameVersion } from "../../core/edges/edge-version.ts";
 import { EdgeKeySchema } from "../../gen/latchkey/v1/edge_pb.ts";
-import { type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
+import type { SessionCallers } from "../access-sessions/session-callers.ts";
 import type { Access } from "../setup/access.ts";
+import { type EdgeCallerMessage, edgeCallerWith } from "./edge-callers.ts";
 import { type EdgeStream, noVersion } from "./edge-stream.ts";
 import { Followers } from "./followers.ts";
 
@@ -18,7 +19,8 @@ export interface EdgeKeys {
 }
 
 interface EdgeKeysOptions {
-  readonly access: Pick<Access, "keyWithDigest" | "listen">;
+  readonly keys: Pick<Access, "keyWithDigest" | "listen">;
+  readonly sessions: Pick<SessionCallers, "callerWithDigest" | "listen">;
   /** Resolves when memory has all that was committed before. */
   readonly caughtUp: () => Promise<void> | undefined;
   readonly onPush: () => void;
@@ -27,50 +29,34 @@ interface EdgeKeysOptions {
 /** Limits the unknown keys that are followed for an edge, in case its callers guess. */
 const maxUnknown = 1_000;
 
-interface KeyMessage {
-  readonly key: Key;
-  readonly version: Uint8Array;
-}
+/** The ID of a session is the first half of the hash of its token. */
+const sessionIdLength = 32;
 
-const messages = new WeakMap<Key, KeyMessage>();
-
-/** Returns what edges get of a key. Computed once for each change of the key. */
-function messageOf(key: Key): KeyMessage {
-  const known = messages.get(key);
-  if (known !== undefined) return known;
-  const { id, environment, scopes, expiresAt, limits } = key;
-  const shown = create(KeySchema, {
-    id,
-    environment,
-    scopes,
-    ...(expiresAt && { expiresAt }),
-    ...(limits && { limits }),
-  });
-  const made = { key: shown, version: edgeVersion(KeySchema, shown) };
-  messages.set(key, made);
-  return made;
+/** Notes what the edge knows, for counting, and whose use it may report. */
+function noteId({ keyIds }: EdgeStream, found: EdgeCallerMessage | undefined): void {
+  if (found !== undefined) keyIds.add(found.id).add(found.keyId);
 }
 
 const subjectOf = (digest: string) => `key ${digest}`;
 
-export function createEdgeKeys({ access, caughtUp, onPush }: EdgeKeysOptions): EdgeKeys {
+export function createEdgeKeys({ keys, sessions, caughtUp, onPush }: EdgeKeysOptions): EdgeKeys {
   const followers = new Followers();
 
-  function find({ edge }: EdgeStream, digest: string): KeyMessage | undefined {
-    const key = access.keyWithDigest(digest);
-    if (key === undefined || key.environment !== edge.environment) return undefined;
-    // An older edge would let its callers use everything.
-    return key.limits === undefined || edge.appliesLimits ? messageOf(key) : undefined;
-  }
+  const find = ({ edge }: EdgeStream, digest: string) => edgeCallerWith({ keys, sessions }, edge, digest);
 
   /** Notes that the edge has this version from now on, and returns the message that says so. */
   function told(stream: EdgeStream, digest: string, requestId: bigint) {
     const found = find(stream, digest);
     stream.keys.set(digest, found?.version ?? noVersion);
-    if (found !== undefined) stream.keyIds.add(found.key.id);
+    noteId(stream, found);
     const version = found?.version ?? noVersion;
-    const bytes = Buffer.from(digest, "hex");
-    const value = create(EdgeKeySchema, { requestId, digest: bytes, version, ...(found && { key: found.key }) });
+    const value = create(EdgeKeySchema, {
+      requestId,
+      digest: Buffer.from(digest, "hex"),
+      version,
+      ...(found?.key && { key: found.key }),
+      ...(found?.session && { session: found.session }),
+    });
     return { case: "key" as const, value };
   }
 
@@ -81,10 +67,17 @@ export function createEdgeKeys({ access, caughtUp, onPush }: EdgeKeysOptions): E
     onPush();
   }
 
-  const stop = access.listen(() => {
+  function pushAll(isMeant: (digest: string) => boolean): void {
     for (const digest of followers.subjects()) {
-      for (const stream of followers.of(digest)) push(stream, digest);
+      if (isMeant(digest)) for (const stream of followers.of(digest)) push(stream, digest);
     }
+  }
+
+  // A session ends with its key.
+  const stopKeys = keys.listen(() => pushAll(() => true));
+  const stopSessions = sessions.listen((ids) => {
+    const changed = new Set(ids);
+    pushAll((digest) => changed.has(digest.slice(0, sessionIdLength)));
   });
 
   const mayFollowUnknown = ({ keys, keyIds }: EdgeStream) => keys.size - keyIds.size < maxUnknown;
@@ -99,7 +92,7 @@ export function createEdgeKeys({ access, caughtUp, onPush }: EdgeKeysOptions): E
     async answer(stream, { requestId, digest: bytes }) {
       const digest = Buffer.from(bytes).toString("hex");
       // The key may have been created through another replica a moment ago.
-      if (access.keyWithDigest(digest) === undefined) await caughtUp();
+      if (find(stream, digest) === undefined) await caughtUp();
       const isKnown = find(stream, digest) !== undefined;
       const isFollowed = isKnown || mayFollowUnknown(stream);
       if (isFollowed) followers.add(digest, stream);
@@ -110,14 +103,16 @@ export function createEdgeKeys({ access, caughtUp, onPush }: EdgeKeysOptions): E
       const digest = Buffer.from(bytes).toString("hex");
       followers.add(digest, stream);
       stream.keys.set(digest, version);
-      const found = find(stream, digest);
-      if (found !== undefined) stream.keyIds.add(found.key.id);
+      noteId(stream, find(stream, digest));
       push(stream, digest);
     },
     drop: (stream, digest) => drop(stream, Buffer.from(digest).toString("hex")),
     dropAll(stream) {
       for (const digest of [...stream.keys.keys()]) drop(stream, digest);
     },
-    close: stop,
+    close() {
+      stopKeys();
+      stopSessions();
+    },
   };
 }

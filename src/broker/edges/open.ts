@@ -1,5 +1,7 @@
 import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
+import type { AccessBudgets } from "../access-sessions/budgets.ts";
+import type { SessionCallers } from "../access-sessions/session-callers.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Live, StoredConnections } from "../credentials/live-connections.ts";
@@ -9,6 +11,7 @@ import type { Quotas } from "../quotas/quotas.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
 import { createEdgeAudit, type EdgeRefusal } from "./edge-audit.ts";
+import { createEdgeBudgets } from "./edge-budgets.ts";
 import { createEdgeChanges } from "./edge-changes.ts";
 import { createEdgeConnections } from "./edge-connections.ts";
 import { createEdgeKeys } from "./edge-keys.ts";
@@ -35,6 +38,8 @@ interface EdgeRoomOptions {
   readonly collections: Pick<ConnectionCollections, "connections">;
   readonly setup: Pick<SetupRoom, "access" | "environments" | "integrations" | "providers"> &
     Pick<IdentityRoom, "edgeIdentities">;
+  readonly sessionCallers: SessionCallers;
+  readonly accessBudgets: AccessBudgets;
   readonly live: Live & StoredConnections;
   readonly quotas: Quotas;
   readonly lastUsed: LastUsedTimes;
@@ -43,11 +48,12 @@ interface EdgeRoomOptions {
 }
 
 export function openEdges(options: EdgeRoomOptions): EdgeRoom {
-  const { store, collections, setup, live, quotas, lastUsed, audit, world } = options;
+  const { store, collections, setup, sessionCallers, accessBudgets, live, quotas, lastUsed, audit, world } = options;
   const { access, environments, integrations, providers } = setup;
   const { edgePushes, edgeWants } = world.metrics;
   const pushed = (kind: string) => edgePushes.inc({ kind });
-  const keys = createEdgeKeys({ access, caughtUp: () => store.caughtUp(), onPush: () => pushed("key") });
+  const sources = { keys: access, sessions: sessionCallers };
+  const keys = createEdgeKeys({ ...sources, caughtUp: () => store.caughtUp(), onPush: () => pushed("key") });
   const edgeProviders = createEdgeProviders({ providers, onPush: () => pushed("provider") });
   const setups = createEdgeSetups({
     integrations,
@@ -72,6 +78,7 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     connections,
     keys,
     passes,
+    drawRequests: createEdgeBudgets(sources, accessBudgets),
     lastUsed,
     onWant: (kind) => edgeWants.inc({ kind }),
     world,

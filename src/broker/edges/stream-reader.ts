@@ -6,6 +6,7 @@ import type { EdgeUse, FollowRequest } from "../../gen/latchkey/v1/edge_pb.ts";
 import { connectionTouchKey } from "../connections/connection-collections.ts";
 import { keyTouchKey } from "../setup/setup-collections.ts";
 import { type LastUsedTimes, touchedBy } from "../stored/last-used.ts";
+import type { AnswerWantedRequests } from "./edge-budgets.ts";
 import type { EdgeConnections } from "./edge-connections.ts";
 import type { EdgeKeys } from "./edge-keys.ts";
 import type { EdgePasses } from "./edge-passes.ts";
@@ -15,8 +16,9 @@ interface StreamReaderOptions {
   readonly connections: EdgeConnections;
   readonly keys: EdgeKeys;
   readonly passes: EdgePasses;
+  readonly drawRequests: AnswerWantedRequests;
   readonly lastUsed: LastUsedTimes;
-  readonly onWant: (kind: "connection" | "key" | "pass") => void;
+  readonly onWant: (kind: "connection" | "key" | "pass" | "requests") => void;
   readonly world: World;
 }
 
@@ -30,7 +32,7 @@ const perSecond = 1_000;
 export type ReadStream = (stream: EdgeStream, messages: AsyncIterator<FollowRequest>) => Promise<void>;
 
 export function createStreamReader(options: StreamReaderOptions): ReadStream {
-  const { connections, keys, passes, lastUsed, onWant, world } = options;
+  const { connections, keys, passes, drawRequests, lastUsed, onWant, world } = options;
 
   function noteUse(stream: EdgeStream, use: EdgeUse): void {
     const now = world.now();
@@ -60,6 +62,9 @@ export function createStreamReader(options: StreamReaderOptions): ReadStream {
         // May wait for long, and must not keep other requests from being read.
         void passes.answer(stream, message.value);
         return undefined;
+      case "wantRequests":
+        onWant("requests");
+        return () => drawRequests(stream, message.value);
       case "dropConnection":
         connections.drop(stream, message.value);
         return undefined;

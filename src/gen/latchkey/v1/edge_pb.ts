@@ -8,6 +8,8 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
+import type { AccessAudience } from "./access_session_pb.ts";
+import { file_latchkey_v1_access_session } from "./access_session_pb.ts";
 import type { Connection, ConnectionRef } from "./connection_pb.ts";
 import { file_latchkey_v1_connection } from "./connection_pb.ts";
 import type { Credentials } from "./credentials_pb.ts";
@@ -24,7 +26,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/edge.proto.
  */
 export const file_latchkey_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSLxAwoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAQhAKB21lc3NhZ2USBbpIAggBIpEDCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQi7AEKCEVkZ2VIZWxkEjwKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuSGVsZENvbm5lY3Rpb25CCrpIB5IBBBCgjQYSLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLkhlbGRLZXlCCbpIBpIBAxCQThI6CgxpbnRlZ3JhdGlvbnMYAyADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQThI3Cglwcm92aWRlcnMYBCADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQTiJbCg5IZWxkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCI8CgdIZWxkS2V5EhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoIBIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIkAKDEhlbGRSZXNvdXJjZRIWCgRuYW1lGAEgASgJQgi6SAVyAxj/ARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIpEBChBXYW50ZWRDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEiAKD3JlZnVzZWRfdmVyc2lvbhgDIAEoDEIHukgEegIYQBIWCgV0b2tlbhgEIAEoCUIHukgEcgIYQCI4CglXYW50ZWRLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiJQoKRWRnZUtleVJlZhIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCAidQoHRWRnZVVzZRI7Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLlVzZWRDb25uZWN0aW9uQgm6SAaSAQMQkE4SLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLlVzZWRLZXlCCbpIBpIBAxCQTiJzCg5Vc2VkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgdVc2VkS2V5EhcKBmtleV9pZBgBIAEoCUIHukgEcgIYQBIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgpXYW50ZWRQYXNzEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAyABKAlCCLpIBXIDGIBAEhUKDWlzX2JhY2tncm91bmQYBCABKAgSKwoIcGF0aWVuY2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24igAEKC0xpbWl0Tm90aWNlEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAIgASgJQgi6SAVyAxiAQBIOCgZzdGF0dXMYAyABKA0SGAoGZmllbGRzGAQgAygJQgi6SAWSAQIQICIPCg1FZGdlSGVhcnRiZWF0IrMDCg5Gb2xsb3dSZXNwb25zZRIrCgd3ZWxjb21lGAEgASgLMhgubGF0Y2hrZXkudjEuRWRnZVdlbGNvbWVIABIqCgdpbl9zeW5jGAIgASgLMhcubGF0Y2hrZXkudjEuRWRnZUluU3luY0gAEi0KCHByb3ZpZGVyGAMgASgLMhkubGF0Y2hrZXkudjEuRWRnZVByb3ZpZGVySAASMwoLaW50ZWdyYXRpb24YBCABKAsyHC5sYXRjaGtleS52MS5FZGdlSW50ZWdyYXRpb25IABIxCgpjb25uZWN0aW9uGAUgASgLMhsubGF0Y2hrZXkudjEuRWRnZUNvbm5lY3Rpb25IABIjCgNrZXkYBiABKAsyFC5sYXRjaGtleS52MS5FZGdlS2V5SAASJwoEcGFzcxgHIAEoCzIXLmxhdGNoa2V5LnYxLlBhc3NBbnN3ZXJIABIvCgloZWFydGJlYXQYCCABKAsyGi5sYXRjaGtleS52MS5FZGdlSGVhcnRiZWF0SAASJwoFbGVhdmUYCSABKAsyFi5sYXRjaGtleS52MS5FZGdlTGVhdmVIAEIJCgdtZXNzYWdlItMBCgtFZGdlV2VsY29tZRIRCglicm9rZXJfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIyCg9oZWFydGJlYXRfZXZlcnkYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPbWF4X2Nvbm5lY3Rpb25zGAUgASgNEicKA25vdxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNaGVsZF9tZXNzYWdlcxgHIAEoDSIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIl0KB0VkZ2VLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIOCgZkaWdlc3QYAiABKAwSDwoHdmVyc2lvbhgDIAEoDBIdCgNrZXkYBCABKAsyEC5sYXRjaGtleS52MS5LZXkiRwoKUGFzc0Fuc3dlchISCgpyZXF1ZXN0X2lkGAEgASgEEiUKBWZhdWx0GAIgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0Im0KEExpc3RFZGdlc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAIIk4KEUxpc3RFZGdlc1Jlc3BvbnNlEiAKBWVkZ2VzGAEgAygLMhEubGF0Y2hrZXkudjEuRWRnZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkihwIKBEVkZ2USCgoCaWQYASABKAkSDAoEaG9zdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhMKC2Vudmlyb25tZW50GAQgASgJEhAKCGlkZW50aXR5GAUgASgJEjAKDGNvbm5lY3RlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29ubmVjdGlvbnMYByABKA0SDAoEa2V5cxgIIAEoDRIlCgVwcm9vZhgJIAEoDjIWLmxhdGNoa2V5LnYxLkVkZ2VQcm9vZhIxCg1wcm9vZl9lbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp3CglFZGdlUHJvb2YSGgoWRURHRV9QUk9PRl9VTlNQRUNJRklFRBAAEhIKDkVER0VfUFJPT0ZfS0VZEAESHgoaRURHRV9QUk9PRl9TRVJWSUNFX0FDQ09VTlQQAhIaChZFREdFX1BST09GX0NFUlRJRklDQVRFEAMyrwEKC0VkZ2VTZXJ2aWNlEksKBkZvbGxvdxIaLmxhdGNoa2V5LnYxLkZvbGxvd1JlcXVlc3QaGy5sYXRjaGtleS52MS5Gb2xsb3dSZXNwb25zZSIEyPMYCSgBMAESUwoJTGlzdEVkZ2VzEh0ubGF0Y2hrZXkudjEuTGlzdEVkZ2VzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider]);
+  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSKnBAoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAEjQKDXdhbnRfcmVxdWVzdHMYCyABKAsyGy5sYXRjaGtleS52MS5XYW50ZWRSZXF1ZXN0c0gAQhAKB21lc3NhZ2USBbpIAggBIpEDCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQi7AEKCEVkZ2VIZWxkEjwKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuSGVsZENvbm5lY3Rpb25CCrpIB5IBBBCgjQYSLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLkhlbGRLZXlCCbpIBpIBAxCQThI6CgxpbnRlZ3JhdGlvbnMYAyADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQThI3Cglwcm92aWRlcnMYBCADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQTiJbCg5IZWxkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCI8CgdIZWxkS2V5EhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoIBIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIkAKDEhlbGRSZXNvdXJjZRIWCgRuYW1lGAEgASgJQgi6SAVyAxj/ARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIpEBChBXYW50ZWRDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEiAKD3JlZnVzZWRfdmVyc2lvbhgDIAEoDEIHukgEegIYQBIWCgV0b2tlbhgEIAEoCUIHukgEcgIYQCI4CglXYW50ZWRLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiPQoOV2FudGVkUmVxdWVzdHMSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiJQoKRWRnZUtleVJlZhIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCAidQoHRWRnZVVzZRI7Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLlVzZWRDb25uZWN0aW9uQgm6SAaSAQMQkE4SLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLlVzZWRLZXlCCbpIBpIBAxCQTiJzCg5Vc2VkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgdVc2VkS2V5EhcKBmtleV9pZBgBIAEoCUIHukgEcgIYQBIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgpXYW50ZWRQYXNzEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAyABKAlCCLpIBXIDGIBAEhUKDWlzX2JhY2tncm91bmQYBCABKAgSKwoIcGF0aWVuY2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24igAEKC0xpbWl0Tm90aWNlEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAIgASgJQgi6SAVyAxiAQBIOCgZzdGF0dXMYAyABKA0SGAoGZmllbGRzGAQgAygJQgi6SAWSAQIQICIPCg1FZGdlSGVhcnRiZWF0IuADCg5Gb2xsb3dSZXNwb25zZRIrCgd3ZWxjb21lGAEgASgLMhgubGF0Y2hrZXkudjEuRWRnZVdlbGNvbWVIABIqCgdpbl9zeW5jGAIgASgLMhcubGF0Y2hrZXkudjEuRWRnZUluU3luY0gAEi0KCHByb3ZpZGVyGAMgASgLMhkubGF0Y2hrZXkudjEuRWRnZVByb3ZpZGVySAASMwoLaW50ZWdyYXRpb24YBCABKAsyHC5sYXRjaGtleS52MS5FZGdlSW50ZWdyYXRpb25IABIxCgpjb25uZWN0aW9uGAUgASgLMhsubGF0Y2hrZXkudjEuRWRnZUNvbm5lY3Rpb25IABIjCgNrZXkYBiABKAsyFC5sYXRjaGtleS52MS5FZGdlS2V5SAASJwoEcGFzcxgHIAEoCzIXLmxhdGNoa2V5LnYxLlBhc3NBbnN3ZXJIABIvCgloZWFydGJlYXQYCCABKAsyGi5sYXRjaGtleS52MS5FZGdlSGVhcnRiZWF0SAASJwoFbGVhdmUYCSABKAsyFi5sYXRjaGtleS52MS5FZGdlTGVhdmVIABIrCgVkcmF3bhgKIAEoCzIaLmxhdGNoa2V5LnYxLkRyYXduUmVxdWVzdHNIAEIJCgdtZXNzYWdlItMBCgtFZGdlV2VsY29tZRIRCglicm9rZXJfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIyCg9oZWFydGJlYXRfZXZlcnkYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPbWF4X2Nvbm5lY3Rpb25zGAUgASgNEicKA25vdxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNaGVsZF9tZXNzYWdlcxgHIAEoDSIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIo4BCgdFZGdlS2V5EhIKCnJlcXVlc3RfaWQYASABKAQSDgoGZGlnZXN0GAIgASgMEg8KB3ZlcnNpb24YAyABKAwSHQoDa2V5GAQgASgLMhAubGF0Y2hrZXkudjEuS2V5Ei8KB3Nlc3Npb24YBSABKAsyHi5sYXRjaGtleS52MS5FZGdlQWNjZXNzU2Vzc2lvbiJiChFFZGdlQWNjZXNzU2Vzc2lvbhIKCgJpZBgBIAEoCRItCghhdWRpZW5jZRgCIAEoCzIbLmxhdGNoa2V5LnYxLkFjY2Vzc0F1ZGllbmNlEhIKCmhhc19idWRnZXQYAyABKAgiMgoNRHJhd25SZXF1ZXN0cxISCgpyZXF1ZXN0X2lkGAEgASgEEg0KBWNvdW50GAIgASgNIkcKClBhc3NBbnN3ZXISEgoKcmVxdWVzdF9pZBgBIAEoBBIlCgVmYXVsdBgCIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdCJtChBMaXN0RWRnZXNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiACCJOChFMaXN0RWRnZXNSZXNwb25zZRIgCgVlZGdlcxgBIAMoCzIRLmxhdGNoa2V5LnYxLkVkZ2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIocCCgRFZGdlEgoKAmlkGAEgASgJEgwKBGhvc3QYAiABKAkSDwoHdmVyc2lvbhgDIAEoCRITCgtlbnZpcm9ubWVudBgEIAEoCRIQCghpZGVudGl0eRgFIAEoCRIwCgxjb25uZWN0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Nvbm5lY3Rpb25zGAcgASgNEgwKBGtleXMYCCABKA0SJQoFcHJvb2YYCSABKA4yFi5sYXRjaGtleS52MS5FZGdlUHJvb2YSMQoNcHJvb2ZfZW5kc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqdwoJRWRnZVByb29mEhoKFkVER0VfUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5FREdFX1BST09GX0tFWRABEh4KGkVER0VfUFJPT0ZfU0VSVklDRV9BQ0NPVU5UEAISGgoWRURHRV9QUk9PRl9DRVJUSUZJQ0FURRADMq8BCgtFZGdlU2VydmljZRJLCgZGb2xsb3cSGi5sYXRjaGtleS52MS5Gb2xsb3dSZXF1ZXN0GhsubGF0Y2hrZXkudjEuRm9sbG93UmVzcG9uc2UiBMjzGAkoATABElMKCUxpc3RFZGdlcxIdLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1JlcXVlc3QaHi5sYXRjaGtleS52MS5MaXN0RWRnZXNSZXNwb25zZSIHkAIByPMYAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_access_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider]);
 
 /**
  * FollowRequest is a message of an edge.
@@ -117,6 +119,14 @@ export type FollowRequest = Message<"latchkey.v1.FollowRequest"> & {
      */
     value: EdgeHeld;
     case: "held";
+  } | {
+    /**
+     * Asks for requests of an access session's budget.
+     *
+     * @generated from field: latchkey.v1.WantedRequests want_requests = 11;
+     */
+    value: WantedRequests;
+    case: "wantRequests";
   } | { case: undefined; value?: undefined };
 };
 
@@ -190,7 +200,7 @@ export type EdgeHello = Message<"latchkey.v1.EdgeHello"> & {
   providers: HeldResource[];
 
   /**
-   * The edge applies the limits of keys. Without this, no limited key is sent to it.
+   * The edge applies the limits of keys and of access sessions. Without this, neither is sent to it.
    *
    * @generated from field: bool applies_limits = 9;
    */
@@ -408,6 +418,34 @@ export const WantedKeySchema: GenMessage<WantedKey> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_edge, 7);
 
 /**
+ * WantedRequests asks for some of the requests that an access session may still send.
+ *
+ * @generated from message latchkey.v1.WantedRequests
+ */
+export type WantedRequests = Message<"latchkey.v1.WantedRequests"> & {
+  /**
+   * Number of the request; the response repeats it.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * SHA-256 of the session's token.
+   *
+   * @generated from field: bytes digest = 2;
+   */
+  digest: Uint8Array;
+};
+
+/**
+ * Describes the message latchkey.v1.WantedRequests.
+ * Use `create(WantedRequestsSchema)` to create a new message.
+ */
+export const WantedRequestsSchema: GenMessage<WantedRequests> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 8);
+
+/**
  * EdgeKeyRef names a key.
  *
  * @generated from message latchkey.v1.EdgeKeyRef
@@ -426,7 +464,7 @@ export type EdgeKeyRef = Message<"latchkey.v1.EdgeKeyRef"> & {
  * Use `create(EdgeKeyRefSchema)` to create a new message.
  */
 export const EdgeKeyRefSchema: GenMessage<EdgeKeyRef> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 8);
+  messageDesc(file_latchkey_v1_edge, 9);
 
 /**
  * EdgeUse reports what callers of an edge have used.
@@ -454,7 +492,7 @@ export type EdgeUse = Message<"latchkey.v1.EdgeUse"> & {
  * Use `create(EdgeUseSchema)` to create a new message.
  */
 export const EdgeUseSchema: GenMessage<EdgeUse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 9);
+  messageDesc(file_latchkey_v1_edge, 10);
 
 /**
  * UsedConnection is a connection that was used.
@@ -482,7 +520,7 @@ export type UsedConnection = Message<"latchkey.v1.UsedConnection"> & {
  * Use `create(UsedConnectionSchema)` to create a new message.
  */
 export const UsedConnectionSchema: GenMessage<UsedConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 10);
+  messageDesc(file_latchkey_v1_edge, 11);
 
 /**
  * UsedKey is a key that was used.
@@ -510,7 +548,7 @@ export type UsedKey = Message<"latchkey.v1.UsedKey"> & {
  * Use `create(UsedKeySchema)` to create a new message.
  */
 export const UsedKeySchema: GenMessage<UsedKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 11);
+  messageDesc(file_latchkey_v1_edge, 12);
 
 /**
  * WantedPass asks for a place within a provider's limit.
@@ -559,7 +597,7 @@ export type WantedPass = Message<"latchkey.v1.WantedPass"> & {
  * Use `create(WantedPassSchema)` to create a new message.
  */
 export const WantedPassSchema: GenMessage<WantedPass> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 12);
+  messageDesc(file_latchkey_v1_edge, 13);
 
 /**
  * LimitNotice is a response of a provider that says something about its limit.
@@ -601,7 +639,7 @@ export type LimitNotice = Message<"latchkey.v1.LimitNotice"> & {
  * Use `create(LimitNoticeSchema)` to create a new message.
  */
 export const LimitNoticeSchema: GenMessage<LimitNotice> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 13);
+  messageDesc(file_latchkey_v1_edge, 14);
 
 /**
  * EdgeHeartbeat has no content.
@@ -616,7 +654,7 @@ export type EdgeHeartbeat = Message<"latchkey.v1.EdgeHeartbeat"> & {
  * Use `create(EdgeHeartbeatSchema)` to create a new message.
  */
 export const EdgeHeartbeatSchema: GenMessage<EdgeHeartbeat> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 14);
+  messageDesc(file_latchkey_v1_edge, 15);
 
 /**
  * FollowResponse is a message of a broker.
@@ -701,6 +739,14 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
      */
     value: EdgeLeave;
     case: "leave";
+  } | {
+    /**
+     * The answer to `want_requests`.
+     *
+     * @generated from field: latchkey.v1.DrawnRequests drawn = 10;
+     */
+    value: DrawnRequests;
+    case: "drawn";
   } | { case: undefined; value?: undefined };
 };
 
@@ -709,7 +755,7 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
  * Use `create(FollowResponseSchema)` to create a new message.
  */
 export const FollowResponseSchema: GenMessage<FollowResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 15);
+  messageDesc(file_latchkey_v1_edge, 16);
 
 /**
  * EdgeWelcome is the broker's answer to `hello`.
@@ -772,7 +818,7 @@ export type EdgeWelcome = Message<"latchkey.v1.EdgeWelcome"> & {
  * Use `create(EdgeWelcomeSchema)` to create a new message.
  */
 export const EdgeWelcomeSchema: GenMessage<EdgeWelcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 16);
+  messageDesc(file_latchkey_v1_edge, 17);
 
 /**
  * EdgeInSync has no content.
@@ -787,7 +833,7 @@ export type EdgeInSync = Message<"latchkey.v1.EdgeInSync"> & {
  * Use `create(EdgeInSyncSchema)` to create a new message.
  */
 export const EdgeInSyncSchema: GenMessage<EdgeInSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 17);
+  messageDesc(file_latchkey_v1_edge, 18);
 
 /**
  * EdgeLeave has no content.
@@ -802,7 +848,7 @@ export type EdgeLeave = Message<"latchkey.v1.EdgeLeave"> & {
  * Use `create(EdgeLeaveSchema)` to create a new message.
  */
 export const EdgeLeaveSchema: GenMessage<EdgeLeave> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 18);
+  messageDesc(file_latchkey_v1_edge, 19);
 
 /**
  * EdgeProvider is a provider for an edge.
@@ -837,7 +883,7 @@ export type EdgeProvider = Message<"latchkey.v1.EdgeProvider"> & {
  * Use `create(EdgeProviderSchema)` to create a new message.
  */
 export const EdgeProviderSchema: GenMessage<EdgeProvider> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 19);
+  messageDesc(file_latchkey_v1_edge, 20);
 
 /**
  * EdgeIntegration is an integration for an edge.
@@ -879,7 +925,7 @@ export type EdgeIntegration = Message<"latchkey.v1.EdgeIntegration"> & {
  * Use `create(EdgeIntegrationSchema)` to create a new message.
  */
 export const EdgeIntegrationSchema: GenMessage<EdgeIntegration> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 20);
+  messageDesc(file_latchkey_v1_edge, 21);
 
 /**
  * EdgeConnection is a connection for an edge.
@@ -937,7 +983,7 @@ export type EdgeConnection = Message<"latchkey.v1.EdgeConnection"> & {
  * Use `create(EdgeConnectionSchema)` to create a new message.
  */
 export const EdgeConnectionSchema: GenMessage<EdgeConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 21);
+  messageDesc(file_latchkey_v1_edge, 22);
 
 /**
  * EdgeLiveConnection is a connection with credentials that are valid now.
@@ -986,7 +1032,7 @@ export type EdgeLiveConnection = Message<"latchkey.v1.EdgeLiveConnection"> & {
  * Use `create(EdgeLiveConnectionSchema)` to create a new message.
  */
 export const EdgeLiveConnectionSchema: GenMessage<EdgeLiveConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 22);
+  messageDesc(file_latchkey_v1_edge, 23);
 
 /**
  * EdgeFault is the fault that callers are answered with.
@@ -1028,7 +1074,7 @@ export type EdgeFault = Message<"latchkey.v1.EdgeFault"> & {
  * Use `create(EdgeFaultSchema)` to create a new message.
  */
 export const EdgeFaultSchema: GenMessage<EdgeFault> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 23);
+  messageDesc(file_latchkey_v1_edge, 24);
 
 /**
  * EdgeKey is what a key may do.
@@ -1063,6 +1109,14 @@ export type EdgeKey = Message<"latchkey.v1.EdgeKey"> & {
    * @generated from field: latchkey.v1.Key key = 4;
    */
   key?: Key | undefined;
+
+  /**
+   * Set for the token of an access session: `key` then has the scopes, the limits and the expiry of the session, and the
+   * ID of the key that created it.
+   *
+   * @generated from field: latchkey.v1.EdgeAccessSession session = 5;
+   */
+  session?: EdgeAccessSession | undefined;
 };
 
 /**
@@ -1070,7 +1124,70 @@ export type EdgeKey = Message<"latchkey.v1.EdgeKey"> & {
  * Use `create(EdgeKeySchema)` to create a new message.
  */
 export const EdgeKeySchema: GenMessage<EdgeKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 24);
+  messageDesc(file_latchkey_v1_edge, 25);
+
+/**
+ * EdgeAccessSession is what an edge needs of an access session.
+ *
+ * @generated from message latchkey.v1.EdgeAccessSession
+ */
+export type EdgeAccessSession = Message<"latchkey.v1.EdgeAccessSession"> & {
+  /**
+   * ID of the session.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * From where it may be used, without what the broker has checked.
+   *
+   * @generated from field: latchkey.v1.AccessAudience audience = 2;
+   */
+  audience?: AccessAudience | undefined;
+
+  /**
+   * Its requests are counted: each needs one that the edge has drawn with `want_requests`.
+   *
+   * @generated from field: bool has_budget = 3;
+   */
+  hasBudget: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeAccessSession.
+ * Use `create(EdgeAccessSessionSchema)` to create a new message.
+ */
+export const EdgeAccessSessionSchema: GenMessage<EdgeAccessSession> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 26);
+
+/**
+ * DrawnRequests answers `want_requests`.
+ *
+ * @generated from message latchkey.v1.DrawnRequests
+ */
+export type DrawnRequests = Message<"latchkey.v1.DrawnRequests"> & {
+  /**
+   * Number of the request that this answers.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * Requests that the edge may send. 0: the budget is used up.
+   *
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message latchkey.v1.DrawnRequests.
+ * Use `create(DrawnRequestsSchema)` to create a new message.
+ */
+export const DrawnRequestsSchema: GenMessage<DrawnRequests> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 27);
 
 /**
  * PassAnswer answers `want_pass`.
@@ -1098,7 +1215,7 @@ export type PassAnswer = Message<"latchkey.v1.PassAnswer"> & {
  * Use `create(PassAnswerSchema)` to create a new message.
  */
 export const PassAnswerSchema: GenMessage<PassAnswer> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 25);
+  messageDesc(file_latchkey_v1_edge, 28);
 
 /**
  * ListEdgesRequest asks for the edges of a broker.
@@ -1133,7 +1250,7 @@ export type ListEdgesRequest = Message<"latchkey.v1.ListEdgesRequest"> & {
  * Use `create(ListEdgesRequestSchema)` to create a new message.
  */
 export const ListEdgesRequestSchema: GenMessage<ListEdgesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 26);
+  messageDesc(file_latchkey_v1_edge, 29);
 
 /**
  * ListEdgesResponse is a page of edges.
@@ -1161,7 +1278,7 @@ export type ListEdgesResponse = Message<"latchkey.v1.ListEdgesResponse"> & {
  * Use `create(ListEdgesResponseSchema)` to create a new message.
  */
 export const ListEdgesResponseSchema: GenMessage<ListEdgesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 27);
+  messageDesc(file_latchkey_v1_edge, 30);
 
 /**
  * Edge is a connected edge.
@@ -1245,7 +1362,7 @@ export type Edge = Message<"latchkey.v1.Edge"> & {
  * Use `create(EdgeSchema)` to create a new message.
  */
 export const EdgeSchema: GenMessage<Edge> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 28);
+  messageDesc(file_latchkey_v1_edge, 31);
 
 /**
  * EdgeProof is what proves the identity of an edge.
