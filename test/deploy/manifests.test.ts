@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { programEnvironment } from "../../src/cli/commands/run/program-environment.ts";
 import { type ConfigSource, parseConfig } from "../../src/config/config.ts";
 import { parseEdgeConfig } from "../../src/config/edges/edge-config.ts";
 import { deployedOptions } from "../bench/sidecar-process.ts";
@@ -15,6 +16,10 @@ const workloadOf = (all: readonly Manifest[]) =>
 const podOf = (all: readonly Manifest[]) => workloadOf(all).spec.template;
 const containersOf = ({ spec }: Manifest): Manifest[] => [...(spec.initContainers ?? []), ...spec.containers];
 const latchkeyOf = (all: readonly Manifest[]) => containersOf(podOf(all)).find(({ name }) => name === "latchkey");
+
+/** Whether labels have all of a selector. */
+const matches = (labels: Manifest, selector: Manifest): boolean =>
+  Object.entries(selector).every(([name, value]) => labels[name] === value);
 
 const mebibytes = (text: string) => Number(/^(\d+)Mi$/.exec(text)?.[1]);
 
@@ -66,7 +71,7 @@ const configOf = (all: readonly Manifest[]) => parseConfig(configSourceOf(all));
 const isEdge = (all: readonly Manifest[]) => latchkeyOf(all).args?.[0] === "edge";
 const anyConfigOf = (all: readonly Manifest[]) => (isEdge(all) ? parseEdgeConfig(configSourceOf(all)) : configOf(all));
 /** Overlays whose Latchkey is a container of its own pod. */
-const alone = ["standalone", "brokers"];
+const alone = ["standalone", "brokers", "forward-proxy"];
 
 describe.each(overlays)("the overlay %s", (name) => {
   const folder = join(kubernetes, "overlays", name);
@@ -111,7 +116,11 @@ describe.each(overlays)("the overlay %s", (name) => {
       ...ofKind(all, "PodDisruptionBudget").map(({ spec }) => spec.selector.matchLabels),
       ...ofKind(all, "PodMonitor").map(({ spec }) => spec.selector.matchLabels),
     ];
-    for (const selector of selectors) expect(pod.metadata.labels).toMatchObject(selector);
+    const labels = ofKind(all, "Deployment").map(({ spec }) => spec.template.metadata.labels);
+    for (const selector of selectors) {
+      const isOther = labels.some((one) => matches(one, selector));
+      if (!isOther) expect(pod.metadata.labels).toMatchObject(selector);
+    }
     for (const { spec } of ofKind(all, "Service")) {
       for (const { targetPort } of spec.ports) expect(ports).toContain(targetPort);
     }
@@ -161,7 +170,8 @@ describe.each(overlays)("the overlay %s", (name) => {
     }
     expect(config.allowedHosts).toContain("10.1.2.3");
     const listening = new Map(latchkey.ports.map((port: Manifest) => [port.name, port.containerPort]));
-    for (const [door, port] of listening) expect(doors[door as string]).toMatchObject({ address: { port } });
+    for (const [door, port] of listening)
+      expect(doors[door === "forward" ? "forwardProxy" : (door as string)]).toMatchObject({ address: { port } });
   });
 
   it("leaves balancers, streams and the rest their time", () => {
@@ -222,6 +232,23 @@ describe.each(overlays)("the overlay %s", (name) => {
       }
     },
   );
+});
+
+it("closes every way of a program but that through the forward proxy, and gives it what `latchkey run` does", () => {
+  const all = render(join(kubernetes, "overlays/forward-proxy"));
+  const agent = keyed(all)["Deployment/your-agent"]?.spec.template;
+  const { spec } = keyed(all)["NetworkPolicy/behind-latchkey"] ?? {};
+  expect(matches(agent.metadata.labels, spec.podSelector.matchLabels)).toBe(true);
+  expect(spec.policyTypes).toEqual(["Ingress", "Egress"]);
+  expect(spec.ingress).toEqual([]);
+  const ports = spec.egress.map(({ ports: of }: Manifest) => of.map(({ port }: Manifest) => port));
+  expect(ports).toEqual([[53, 53], ["forward"]]);
+  const names = agent.spec.containers[0].env.map(({ name }: Manifest) => name);
+  const program = { proxyUrl: "http://proxy", bundle: "/ca.pem", trustStore: "/ca.jks", localPort: undefined };
+  const set = Object.keys(programEnvironment({}, program)).filter(
+    (name) => !/^(?:JAVA_TOOL_OPTIONS|no_proxy)$/.test(name),
+  );
+  expect(names).toEqual(expect.arrayContaining(set));
 });
 
 it("gives a store of one's own to one pod at a time, and replicas a database", () => {

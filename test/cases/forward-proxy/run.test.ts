@@ -9,7 +9,6 @@ import { javaTrustStore } from "../../../src/cli/commands/run/java-trust-store.t
 import { runChild, type SignalSource } from "../../../src/cli/process/child-program.ts";
 import { runCli } from "../../../src/cli/program.ts";
 import type { ChildProgram } from "../../../src/cli/terminal/terminal.ts";
-import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import {
   apiHost,
   type ForwardProxied,
@@ -52,7 +51,7 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
     const { status } = await fetch("https://${apiHost}:PORT/run");
     process.exit(status === 200 ? 0 : 1);`;
 
-  it("gives one command a key for its connections, and ends it afterwards", async () => {
+  it("gives one command a session for its connections, and ends it afterwards", async () => {
     let seen: ChildProgram | undefined;
     const words = ["--connection", "here/ada", "--", process.execPath, "--input-type=module", "-e"];
     const { code, stderr } = await latchkey(
@@ -71,21 +70,23 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
     expect(env["NO_PROXY"]).toBe("localhost,127.0.0.1,::1");
     expect(env["JAVA_TOOL_OPTIONS"]).toContain("-Dhttps.proxyHost=127.0.0.1");
     expect(existsSync(env["SSL_CERT_FILE"] ?? "/")).toBe(false);
-    // The key is gone with the command.
+    // The session is gone with the command.
     const authorization = `Basic ${Buffer.from(decodeURIComponent(new URL(env["HTTPS_PROXY"] ?? "").password)).toString("base64")}`;
     const after = await sendConnect(sidecar.proxy, `${apiHost}:${provider.port}`, { authorization });
     expect(after.status).toBe(407);
-    const { keys } = await sidecar.client(EnvironmentService).listKeys({ environment: "dev" });
-    expect(keys.filter(({ limits }) => limits !== undefined)).toEqual([]);
   });
 
-  it("uses the key of an environment as it is, with the name of the connection", async () => {
-    let url = "";
-    await latchkey(["--connection", "here/bob", "--", "true"], secretKey, async ({ env }) => {
-      url = env["https_proxy"] ?? "";
-      return 0;
-    });
-    expect(url).toBe(sidecar.proxy.replace("http://", `http://here%2Fbob:${secretKey}@`));
+  it("makes a session with the key of an environment, and uses the key itself without connections", async () => {
+    const keyOf = async (words: readonly string[]) => {
+      let url = "";
+      await latchkey([...words, "--", "true"], secretKey, async ({ env }) => {
+        url = env["https_proxy"] ?? "";
+        return 0;
+      });
+      return new URL(url).password;
+    };
+    expect(await keyOf(["--connection", "here/bob"])).toMatch(/^lks_/);
+    expect(await keyOf([])).toBe(secretKey);
   });
 
   it("says what is missing", async () => {

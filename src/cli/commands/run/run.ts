@@ -50,7 +50,7 @@ async function withProgramEnvironment(session: CommandSession, options: RunOptio
   }
   const access = await accessFor(session, options.connection ?? []);
   const folder = await mkdtemp(join(tmpdir(), "latchkey-run-"));
-  const authorization = `Basic ${Buffer.from(`${access.user}:${access.key}`).toString("base64")}`;
+  const authorization = `Basic ${Buffer.from(`latchkey:${access.key}`).toString("base64")}`;
   const localPort = await openLocalPort({ proxy, authorization, uid: process.getuid?.() ?? 0 });
   try {
     const pem = `${certificates.map((one) => one.pem).join("")}${await systemAuthorities(terminal.env)}`;
@@ -67,11 +67,8 @@ async function withProgramEnvironment(session: CommandSession, options: RunOptio
   }
 }
 
-function urlOf(proxy: string, { user, key }: RunAccess): string {
-  return proxy
-    .replace(/^http:\/\//, `http://${encodeURIComponent(user)}:${encodeURIComponent(key)}@`)
-    .replace(/\/$/, "");
-}
+const urlOf = (proxy: string, { key }: RunAccess): string =>
+  proxy.replace(/^http:\/\//, `http://latchkey:${encodeURIComponent(key)}@`).replace(/\/$/, "");
 
 /** A listener on all addresses is reached where the control plane was. */
 function reachable(proxyAddress: string, control: string): string {
