@@ -1,11 +1,14 @@
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { Integration_UseRecord, IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
 import { callProvider, headersWith, outcomeOf, reload, startIdentified } from "../../support/identities/callers.ts";
 import { account, type Issuer, type IssuerAlgorithm, startIssuer } from "../../support/identities/issuer.ts";
 import type { ProxiedSidecar } from "../../support/peers/provider.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 import { call } from "../../support/wire/proxy-call.ts";
+import { auditOf } from "../edges/edge-audit.ts";
 
 const checkout = { service_account: "shop/checkout", environment: "dev" };
 const issuerOf = ({ url }: Issuer, more: object = {}) => ({
@@ -206,6 +209,25 @@ it("prefers the first rule that fits, and the issuer that a rule names", async (
   expect(await outcome(sidecar, west.token({ iss: east.url }))).toMatchObject({ status: 401 });
   const namesake = { iss: west.url, sub: account };
   expect(await outcome(sidecar, east.token(namesake))).toMatchObject({ status: 401 });
+});
+
+it("is named in the audit trail, in use records and among the last requests", async () => {
+  const issuer = await startIssuer();
+  const sidecar = await start(issuer, [{ ...checkout, scopes: ["proxy", "connections:write"] }]);
+  const name = "service_account shop/checkout@cluster";
+  await sidecar.client(IntegrationService).updateIntegration({
+    integration: { environment: "dev", key: "here", useRecord: Integration_UseRecord.HOST },
+    updateMask: { paths: ["use_record"] },
+  });
+  const body = { provider_config_key: "here", connection_id: "bob", credentials: { type: "API_KEY", apiKey: "k" } };
+  expect((await sidecar.rest("POST", "/connections", { key: issuer.token(), body })).status).toBe(201);
+  expect((await callProvider(sidecar, issuer.token())).status).toBe(200);
+  expect(await auditOf(sidecar, "connection.import")).toMatchObject([{ actor: name }, {}]);
+  const used = () => sidecar.logged.map((line) => JSON.parse(line)).find(({ msg }) => msg === "a connection was used");
+  await expect.poll(used).toMatchObject({ identity: name, connection: "ada", status: 200 });
+  expect(used()).not.toHaveProperty("key");
+  const { requests } = await sidecar.client(TrafficService).listRequests({ environment: "dev" });
+  expect(requests.map(({ keyId }) => keyId)).toContain(name);
 });
 
 it("counts a key before any identity, and never shows credentials to a limited one", async () => {
