@@ -57,6 +57,7 @@ const descriptions: Readonly<Record<string, string>> = {
   scripts: "Limits of syncs and actions.",
   "scripts.log_line_bytes": "Maximum length of a log line of a run, in bytes.",
   webhooks: "Deliveries to your application.",
+  "integrations.mcp": "URL of an MCP server, in place of a provider. It is read after the start.",
   proxy: "Limits of requests to providers.",
   "proxy.requests_per_host": "Maximum number of pending requests to one host. Default: 1024.",
   "proxy.waiting_per_host": "Maximum number of requests that wait for one host. Default: 1024.",

@@ -68,6 +68,9 @@ integrations:
     keep_set_cookie: false                   # true: pass on Set-Cookie of the provider
     keep_grants: false                       # true: do not revoke grants when connections are deleted
     credentials_in_scripts: false            # true: scripts may read credentials
+  - environment: prod
+    key: notion-mcp
+    mcp: https://mcp.example.com/mcp         # an MCP server in place of a provider; needs nothing else
 
 providers: []                                # your own, in the format of the catalog
 

@@ -209,8 +209,10 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
   "POST /integrations": {
     subject: "Integrations",
     summary: "Creates an integration",
+    description:
+      "`mcp_url` with the URL of an MCP server takes the place of `provider`: Latchkey then reads its metadata and registers a client.",
     answer: data(ref("Integration")),
-    errors: ["unknown_provider", "already_exists"],
+    errors: ["unknown_provider", "already_exists", "discovery_failed", "client_required"],
     example: integrationBody,
   },
   "POST /integrations/quickstart": {
@@ -239,6 +241,13 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
     summary: "Deletes an integration without connections",
     answer: success,
     errors: ["unknown_provider_config", "in_use", "read_only"],
+  },
+  "POST /integrations/:key/discover": {
+    subject: "Integrations",
+    summary: "Reads the metadata of an MCP server again",
+    description: "`issuer_changed` is true if end users must authorize again.",
+    answer: object({ data: ref("Integration"), issuer_changed: { type: "boolean" } }),
+    errors: ["unknown_provider_config", "discovery_failed", "client_required"],
   },
   "GET /providers": {
     subject: "Providers",
@@ -405,9 +414,19 @@ const proxied = {
   errors: [...dead, "host_not_allowed", "too_many_requests", "provider_unreachable", "provider_timeout"],
 } as const;
 
+const mcp = {
+  ...proxied,
+  path: "/mcp/{integration}",
+  summary: "Sends the request to the integration's MCP server, with the connection's credentials",
+  description:
+    "Streamable HTTP of MCP 2025-11-25 and 2026-07-28. `Connection-Id` names the connection; it may be left out if the integration has only one. The answer of the server is sent as it comes.",
+  errors: [...dead, "header_mismatch", "invalid_message", "provider_unreachable", "provider_timeout"],
+} as const;
+
 /** Routes with rules of their own, described by hand. A test holds the list to the routes that answer. */
 export const otherRoutes: readonly OtherRoute[] = [
   ...["GET", "POST", "PUT", "PATCH", "DELETE"].map((method) => ({ ...proxied, method })),
+  ...["GET", "POST", "DELETE"].map((method) => ({ ...mcp, method })),
   {
     subject: "Webhooks",
     method: "GET",
@@ -530,6 +549,15 @@ export const otherRoutes: readonly OtherRoute[] = [
     path: "/oauth/callback/:context",
     summary: "The redirect URI of one integration (`callback: bound`)",
     query: { state: "State of the authorization.", code: "Code of the provider.", error: "Error of the provider." },
+  },
+  {
+    subject: "Integrations",
+    method: "GET",
+    path: "/oauth/clients/:provider",
+    security: "none",
+    summary: "The metadata document of a client, for authorization servers of MCP servers",
+    answer: object({ client_id: text, client_name: text, redirect_uris: list(text) }),
+    errors: ["not_found"],
   },
   {
     subject: "Information",

@@ -2,6 +2,7 @@ import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { furtherRefreshOf, withRefreshedToken } from "./oauth2/further-tokens.ts";
+import { isOfFormerIssuer } from "./oauth2/token-issuer.ts";
 import type { Tokens } from "./oauth2/tokens.ts";
 import { schemeOf } from "./schemes.ts";
 import type { TokenRefresh } from "./token-refresh.ts";
@@ -17,6 +18,7 @@ interface RefreshableCredentials {
  * or without what it needs.
  */
 export function tokenRefreshOf(refreshable: RefreshableCredentials, further?: string): TokenRefresh | undefined {
+  if (isOfFormerIssuer(refreshable.credentials, refreshable.provider)) return undefined;
   if (further !== undefined) return furtherRefreshOf(refreshable.credentials, refreshable.provider, further);
   const { credentials, provider, integration } = refreshable;
   const { kind } = credentials;
@@ -28,8 +30,9 @@ export function tokenRefreshOf(refreshable: RefreshableCredentials, further?: st
 }
 
 /** Whether new credentials can be obtained without the end user. */
-export function canRefresh({ kind }: Credentials, provider: Provider, nowMs: number): boolean {
-  if (kind.case === undefined) return false;
+export function canRefresh(credentials: Credentials, provider: Provider, nowMs: number): boolean {
+  const { kind } = credentials;
+  if (kind.case === undefined || isOfFormerIssuer(credentials, provider)) return false;
   return schemeOf(kind.case).canRefresh(kind.value, { rules: rulesFor(kind, provider.auth), nowMs });
 }
 

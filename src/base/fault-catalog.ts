@@ -20,6 +20,20 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     action: "Send the header once. Check the client and the proxies between it and Latchkey.",
     example: "the header provider-config-key must be sent once",
   },
+  header_mismatch: {
+    subject: request,
+    meaning:
+      "The headers `Mcp-Method`, `Mcp-Name` and `MCP-Protocol-Version` of an MCP request do not say what its message says. The body is a JSON-RPC error with code -32020.",
+    action:
+      "Send the values of the message, as MCP 2026-07-28 requires, or send none of the headers with an older version.",
+    example: "the header mcp-method must equal `method` of the message",
+  },
+  invalid_message: {
+    subject: request,
+    meaning: "The body of an MCP request is not one JSON-RPC message, or two parsers could read it in two ways.",
+    action: "Send one message as plain JSON in UTF-8, without duplicate keys and without compression.",
+    example: "send one JSON-RPC message for each request, not a list of messages",
+  },
   invalid_path: {
     subject: request,
     meaning: "The path of the request cannot be sent to the provider.",
@@ -215,6 +229,20 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
       "The integration's app does not work: the provider refuses its client id or secret, or a setting is missing.",
     action: "Compare client id, secret and redirect URI with the provider's console, and update the integration.",
     example: "the provider refuses the integration's OAuth app (invalid_client)",
+  },
+  discovery_failed: {
+    subject: connections,
+    meaning: "An MCP server, or its authorization server, does not publish what Latchkey needs to connect to it.",
+    action: "Read the message. Check the URL. A server that only takes API keys needs a provider description.",
+    example: "the MCP server could not be set up: its resource metadata name no authorization server",
+  },
+  client_required: {
+    subject: connections,
+    meaning: "The authorization server of an MCP server registers no clients by itself.",
+    action:
+      "Register an app there with the redirect URI of the message. Send its client ID and client secret with the integration.",
+    example:
+      "the authorization server https://auth.example.com does not register clients by itself: register an app there …",
   },
   authorization_failed: {
     subject: connections,

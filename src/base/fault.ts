@@ -20,6 +20,8 @@ export const faults = {
   misdirected_request: { status: 421, rpc: "PermissionDenied" },
   invalid_headers: { status: 400, rpc: "InvalidArgument" },
   duplicate_header: { status: 400, rpc: "InvalidArgument" },
+  header_mismatch: { status: 400, rpc: "InvalidArgument" },
+  invalid_message: { status: 400, rpc: "InvalidArgument" },
   invalid_path: { status: 400, rpc: "InvalidArgument" },
   invalid_query_params: { status: 400, rpc: "InvalidArgument" },
   invalid_json: { status: 400, rpc: "InvalidArgument" },
@@ -51,6 +53,8 @@ export const faults = {
   connection_unusable: { status: 424, rpc: "FailedPrecondition" },
   choice_needed: { status: 424, rpc: "FailedPrecondition" },
   integration_misconfigured: { status: 424, rpc: "FailedPrecondition" },
+  discovery_failed: { status: 424, rpc: "FailedPrecondition" },
+  client_required: { status: 424, rpc: "FailedPrecondition" },
   authorization_failed: { status: 424, rpc: "FailedPrecondition" },
   script_failed: { status: 424, rpc: "FailedPrecondition" },
   too_many_requests: { status: 429, rpc: "ResourceExhausted" },
@@ -109,6 +113,13 @@ export interface MissingName {
   readonly integration?: string;
 }
 
+/** A JSON-RPC error (JSON-RPC 2.0, section 5.1). */
+export interface RpcError {
+  readonly code: number;
+  /** The id of the message as JSON. */
+  readonly id: string;
+}
+
 interface FaultDetails {
   /** What the caller probably meant. Names only what the caller may list. */
   readonly hint?: string | undefined;
@@ -121,6 +132,8 @@ interface FaultDetails {
   readonly payload?: JsonValue;
   /** Failure of a customer's script, for its caller. */
   readonly script?: ScriptErrorDetails;
+  /** The JSON-RPC error for an MCP client, in place of the usual body. */
+  readonly rpcError?: RpcError;
   /** Machine-readable details, such as the current revision in a conflict. Never a secret. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -134,6 +147,7 @@ export class Fault extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   readonly payload: JsonValue | undefined;
   readonly script: ScriptErrorDetails | undefined;
+  readonly rpcError: RpcError | undefined;
   readonly missing: MissingName | undefined;
   /** Set later for a missing name: only the listener knows what the caller may list. */
   hint: string | undefined;
@@ -145,6 +159,7 @@ export class Fault extends Error {
     this.retryAfterSeconds = details.retryAfterSeconds;
     this.metadata = details.metadata ?? {};
     this.script = details.script;
+    this.rpcError = details.rpcError;
     this.missing = details.missing;
     this.hint = details.hint;
     this.payload = details.script?.payload ?? details.payload;

@@ -11,11 +11,14 @@ import type { EdgeRoom } from "./edges/open.ts";
 import type { EmptyingRoom } from "./emptying/open.ts";
 import type { EndUserRoom } from "./end-users/open.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
+import type { McpRoom } from "./mcp/open.ts";
 import type { Partitions } from "./partitions/partitions.ts";
 import type { RevocationRoom } from "./revocations/open.ts";
 import type { SetupRoom } from "./setup/open.ts";
 import type { SyncRoom } from "./syncs/open.ts";
 import type { WebhookRoom } from "./webhooks/open.ts";
+
+export type { RetentionPeriods };
 
 /** The rooms whose background work is started and stopped. */
 interface BackgroundRooms {
@@ -34,6 +37,7 @@ interface BackgroundRooms {
   readonly endUsers: EndUserRoom;
   readonly emptying: EmptyingRoom;
   readonly edges: EdgeRoom;
+  readonly mcp: McpRoom;
 }
 
 interface BackgroundOptions {
@@ -67,6 +71,7 @@ export function startBackground(rooms: BackgroundRooms, { store, retention, worl
     revocations.scheduler,
     rooms.endUsers.loop,
     rooms.emptying.loop,
+    rooms.mcp.rediscovery,
     housekeeping,
     reindex,
   ];
@@ -85,6 +90,7 @@ export function startBackground(rooms: BackgroundRooms, { store, retention, worl
       revocations.scheduler.start();
       rooms.endUsers.loop.start();
       rooms.emptying.loop.start();
+      rooms.mcp.rediscovery.start();
     },
     /** Runs work of this process's partitions, which it takes first. */
     own: (run: () => Promise<void>) => () => partitions.start().then(run),

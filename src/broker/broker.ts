@@ -9,7 +9,7 @@ import type { SealedStore } from "../store/sealed/sealed.ts";
 import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
 import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
-import { startBackground } from "./background.ts";
+import { type RetentionPeriods, startBackground } from "./background.ts";
 import { openBaseRooms } from "./base-rooms.ts";
 import type { CallerRoom } from "./callers.ts";
 import { type ChannelRoom, openChannels } from "./channels/open.ts";
@@ -24,7 +24,7 @@ import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
-import type { RetentionPeriods } from "./housekeeping.ts";
+import { type McpRoom, openMcp } from "./mcp/open.ts";
 import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import type { SignInRoom } from "./sign-in/open.ts";
@@ -47,6 +47,7 @@ export interface Broker
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
+    Pick<McpRoom, "mcp">,
     Pick<EmptyingRoom, "emptyings">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close">,
@@ -121,7 +122,6 @@ async function openRooms(options: BrokerOptions) {
   const { lookupFields, collections, lastUsed, partitions, auditing, setup, outgoing } = base;
   const { audit } = auditing;
   const shared = { store, world, lastUsed, partitions, ...auditing, ...setup, ...outgoing };
-
   const planRevocation = createRevocationPlan({ collections, providers: setup.providers, world });
   const connectionRoom = await openConnections({
     shared,
@@ -195,6 +195,7 @@ async function openRooms(options: BrokerOptions) {
     scripted,
     channels,
     connect,
+    mcp: openMcp({ shared, collections, health, connect, publicUrl, send }),
     endUsers,
     emptying,
     webhooks,
@@ -207,7 +208,11 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const rooms = await openRooms(options);
   const { collections, outgoing, scripted, channels, connect, webhooks } = rooms;
   const background = startBackground(rooms, options);
-  const declare = createDeclarations({ ...rooms.setup, variables: scripted.variables });
+  const declare = createDeclarations({
+    ...rooms.setup,
+    variables: scripted.variables,
+    mcp: rooms.mcp.declarations,
+  });
   const operations = operationsOf(rooms);
   const system = openSystem({ ...options, ...operations, ...rooms, host: options.host ?? "" });
   return {
@@ -315,6 +320,7 @@ function operationsOf(rooms: Rooms): Operations {
     edgeAccess: rooms.edges.edgeAccess,
     endUsers: rooms.endUsers.endUsers,
     emptyings: rooms.emptying.emptyings,
+    mcp: rooms.mcp.mcp,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,

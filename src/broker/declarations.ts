@@ -3,6 +3,7 @@ import type { DeclaredSetup } from "../core/declared.ts";
 import { checkSettings } from "../core/integration-settings.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { McpDeclarations } from "./mcp/mcp-declarations.ts";
 import type { Access } from "./setup/access.ts";
 import type { Environments } from "./setup/environments.ts";
 import type { Integrations } from "./setup/integrations.ts";
@@ -17,6 +18,7 @@ interface DeclarationsOptions {
   readonly variables: ScriptVariables;
   readonly integrations: Integrations;
   readonly providers: Providers;
+  readonly mcp: McpDeclarations;
 }
 
 /**
@@ -24,14 +26,16 @@ interface DeclarationsOptions {
  * they may have connections. They become editable through the API again. Applying the same file twice changes nothing.
  */
 export const createDeclarations =
-  ({ environments, access, signingSecrets, variables, integrations, providers }: DeclarationsOptions) =>
+  ({ environments, access, signingSecrets, variables, integrations, providers, mcp }: DeclarationsOptions) =>
   async (declared: DeclaredSetup): Promise<void> => {
     // Check before any change: a file is applied whole or not at all.
     const known = new Map(declared.providers.map((provider) => [provider.name, provider]));
-    for (const integration of declared.integrations) {
+    const named = declared.integrations.map(mcp.named);
+    for (const integration of named) {
+      if (integration.mcpUrl !== "") continue;
       requireValidSettings(integration, known.get(integration.provider) ?? providers.findBuiltIn(integration.provider));
     }
-    for (const integration of declared.integrations) await integrations.requireSameProvider(integration);
+    for (const integration of named) await integrations.requireSameProvider(integration);
     for (const name of providers.declared()) if (!known.has(name)) await integrations.requireUnused(name);
 
     providers.declare(declared.providers);
@@ -39,7 +43,7 @@ export const createDeclarations =
     variables.declare(declared.variables);
     await signingSecrets.declare(declared.signingSecrets);
     await environments.declare(declared.environments);
-    for (const integration of declared.integrations) await integrations.declare(integration);
+    for (const integration of named) await integrations.declare(await mcp.prepare(integration));
     const kept = new Set(declared.integrations.map(({ environment, key }) => `${environment}\0${key}`));
     for (const integration of await integrations.declared()) {
       if (!kept.has(`${integration.environment}\0${integration.key}`)) await integrations.release(integration);

@@ -54,7 +54,7 @@ function unknownProviders({ configFile, declared }: Config, files: FileReader): 
   const { file, locate } = readConfigFile({ path: configFile, files, refuse: () => {} });
   const known = new Set([...loadCatalogue().keys(), ...declared.providers.map(({ name }) => name)]);
   return (file.integrations ?? []).flatMap(({ key, provider }, i) => {
-    if (known.has(provider)) return [];
+    if (provider === undefined || known.has(provider)) return [];
     const at = locate(["integrations", i, "provider"]);
     const wrong = `the provider "${provider}" is neither in the catalog nor declared in the file`;
     return [`${at}: the integration "${key}": ${wrong}${suggestion(provider, known)}`];

@@ -48,6 +48,10 @@ export function checkNames({ file, locate, refuse }: NameCheck): void {
   );
   twice(providers.map(({ name }, i) => named("provider", name, ["providers", i, "name"])));
   twice(aliases.map(({ name }, i) => named("alias", name, ["aliases", i, "name"])));
+  for (const [i, { key, provider, mcp }] of integrations.entries()) {
+    if ((provider === undefined) !== (mcp === undefined)) continue;
+    refuse(`${locate(["integrations", i])}: the integration "${key}" must have either provider or mcp`);
+  }
   const names = environmentNames(file);
   for (const [i, { key, environment }] of integrations.entries()) {
     if (names.includes(environment)) continue;

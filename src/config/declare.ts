@@ -140,7 +140,8 @@ function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageIni
   return {
     environment: one.environment,
     key: one.key,
-    provider: one.provider,
+    provider: one.provider ?? "",
+    mcpUrl: one.mcp ?? "",
     displayName: one.display_name ?? "",
     ...(oauth === undefined
       ? {}

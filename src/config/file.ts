@@ -50,7 +50,6 @@ const syncNames = v.pipe(
   v.description("Syncs to run when a channel lost notifications, fell silent or expired unnoticed."),
 );
 const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
-
 const among = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
@@ -149,7 +148,8 @@ export const fileSchema = v.strictObject({
           v.string(),
           v.regex(/^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/, "must be letters, digits and _ . ~ : @ -"),
         ),
-        provider: v.string(),
+        provider: v.optional(v.string()),
+        mcp: v.optional(url),
         display_name: v.optional(v.string()),
         oauth: v.optional(
           v.strictObject({

@@ -65,6 +65,23 @@ export function clientMissing(
   return warning("client_missing", message, []);
 }
 
+/** Warns of an MCP server that could not be read, or that has moved to another authorization server. */
+export function mcpWarnings(
+  { oauth }: Pick<Integration, "oauth">,
+  provider: Provider | undefined,
+): IntegrationWarning[] {
+  if (provider?.mcp === undefined) return [];
+  const { mcp, auth } = provider;
+  const { registration, clientId = "" } = oauth ?? {};
+  const issuer = auth.case === "oauth2" ? auth.value.issuer : "";
+  const isMoved = clientId !== "" && registration !== undefined && registration.issuer !== issuer;
+  const moved = `its client is registered at ${registration?.issuer || "no issuer"}, and the MCP server now uses ${issuer || "none"}: enter a client of that authorization server`;
+  return [
+    ...(mcp.failure === "" ? [] : [warning("discovery_failed", mcp.failure, [])]),
+    ...(isMoved ? [warning("issuer_changed", moved, [])] : []),
+  ];
+}
+
 /** Warns of required settings that have no value. Kept apart because it may need the integration's secrets. */
 export function settingsMissing(
   { settings }: Pick<Integration, "settings">,

@@ -24,8 +24,9 @@ const authKinds = ProviderSchema.oneofs.flatMap(({ fields }) => fields.map(({ na
 
 /** Checks a provider's description beyond its schema, so that it cannot send credentials to a wrong place. */
 export function checkProvider(provider: Provider): Mistake[] {
-  const { auth, proxy, connectionFields, notification } = provider;
+  const { auth, proxy, connectionFields, notification, mcp } = provider;
   return [
+    ...(mcp === undefined ? [] : [mistake("mcp", "is written by Latchkey; create an integration with `mcp_url`")]),
     ...(auth.case === undefined
       ? [mistake("auth", `must have one kind of authentication: ${authKinds.join(", ")}`)]
       : []),

@@ -63,6 +63,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const common = { access, hints, fieldRules, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
   const forward = await openForwardProxies(options);
   const proxy = createProxy({
+    mcp: broker.mcp,
     access,
     live,
     attachments,

@@ -102,6 +102,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "channels",
     "webhooks",
     "connect",
+    "mcp",
     "end-users",
     "emptying",
     "system",

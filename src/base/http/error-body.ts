@@ -1,8 +1,14 @@
-import type { Fault } from "../fault.ts";
+import type { Fault, RpcError } from "../fault.ts";
 import { docUrlOf } from "../fault-docs.ts";
 
 /** Error envelope of all JSON responses. A script's error has the SDK's fields in addition. */
-export const errorBody = ({ code, message, hint, mistakes, script, payload }: Fault): string =>
+export const errorBody = (fault: Fault): string =>
+  fault.rpcError === undefined ? envelopeOf(fault) : rpcBody(fault, fault.rpcError);
+
+const rpcBody = ({ code, message }: Fault, { code: rpcCode, id }: RpcError): string =>
+  `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: rpcCode, message, data: { code, doc_url: docUrlOf(code) } })}}`;
+
+const envelopeOf = ({ code, message, hint, mistakes, script, payload }: Fault): string =>
   JSON.stringify({
     error: {
       code: script?.code ?? code,

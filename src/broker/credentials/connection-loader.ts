@@ -1,12 +1,15 @@
 import { statedLifetimeMs } from "../../auth/credential-life.ts";
 import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
+import { isOfFormerIssuer } from "../../auth/oauth2/token-issuer.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type ConnectionCollections, connectionTouchKey } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
+import { issuerChanged } from "../connections/health/connection-health.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { touchedBy } from "../stored/last-used.ts";
 import { CachedConnection, validUntilMs } from "./cached-connection.ts";
+import { reauthorize } from "./refresh/refresh-faults.ts";
 import { longestAheadMs, refreshAheadMs } from "./refresh-ahead.ts";
 import { tokenClient } from "./token-client.ts";
 
@@ -43,6 +46,7 @@ export function createConnectionLoader(options: ConnectionLoaderOptions): LoadCo
       throw new Error("a connection has no credentials");
     }
     const provider = await providers.findNow(connection.provider);
+    if (isOfFormerIssuer(credentials, provider)) throw reauthorize(ref, issuerChanged);
     const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
     const validUntil = isOfFormerClient ? 0 : validUntilMs(credentials);
     const isRenewable = tokenRefreshOf({ credentials, provider, integration }) !== undefined;

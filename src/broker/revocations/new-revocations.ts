@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { isOfFormerIssuer } from "../../auth/oauth2/token-issuer.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { resultOfToken } from "../../core/revocation-words.ts";
@@ -32,7 +33,9 @@ export function createRevocationPlan({ collections, providers, world }: NewRevoc
   return (deleted) => {
     const { connection, credentials } = deleted;
     const provider = providers.lookUp(connection.provider);
-    if (credentials === undefined || provider === undefined) return { revocation: undefined, changes: [] };
+    // Tokens of a former issuer must not be sent to the current one.
+    const isGone = credentials === undefined || provider === undefined || isOfFormerIssuer(credentials, provider);
+    if (isGone) return { revocation: undefined, changes: [] };
     const main = planFor({ deleted, provider, credentials, furtherToken: "" });
     // Tokens of a user beside that of a bot are grants of their own, and are told of one by one.
     const further = furtherCredentials(credentials).flatMap(

@@ -17,6 +17,7 @@ export function storedIntegration(integration: Integration, nowMs: number, befor
     ...rest,
     warnings: [],
     callbackUrl: "",
+    mcpUrl: "",
     createdAt: before?.createdAt ?? timestampFromMs(nowMs),
     updatedAt: timestampFromMs(nowMs),
   };

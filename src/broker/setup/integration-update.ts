@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { mergedSettings, withSortedSettings } from "../../core/integration-settings.ts";
+import { withRegistration } from "../../core/mcp/client-registration.ts";
 import {
   type Integration,
   Integration_Callback,
@@ -206,7 +207,8 @@ export function plannedUpdate({ target, former, wanted, mask, provider }: Reques
   const source = withSortedSettings(namedSettings(wanted, mask), provider);
   const paths = withMovedSettings(mask, source);
   const updated = updatedIntegration({ target, source, paths });
-  const after = paths.includes("callback") ? withCallback(updated, provider) : updated;
+  const shaped = paths.includes("callback") ? withCallback(updated, provider) : updated;
+  const after = withRegistration(shaped, { before: target, provider });
   const secrets = updatedSecrets({ target: former, source, paths });
   requireValidIntegration({ hosts: after.hosts, secrets, given: source }, provider);
   return { after, secrets, source, fields: exposedFields({ before: target, after, provider }) };

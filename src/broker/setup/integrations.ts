@@ -1,8 +1,10 @@
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { withoutEmptySettings, withSortedSettings } from "../../core/integration-settings.ts";
+import { withRegistration } from "../../core/mcp/client-registration.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Condition, Store } from "../../store/contract.ts";
 import { type Records, type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
@@ -16,13 +18,14 @@ import { createIntegrationRecords, type IntegrationRef } from "./integration-rec
 import { requireUndeclared, requireValidIntegration, storedIntegration, withCallback } from "./integration-rules.ts";
 import { changedFields, checkIntegrationMask, plannedUpdate } from "./integration-update.ts";
 import { createReadIntegrationInUse, type IntegrationWithSecrets } from "./integrations-in-use.ts";
-import { requireUnusedProvider } from "./provider-use.ts";
+import { ownProviderChange, ownProviderRemoval, requireOwnProvider, requireUnusedProvider } from "./provider-use.ts";
 import type { Providers } from "./providers.ts";
 import type { SetupCollections } from "./setup-collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
 export interface Integrations extends DeclaredIntegrations {
-  create(integration: Integration, actor: string): Promise<Integration>;
+  /** `own` is a description that belongs to the integration alone, and is stored with it. */
+  create(integration: Integration, actor: string, own?: Provider): Promise<Integration>;
   get(ref: IntegrationRef): Promise<StoredRecordOf<Integration>>;
   secretsOf(ref: IntegrationRef): Promise<IntegrationSecrets | undefined>;
   /**
@@ -66,12 +69,14 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     secretsOf,
     inUse: createReadIntegrationInUse({ store, collections }),
     ...createDeclaredIntegrations({ store, collections, records, providers, audit, world }),
-    async create(wanted, actor) {
+    async create(wanted, actor, own) {
       const { environment, key } = wanted;
       const { result, revision } = await transact(store, async () => {
-        const conditions = await creationConditions(wanted, { collections, providers });
-        const provider = await providers.findNow(wanted.provider);
-        const made = withSortedSettings(withoutEmptySettings(withCallback(wanted, provider)), provider);
+        const conditions = await creationConditions(wanted, { collections, providers, own });
+        const provider = own ?? (await providers.findNow(wanted.provider));
+        requireOwnProvider(wanted, provider);
+        const given = own === undefined ? withRegistration(wanted, { before: undefined, provider }) : wanted;
+        const made = withSortedSettings(withoutEmptySettings(withCallback(given, provider)), provider);
         const { secrets } = made;
         const after = { ...storedIntegration(made, world.now()), declared: false };
         requireValidIntegration({ hosts: made.hosts, secrets, given: made }, provider);
@@ -80,6 +85,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
         }
         return {
           changes: [
+            ...(own === undefined ? [] : await ownProviderChange(collections, own)),
             ...integrations.change({ before: undefined, after }),
             ...(secrets === undefined ? [] : secretsChange(wanted, secrets)),
             ...audit.changes({ actor, action: "integration.create", environment, targets: [key] }),
@@ -138,6 +144,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
         if (held !== undefined) throw new Fault("in_use", `the integration "${key}" still has connections`);
         return {
           changes: [
+            ...(await ownProviderRemoval(collections, before.value)),
             ...integrations.change({ before, after: undefined }),
             ...secretsChange({ environment, key }, undefined),
             ...audit.changes({ actor, action: "integration.delete", environment, targets: [key] }),
@@ -154,10 +161,15 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
 /** Returns conditions for the commit that creates an integration: its environment and a custom provider still exist. */
 async function creationConditions(
   { environment, provider }: Integration,
-  { collections, providers }: Pick<IntegrationsOptions, "collections" | "providers">,
+  {
+    collections,
+    providers,
+    own,
+  }: Pick<IntegrationsOptions, "collections" | "providers"> & { own?: Provider | undefined },
 ): Promise<Condition[]> {
   const home = await collections.environments.get(environment);
   if (home === undefined) throw await unknownEnvironment(collections, environment);
+  if (own !== undefined) return [collections.environments.unchanged(home)];
   const custom = await collections.providers.get(provider);
   if (custom === undefined) await providers.findNow(provider);
   return [

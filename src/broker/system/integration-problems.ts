@@ -3,6 +3,7 @@ import { missingSettings } from "../../core/integration-settings.ts";
 import {
   clientMissing,
   integrationWarnings,
+  mcpWarnings,
   settingsMissing,
   sharedCallback,
   webhooksUnproven,
@@ -31,6 +32,7 @@ export async function problemsOf(
   const warnings = [
     ...[clientMissing(integration, provider)].filter((one) => one !== undefined),
     ...integrationWarnings(integration, provider),
+    ...mcpWarnings(integration, provider),
     ...[shared].filter((one) => one !== undefined),
   ];
   if (provider === undefined) return warnings;

@@ -14,6 +14,7 @@ import type { World } from "../../base/world.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, type EndpointName, issuerOf } from "./authorization-server.ts";
 import { certificateOf } from "./client-certificates.ts";
+import { mcpAuthMethod, requireOwnIssuer } from "./client-issuer.ts";
 import { integrationTexts } from "./integration-texts.ts";
 import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
@@ -83,7 +84,8 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
 
   return {
     async partyOf(parties, rules, endpoint) {
-      const { integration, secrets, client: own } = parties;
+      const { provider, integration, secrets, client: own } = parties;
+      requireOwnIssuer(parties);
       const id = own?.id ?? integration.oauth?.clientId ?? "";
       if (id === "") throw misconfigured("client_id_missing", "the integration has no client id");
       const url = await servers.endpointOf(parties, rules, endpoint);
@@ -96,7 +98,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
       };
       const certificate = certificateOf(parties);
       const authentication = clientAuthentication({
-        method: rules.tokenEndpointAuthMethod,
+        method: provider.mcp === undefined ? rules.tokenEndpointAuthMethod : mcpAuthMethod(provider.mcp, parties),
         client,
         hasCertificate: certificate !== undefined,
         nowMs,

@@ -18,6 +18,7 @@ import { listed, paired } from "../terminal/option-values.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "./command-kinds.ts";
+import { addDiscovery } from "./integration-discovery.ts";
 import { askForIntegration, sayNextSteps } from "./integration-wizard.ts";
 
 const callbacks = { shared: Integration_Callback.SHARED, bound: Integration_Callback.BOUND } as const;
@@ -69,6 +70,7 @@ export function addIntegrations(program: Command, act: Act): void {
   addCreate(group, act);
   addUpdate(group, act);
   addDelete(group, act);
+  addDiscovery(group, act, keyArgument);
 }
 
 function addList(group: Command, act: Act): void {
@@ -121,23 +123,34 @@ function addSetup(group: Command, act: Act): void {
   );
 }
 
-type CreateOptions = IntegrationOptions & { readonly provider?: string; readonly quickstart?: true };
+type CreateOptions = IntegrationOptions & {
+  readonly provider?: string;
+  readonly mcp?: string;
+  readonly quickstart?: true;
+};
 
 function addCreate(group: Command, act: Act): void {
   withSettings(group.command("create"))
     .summary("create an integration; asks for what you leave out, on a terminal")
     .argument("[key]", "name of the integration (provider_config_key); cannot be changed later")
     .option("--provider <name>", "its provider; cannot be changed later")
+    .addOption(
+      new Option("--mcp <url>", "URL of an MCP server, in place of a provider; needs nothing else").conflicts([
+        "provider",
+        "quickstart",
+      ]),
+    )
     .option("--quickstart", "use the provider's public test client, such as that of the sandbox, as the OAuth app")
     .action(
       act(async (session, givenKey: string | undefined, given: CreateOptions) => {
         const { client, environment, terminal, output } = session;
-        const isComplete = givenKey !== undefined && given.provider !== undefined;
+        const { mcp: mcpUrl = "" } = given;
+        const isComplete = givenKey !== undefined && (given.provider !== undefined || mcpUrl !== "");
         if (!isComplete && terminal.canAsk !== true) throw missingForCreate(givenKey, given);
         const { key, provider, options, clientSecret } = await completed(session, givenKey, given);
         const { fields } = await readSettings(options, terminal);
         const secrets = clientSecret === undefined ? fields.secrets : { ...fields.secrets, clientSecret };
-        const integrationToCreate = { ...fields, secrets, environment, key, provider };
+        const integrationToCreate = { ...fields, secrets, environment, key, provider, mcpUrl };
         const request = { integration: integrationToCreate, quickstart: given.quickstart === true };
         const { integration } = await client(IntegrationService).createIntegration(request);
         if (integration === undefined) return;
@@ -151,6 +164,9 @@ function addCreate(group: Command, act: Act): void {
 /** Returns what is given, and asks for what is missing. */
 async function completed(session: CommandSession, key: string | undefined, given: CreateOptions) {
   const { provider } = given;
+  if (key !== undefined && given.mcp !== undefined) {
+    return { key, provider: "", options: given, clientSecret: undefined };
+  }
   if (key !== undefined && provider !== undefined) return { key, provider, options: given, clientSecret: undefined };
   const hasClientSecret = given.clientSecretFile !== undefined || given.clientSecretEnv !== undefined;
   const { displayName, clientId, scope: scopes } = given;
@@ -163,8 +179,9 @@ async function completed(session: CommandSession, key: string | undefined, given
   return { key: answers.key, provider: answers.provider, options, clientSecret: answers.clientSecret };
 }
 
-function missingForCreate(key: string | undefined, { provider }: CreateOptions): UsageMistake {
-  const missing = [...(key === undefined ? ["the name"] : []), ...(provider === undefined ? ["--provider"] : [])];
+function missingForCreate(key: string | undefined, { provider, mcp }: CreateOptions): UsageMistake {
+  const hasProvider = provider !== undefined || mcp !== undefined;
+  const missing = [...(key === undefined ? ["the name"] : []), ...(hasProvider ? [] : ["--provider or --mcp"])];
   return new UsageMistake(
     `missing: ${missing.join(" and ")}, as in: latchkey integrations create github --provider github --client-id ID --client-secret-file FILE`,
   );

@@ -18,6 +18,7 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
     settings: plainSettings(integration, providers.lookUp(integration.provider)),
     webhookUrl: await webhookUrls.of(integration),
     callbackUrl: await authorizations.callbackUrl(integration),
+    mcpUrl: providers.lookUp(integration.provider)?.mcp?.url ?? "",
     warnings: await problemsOf(integration, { integrations, providers, sharedCallbacks }),
   });
 
@@ -26,6 +27,9 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
       if (integration === undefined) throw new Error("a validated request holds its integration");
       const caller = callerOf(context);
       const environment = await environments.of(caller, integration.environment);
+      if (integration.mcpUrl !== "") {
+        return { integration: await shown(await broker.mcp.create({ ...integration, environment }, caller.keyId)) };
+      }
       const app = quickstart ? quickstartApp(await providers.findNow(integration.provider)) : {};
       const wanted = withApp({ ...integration, environment }, app);
       return { integration: await shown(await integrations.create(wanted, caller.keyId)) };
@@ -64,6 +68,12 @@ export const integrationService = (broker: Broker): ServiceImpl<typeof Integrati
       const environment = await environments.of(caller, requested);
       await integrations.delete({ environment, key, expectedRevision }, caller.keyId);
       return {};
+    },
+    async discoverIntegration({ environment: requested, key }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, requested);
+      const { integration, issuerChanged } = await broker.mcp.discover({ environment, key }, caller.keyId);
+      return { integration: await shown(integration), issuerChanged };
     },
     async *watchIntegrations({ environment: requested, fromRevision }, context) {
       const environment = await environments.of(callerOf(context), requested);

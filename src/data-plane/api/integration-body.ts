@@ -9,6 +9,7 @@ const maxClientId = 4_096;
 const maxSecret = 16_384;
 const maxCertificate = 65_536;
 const maxScopes = 200;
+const maxUrl = 2_048;
 
 /** Scopes with spaces or commas between. */
 const scopes: BodyField<string[] | undefined> = {
@@ -49,17 +50,27 @@ const settings = {
 
 export const newIntegrationBody = {
   unique_key: inBody.requiredText,
-  provider: inBody.requiredText,
+  provider: inBody.text,
+  mcp_url: inBody.boundedText(maxUrl),
   ...settings,
 };
 
 export const updateBody = { unique_key: inBody.text, ...settings };
 
-type IntegrationBody = ValuesOf<typeof updateBody> & Partial<Pick<ValuesOf<typeof newIntegrationBody>, "provider">>;
+type IntegrationBody = ValuesOf<typeof updateBody> &
+  Partial<Pick<ValuesOf<typeof newIntegrationBody>, "provider" | "mcp_url">>;
 
 export function checkKey({ unique_key: key = "" }: Pick<IntegrationBody, "unique_key">, refuse: RefuseField): void {
   if (key === "" || /^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/.test(key)) return;
   refuse("unique_key", "must be at most 255 letters, digits and _ . ~ : @ -, and begin with a letter or digit");
+}
+
+/** Checks a new integration: it names a provider, or an MCP server. */
+export function checkNewIntegration(body: IntegrationBody, refuse: RefuseField): void {
+  checkKey(body, refuse);
+  const { provider = "", mcp_url: mcpUrl = "" } = body;
+  if (provider === "" && mcpUrl === "") refuse("provider", "is required, or `mcp_url` with the URL of an MCP server");
+  if (provider !== "" && mcpUrl !== "") refuse("provider", "must be absent with `mcp_url`");
 }
 
 /** Returns the fields that a body sets, as paths of the proto. */
@@ -89,6 +100,7 @@ export function integrationOf(body: IntegrationBody, environment: string): Integ
     environment,
     key: body.unique_key ?? "",
     provider: body.provider ?? "",
+    mcpUrl: body.mcp_url ?? "",
     displayName: body.display_name ?? "",
     ...(body.callback !== undefined && { callback: callbackForms[body.callback] }),
     noForward: body.forward_webhooks === false,

@@ -10,7 +10,14 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import { allIntegrations } from "./all-integrations.ts";
 import { invalidBody } from "./body-fields.ts";
-import { changedPaths, checkKey, integrationOf, newIntegrationBody, updateBody } from "./integration-body.ts";
+import {
+  changedPaths,
+  checkKey,
+  checkNewIntegration,
+  integrationOf,
+  newIntegrationBody,
+  updateBody,
+} from "./integration-body.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import { inQuery } from "./query-fields.ts";
 
@@ -18,7 +25,7 @@ const getQuery = { include: inQuery.choices("webhook", "credentials") };
 
 const read = { scope: Scope.INTEGRATIONS_READ } as const;
 const write = { scope: Scope.INTEGRATIONS_WRITE } as const;
-const create = { ...write, method: "POST", body: newIntegrationBody, checkBody: checkKey } as const;
+const create = { ...write, method: "POST", body: newIntegrationBody, checkBody: checkNewIntegration } as const;
 const path = "/integrations/:key";
 
 export const integrationRoutes: readonly JsonRoute[] = [
@@ -28,6 +35,7 @@ export const integrationRoutes: readonly JsonRoute[] = [
   jsonRoute({ ...read, method: "GET", path, query: getQuery, handle: getIntegration }),
   jsonRoute({ ...write, method: "PATCH", path, body: updateBody, checkBody: checkKey, handle: updateIntegration }),
   jsonRoute({ ...write, method: "DELETE", path, handle: deleteIntegration }),
+  jsonRoute({ ...write, method: "POST", path: `${path}/discover`, handle: discoverIntegration }),
 ];
 
 async function listIntegrations({ environment }: JsonRequest, broker: Broker): Promise<RouteAnswer> {
@@ -39,6 +47,7 @@ type CreateRequest = JsonRequest<NoFields, typeof newIntegrationBody>;
 
 async function createIntegration({ environment, actor, body }: CreateRequest, broker: Broker): Promise<RouteAnswer> {
   const integration = integrationOf(body, environment);
+  if (integration.mcpUrl !== "") return answerWith(await broker.mcp.create(integration, actor), broker);
   requireType(body.credentials?.type, await broker.providers.findNow(integration.provider));
   return answerWith(await broker.integrations.create(integration, actor), broker);
 }
@@ -50,6 +59,7 @@ async function createQuickstart({ environment, actor, body }: CreateRequest, bro
     const message = "must be absent in a quickstart: POST /integrations takes an app of your own";
     throw invalidBody(message, ["credentials"]);
   }
+  if (body.mcp_url !== undefined) throw invalidBody("must be absent in a quickstart", ["mcp_url"]);
   const integration = integrationOf(body, environment);
   const provider = await broker.providers.findNow(integration.provider);
   const ready = { ...integration, ...quickstartApp(provider) };
@@ -88,6 +98,13 @@ async function updateIntegration(
 async function deleteIntegration({ environment, actor, params }: JsonRequest, broker: Broker): Promise<RouteAnswer> {
   await broker.integrations.delete({ environment, key: params["key"] ?? "", expectedRevision: 0n }, actor);
   return { status: 200, body: { success: true } };
+}
+
+/** Reads the metadata of an integration's MCP server again. */
+async function discoverIntegration({ environment, actor, params }: JsonRequest, broker: Broker): Promise<RouteAnswer> {
+  const ref = { environment, key: params["key"] ?? "" };
+  const { integration, issuerChanged } = await broker.mcp.discover(ref, actor);
+  return { status: 200, body: { data: await jsonOf(integration, broker), issuer_changed: issuerChanged } };
 }
 
 const answerWith = async (integration: Integration, broker: Broker): Promise<RouteAnswer> => ({

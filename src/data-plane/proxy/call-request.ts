@@ -61,11 +61,16 @@ interface ConnectionNaming {
   readonly alias: ConnectionRef | undefined;
 }
 
+/** Throws for a control key, which has no environment. */
+export function requireEnvironment(environment: string | undefined): string {
+  if (environment !== undefined) return environment;
+  throw new Fault("missing_scope", "this key is a control key; send the key of an environment");
+}
+
 /** Returns the connection that a request names. */
-export function requestedConnection({ headers }: FrontHead, { environment, alias }: ConnectionNaming): ConnectionRef {
-  if (environment === undefined) {
-    throw new Fault("missing_scope", "this key is a control key; send the key of an environment");
-  }
+export function requestedConnection({ headers }: FrontHead, naming: ConnectionNaming): ConnectionRef {
+  const { alias } = naming;
+  const environment = requireEnvironment(naming.environment);
   if (alias !== undefined) {
     if (alias.environment === environment) return alias;
     throw new Fault("unknown_connection", "there is no such connection in this environment");

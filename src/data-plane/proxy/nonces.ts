@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Attachment } from "../../auth/attachment.ts";
 import { isNonce, isNonceWanted } from "../../auth/oauth2/dpop.ts";
@@ -54,3 +55,6 @@ function keyOf({ live, origin, host }: NonceRequest): string {
 
 const valuesOf = (fields: readonly string[], name: string): string[] =>
   fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name);
+
+/** Returns a nonce of our own, for a signed request. */
+export const newNonce = (): string => randomBytes(16).toString("hex");

@@ -1,12 +1,18 @@
 import { Fault } from "../../base/fault.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
+import type { McpRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { FrontHead } from "../../relay/client/incoming.ts";
+import { isUnderMcp, mcpPath } from "../mcp/target.ts";
 import type { ForwardTarget } from "./forwarding/forward-target.ts";
 import { proxyPrefix } from "./provider-call.ts";
 
 interface AddressedRequest {
-  readonly url: string;
+  readonly request: FrontHead;
+  /** Set if the provider is an MCP server. */
+  readonly mcp: McpRules | undefined;
   readonly isAlias: boolean;
   readonly forward: ForwardTarget | undefined;
   readonly binding: Binding;
@@ -16,10 +22,25 @@ interface AddressedRequest {
 }
 
 /** Returns the provider's address for a request, and the path there. Throws for an address that is not allowed. */
-export function addressOf({ url, isAlias, forward, binding, only, options }: AddressedRequest): {
+export function addressOf({ request, mcp, ...addressed }: AddressedRequest): AddressedPath {
+  const found = addressWithin(request.url ?? "", addressed);
+  const isMcpRoute = !addressed.isAlias && addressed.forward === undefined && isUnderMcp(request);
+  const { method } = request;
+  const path = mcpPath({ method, isMcpRoute, rules: mcp, path: found.path, basePath: found.address.basePath });
+  const mistake = mistakeInPath(path);
+  if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+  return { address: found.address, path };
+}
+
+interface AddressedPath {
   readonly address: Address;
   readonly path: string;
-} {
+}
+
+function addressWithin(
+  url: string,
+  { isAlias, forward, binding, only, options }: Omit<AddressedRequest, "request" | "mcp">,
+): AddressedPath {
   if (forward?.isTunnel === true) return { address: addressInTunnel(forward, binding, options), path: url };
   // Absolute form: the caller uses Latchkey as its forward proxy.
   if (!url.startsWith("/")) {

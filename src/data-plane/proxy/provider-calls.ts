@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
@@ -6,15 +5,15 @@ import type { Hints } from "../../broker/hints.ts";
 import type { QuotaRequest, Quotas } from "../../broker/quotas/quotas.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
-import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
+import { noteAnswer } from "../mcp/message.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import type { Admission } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
 import { requestedOptions } from "./call-request.ts";
 import { type CalledBy, type CallSourcesOptions, createCallSources } from "./forwarding/call-sources.ts";
-import { createProviderNonces } from "./nonces.ts";
+import { createProviderNonces, newNonce } from "./nonces.ts";
 import { addressOf } from "./provider-address.ts";
 import { allowedMethods, type CallContext, type ObservedCall, type ProviderCall } from "./provider-call.ts";
 import type { CallNaming } from "./proxy-call.ts";
@@ -71,7 +70,7 @@ interface CalledConnection extends CalledBy {
 type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls {
-  const { live, hints, rates, quotas, uses, admission, world } = parts;
+  const { live, hints, rates, quotas, uses, admission, mcp, world } = parts;
   const sources = createCallSources(parts);
   const nonces = createProviderNonces();
 
@@ -159,11 +158,12 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       wantsPlain: isReflectionGuarded(call.live.integration),
       content,
       nowMs: world.now(),
-      nonce,
+      nonce: newNonce,
       providerNonce: nonces.nextFor(call),
     }),
     noteResponse(call, answer) {
       if (call.live.provider.quota !== undefined) quotas.noteResponse(call.live, call.proxied.path, answer);
+      if (call.live.provider.mcp !== undefined) noteAnswer(mcp, call, answer);
       return nonces.noteResponse(call, answer);
     },
   };
@@ -197,7 +197,6 @@ const quotaRequestOf = ({ headers }: FrontHead, path: string): QuotaRequest =>
     : { path, priority: "interactive", patienceMs: 10_000 };
 
 const ignore = () => {};
-const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: FrontHead): void {
   // A TRACE response repeats the request with its credentials.
@@ -211,14 +210,13 @@ function requireMethod({ method = "" }: FrontHead): void {
 function prepareCall(
   { cache, admission }: Pick<ProviderCallsOptions, "cache" | "admission">,
   { request, alias, forward }: CallContext,
-  { since, caller, live: found, key, options, use }: FoundCall,
+  { since, caller, live, key, options, use }: FoundCall,
 ): ProviderCall {
-  const cached = cache.of(found);
+  const cached = cache.of(live);
   const { attachment, binding, responses, integrationCount, shortestSecret, stamp, ending, only } = cached;
-  const url = request.url ?? "";
-  const { address, path } = addressOf({ url, isAlias: alias !== undefined, forward, binding, only, options });
-  const mistake = mistakeInPath(path);
-  if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+  const { mcp } = live.provider;
+  const isAlias = alias !== undefined;
+  const { address, path } = addressOf({ request, mcp, isAlias, forward, binding, only, options });
   const { method = "GET" } = request;
   const counted = method === "OPTIONS" ? countedForward(request.rawHeaders) : request.rawHeaders;
   if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
@@ -232,12 +230,12 @@ function prepareCall(
   const { host } = cached;
   const { basePath } = address;
   use?.noteTarget({ host, path, attachment, key });
-  const { proxy } = found.provider;
+  const { proxy } = live.provider;
   // Written out: there is one object for each request, and a spread costs more than the rest of the function.
   const call = {
     since,
     caller,
-    live: found,
+    live,
     attachment,
     responses,
     integrationCount,

@@ -1,5 +1,4 @@
 import { Fault } from "../../base/fault.ts";
-import { grpcRefusal } from "../../base/http/grpc-status.ts";
 import type { World } from "../../base/world.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
@@ -18,6 +17,7 @@ import { type ResponseHead, statusLine } from "../../relay/http1/response-head.t
 import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
 import type { Upstream } from "../../relay/upstream.ts";
+import { checkContent, checkedBody } from "../mcp/message.ts";
 import { withLength } from "./held-body.ts";
 import { HeldResponse } from "./held-response.ts";
 import type { ProviderCall } from "./provider-call.ts";
@@ -25,7 +25,7 @@ import type { ProviderCalls } from "./provider-calls.ts";
 import type { ProxyCall, RelayedCall, SessionStreams } from "./proxy-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
-import { faultOfPreparing, faultOfRelay } from "./relay-fault.ts";
+import { faultOfPreparing, faultOfRelay, grpcTrailers } from "./relay-fault.ts";
 import {
   addedLines,
   callerFields,
@@ -111,6 +111,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     const ready = this.#ready;
     const { proxied, origin } = ready;
     const content = this.#content;
+    checkContent(ready, content);
     this.#attempt = this.#trace?.attempt(ready);
     const again = content === undefined && this.#attempt === undefined ? cachedOutgoing(ready) : undefined;
     const how = again === undefined ? this.#sendOptions() : undefined;
@@ -130,7 +131,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     } else if (proxied.body !== "none") {
       this.#call.proceed();
       const withheld = { replaced: credentialFieldNames(ready.attachment), key: proxied.key };
-      this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
+      const target = checkedBody(exchange, ready, (fault) => this.#shared.fail(this.#call, fault));
+      this.#caller.sendBody(target, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
   }
@@ -368,9 +370,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
 
   /** Returns gRPC's status: a reset would look like a permanent error within Latchkey. */
   endOfCut(failure: RelayFailure): readonly string[] | undefined {
-    if (!isGrpc(this.#call.context.request.headers["content-type"])) return undefined;
-    const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
-    return Object.entries(fields).flat();
+    return isGrpc(this.#call.context.request.headers["content-type"]) ? grpcTrailers(failure) : undefined;
   }
 
   cut(by: "caller" | "provider"): void {

@@ -56,11 +56,12 @@ interface ProxyOptionsOf {
   readonly traffic: Traffic;
   /** Undefined: no listener is a forward proxy. */
   readonly choices?: ProviderCallsOptions["choices"];
+  readonly mcp?: ProviderCallsOptions["mcp"];
   readonly world: World;
 }
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
-  const { access, live, attachments, hints, upstream, limits, rates, quotas, admission, load, traffic, world } =
+  const { access, live, attachments, hints, upstream, limits, rates, quotas, admission, load, traffic, mcp, world } =
     options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
@@ -68,7 +69,8 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const uses = createUseRecords(world);
   const cache = createCallCache({ attachments, upstream, count, notes, world });
   const { choices } = options;
-  const calls = createProviderCalls({ access, live, hints, rates, quotas, uses, cache, admission, choices, world });
+  const calling = { access, live, hints, rates, quotas, uses, cache, admission, choices, mcp, world };
+  const calls = createProviderCalls(calling);
   const open = metrics.proxyOpen.series({});
   const { streams } = admission;
   const upgrade = createUpgrades({ calls, upstream, limits, count, streams, tracing });

@@ -1,5 +1,6 @@
 import { CannotAttach } from "../../auth/attachment.ts";
 import { Fault, type FaultCode } from "../../base/fault.ts";
+import { grpcRefusal } from "../../base/http/grpc-status.ts";
 import { type FailureKind, RelayFailure } from "../../relay/failure.ts";
 
 /** Converts errors of preparing a request. */
@@ -34,4 +35,10 @@ export function faultOfRelay(failure: RelayFailure): Fault {
     cause: failure,
     ...(code === "overloaded" ? { retryAfterSeconds: 1 } : {}),
   });
+}
+
+/** Returns gRPC's status of a failure, as trailers. */
+export function grpcTrailers(failure: RelayFailure): readonly string[] {
+  const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
+  return Object.entries(fields).flat();
 }

@@ -1,6 +1,19 @@
 /** First segments of the data listener's own paths; routes of scripts must not begin with them. */
 export const ownFirstSegments: ReadonlySet<string> = new Set([
-  ...["", "health", "docs", "openapi.json", "proxy", "webhook", "oauth", "oauth2", "api-auth", "auth", "connect"],
+  ...[
+    "",
+    "health",
+    "docs",
+    "openapi.json",
+    "proxy",
+    "mcp",
+    "webhook",
+    "oauth",
+    "oauth2",
+    "api-auth",
+    "auth",
+    "connect",
+  ],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],
   ...["sync", "action", "records", "scripts", "revocations", "end-users", "access-sessions"],
 ]);

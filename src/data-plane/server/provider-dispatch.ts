@@ -4,6 +4,7 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../../relay/client/incoming.ts";
+import { isUnderMcp, mcpPrefix } from "../mcp/target.ts";
 import { type CallContext, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { NotableCall } from "../proxy/proxy-call.ts";
@@ -48,6 +49,7 @@ interface ProviderDispatchOptions {
   readonly isDraining: () => boolean;
 }
 
+const mcpRoute = `${mcpPrefix}/*`;
 const providerRoute = `${proxyPrefix}/*`;
 
 export function createProviderDispatch(options: ProviderDispatchOptions): ProviderDispatch {
@@ -86,6 +88,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
       if (forward?.tunnelOf(request) !== undefined) return true;
       if (isForwardOnly) return isInAbsoluteForm(request);
       if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
+      if (isUnderMcp(request)) return true;
       // No other route takes gRPC calls, and gRPC clients cannot set a path prefix.
       return isStream(request) && isGrpc(request.headers["content-type"]);
     },
@@ -99,7 +102,7 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
         const status = response.statusCode;
         if (entered !== undefined) proxy.leave(entered, response.headersSent ? status : 0, performance.now());
         endless.delete(response);
-        count.end({ route: providerRoute, status, since });
+        count.end({ route: isUnderMcp(request) ? mcpRoute : providerRoute, status, since });
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);
       try {

@@ -107,7 +107,9 @@ export function configOf(context: AuthorizationContext, given: Readonly<Record<s
 
 /** The scopes to request. */
 export function scopesOf(context: AuthorizationContext, rules: OAuth2Rules, further: readonly string[]): string[] {
-  const { integration, existing } = context;
+  const { integration, provider, existing } = context;
+  // A step-up asks for the scopes that the server wanted, beside those that were granted.
+  const lacking = provider.mcp === undefined ? [] : (existing?.missingScopes ?? []);
   const { userScopes = [], connectionConfig = {} } = defaultsOf(context) ?? {};
   const override = connectionConfig[scopesOverride];
   return wantedScopes({
@@ -115,7 +117,7 @@ export function scopesOf(context: AuthorizationContext, rules: OAuth2Rules, furt
     defaults: rules.defaultScopes,
     // Scopes set by the application take precedence, so that a page cannot add more.
     further: userScopes.length > 0 ? userScopes : further,
-    granted: existing?.grantedScopes ?? [],
+    granted: [...(existing?.grantedScopes ?? []), ...lacking],
   });
 }
 

@@ -52,6 +52,8 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
     const { issuer, issuerAlways, url } = await tokenEndpoint.authorization(parties);
     const { iss } = answer;
     const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, context) : iss !== issuer;
+    if (pending.issuer !== "" && pending.issuer !== issuer)
+      throw new AuthorizationFailure("issuer_mismatch", "The server has moved to another login. Begin again.");
     if (isForeign) throw new AuthorizationFailure("issuer_mismatch", "The answer may be from another provider.");
     const { parameters } = refusedOr(answer);
     const code = parameters.get(rules.parameterNames?.callbackCode || "code") || undefined;
@@ -69,7 +71,10 @@ export function createCompleteAuthorization(options: CompletionOptions): Complet
         nonce: pending.nonce === "" ? undefined : pending.nonce,
       },
     });
-    return authorized.file(context, grantResultOf(tokens, { scopes: pending.scopes, connectionConfig }));
+    return authorized.file(
+      context,
+      grantResultOf(tokens, { scopes: pending.scopes, connectionConfig, issuer: pending.issuer }),
+    );
   }
 
   /**

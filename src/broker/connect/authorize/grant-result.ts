@@ -18,11 +18,15 @@ export interface GrantResult {
 /** Converts tokens into the result of the grant. */
 export function grantResultOf(
   tokens: Tokens,
-  { scopes, connectionConfig }: Pick<PendingAuthorization, "scopes" | "connectionConfig">,
+  {
+    scopes,
+    connectionConfig,
+    issuer = "",
+  }: Pick<PendingAuthorization, "scopes" | "connectionConfig"> & Partial<Pick<PendingAuthorization, "issuer">>,
 ): GrantResult {
   const granted = tokens.scopes ?? scopes;
   return {
-    credentials: oauth2Credentials(tokens),
+    credentials: oauth2Credentials(tokens, issuer),
     connectionConfig: { ...connectionConfig, ...tokens.connectionConfig },
     metadata: tokens.metadata,
     grantedScopes: granted,
@@ -30,11 +34,11 @@ export function grantResultOf(
   };
 }
 
-function oauth2Credentials(tokens: Tokens): Credentials {
+function oauth2Credentials(tokens: Tokens, issuer: string): Credentials {
   const { accessToken, refreshToken = "", dpopKey = "", raw } = tokens;
   const named = Object.entries(tokens.furtherTokens ?? {});
   const furtherTokens = Object.fromEntries(named.map(([name, one]) => [name, namedToken(one)]));
-  const value = { accessToken, refreshToken, raw, dpopKey, furtherTokens, ...tokenExpiry(tokens) };
+  const value = { accessToken, refreshToken, raw, dpopKey, furtherTokens, issuer, ...tokenExpiry(tokens) };
   return create(CredentialsSchema, { kind: { case: "oauth2", value } });
 }
 

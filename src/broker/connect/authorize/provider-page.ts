@@ -3,6 +3,7 @@ import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
 import type { OAuth2Rules, TokenRules } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { filledFor } from "../../tokens/authorization-server.ts";
+import { requireOwnIssuer } from "../../tokens/client-issuer.ts";
 import { filledForBrowsers } from "../../tokens/filled-params.ts";
 import { challengeOf } from "../../tokens/pkce.ts";
 import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
@@ -33,6 +34,7 @@ interface PreparedPage {
   readonly scopes: string[];
   readonly codeVerifier?: string;
   readonly nonce?: string;
+  readonly issuer?: string;
   readonly temporaryToken?: string;
   readonly temporarySecret?: string;
 }
@@ -41,6 +43,7 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
   async function prepareOAuth2(request: ProviderPageRequest, rules: OAuth2Rules): Promise<PreparedPage> {
     const { context, parties, redirectUri, userScopes, authorizationParams, secrets } = request;
     requireUnreserved(authorizationParams, rules);
+    requireOwnIssuer(parties);
     const state = unguessable();
     const codeVerifier = rules.noPkce ? "" : unguessable();
     const scopes = scopesOf(context, rules, userScopes);
@@ -64,6 +67,7 @@ export function createProviderPage(tokenEndpoint: TokenEndpoint): ProviderPage {
       stateHash: digestOf(state),
       codeVerifier,
       nonce,
+      issuer: context.provider.mcp === undefined ? "" : rules.issuer,
       scopes,
       location: withQuery(url, pushedUrl === "" ? parameters : await pushed(parties, parameters)),
     };

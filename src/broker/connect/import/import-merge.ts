@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
+import { withIssuer } from "../../../auth/oauth2/token-issuer.ts";
 import { bytesFor } from "../../../base/message-bytes.ts";
 import type { World } from "../../../base/world.ts";
 import type { ConnectionDescription, RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
@@ -91,7 +92,8 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
   return async (request) => {
     const { item, ref, runHooks, target, before, base, record, authorized } = request;
     if (item.credentials === undefined) throw withoutCredentials();
-    const credentials = withShownTokens(item.credentials, target.provider, world.now());
+    const shown = withShownTokens(item.credentials, target.provider, world.now());
+    const credentials = withIssuer(shown, target.provider);
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed: Change = { key, value: bytesOfCredentials(credentials), secret: true };
     // New credentials end all problems of the former ones.

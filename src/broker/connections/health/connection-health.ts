@@ -1,6 +1,7 @@
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import { canRefresh } from "../../../auth/credential-refresh.ts";
+import { isOfFormerIssuer } from "../../../auth/oauth2/token-issuer.ts";
 import type { TokenFailureKind } from "../../../auth/oauth2/tokens.ts";
 import type { RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../../../gen/latchkey/v1/connection_pb.ts";
@@ -8,6 +9,11 @@ import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import { type Integration, OAuthApp_Publishing } from "../../../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { isExhausted } from "./refresh-bookkeeping.ts";
+
+/** Reason of a connection whose MCP server has moved to another authorization server. */
+export const issuerChanged = "issuer_changed";
+/** Reason of a connection whose MCP server wants further scopes for some of its tools. */
+export const insufficientScope = "insufficient_scope";
 
 /** Everything that determines a connection's health. */
 export interface Vitals {
@@ -33,21 +39,26 @@ export function healthOf({ credentials, integration, provider, record, nowMs }: 
   if (record !== undefined && record.deadReason !== "") {
     return lasting(Connection_State.REAUTHORIZATION_REQUIRED, record.deadReason);
   }
+  if (isOfFormerIssuer(credentials, provider)) {
+    return lasting(Connection_State.REAUTHORIZATION_REQUIRED, issuerChanged);
+  }
+  const lacksScopes = record !== undefined && record.lackingScopes.length > 0;
+  const working = lacksScopes ? lasting(Connection_State.ACTIVE, insufficientScope) : well;
   const expiresAt = credentialsExpireAt(credentials);
   if (!canRefresh(credentials, provider, nowMs)) {
-    if (expiresAt === undefined) return well;
+    if (expiresAt === undefined) return working;
     const endsMs = timestampMs(expiresAt);
     if (endsMs <= nowMs) return lasting(Connection_State.REAUTHORIZATION_REQUIRED, "credentials_expired");
-    return ending({ endsMs, nowMs, reason: "credentials_expire" });
+    return ending({ endsMs, nowMs, reason: "credentials_expire", working });
   }
-  if (record === undefined) return well;
+  if (record === undefined) return working;
   if (record.failures > 0) return lasting(Connection_State.REFRESH_FAILING, failingReason(record, nowMs));
   const grantEndsMs = grantEnd({ integration, provider, record });
-  if (grantEndsMs === undefined) return well;
+  if (grantEndsMs === undefined) return working;
   // Only the provider's response proves that the grant has expired.
   return grantEndsMs <= nowMs
     ? lasting(Connection_State.EXPIRING, "grant_expires")
-    : ending({ endsMs: grantEndsMs, nowMs, reason: "grant_expires" });
+    : ending({ endsMs: grantEndsMs, nowMs, reason: "grant_expires", working });
 }
 
 const lasting = (state: Connection_State, reason: string): Health => ({ state, reason, lookAtMs: undefined });
@@ -57,10 +68,12 @@ interface HealthDeadline {
   readonly endsMs: number;
   readonly nowMs: number;
   readonly reason: string;
+  /** The health until then. */
+  readonly working: Health;
 }
 
-function ending({ endsMs, nowMs, reason }: HealthDeadline): Health {
-  if (endsMs - nowMs > soonMs) return { ...well, lookAtMs: endsMs - soonMs };
+function ending({ endsMs, nowMs, reason, working }: HealthDeadline): Health {
+  if (endsMs - nowMs > soonMs) return { ...working, lookAtMs: endsMs - soonMs };
   return { state: Connection_State.EXPIRING, reason, lookAtMs: endsMs };
 }
 

@@ -10,6 +10,7 @@ import { type ConnectionCollections, refreshKey, refreshLease } from "../connect
 import { healthOf } from "./connection-health.ts";
 import { beginCredentialsLog, type LogAbout, logExpiry } from "./credentials-log.ts";
 import { type ConnectionSetup, createHealthJudgement, withoutAuthErrors } from "./health-judgement.ts";
+import { createLackingNotes, type NoteLacking } from "./lacking-scopes.ts";
 import { afterReplacement } from "./refresh-bookkeeping.ts";
 import { createRefreshUpdates, type HealthUpdate, type RefreshUpdates } from "./refresh-updates.ts";
 import { type ConnectionSnapshot, newRecord, readSnapshot, recordOf, refOf, sameCredentials } from "./snapshot.ts";
@@ -27,6 +28,8 @@ export interface ConnectionHealth extends RefreshUpdates {
   noteReplacement(replacement: Replacement): HealthUpdate;
   /** Removes the refresh record together with the connection. */
   noteDeletion(ref: ConnectionRef): Promise<{ readonly changes: Change[]; readonly conditions: Condition[] }>;
+  /** Called when an MCP server wants scopes that the tokens lack. */
+  readonly noteLackingScopes: NoteLacking;
   /** Called when the time of a check has come, without any other event. */
   noteTime(known: ConnectionSnapshot, worksWith: Omit<ConnectionSetup, "credentials">): HealthUpdate;
 }
@@ -57,6 +60,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
 
   return {
     ...createRefreshUpdates({ judgement, world }),
+    noteLackingScopes: createLackingNotes(judgement),
     read: (ref) => readSnapshot({ store, collections }, ref),
     beginLog: (about) => beginCredentialsLog(logs, about),
     noteReplacement({ ref, before, connection, record: recordBefore, grantedAtMs, ...setup }) {

@@ -119,6 +119,8 @@ export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): bo
 /** The record after a success: all failures are cleared. */
 export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: RefreshSucceeded): RefreshRecord => ({
   ...newRecord(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
+  // A refresh brings no further scopes.
+  lackingScopes: before.lackingScopes,
   ...(tokenClient === undefined ? {} : { tokenClient }),
 });
 
@@ -171,8 +173,11 @@ export function pauseAfterSuccessMs({ failures, lastSucceededAt }: RefreshRecord
 }
 
 /** Whether the record holds nothing worth storing. */
-export const isEmptyRecord = ({ failures, lastSucceededAt, intent, deadReason, grantedAt, lookAt }: RefreshRecord) =>
-  failures === 0 && deadReason === "" && [lastSucceededAt, intent, grantedAt, lookAt].every((one) => one === undefined);
+export const isEmptyRecord = (record: RefreshRecord) => {
+  const { failures, lastSucceededAt, intent, deadReason, grantedAt, lookAt, lackingScopes } = record;
+  const isWell = failures === 0 && deadReason === "" && lackingScopes.length === 0;
+  return isWell && [lastSucceededAt, intent, grantedAt, lookAt].every((one) => one === undefined);
+};
 
 /** Replicas' clocks differ by less than this. */
 const maxSkewMs = 300_000;

@@ -18,6 +18,8 @@ const texts: Readonly<Record<string, WarningText>> = {
   publishing_unknown: { title: "Publishing state unknown", tone: "info", field: "oauth.publishing" },
   webhooks_unproven: { title: "Webhooks are not verified", tone: "warn", field: "secrets.webhook_secret" },
   shared_callback: { title: "Shared redirect URI", tone: "warn", field: "callback" },
+  discovery_failed: { title: "MCP server not read", tone: "warn" },
+  issuer_changed: { title: "Authorization server changed", tone: "bad", field: "oauth.client_id" },
   host_prefix_ignored: { title: "Host prefix ignored", tone: "info", field: "hosts" },
 };
 

@@ -1,10 +1,12 @@
 import { Fault } from "../../../base/fault.ts";
+import type { McpCalls } from "../../../broker/mcp/open.ts";
 import { type Caller, requireAudience } from "../../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { namedConnection } from "../../mcp/named-connection.ts";
 import { type CallerAccess, isFromBrowser } from "../../server/authenticate-request.ts";
 import { callerOriginOf } from "../../server/caller-origin.ts";
 import type { Admission } from "../admission.ts";
-import { type CallRequest, createCallRequests, requestedConnection } from "../call-request.ts";
+import { type CallRequest, createCallRequests } from "../call-request.ts";
 import { type AuthenticatedCaller, createCallerLookup } from "../caller-lookup.ts";
 import type { CallContext } from "../provider-call.ts";
 import { createForwardedRequests, type ForwardChoices } from "./forwarded-requests.ts";
@@ -26,9 +28,11 @@ export interface CallSourcesOptions {
   readonly admission: Pick<Admission, "requireConnection">;
   /** Undefined: no listener is a forward proxy. */
   readonly choices?: ForwardChoices | undefined;
+  /** Undefined where there is no store: MCP clients then name their connection. */
+  readonly mcp?: McpCalls | undefined;
 }
 
-export function createCallSources({ access, admission, choices }: CallSourcesOptions): CallSources {
+export function createCallSources({ access, admission, choices, mcp }: CallSourcesOptions): CallSources {
   const authenticate = createCallerLookup(access);
   const requestOf = createCallRequests({ access, authenticate, admission });
   const forwarded = choices && createForwardedRequests({ access, admission, choices });
@@ -55,7 +59,7 @@ export function createCallSources({ access, admission, choices }: CallSourcesOpt
     },
     connectionOf({ request, alias, forward }, caller) {
       return forward === undefined || forwarded === undefined
-        ? requestedConnection(request, { environment: caller.environment, alias })
+        ? namedConnection({ request, alias }, caller, mcp)
         : forwarded.connectionOf(request, forward, caller);
     },
     peek(context) {

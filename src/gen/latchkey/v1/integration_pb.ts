@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/integration.proto.
  */
 export const file_latchkey_v1_integration: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEixQoKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIEjgKCHNldHRpbmdzGBcgAygLMiYubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24uU2V0dGluZ3NFbnRyeRITCgtrZWVwX2dyYW50cxgeIAEoCBo5ChdDb25uZWN0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDVNldHRpbmdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJNCghDYWxsYmFjaxIYChRDQUxMQkFDS19VTlNQRUNJRklFRBAAEhMKD0NBTExCQUNLX1NIQVJFRBABEhIKDkNBTExCQUNLX0JPVU5EEAIiaAoKUmVmbGVjdGlvbhIaChZSRUZMRUNUSU9OX1VOU1BFQ0lGSUVEEAASEgoOUkVGTEVDVElPTl9PRkYQARITCg9SRUZMRUNUSU9OX01BU0sQAhIVChFSRUZMRUNUSU9OX1JFRlVTRRADImUKCVVzZVJlY29yZBIaChZVU0VfUkVDT1JEX1VOU1BFQ0lGSUVEEAASEgoOVVNFX1JFQ09SRF9PRkYQARITCg9VU0VfUkVDT1JEX0hPU1QQAhITCg9VU0VfUkVDT1JEX1BBVEgQAyLxAgoIT0F1dGhBcHASGwoJY2xpZW50X2lkGAEgASgJQgi6SAVyAxiAIBIZCgZzY29wZXMYAiADKAlCCbpIBpIBAxDIARI0CgpwdWJsaXNoaW5nGAMgASgOMiAubGF0Y2hrZXkudjEuT0F1dGhBcHAuUHVibGlzaGluZxJKCg5mdXJ0aGVyX3Njb3BlcxgEIAMoCzIoLmxhdGNoa2V5LnYxLk9BdXRoQXBwLkZ1cnRoZXJTY29wZXNFbnRyeUIIukgFmgECEBAaTgoSRnVydGhlclNjb3Blc0VudHJ5EgsKA2tleRgBIAEoCRInCgV2YWx1ZRgCIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuU2NvcGVzOgI4ASJbCgpQdWJsaXNoaW5nEhoKFlBVQkxJU0hJTkdfVU5TUEVDSUZJRUQQABIWChJQVUJMSVNISU5HX1RFU1RJTkcQARIZChVQVUJMSVNISU5HX1BST0RVQ1RJT04QAiIoCgtUb2tlblNjb3BlcxIZCgZzY29wZXMYASADKAlCCbpIBpIBAxDIASJDChJJbnRlZ3JhdGlvbldhcm5pbmcSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEg4KBnNjb3BlcxgDIAMoCSLaAgoSSW50ZWdyYXRpb25TZWNyZXRzEiMKDWNsaWVudF9zZWNyZXQYASABKAlCDIABAbpIBnIEGICAARIkCg53ZWJob29rX3NlY3JldBgCIAEoCUIMgAEBukgGcgQYgIABEiEKC3ByaXZhdGVfa2V5GAMgASgJQgyAAQG6SAZyBBiAgAESJQoSY2xpZW50X2NlcnRpZmljYXRlGAQgASgJQgm6SAZyBBiAgAQSKAoSY2xpZW50X3ByaXZhdGVfa2V5GAUgASgJQgyAAQG6SAZyBBiAgAESVAoIc2V0dGluZ3MYBiADKAsyLS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMuU2V0dGluZ3NFbnRyeUITgAEBukgNmgEKEGQqBnIEGICAARovCg1TZXR0aW5nc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUQoPQ2hhbm5lbFNldHRpbmdzEhEKCWF1dG9tYXRpYxgBIAEoCBIrCg5jYXRjaF91cF9zeW5jcxgCIAMoCUITukgQkgENEBQYASIHcgUQARj/ASJlChhDcmVhdGVJbnRlZ3JhdGlvblJlcXVlc3QSNQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkIGukgDyAEBEhIKCnF1aWNrc3RhcnQYAiABKAgiSgoZQ3JlYXRlSW50ZWdyYXRpb25SZXNwb25zZRItCgtpbnRlZ3JhdGlvbhgBIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uImQKFUdldEludGVncmF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIUCgNrZXkYAiABKAlCB7pIBHICEAESFwoPaW5jbHVkZV9zZWNyZXRzGAMgASgIIkcKFkdldEludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJ8ChdMaXN0SW50ZWdyYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIQCghwcm92aWRlchgCIAEoCRIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgEIAEoCSJjChhMaXN0SW50ZWdyYXRpb25zUmVzcG9uc2USLgoMaW50ZWdyYXRpb25zGAEgAygLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqUBChhVcGRhdGVJbnRlZ3JhdGlvblJlcXVlc3QSNQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkIGukgDyAEBEjcKC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFza0IGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIkoKGVVwZGF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJpChhEZWxldGVJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIhsKGURlbGV0ZUludGVncmF0aW9uUmVzcG9uc2UibAoaR2V0SW50ZWdyYXRpb25TZXR1cFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASGQoIcHJvdmlkZXIYAiABKAlCB7pIBHICGEASFQoDa2V5GAMgASgJQgi6SAVyAxj/ASJLChtHZXRJbnRlZ3JhdGlvblNldHVwUmVzcG9uc2USLAoFc2V0dXAYASABKAsyHS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNldHVwIoECChBJbnRlZ3JhdGlvblNldHVwEhAKCHByb3ZpZGVyGAEgASgJEgsKA2tleRgCIAEoCRIOCgZleGlzdHMYAyABKAgSLQoGZmllbGRzGAQgAygLMh0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25GaWVsZBIUCgxjYWxsYmFja191cmwYBSABKAkSEwoLd2ViaG9va191cmwYBiABKAkSEwoLY29uc29sZV91cmwYByABKAkSEAoIZG9jc191cmwYCCABKAkSJQoFc3RlcHMYCSADKAsyFi5sYXRjaGtleS52MS5TZXR1cFN0ZXASFgoOaGFzX3F1aWNrc3RhcnQYCiABKAgi7wIKEEludGVncmF0aW9uRmllbGQSDAoEcGF0aBgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdleGFtcGxlGAQgASgJEg8KB3BhdHRlcm4YBSABKAkSEAoIcmVxdWlyZWQYBiABKAgSDgoGc2VjcmV0GAcgASgIEjAKBGtpbmQYCCABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkZpZWxkLktpbmQSKQoHb3B0aW9ucxgJIAMoCzIYLmxhdGNoa2V5LnYxLkZpZWxkT3B0aW9uEhYKDmRlZmF1bHRfdmFsdWVzGAogAygJEhEKCWhhc192YWx1ZRgLIAEoCCJdCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABINCglLSU5EX1RFWFQQARIOCgpLSU5EX0xJTkVTEAISDwoLS0lORF9TQ09QRVMQAxIPCgtLSU5EX0NIT0lDRRAEInkKC0ZpZWxkT3B0aW9uEg0KBXZhbHVlGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEjcKC3NlbnNpdGl2aXR5GAQgASgOMiIubGF0Y2hrZXkudjEuU2NvcGVOb3RlLlNlbnNpdGl2aXR5Ik8KGFdhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCg1mcm9tX3JldmlzaW9uGAIgASgEIq0BChlXYXRjaEludGVncmF0aW9uc1Jlc3BvbnNlEioKBm1hcmtlchgBIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySAASJwoDcHV0GAIgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25IABIyCgdkZWxldGVkGAMgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWxldGVkSABCBwoFZXZlbnQiSAoSSW50ZWdyYXRpb25EZWxldGVkEhMKC2Vudmlyb25tZW50GAEgASgJEgsKA2tleRgCIAEoCRIQCghyZXZpc2lvbhgDIAEoBDKIBgoSSW50ZWdyYXRpb25TZXJ2aWNlEmgKEUNyZWF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXNwb25zZSIEyPMYBhJiCg5HZXRJbnRlZ3JhdGlvbhIiLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVzcG9uc2UiB5ACAcjzGAUSaAoQTGlzdEludGVncmF0aW9ucxIkLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgFEmsKEVVwZGF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXNwb25zZSIHkAICyPMYBhJrChFEZWxldGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYScQoTR2V0SW50ZWdyYXRpb25TZXR1cBInLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uU2V0dXBSZXF1ZXN0GigubGF0Y2hrZXkudjEuR2V0SW50ZWdyYXRpb25TZXR1cFJlc3BvbnNlIgeQAgHI8xgFEm0KEVdhdGNoSW50ZWdyYXRpb25zEiUubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBTABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
+  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEi4AoKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nEjYKCnVzZV9yZWNvcmQYEyABKA4yIi5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5Vc2VSZWNvcmQSFwoPa2VlcF9zZXRfY29va2llGBQgASgIEhQKDGNhbGxiYWNrX3VybBgVIAEoCRIeChZjcmVkZW50aWFsc19pbl9zY3JpcHRzGBYgASgIEjgKCHNldHRpbmdzGBcgAygLMiYubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24uU2V0dGluZ3NFbnRyeRITCgtrZWVwX2dyYW50cxgeIAEoCBIZCgdtY3BfdXJsGB8gASgJQgi6SAVyAxiAEBo5ChdDb25uZWN0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDVNldHRpbmdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJNCghDYWxsYmFjaxIYChRDQUxMQkFDS19VTlNQRUNJRklFRBAAEhMKD0NBTExCQUNLX1NIQVJFRBABEhIKDkNBTExCQUNLX0JPVU5EEAIiaAoKUmVmbGVjdGlvbhIaChZSRUZMRUNUSU9OX1VOU1BFQ0lGSUVEEAASEgoOUkVGTEVDVElPTl9PRkYQARITCg9SRUZMRUNUSU9OX01BU0sQAhIVChFSRUZMRUNUSU9OX1JFRlVTRRADImUKCVVzZVJlY29yZBIaChZVU0VfUkVDT1JEX1VOU1BFQ0lGSUVEEAASEgoOVVNFX1JFQ09SRF9PRkYQARITCg9VU0VfUkVDT1JEX0hPU1QQAhITCg9VU0VfUkVDT1JEX1BBVEgQAyKoAwoIT0F1dGhBcHASGwoJY2xpZW50X2lkGAEgASgJQgi6SAVyAxiAIBIZCgZzY29wZXMYAiADKAlCCbpIBpIBAxDIARI0CgpwdWJsaXNoaW5nGAMgASgOMiAubGF0Y2hrZXkudjEuT0F1dGhBcHAuUHVibGlzaGluZxJKCg5mdXJ0aGVyX3Njb3BlcxgEIAMoCzIoLmxhdGNoa2V5LnYxLk9BdXRoQXBwLkZ1cnRoZXJTY29wZXNFbnRyeUIIukgFmgECEBASNQoMcmVnaXN0cmF0aW9uGAUgASgLMh8ubGF0Y2hrZXkudjEuQ2xpZW50UmVnaXN0cmF0aW9uGk4KEkZ1cnRoZXJTY29wZXNFbnRyeRILCgNrZXkYASABKAkSJwoFdmFsdWUYAiABKAsyGC5sYXRjaGtleS52MS5Ub2tlblNjb3BlczoCOAEiWwoKUHVibGlzaGluZxIaChZQVUJMSVNISU5HX1VOU1BFQ0lGSUVEEAASFgoSUFVCTElTSElOR19URVNUSU5HEAESGQoVUFVCTElTSElOR19QUk9EVUNUSU9OEAIilAIKEkNsaWVudFJlZ2lzdHJhdGlvbhIOCgZpc3N1ZXIYASABKAkSNgoGbWV0aG9kGAIgASgOMiYubGF0Y2hrZXkudjEuQ2xpZW50UmVnaXN0cmF0aW9uLk1ldGhvZBIUCgxyZWRpcmVjdF91cmkYAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLYXV0aF9tZXRob2QYBSABKAkiWwoGTWV0aG9kEhYKEk1FVEhPRF9VTlNQRUNJRklFRBAAEhAKDE1FVEhPRF9HSVZFThABEhMKD01FVEhPRF9ET0NVTUVOVBACEhIKDk1FVEhPRF9EWU5BTUlDEAMiKAoLVG9rZW5TY29wZXMSGQoGc2NvcGVzGAEgAygJQgm6SAaSAQMQyAEiQwoSSW50ZWdyYXRpb25XYXJuaW5nEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzY29wZXMYAyADKAki2gIKEkludGVncmF0aW9uU2VjcmV0cxIjCg1jbGllbnRfc2VjcmV0GAEgASgJQgyAAQG6SAZyBBiAgAESJAoOd2ViaG9va19zZWNyZXQYAiABKAlCDIABAbpIBnIEGICAARIhCgtwcml2YXRlX2tleRgDIAEoCUIMgAEBukgGcgQYgIABEiUKEmNsaWVudF9jZXJ0aWZpY2F0ZRgEIAEoCUIJukgGcgQYgIAEEigKEmNsaWVudF9wcml2YXRlX2tleRgFIAEoCUIMgAEBukgGcgQYgIABElQKCHNldHRpbmdzGAYgAygLMi0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZWNyZXRzLlNldHRpbmdzRW50cnlCE4ABAbpIDZoBChBkKgZyBBiAgAEaLwoNU2V0dGluZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlEKD0NoYW5uZWxTZXR0aW5ncxIRCglhdXRvbWF0aWMYASABKAgSKwoOY2F0Y2hfdXBfc3luY3MYAiADKAlCE7pIEJIBDRAUGAEiB3IFEAEY/wEiZQoYQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARISCgpxdWlja3N0YXJ0GAIgASgIIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlImwKGkdldEludGVncmF0aW9uU2V0dXBSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhkKCHByb3ZpZGVyGAIgASgJQge6SARyAhhAEhUKA2tleRgDIAEoCUIIukgFcgMY/wEiSwobR2V0SW50ZWdyYXRpb25TZXR1cFJlc3BvbnNlEiwKBXNldHVwGAEgASgLMh0ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZXR1cCKBAgoQSW50ZWdyYXRpb25TZXR1cBIQCghwcm92aWRlchgBIAEoCRILCgNrZXkYAiABKAkSDgoGZXhpc3RzGAMgASgIEi0KBmZpZWxkcxgEIAMoCzIdLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRmllbGQSFAoMY2FsbGJhY2tfdXJsGAUgASgJEhMKC3dlYmhvb2tfdXJsGAYgASgJEhMKC2NvbnNvbGVfdXJsGAcgASgJEhAKCGRvY3NfdXJsGAggASgJEiUKBXN0ZXBzGAkgAygLMhYubGF0Y2hrZXkudjEuU2V0dXBTdGVwEhYKDmhhc19xdWlja3N0YXJ0GAogASgIIu8CChBJbnRlZ3JhdGlvbkZpZWxkEgwKBHBhdGgYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIPCgdwYXR0ZXJuGAUgASgJEhAKCHJlcXVpcmVkGAYgASgIEg4KBnNlY3JldBgHIAEoCBIwCgRraW5kGAggASgOMiIubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25GaWVsZC5LaW5kEikKB29wdGlvbnMYCSADKAsyGC5sYXRjaGtleS52MS5GaWVsZE9wdGlvbhIWCg5kZWZhdWx0X3ZhbHVlcxgKIAMoCRIRCgloYXNfdmFsdWUYCyABKAgiXQoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASDQoJS0lORF9URVhUEAESDgoKS0lORF9MSU5FUxACEg8KC0tJTkRfU0NPUEVTEAMSDwoLS0lORF9DSE9JQ0UQBCJ5CgtGaWVsZE9wdGlvbhINCgV2YWx1ZRgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRI3CgtzZW5zaXRpdml0eRgEIAEoDjIiLmxhdGNoa2V5LnYxLlNjb3BlTm90ZS5TZW5zaXRpdml0eSJQChpEaXNjb3ZlckludGVncmF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIUCgNrZXkYAiABKAlCB7pIBHICEAEiZAobRGlzY292ZXJJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24SFgoOaXNzdWVyX2NoYW5nZWQYAiABKAgiTwoYV2F0Y2hJbnRlZ3JhdGlvbnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhUKDWZyb21fcmV2aXNpb24YAiABKAQirQEKGVdhdGNoSW50ZWdyYXRpb25zUmVzcG9uc2USKgoGbWFya2VyGAEgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABInCgNwdXQYAiABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkgAEjIKB2RlbGV0ZWQYAyABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlbGV0ZWRIAEIHCgVldmVudCJIChJJbnRlZ3JhdGlvbkRlbGV0ZWQSEwoLZW52aXJvbm1lbnQYASABKAkSCwoDa2V5GAIgASgJEhAKCHJldmlzaW9uGAMgASgEMvsGChJJbnRlZ3JhdGlvblNlcnZpY2USaAoRQ3JlYXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5DcmVhdGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5DcmVhdGVJbnRlZ3JhdGlvblJlc3BvbnNlIgTI8xgGEmIKDkdldEludGVncmF0aW9uEiIubGF0Y2hrZXkudjEuR2V0SW50ZWdyYXRpb25SZXF1ZXN0GiMubGF0Y2hrZXkudjEuR2V0SW50ZWdyYXRpb25SZXNwb25zZSIHkAIByPMYBRJoChBMaXN0SW50ZWdyYXRpb25zEiQubGF0Y2hrZXkudjEuTGlzdEludGVncmF0aW9uc1JlcXVlc3QaJS5sYXRjaGtleS52MS5MaXN0SW50ZWdyYXRpb25zUmVzcG9uc2UiB5ACAcjzGAUSawoRVXBkYXRlSW50ZWdyYXRpb24SJS5sYXRjaGtleS52MS5VcGRhdGVJbnRlZ3JhdGlvblJlcXVlc3QaJi5sYXRjaGtleS52MS5VcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEmsKEURlbGV0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuRGVsZXRlSW50ZWdyYXRpb25SZXNwb25zZSIHkAICyPMYBhJxChNHZXRJbnRlZ3JhdGlvblNldHVwEicubGF0Y2hrZXkudjEuR2V0SW50ZWdyYXRpb25TZXR1cFJlcXVlc3QaKC5sYXRjaGtleS52MS5HZXRJbnRlZ3JhdGlvblNldHVwUmVzcG9uc2UiB5ACAcjzGAUScQoTRGlzY292ZXJJbnRlZ3JhdGlvbhInLmxhdGNoa2V5LnYxLkRpc2NvdmVySW50ZWdyYXRpb25SZXF1ZXN0GigubGF0Y2hrZXkudjEuRGlzY292ZXJJbnRlZ3JhdGlvblJlc3BvbnNlIgeQAgLI8xgGEm0KEVdhdGNoSW50ZWdyYXRpb25zEiUubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXF1ZXN0GiYubGF0Y2hrZXkudjEuV2F0Y2hJbnRlZ3JhdGlvbnNSZXNwb25zZSIHkAIByPMYBTABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
 
 /**
  * Integration is a provider in an environment, with your own OAuth app.
@@ -201,6 +201,15 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
    * @generated from field: bool keep_grants = 30;
    */
   keepGrants: boolean;
+
+  /**
+   * URL of the MCP server of the integration. In CreateIntegration, it takes the place of `provider`: Latchkey reads
+   * the server's metadata, describes it as a provider and registers a client. Cannot be changed. Empty for other
+   * integrations. Computed on reading.
+   *
+   * @generated from field: string mcp_url = 31;
+   */
+  mcpUrl: string;
 };
 
 /**
@@ -383,6 +392,13 @@ export type OAuthApp = Message<"latchkey.v1.OAuthApp"> & {
    * @generated from field: map<string, latchkey.v1.TokenScopes> further_scopes = 4;
    */
   furtherScopes: { [key: string]: TokenScopes };
+
+  /**
+   * How the client of an MCP integration was registered. Written by Latchkey; ignored in requests.
+   *
+   * @generated from field: latchkey.v1.ClientRegistration registration = 5;
+   */
+  registration?: ClientRegistration | undefined;
 };
 
 /**
@@ -434,6 +450,104 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
   enumDesc(file_latchkey_v1_integration, 1, 0);
 
 /**
+ * ClientRegistration says which authorization server knows a client. The client, and tokens issued to it, are never
+ * sent to another one.
+ *
+ * @generated from message latchkey.v1.ClientRegistration
+ */
+export type ClientRegistration = Message<"latchkey.v1.ClientRegistration"> & {
+  /**
+   * Issuer of the authorization server.
+   *
+   * @generated from field: string issuer = 1;
+   */
+  issuer: string;
+
+  /**
+   * How the client was registered.
+   *
+   * @generated from field: latchkey.v1.ClientRegistration.Method method = 2;
+   */
+  method: ClientRegistration_Method;
+
+  /**
+   * Redirect URI that was registered. Empty for METHOD_GIVEN.
+   *
+   * @generated from field: string redirect_uri = 3;
+   */
+  redirectUri: string;
+
+  /**
+   * Time when the client secret expires. Absent if it does not.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 4;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Client authentication that was agreed. Empty means that it follows from the server's metadata and the secret.
+   *
+   * @generated from field: string auth_method = 5;
+   */
+  authMethod: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ClientRegistration.
+ * Use `create(ClientRegistrationSchema)` to create a new message.
+ */
+export const ClientRegistrationSchema: GenMessage<ClientRegistration> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 2);
+
+/**
+ * Method says how a client was registered.
+ *
+ * @generated from enum latchkey.v1.ClientRegistration.Method
+ */
+export const ClientRegistration_Method = {
+  /**
+   * Default value. Not used.
+   *
+   * @generated from enum value: METHOD_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The operator registered it and entered its client ID.
+   *
+   * @generated from enum value: METHOD_GIVEN = 1;
+   */
+  GIVEN: 1,
+
+  /**
+   * The client ID is the URL of a metadata document that Latchkey serves.
+   *
+   * @generated from enum value: METHOD_DOCUMENT = 2;
+   */
+  DOCUMENT: 2,
+
+  /**
+   * Latchkey registered it (RFC 7591).
+   *
+   * @generated from enum value: METHOD_DYNAMIC = 3;
+   */
+  DYNAMIC: 3,
+} as const;
+
+/**
+ * Method says how a client was registered.
+ *
+ * @generated from enum latchkey.v1.ClientRegistration.Method
+ */
+export type ClientRegistration_Method = (typeof ClientRegistration_Method)[keyof typeof ClientRegistration_Method] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.ClientRegistration.Method.
+ */
+export const ClientRegistration_MethodSchema: GenEnum<ClientRegistration_Method> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_integration, 2, 0);
+
+/**
  * TokenScopes are the scopes of a further token.
  *
  * @generated from message latchkey.v1.TokenScopes
@@ -452,7 +566,7 @@ export type TokenScopes = Message<"latchkey.v1.TokenScopes"> & {
  * Use `create(TokenScopesSchema)` to create a new message.
  */
 export const TokenScopesSchema: GenMessage<TokenScopes> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 2);
+  messageDesc(file_latchkey_v1_integration, 3);
 
 /**
  * IntegrationWarning is a predicted problem that the operator can still prevent.
@@ -462,7 +576,8 @@ export const TokenScopesSchema: GenMessage<TokenScopes> = /*@__PURE__*/
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
    * `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`, `no_refresh_tokens`,
-   * `webhooks_unproven`, `host_prefix_ignored`, `shared_callback`, `client_missing` or `setting_missing`.
+   * `webhooks_unproven`, `host_prefix_ignored`, `shared_callback`, `client_missing`, `setting_missing`,
+   * `discovery_failed` or `issuer_changed`.
    *
    * @generated from field: string code = 1;
    */
@@ -488,7 +603,7 @@ export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
  * Use `create(IntegrationWarningSchema)` to create a new message.
  */
 export const IntegrationWarningSchema: GenMessage<IntegrationWarning> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 3);
+  messageDesc(file_latchkey_v1_integration, 4);
 
 /**
  * IntegrationSecrets are stored encrypted.
@@ -546,7 +661,7 @@ export type IntegrationSecrets = Message<"latchkey.v1.IntegrationSecrets"> & {
  * Use `create(IntegrationSecretsSchema)` to create a new message.
  */
 export const IntegrationSecretsSchema: GenMessage<IntegrationSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 4);
+  messageDesc(file_latchkey_v1_integration, 5);
 
 /**
  * ChannelSettings say how Latchkey treats the channels of an integration.
@@ -575,7 +690,7 @@ export type ChannelSettings = Message<"latchkey.v1.ChannelSettings"> & {
  * Use `create(ChannelSettingsSchema)` to create a new message.
  */
 export const ChannelSettingsSchema: GenMessage<ChannelSettings> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 5);
+  messageDesc(file_latchkey_v1_integration, 6);
 
 /**
  * CreateIntegrationRequest holds the new integration.
@@ -604,7 +719,7 @@ export type CreateIntegrationRequest = Message<"latchkey.v1.CreateIntegrationReq
  * Use `create(CreateIntegrationRequestSchema)` to create a new message.
  */
 export const CreateIntegrationRequestSchema: GenMessage<CreateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 6);
+  messageDesc(file_latchkey_v1_integration, 7);
 
 /**
  * CreateIntegrationResponse holds the new integration.
@@ -625,7 +740,7 @@ export type CreateIntegrationResponse = Message<"latchkey.v1.CreateIntegrationRe
  * Use `create(CreateIntegrationResponseSchema)` to create a new message.
  */
 export const CreateIntegrationResponseSchema: GenMessage<CreateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 7);
+  messageDesc(file_latchkey_v1_integration, 8);
 
 /**
  * GetIntegrationRequest names an integration.
@@ -660,7 +775,7 @@ export type GetIntegrationRequest = Message<"latchkey.v1.GetIntegrationRequest">
  * Use `create(GetIntegrationRequestSchema)` to create a new message.
  */
 export const GetIntegrationRequestSchema: GenMessage<GetIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 8);
+  messageDesc(file_latchkey_v1_integration, 9);
 
 /**
  * GetIntegrationResponse holds the integration.
@@ -681,7 +796,7 @@ export type GetIntegrationResponse = Message<"latchkey.v1.GetIntegrationResponse
  * Use `create(GetIntegrationResponseSchema)` to create a new message.
  */
 export const GetIntegrationResponseSchema: GenMessage<GetIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 9);
+  messageDesc(file_latchkey_v1_integration, 10);
 
 /**
  * ListIntegrationsRequest asks for a page of integrations.
@@ -723,7 +838,7 @@ export type ListIntegrationsRequest = Message<"latchkey.v1.ListIntegrationsReque
  * Use `create(ListIntegrationsRequestSchema)` to create a new message.
  */
 export const ListIntegrationsRequestSchema: GenMessage<ListIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 10);
+  messageDesc(file_latchkey_v1_integration, 11);
 
 /**
  * ListIntegrationsResponse is a page of integrations.
@@ -751,7 +866,7 @@ export type ListIntegrationsResponse = Message<"latchkey.v1.ListIntegrationsResp
  * Use `create(ListIntegrationsResponseSchema)` to create a new message.
  */
 export const ListIntegrationsResponseSchema: GenMessage<ListIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 11);
+  messageDesc(file_latchkey_v1_integration, 12);
 
 /**
  * UpdateIntegrationRequest changes an integration.
@@ -791,7 +906,7 @@ export type UpdateIntegrationRequest = Message<"latchkey.v1.UpdateIntegrationReq
  * Use `create(UpdateIntegrationRequestSchema)` to create a new message.
  */
 export const UpdateIntegrationRequestSchema: GenMessage<UpdateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 12);
+  messageDesc(file_latchkey_v1_integration, 13);
 
 /**
  * UpdateIntegrationResponse holds the changed integration.
@@ -812,7 +927,7 @@ export type UpdateIntegrationResponse = Message<"latchkey.v1.UpdateIntegrationRe
  * Use `create(UpdateIntegrationResponseSchema)` to create a new message.
  */
 export const UpdateIntegrationResponseSchema: GenMessage<UpdateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 13);
+  messageDesc(file_latchkey_v1_integration, 14);
 
 /**
  * DeleteIntegrationRequest names the integration to delete.
@@ -847,7 +962,7 @@ export type DeleteIntegrationRequest = Message<"latchkey.v1.DeleteIntegrationReq
  * Use `create(DeleteIntegrationRequestSchema)` to create a new message.
  */
 export const DeleteIntegrationRequestSchema: GenMessage<DeleteIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 14);
+  messageDesc(file_latchkey_v1_integration, 15);
 
 /**
  * DeleteIntegrationResponse has no fields.
@@ -862,7 +977,7 @@ export type DeleteIntegrationResponse = Message<"latchkey.v1.DeleteIntegrationRe
  * Use `create(DeleteIntegrationResponseSchema)` to create a new message.
  */
 export const DeleteIntegrationResponseSchema: GenMessage<DeleteIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 15);
+  messageDesc(file_latchkey_v1_integration, 16);
 
 /**
  * GetIntegrationSetupRequest names an integration that exists, or one to create.
@@ -897,7 +1012,7 @@ export type GetIntegrationSetupRequest = Message<"latchkey.v1.GetIntegrationSetu
  * Use `create(GetIntegrationSetupRequestSchema)` to create a new message.
  */
 export const GetIntegrationSetupRequestSchema: GenMessage<GetIntegrationSetupRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 16);
+  messageDesc(file_latchkey_v1_integration, 17);
 
 /**
  * GetIntegrationSetupResponse holds what the integration needs.
@@ -918,7 +1033,7 @@ export type GetIntegrationSetupResponse = Message<"latchkey.v1.GetIntegrationSet
  * Use `create(GetIntegrationSetupResponseSchema)` to create a new message.
  */
 export const GetIntegrationSetupResponseSchema: GenMessage<GetIntegrationSetupResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 17);
+  messageDesc(file_latchkey_v1_integration, 18);
 
 /**
  * IntegrationSetup says what to fill in and what to do at the provider.
@@ -1002,7 +1117,7 @@ export type IntegrationSetup = Message<"latchkey.v1.IntegrationSetup"> & {
  * Use `create(IntegrationSetupSchema)` to create a new message.
  */
 export const IntegrationSetupSchema: GenMessage<IntegrationSetup> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 18);
+  messageDesc(file_latchkey_v1_integration, 19);
 
 /**
  * IntegrationField is a field of an integration, in the words of a form.
@@ -1094,7 +1209,7 @@ export type IntegrationField = Message<"latchkey.v1.IntegrationField"> & {
  * Use `create(IntegrationFieldSchema)` to create a new message.
  */
 export const IntegrationFieldSchema: GenMessage<IntegrationField> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 19);
+  messageDesc(file_latchkey_v1_integration, 20);
 
 /**
  * Kind of value.
@@ -1149,7 +1264,7 @@ export type IntegrationField_Kind = (typeof IntegrationField_Kind)[keyof typeof 
  * Describes the enum latchkey.v1.IntegrationField.Kind.
  */
 export const IntegrationField_KindSchema: GenEnum<IntegrationField_Kind> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_integration, 19, 0);
+  enumDesc(file_latchkey_v1_integration, 20, 0);
 
 /**
  * FieldOption is a value to choose.
@@ -1191,7 +1306,63 @@ export type FieldOption = Message<"latchkey.v1.FieldOption"> & {
  * Use `create(FieldOptionSchema)` to create a new message.
  */
 export const FieldOptionSchema: GenMessage<FieldOption> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 20);
+  messageDesc(file_latchkey_v1_integration, 21);
+
+/**
+ * DiscoverIntegrationRequest names the integration of an MCP server.
+ *
+ * @generated from message latchkey.v1.DiscoverIntegrationRequest
+ */
+export type DiscoverIntegrationRequest = Message<"latchkey.v1.DiscoverIntegrationRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string key = 2;
+   */
+  key: string;
+};
+
+/**
+ * Describes the message latchkey.v1.DiscoverIntegrationRequest.
+ * Use `create(DiscoverIntegrationRequestSchema)` to create a new message.
+ */
+export const DiscoverIntegrationRequestSchema: GenMessage<DiscoverIntegrationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 22);
+
+/**
+ * DiscoverIntegrationResponse holds the integration.
+ *
+ * @generated from message latchkey.v1.DiscoverIntegrationResponse
+ */
+export type DiscoverIntegrationResponse = Message<"latchkey.v1.DiscoverIntegrationResponse"> & {
+  /**
+   * The integration after the discovery, without secrets.
+   *
+   * @generated from field: latchkey.v1.Integration integration = 1;
+   */
+  integration?: Integration | undefined;
+
+  /**
+   * True if the issuer has changed: end users must authorize again.
+   *
+   * @generated from field: bool issuer_changed = 2;
+   */
+  issuerChanged: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.DiscoverIntegrationResponse.
+ * Use `create(DiscoverIntegrationResponseSchema)` to create a new message.
+ */
+export const DiscoverIntegrationResponseSchema: GenMessage<DiscoverIntegrationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 23);
 
 /**
  * WatchIntegrationsRequest asks for an environment's integrations and their changes.
@@ -1219,7 +1390,7 @@ export type WatchIntegrationsRequest = Message<"latchkey.v1.WatchIntegrationsReq
  * Use `create(WatchIntegrationsRequestSchema)` to create a new message.
  */
 export const WatchIntegrationsRequestSchema: GenMessage<WatchIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 21);
+  messageDesc(file_latchkey_v1_integration, 24);
 
 /**
  * WatchIntegrationsResponse is an event of the stream.
@@ -1264,7 +1435,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
  * Use `create(WatchIntegrationsResponseSchema)` to create a new message.
  */
 export const WatchIntegrationsResponseSchema: GenMessage<WatchIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 22);
+  messageDesc(file_latchkey_v1_integration, 25);
 
 /**
  * IntegrationDeleted names a deleted integration.
@@ -1299,7 +1470,7 @@ export type IntegrationDeleted = Message<"latchkey.v1.IntegrationDeleted"> & {
  * Use `create(IntegrationDeletedSchema)` to create a new message.
  */
 export const IntegrationDeletedSchema: GenMessage<IntegrationDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 23);
+  messageDesc(file_latchkey_v1_integration, 26);
 
 /**
  * IntegrationService manages integrations: providers with your own OAuth app.
@@ -1369,6 +1540,17 @@ export const IntegrationService: GenService<{
     methodKind: "unary";
     input: typeof GetIntegrationSetupRequestSchema;
     output: typeof GetIntegrationSetupResponseSchema;
+  },
+  /**
+   * DiscoverIntegration reads the metadata of an integration's MCP server again, and registers a client where one is
+   * missing, has expired, or belongs to another issuer. Latchkey does this once a day by itself.
+   *
+   * @generated from rpc latchkey.v1.IntegrationService.DiscoverIntegration
+   */
+  discoverIntegration: {
+    methodKind: "unary";
+    input: typeof DiscoverIntegrationRequestSchema;
+    output: typeof DiscoverIntegrationResponseSchema;
   },
   /**
    * WatchIntegrations streams the integrations of an environment, and then every change.

@@ -399,6 +399,7 @@ function writeOAuth2Credentials(w: MessageWriter, m: OAuth2Credentials): void {
     w.end(at);
     w.end(from);
   }
+  if (m.issuer !== "") w.text(66, m.issuer);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 

@@ -1,0 +1,76 @@
+import type { SendSmallRequest } from "../../base/small-requests.ts";
+import type { ConnectRoom } from "../connect/open.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { ConnectionHealth } from "../connections/health/health.ts";
+import type { SharedServices } from "../deliveries/open.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
+import { createDiscovery } from "./discovery.ts";
+import { createDiscoveryCommit } from "./discovery-commit.ts";
+import { createIssuerChange } from "./issuer-change.ts";
+import { createLackingScopes, type NoteLackingScopes } from "./lacking-scopes.ts";
+import { createMcpDeclarations, type McpDeclarations } from "./mcp-declarations.ts";
+import { createMcpIntegrations, type McpIntegrations } from "./mcp-integrations.ts";
+import { createOnlyConnection, type OnlyConnection } from "./only-connection.ts";
+import { createRediscovery } from "./rediscovery.ts";
+import { createRegistration } from "./registration.ts";
+
+/** MCP servers as integrations. */
+export interface McpRoom {
+  readonly mcp: McpIntegrations & McpCalls;
+  readonly declarations: McpDeclarations;
+  /** Discovers what is due. */
+  readonly rediscovery: RediscoveryLoop;
+}
+
+/** What the proxy needs for requests to MCP servers. */
+export interface McpCalls {
+  readonly noteLackingScopes: NoteLackingScopes;
+  readonly onlyConnection: OnlyConnection;
+}
+
+interface RediscoveryLoop {
+  /** Begins with what is due: the servers of the configuration file. */
+  start(): void;
+  close(): Promise<void>;
+}
+
+interface McpRoomOptions {
+  readonly shared: SharedServices;
+  readonly collections: SetupCollections & ConnectionCollections;
+  readonly health: ConnectionHealth;
+  readonly connect: Pick<ConnectRoom, "authorizations">;
+  readonly publicUrl: () => string;
+  readonly send: SendSmallRequest;
+}
+
+export function openMcp({ shared, collections, health, connect, publicUrl, send }: McpRoomOptions): McpRoom {
+  const { store, integrations, providers, audit, world } = shared;
+  const { now } = world;
+  const mcp = createMcpIntegrations({
+    integrations,
+    providers,
+    discoverServer: createDiscovery(send),
+    register: createRegistration(send),
+    commit: createDiscoveryCommit({ store, collections, audit, now }),
+    callbackUrl: connect.authorizations.callbackUrl,
+    publicUrl,
+    noteIssuerChange: createIssuerChange({ store, collections, health, integrations, world }),
+    now,
+  });
+  const loop = createRediscovery({ store, collections, providers, mcp, world });
+  return {
+    mcp: {
+      ...mcp,
+      noteLackingScopes: createLackingScopes({ store, health, integrations, providers, world }),
+      onlyConnection: createOnlyConnection(collections),
+    },
+    declarations: createMcpDeclarations({ store, collections, now }),
+    rediscovery: {
+      start() {
+        loop.start();
+        loop.wake();
+      },
+      close: loop.stop,
+    },
+  };
+}

@@ -1,0 +1,253 @@
+import { describe, expect, it } from "vitest";
+import { type Connection, ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import {
+  IntegrationService,
+  ClientRegistration_Method as Method,
+} from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { github, movedTo, notion, otherIssuer, vendors, withoutPkce } from "../../support/peers/mcp-vendors.ts";
+import {
+  call,
+  connect,
+  connectionsOf,
+  create,
+  type PeerAndSidecar,
+  peerAndSidecar,
+  publicUrl,
+} from "./connected-peer.ts";
+
+const integrationOf = async ({ sidecar }: PeerAndSidecar, key = "tools") => {
+  const { integration } = await sidecar
+    .client(IntegrationService)
+    .getIntegration({ environment: "dev", key, includeSecrets: true });
+  if (integration === undefined) throw new Error("there is no such integration");
+  return integration;
+};
+
+const firstConnection = async ({ sidecar }: PeerAndSidecar): Promise<Connection> => {
+  const { connections } = await sidecar.client(ConnectionService).listConnections({ environment: "dev" });
+  const [first] = connections;
+  if (first === undefined) throw new Error("there is no connection");
+  return first;
+};
+
+describe("an MCP server", () => {
+  it.each(Object.entries(vendors))("with the metadata of %s connects by its URL alone", async (_, vendor) => {
+    const all = await peerAndSidecar(vendor);
+    const created = await create(all);
+    expect([created.status, created.body]).toEqual([200, expect.anything()]);
+    const asked = await connect(all);
+    const tokenRequest = new URLSearchParams(
+      all.peer.requests.findLast(({ body }) => body.includes("grant_type"))?.body,
+    );
+    expect(asked.get("code_challenge_method")).toBe("S256");
+    expect(asked.get("resource")).toMatch(/^https:/);
+    expect(tokenRequest.get("resource")).toBe(asked.get("resource"));
+    const listed = await call(all, { method: "tools/list" });
+    expect(listed).toMatchObject({ status: 200, body: { result: { tools: [{ name: "echo" }] } } });
+  });
+
+  it("is asked for the scopes of its challenge, else of its metadata, and for a refresh token", async () => {
+    for (const [vendor, scope] of [
+      [vendors.keycloak, "mcp:tools"],
+      [vendors.sentry, "org:read project:write team:write event:write"],
+      [vendors.vercel, "openid offline_access"],
+      [vendors.gitlab, null],
+    ] as const) {
+      const all = await peerAndSidecar(vendor);
+      await create(all);
+      expect((await connect(all)).get("scope")).toBe(scope);
+    }
+  });
+
+  it("without authorization is connected without credentials", async () => {
+    const all = await peerAndSidecar({ url: "https://open.example.com/mcp", challenge: "open", documents: {} });
+    expect((await create(all)).status).toBe(200);
+    const body = { connection_id: "all", provider_config_key: "tools", credentials: { type: "NONE" } };
+    await all.sidecar.rest("POST", "/connections", { body });
+    expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
+    expect(all.peer.requests.at(-1)?.headers.authorization).toBeUndefined();
+  });
+
+  it("is refused without PKCE, with metadata of another issuer or resource, and where there is none", async () => {
+    const elsewhere = { ...notion, url: "https://mcp.notion.com/v2" };
+    const foreign = {
+      ...notion,
+      documents: {
+        ...notion.documents,
+        "https://mcp.notion.com/.well-known/oauth-protected-resource/mcp": {
+          resource: "https://evil.example.com",
+          authorization_servers: ["https://mcp.notion.com"],
+        },
+      },
+    };
+    for (const [vendor, message] of [
+      [withoutPkce, "PKCE"],
+      [otherIssuer, "another issuer"],
+      [foreign, "another resource"],
+      [{ ...elsewhere, documents: {} }, "metadata"],
+    ] as const) {
+      const all = await peerAndSidecar(vendor);
+      expect(await create(all)).toMatchObject({
+        status: 424,
+        body: { error: { code: "discovery_failed", message: expect.stringContaining(message) } },
+      });
+      expect((await all.sidecar.rest("GET", "/integrations")).body.data).toEqual([]);
+    }
+  });
+
+  it("leads to no address that is not allowed: not by its challenge, its metadata or a redirect", async () => {
+    const inside = "https://inside.example.com/.well-known/oauth-protected-resource";
+    const all = await peerAndSidecar({ ...notion, challenge: `Bearer resource_metadata="${inside}"` });
+    // The vendor's own hosts are allowed; `inside.example.com` resolves to a private address too.
+    all.peer.publish({ ...notion, challenge: 'Bearer resource_metadata="https://secret.example.com/x"' });
+    expect(await create(all)).toMatchObject({
+      status: 424,
+      body: { error: { message: expect.stringContaining("reached") } },
+    });
+    all.peer.publish({ ...notion, challenge: 'Bearer resource_metadata="http://mcp.notion.com/x"' });
+    expect(await create(all)).toMatchObject({
+      status: 424,
+      body: { error: { message: expect.stringContaining("https") } },
+    });
+    expect(all.peer.requests.every(({ method }) => method === "POST")).toBe(true);
+    const plain = { unique_key: "plain", mcp_url: "http://mcp.notion.com/mcp" };
+    expect(await all.sidecar.rest("POST", "/integrations", { body: plain })).toMatchObject({ status: 424 });
+  });
+});
+
+describe("the client of an MCP integration", () => {
+  it("is a document that the public listener serves, where the server accepts one", async () => {
+    const all = await peerAndSidecar(vendors.sentry);
+    await create(all);
+    const { oauth, secrets, provider } = await integrationOf(all);
+    expect(oauth?.clientId).toBe(`${publicUrl}/oauth/clients/${provider}`);
+    expect(oauth?.registration?.method).toBe(Method.DOCUMENT);
+    expect(secrets?.clientSecret ?? "").toBe("");
+    const asked = await connect(all);
+    const document = await fetch(`${all.sidecar.data}/oauth/clients/${provider}`);
+    expect(await document.json()).toMatchObject({
+      client_id: oauth?.clientId,
+      client_name: expect.stringContaining("tools"),
+      redirect_uris: [asked.get("redirect_uri")],
+      token_endpoint_auth_method: "none",
+    });
+    expect(asked.get("client_id")).toBe(oauth?.clientId);
+    expect(all.peer.requestsTo("/oauth/register")).toEqual([]);
+    expect((await fetch(`${all.sidecar.data}/oauth/clients/mcp-unknown-000000000000`)).status).toBe(404);
+  });
+
+  it("is registered dynamically where Latchkey has no public https URL, with a secret that nobody reads", async () => {
+    const all = await peerAndSidecar(vendors.sentry, { publicUrl: "" });
+    const created = await create(all);
+    const { oauth, secrets } = await integrationOf(all);
+    expect(oauth?.registration).toMatchObject({ method: Method.DYNAMIC });
+    expect(secrets?.clientSecret).toMatch(/^secret-/);
+    expect(JSON.stringify(created.body)).not.toContain("secret-");
+    const [registration] = all.peer.requestsTo("/oauth/register");
+    expect(JSON.parse(registration?.body ?? "")).toMatchObject({
+      application_type: "native",
+      grant_types: ["authorization_code", "refresh_token"],
+      redirect_uris: [oauth?.registration?.redirectUri],
+      token_endpoint_auth_method: "client_secret_basic",
+    });
+    await connect(all);
+  });
+
+  it("is asked for where the server registers none, and used as it was given", async () => {
+    const all = await peerAndSidecar(github);
+    const refused = await create(all);
+    expect(refused).toMatchObject({ status: 424, body: { error: { code: "client_required" } } });
+    expect(refused.body.error.message).toContain(`${publicUrl}/oauth/callback/`);
+    const credentials = { type: "OAUTH2", client_id: "app", client_secret: "app-secret" };
+    expect(await create(all, "tools", { credentials })).toMatchObject({ status: 200 });
+    const asked = await connect(all);
+    expect(refused.body.error.message).toContain(asked.get("redirect_uri"));
+    expect(asked.get("client_id")).toBe("app");
+    const [tokenRequest] = all.peer.requestsTo("/login/oauth/access_token");
+    expect(tokenRequest?.headers.authorization).toBe(`Basic ${btoa("app:app-secret")}`);
+  });
+
+  it("is asked for where the registration is refused", async () => {
+    const all = await peerAndSidecar(vendors.figma);
+    all.peer.registration = () => ({ status: 403, body: { error: "invalid_redirect_uri", error_description: "<b>" } });
+    const refused = await create(all);
+    expect(refused).toMatchObject({ status: 424, body: { error: { code: "client_required" } } });
+    expect(refused.body.error.message).toContain("invalid_redirect_uri");
+    expect(refused.body.error.message).not.toContain("<b>");
+  });
+});
+
+describe("an MCP server that moves to another authorization server", () => {
+  it("gets a new client, and neither the former client nor a former token goes anywhere", async () => {
+    const issuer = "https://new.example.com";
+    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
+    await create(all);
+    await connect(all);
+    const { oauth: former, secrets } = await integrationOf(all);
+    const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
+    const shown = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&refresh_token=true`);
+    const { access_token: accessToken, refresh_token: refreshToken } = shown.body.credentials;
+
+    all.peer.publish(movedTo(issuer));
+    const from = all.peer.requests.length;
+    const discovered = await all.sidecar.rest("POST", "/integrations/tools/discover");
+    expect(discovered).toMatchObject({ status: 200, body: { issuer_changed: true } });
+    const { oauth: current } = await integrationOf(all);
+    expect(current?.clientId).not.toBe(former?.clientId);
+    expect(current?.registration?.issuer).toBe(`${issuer}:${all.peer.port}`);
+
+    expect(await call(all, { method: "tools/list" })).toMatchObject({
+      status: 424,
+      body: { error: { code: "reauthorization_required" } },
+    });
+    const refreshed = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&force_refresh=true`);
+    expect(refreshed.status).toBe(424);
+    expect(await firstConnection(all)).toMatchObject({ state: 4, stateReason: "issuer_changed" });
+
+    await connect(all, { reconnect: id });
+    expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
+    await all.sidecar.rest("DELETE", `/connections/${id}?provider_config_key=tools`);
+    const seen = JSON.stringify(all.peer.requests.slice(from));
+    const basic = btoa(`${former?.clientId}:${secrets?.clientSecret}`);
+    for (const secret of [accessToken, refreshToken, former?.clientId, secrets?.clientSecret, basic]) {
+      expect(secret).toMatch(/.{8}/);
+      expect(seen).not.toContain(secret);
+    }
+  });
+
+  it("gets nothing of a client that the operator entered, until the operator enters another", async () => {
+    const issuer = "https://new.example.com";
+    const all = await peerAndSidecar(notion, { others: ["new.example.com"] });
+    const credentials = { type: "OAUTH2", client_id: "given-app", client_secret: "given-secret" };
+    await create(all, "tools", { credentials });
+    all.peer.publish(movedTo(issuer));
+    await all.sidecar.rest("POST", "/integrations/tools/discover");
+    const { warnings } = await integrationOf(all);
+    expect(warnings.map(({ code }) => code)).toContain("issuer_changed");
+    await expect(connect(all)).rejects.toThrow("no authorization began");
+    expect(JSON.stringify(all.peer.requests)).not.toContain("given");
+    const body = { credentials: { type: "OAUTH2", client_id: "second-app", client_secret: "second-secret" } };
+    expect((await all.sidecar.rest("PATCH", "/integrations/tools", { body })).status).toBe(200);
+    expect((await connect(all)).get("client_id")).toBe("second-app");
+  });
+
+  it("gets no code of an authorization that began at the former one", async () => {
+    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
+    await create(all);
+    const visit = all.peer.visit;
+    const moving = {
+      ...all,
+      peer: {
+        ...all.peer,
+        visit: async (url: string) => {
+          const back = await visit(url);
+          all.peer.publish(movedTo("https://new.example.com"));
+          await all.sidecar.rest("POST", "/integrations/tools/discover");
+          return back;
+        },
+      },
+    };
+    await expect(connect(moving)).rejects.toThrow("another login");
+    expect(all.peer.requestsTo("/token")).toEqual([]);
+  });
+});
