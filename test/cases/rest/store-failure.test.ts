@@ -49,12 +49,12 @@ it.skipIf(lacks("tmpfs"))(
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await metric("latchkey_store_writable")).toBe(0);
 
-    // Waits until it has tried to recover and failed. What is left of the disk may be enough to reopen, and then for a
-    // smaller write: take it all.
+    // Waits until it has tried to recover and failed, or until it has seen the full disk before a write could fail. What
+    // is left of the disk may be enough to reopen, and then for a smaller write: take it all.
     const hasFailed = async () => {
       appendFileSync(filler, Buffer.alloc(statfsSync(folder).bavail * bsize));
       if ((await write("rest")).status === 201) acknowledged.push("rest");
-      return logged.some((line) => line.includes("could not reopen the store"));
+      return logged.some((line) => /could not reopen the store|stopped before the disk is full/.test(line));
     };
     await expect.poll(hasFailed, { timeout: 20_000 }).toBe(true);
     const at = "/connections/before-0?provider_config_key=keyed";
