@@ -20,6 +20,7 @@ import { idle } from "./idle/idle.ts";
 import { imports } from "./imports/imports.ts";
 import { matchedWebhooks } from "./lookups/matched-webhooks.ts";
 import { match } from "./match.ts";
+import { policies } from "./policies/policies.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
@@ -64,6 +65,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   import: (count) => imports({ count, rounds: Number(values.rounds ?? 0), beside: values.beside }),
   list,
   match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
+  policies: async (count) => policies(count === 0 ? undefined : count),
   proxy: (count) =>
     proxy({
       count,

@@ -1,0 +1,240 @@
+import { type CelInput, type CelList, type CelMap, type CelValue, celList, celMap } from "@bufbuild/cel";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
+import { TimestampSchema, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { lowerCase } from "../../base/http/field-name.ts";
+import { isAmbiguousPath } from "../access/path-pattern.ts";
+import type { HeaderFacts, RequestFacts } from "./facts.ts";
+import { parseJsonBody } from "./json-value.ts";
+import { policyLimits } from "./limits.ts";
+import { asksForOtherMethod } from "./requested-methods.ts";
+import { EvaluationFailure, type EvaluationResult } from "./values.ts";
+
+/** A request as it will be sent to the provider, and who sends it. */
+export interface JudgedRequest {
+  readonly method: string;
+  /** `api.example.com`, with its port unless that is the default of the scheme. */
+  readonly host: string;
+  readonly basePath: string;
+  /** The part after the base path, with its query. */
+  readonly path: string;
+  /** The caller's fields: name, value, name, value. */
+  readonly rawHeaders: readonly string[];
+  /** Returns those of the caller's fields that are sent. Called when a condition reads them. */
+  readonly sentHeaders: () => readonly string[];
+  readonly body: JudgedBody;
+  readonly nowMs: number;
+  readonly caller: JudgedCaller;
+  readonly integration: { readonly key: string; readonly provider: string; readonly environment: string };
+  readonly connection: ConnectionFacts;
+}
+
+/** The body of a request: its bytes, or why there are none. */
+export type JudgedBody =
+  | { readonly kind: "none" }
+  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
+  /** The body was not read yet. `size` is undefined for a body whose length is not known. */
+  | { readonly kind: "unread"; readonly size: number | undefined }
+  | { readonly kind: "refused"; readonly failure: EvaluationFailure; readonly size: number | undefined };
+
+export interface JudgedCaller {
+  readonly key: string;
+  readonly session: string;
+  readonly script: string;
+  readonly identity: Readonly<Record<string, string>>;
+  readonly scopes: readonly string[];
+}
+
+export interface ConnectionFacts {
+  readonly id: string;
+  readonly tags: Readonly<Record<string, string>> | EvaluationFailure;
+  readonly metadata: Readonly<Record<string, JsonValue>> | EvaluationFailure;
+}
+
+/** Marks a body that was not read yet: the result of a condition that needs it is unknown. */
+export const bodyNotRead = new EvaluationFailure("the body was not read", { isUnknown: true });
+const noSize = new EvaluationFailure("the size of a streamed body is not known");
+const tooManyHeaders = new EvaluationFailure(`the request has more than ${policyLimits.headers} headers`);
+const tooManyValues = new EvaluationFailure(`the query has more than ${policyLimits.queryValues} values`);
+const badQuery = new EvaluationFailure("the query is not well encoded");
+const badPath = new EvaluationFailure("servers may disagree about the segments of the path");
+const otherMethod = new EvaluationFailure("the request asks the provider to take it for one of another method");
+
+/** Makes the values of a request when a condition first reads them. */
+export class LazyRequestFacts implements RequestFacts {
+  readonly method: string | EvaluationFailure;
+  readonly host: string;
+  readonly #request: JudgedRequest;
+  #path: string | EvaluationFailure | undefined;
+  #query: CelMap | EvaluationFailure | undefined;
+  #headers: HeaderFacts | EvaluationFailure | undefined;
+  #body: EvaluationResult | undefined;
+  #time: ReflectMessage | undefined;
+
+  constructor(request: JudgedRequest) {
+    this.#request = request;
+    this.method = asksForOtherMethod(request) ? otherMethod : request.method;
+    this.host = request.host;
+  }
+
+  get path(): string | EvaluationFailure {
+    this.#path ??= decodedPath(this.rawPath);
+    return this.#path;
+  }
+
+  get rawPath(): string {
+    const { basePath, path } = this.#request;
+    return basePath + path.slice(0, endOfPath(path));
+  }
+
+  get query(): CelMap | EvaluationFailure {
+    this.#query ??= queryOf(this.#request.path);
+    return this.#query;
+  }
+
+  get headers(): HeaderFacts | EvaluationFailure {
+    this.#headers ??= headersOf(this.#request.sentHeaders());
+    return this.#headers;
+  }
+
+  get body(): EvaluationResult {
+    this.#body ??= bodyOf(this.#request.body);
+    return this.#body;
+  }
+
+  get size(): bigint | EvaluationFailure {
+    return sizeOf(this.#request.body);
+  }
+
+  get time(): CelValue {
+    this.#time ??= reflect(TimestampSchema, timestampFromMs(this.#request.nowMs));
+    return this.#time;
+  }
+
+  get callerKey(): string {
+    return this.#request.caller.key;
+  }
+
+  get callerSession(): string {
+    return this.#request.caller.session;
+  }
+
+  get callerScript(): string {
+    return this.#request.caller.script;
+  }
+
+  get callerIdentity(): CelMap {
+    return mapOf(this.#request.caller.identity);
+  }
+
+  get callerScopes(): CelList {
+    return celList(this.#request.caller.scopes);
+  }
+
+  get integrationKey(): string {
+    return this.#request.integration.key;
+  }
+
+  get integrationProvider(): string {
+    return this.#request.integration.provider;
+  }
+
+  get integrationEnvironment(): string {
+    return this.#request.integration.environment;
+  }
+
+  get connectionId(): string {
+    return this.#request.connection.id;
+  }
+
+  get connectionTags(): CelMap | EvaluationFailure {
+    const { tags } = this.#request.connection;
+    return tags instanceof EvaluationFailure ? tags : mapOf(tags);
+  }
+
+  get connectionMetadata(): CelMap | EvaluationFailure {
+    const { metadata } = this.#request.connection;
+    return metadata instanceof EvaluationFailure ? metadata : mapOf(metadata);
+  }
+}
+
+const mapOf = (values: Readonly<Record<string, JsonValue>>): CelMap =>
+  celMap(new Map(Object.entries(values).map(([name, value]) => [name, celOfJson(value)])));
+
+function celOfJson(value: JsonValue): CelInput {
+  if (Array.isArray(value)) return celList(value.map(celOfJson));
+  return typeof value === "object" && value !== null ? mapOf(value) : value;
+}
+
+function bodyOf(body: JudgedBody): EvaluationResult {
+  switch (body.kind) {
+    case "none":
+      return null;
+    case "bytes":
+      return body.bytes.length === 0 ? null : parseJsonBody(body.bytes);
+    case "unread":
+      return bodyNotRead;
+    case "refused":
+      return body.failure;
+  }
+}
+
+function sizeOf(body: JudgedBody): bigint | EvaluationFailure {
+  switch (body.kind) {
+    case "none":
+      return 0n;
+    case "bytes":
+      return BigInt(body.bytes.length);
+    case "unread":
+    case "refused":
+      return body.size === undefined ? noSize : BigInt(body.size);
+  }
+}
+
+const endOfPath = (path: string): number => {
+  const at = path.indexOf("?");
+  return at === -1 ? path.length : at;
+};
+
+/** Returns a path without its query as conditions see it. */
+export function decodedPath(whole: string): string | EvaluationFailure {
+  if (isAmbiguousPath(whole)) return badPath;
+  return whole.includes("%") ? decodeURIComponent(whole) : whole;
+}
+
+function queryOf(path: string): CelMap | EvaluationFailure {
+  const values = new Map<string, string[]>();
+  const text = path.slice(endOfPath(path) + 1);
+  if (text === "") return celMap(values);
+  const pairs = text.split("&");
+  if (pairs.length > policyLimits.queryValues) return tooManyValues;
+  try {
+    for (const pair of pairs) {
+      if (pair === "") continue;
+      const at = pair.indexOf("=");
+      const name = decodeField(at === -1 ? pair : pair.slice(0, at));
+      const value = at === -1 ? "" : decodeField(pair.slice(at + 1));
+      const known = values.get(name);
+      if (known === undefined) values.set(name, [value]);
+      else known.push(value);
+    }
+  } catch {
+    // A percent sign without two digits, or bytes that are not UTF-8: the provider may read anything.
+    return badQuery;
+  }
+  return celMap(values);
+}
+
+const decodeField = (text: string): string => decodeURIComponent(text.replaceAll("+", " "));
+
+function headersOf(pairs: readonly string[]): HeaderFacts | EvaluationFailure {
+  if (pairs.length > policyLimits.headers * 2) return tooManyHeaders;
+  const values = new Map<string, string>();
+  for (let i = 0; i < pairs.length; i += 2) {
+    const name = lowerCase(pairs[i] ?? "");
+    const value = pairs[i + 1] ?? "";
+    const known = values.get(name);
+    values.set(name, known === undefined ? value : `${known}, ${value}`);
+  }
+  return { values, map: celMap(values) };
+}
