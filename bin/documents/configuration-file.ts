@@ -74,6 +74,17 @@ integrations:
 
 providers: []                                # your own, in the format of the catalog
 
+policies:                                    # which requests are sent to providers
+  - id: no-deletes
+    environment: prod
+    integration: github                      # or key, or access_session; default: all of the environment
+    effect: deny                             # allow, deny or log
+    condition: request.method == "DELETE" && caller.key != "admin-tool"
+    description: repositories are deleted by people   # callers that are refused see it
+    enabled: true
+  - { id: agent-reads, environment: prod, key: agent, effect: allow, condition: 'request.method == "GET"' }
+  - { id: session, environment: prod, access_session: as_1, effect: log, condition: "true" }
+
 limits:                                      # sizes of requests; needs a restart
   json_body_bytes: ${sizes.jsonBodyBytes}
   rpc_message_bytes: ${sizes.rpcMessageBytes}

@@ -59,7 +59,7 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
     table(
       ["Applied without a restart", "Needs a restart"],
       [
-        ["`environments`, `integrations`, `providers`", "all variables"],
+        ["`environments`, `integrations`, `providers`, `policies`", "all variables"],
         [
           "`proxy.requests`, `proxy.overload`, `proxy.rates`",
           "`proxy.connect_ms`, `answer_ms`, `idle_ms`, `requests_per_host`, `waiting_per_host`",

@@ -13,6 +13,7 @@ export const faults = {
   missing_scope: { status: 403, rpc: "PermissionDenied" },
   identity_not_allowed: { status: 403, rpc: "PermissionDenied" },
   not_in_session: { status: 403, rpc: "PermissionDenied" },
+  denied_by_policy: { status: 403, rpc: "PermissionDenied" },
   key_required: { status: 403, rpc: "PermissionDenied" },
   other_browser: { status: 403, rpc: "PermissionDenied" },
   origin_not_allowed: { status: 403, rpc: "PermissionDenied" },

@@ -17,14 +17,14 @@ import { type ConnectRoom, openConnect } from "./connect/open.ts";
 import { type ConnectionRoom, openConnections } from "./connections/open.ts";
 import { type CredentialsRoom, openCredentials } from "./credentials/open.ts";
 import { createDeclarations } from "./declarations.ts";
-import type { DeliveryLimits } from "./deliveries/deliver.ts";
-import type { DeliveryRoom } from "./deliveries/open.ts";
+import type { DeliveryLimits, DeliveryRoom } from "./deliveries/open.ts";
 import { type EdgeRoom, openEdges } from "./edges/open.ts";
 import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
 import { type McpRoom, openMcp } from "./mcp/open.ts";
+import { openPolicies, type PolicyRoom } from "./policies/open.ts";
 import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import type { SignInRoom } from "./sign-in/open.ts";
@@ -44,6 +44,7 @@ export interface Broker
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "asks" | "tokens">,
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
+    Omit<PolicyRoom, "close">,
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
@@ -141,33 +142,25 @@ async function openRooms(options: BrokerOptions) {
     restorationOf: () => backend.restoration(),
   });
   const revocations = await openRevocations({ shared, collections, credentials });
+  const policyRoom = await openPolicies({ store, collections, setup, credentials, audit, world });
+  const { policyGate, policiesInForce } = policyRoom;
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const { accessSessions: times } = options;
   const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
-  const { live } = credentials;
-  const edges = openEdges({ store, collections, setup, ...accessRoom, live, quotas, lastUsed, audit, world });
-  const scripted: SyncRoom = await openSyncs({
-    shared,
+  const edges = openEdges({
+    ...shared,
+    ...accessRoom,
     collections,
-    connections,
-    credentials,
+    setup,
+    policies: policiesInForce,
+    live: credentials.live,
     quotas,
-    scripts,
-    limits: options.runs,
   });
+  const common = { shared, collections, connections, credentials };
+  const scripted: SyncRoom = await openSyncs({ ...common, quotas, policyGate, scripts, limits: options.runs });
   const { syncs, hooks, runs } = scripted;
-  const channels = await openChannels({ shared, collections, connections, credentials, syncs, scripts, publicUrl });
-  const connect = await openConnect({
-    shared,
-    collections,
-    health,
-    connections,
-    credentials,
-    channels,
-    hooks,
-    syncs,
-    publicUrl,
-  });
+  const channels = await openChannels({ ...common, syncs, scripts, publicUrl });
+  const connect = await openConnect({ ...common, health, channels, hooks, syncs, publicUrl });
   const { listRevocations } = revocations;
   const endUsers = await openEndUsers({ shared, collections, connections: connect.connections, listRevocations });
   const emptying = await openEmptying({ ...options, shared, collections, planRevocation, hooks, ...channels });
@@ -188,6 +181,7 @@ async function openRooms(options: BrokerOptions) {
     ...base,
     connectionRoom,
     credentials,
+    policyRoom,
     revocations,
     quotas,
     accessRoom,
@@ -212,6 +206,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     ...rooms.setup,
     variables: scripted.variables,
     mcp: rooms.mcp.declarations,
+    policies: rooms.policyRoom.policiesInForce,
   });
   const operations = operationsOf(rooms);
   const system = openSystem({ ...options, ...operations, ...rooms, host: options.host ?? "" });
@@ -260,6 +255,7 @@ async function closeRooms(rooms: Rooms) {
   await rooms.accessRoom.close();
   outgoing.destinations.close();
   signIn.browserSessions.close();
+  rooms.policyRoom.close();
   setup.close();
   await partitions.close();
   await lastUsed.close();
@@ -312,6 +308,10 @@ function operationsOf(rooms: Rooms): Operations {
     live: credentials.live,
     attachments: credentials.attachments,
     explain: credentials.explain,
+    policies: rooms.policyRoom.policies,
+    policiesInForce: rooms.policyRoom.policiesInForce,
+    policyGate: rooms.policyRoom.policyGate,
+    explainPolicies: rooms.policyRoom.explainPolicies,
     asks: credentials.asks,
     tokens: credentials.tokens,
     ...scriptOperations,

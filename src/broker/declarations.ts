@@ -4,6 +4,7 @@ import { checkSettings } from "../core/integration-settings.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { McpDeclarations } from "./mcp/mcp-declarations.ts";
+import type { PoliciesInForce } from "./policies/policies-in-force.ts";
 import type { Access } from "./setup/access.ts";
 import type { Environments } from "./setup/environments.ts";
 import type { Integrations } from "./setup/integrations.ts";
@@ -19,6 +20,7 @@ interface DeclarationsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly mcp: McpDeclarations;
+  readonly policies: Pick<PoliciesInForce, "declare">;
 }
 
 /**
@@ -26,7 +28,7 @@ interface DeclarationsOptions {
  * they may have connections. They become editable through the API again. Applying the same file twice changes nothing.
  */
 export const createDeclarations =
-  ({ environments, access, signingSecrets, variables, integrations, providers, mcp }: DeclarationsOptions) =>
+  ({ environments, access, signingSecrets, variables, integrations, providers, mcp, policies }: DeclarationsOptions) =>
   async (declared: DeclaredSetup): Promise<void> => {
     // Check before any change: a file is applied whole or not at all.
     const known = new Map(declared.providers.map((provider) => [provider.name, provider]));
@@ -39,6 +41,7 @@ export const createDeclarations =
     for (const name of providers.declared()) if (!known.has(name)) await integrations.requireUnused(name);
 
     providers.declare(declared.providers);
+    policies.declare(declared.policies);
     access.declare(declared.keys);
     variables.declare(declared.variables);
     await signingSecrets.declare(declared.signingSecrets);

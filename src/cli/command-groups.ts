@@ -3,7 +3,7 @@ import type { Command } from "commander";
 /** Groups of commands, in the order of the help. */
 const groups: readonly (readonly [title: string, commands: readonly string[]])[] = [
   ["Start:", ["dev", "tour", "serve", "sandbox", "config"]],
-  ["Set up:", ["environments", "keys", "identities", "sessions", "providers", "integrations"]],
+  ["Set up:", ["environments", "keys", "identities", "sessions", "providers", "integrations", "policies"]],
   ["Connect and call:", ["connect", "connections", "call", "run"]],
   ["Webhooks and scripts:", ["webhooks", "channels", "syncs", "actions", "runs", "scripts"]],
   ["Operate it:", ["status", "doctor", "health", "requests", "logs", "audit", "store", "ca", "system"]],

@@ -15,6 +15,7 @@ import { ProviderMistake, readProvider } from "../providers/read.ts";
 import { limitsOf } from "./access/key-limits.ts";
 import type { ConfigFile, SecretReference } from "./file.ts";
 import { forwardSecretOf, forwardUrlOf } from "./forward.ts";
+import { declaredPolicies } from "./policies/declared-policies.ts";
 import type { ReadFile } from "./read-file.ts";
 import type { SecretSource } from "./secrets.ts";
 import { pinned, type Refuse } from "./values.ts";
@@ -25,7 +26,8 @@ interface DeclaredSource extends ReadFile {
 }
 
 /** Returns the setup that the configuration file declares. */
-export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): DeclaredSetup {
+export function declaredIn({ secrets, refuse, ...read }: DeclaredSource): DeclaredSetup {
+  const { file, locate } = read;
   const resolve = (at: string, reference: SecretReference | undefined): string | undefined => {
     if (reference === undefined) return undefined;
     const outcome = "env" in reference ? secrets.fromVariable(reference.env) : secrets.fromFile(reference.file);
@@ -44,6 +46,7 @@ export function declaredIn({ file, locate, secrets, refuse }: DeclaredSource): D
   };
 
   return {
+    policies: declaredPolicies({ ...read, refuse }),
     environments: environments.map(({ name, forward, allowed_origins: allowedOrigins, branding }, i) => ({
       name,
       forwardUrl: forwardUrl(i, "url", forward?.url),

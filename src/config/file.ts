@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { suggestion } from "../base/similar.ts";
+import { policyList } from "../core/policies/policy-file.ts";
 import { scopesByName } from "../core/scopes.ts";
 import { accessLimits } from "./access/access-limits.ts";
 import { durationForm } from "./duration.ts";
@@ -7,6 +8,7 @@ import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
 import { forwardProxySchema } from "./forward-proxy/schema.ts";
 import { identitiesSchema } from "./identities/identities-schema.ts";
+import { tls } from "./schema/tls-schema.ts";
 
 /**
  * The schema of the configuration file. Unknown keys are refused by name. The JSON Schema in `file.schema.json` is
@@ -83,19 +85,6 @@ const oidc = v.pipe(
     ),
   }),
   v.description("OpenID Connect provider through which people sign in to the dashboard."),
-);
-
-const tls = v.pipe(
-  v.strictObject({
-    cert: v.string(),
-    key: v.string(),
-    client_ca: v.optional(v.string()),
-    client_names: v.optional(v.array(v.string())),
-    client_optional: v.optional(v.boolean()),
-  }),
-  v.description(
-    "PEM files of a listener. With client_ca, callers must present a certificate; client_names limits its names. With client_optional, callers without one are accepted too.",
-  ),
 );
 
 const branding = v.pipe(
@@ -193,6 +182,7 @@ export const fileSchema = v.strictObject({
   providers: v.optional(
     v.pipe(v.array(v.looseObject({ name })), v.description("Custom providers, in the schema of latchkey.v1.Provider.")),
   ),
+  policies: v.optional(v.pipe(policyList, v.description("CEL conditions that requests are judged by."))),
   limits: v.optional(
     v.strictObject({
       json_body_bytes: v.optional(bytes),

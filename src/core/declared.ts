@@ -1,5 +1,6 @@
 import type { AccessLimits, Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Policy } from "../gen/latchkey/v1/policy_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { BrandingFields } from "./branding.ts";
 
@@ -14,6 +15,8 @@ export interface DeclaredSetup {
   readonly variables: readonly DeclaredVariable[];
   readonly integrations: readonly Integration[];
   readonly providers: readonly Provider[];
+  /** Kept only in memory. */
+  readonly policies: readonly Policy[];
 }
 
 export interface DeclaredEnvironment {

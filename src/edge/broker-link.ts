@@ -16,6 +16,7 @@ interface BrokerLinkOptions {
   readonly credentials: Pick<BrokerCredentialsSource, "read">;
   readonly environment: string;
   readonly held: () => HeldVersions;
+  readonly policiesVersion: () => Uint8Array;
   /** A broker has answered: from now on, all messages are its own. */
   readonly onWelcome: (welcome: LinkWelcome) => void;
   readonly onMessage: (message: FromBroker) => void;
@@ -178,8 +179,15 @@ export class BrokerLink {
     const [first, ...rest] = heldParts(held());
     const more = rest.slice(0, maxFurtherParts);
     this.#attempt = { url, stream, timeout, offered: [first, ...more], endsAtMs };
-    const self = { edgeId: this.#edgeId, host: hostname(), version, environment, appliesLimits: true };
-    const hello = { ...self, ...first, heldMessages: more.length };
+    const self = {
+      edgeId: this.#edgeId,
+      host: hostname(),
+      version,
+      environment,
+      appliesLimits: true,
+      appliesPolicies: true,
+    };
+    const hello = { ...self, ...first, policiesVersion: this.#options.policiesVersion(), heldMessages: more.length };
     stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
     for (const part of more) stream.send({ case: "held", value: create(EdgeHeldSchema, part) });
   }

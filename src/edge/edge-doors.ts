@@ -4,6 +4,7 @@ import { canWriteTexts } from "../base/node/text-writes.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
 import { createAttachments } from "../broker/credentials/attachments.ts";
+import { createPolicyGate } from "../broker/policies/policy-gate.ts";
 import { openTraffic } from "../broker/traffic/open.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createAdmission } from "../data-plane/proxy/admission.ts";
@@ -32,7 +33,7 @@ interface EdgeDoorOptions {
 /** Opens the data listener, and the aliases with an address of their own. */
 export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close(): void }> {
   const { config, followed, upstreams, listeners, warn, world } = options;
-  const { access, live, quotas } = followed;
+  const { access, live, quotas, policies } = followed;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
   const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
@@ -44,7 +45,7 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
     hints: { add: async () => {} },
     rates,
     quotas,
-    admission: createAdmission(),
+    admission: createAdmission({ policyGate: createPolicyGate({ sets: policies, knowsConnections: false, world }) }),
     load,
     // No command line reads the last requests of an edge.
     traffic: openTraffic({ world, keepsRequests: false }),

@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { Live } from "../broker/credentials/live-connections.ts";
+import type { PolicySets } from "../broker/policies/policies-in-force.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
 import type { BrokersConfig } from "../config/edges/edge-config.ts";
 import {
@@ -20,6 +21,7 @@ import type { FromBroker } from "./follow-stream.ts";
 import type { HeldConnection } from "./held-connection.ts";
 import type { HeldVersions } from "./held-parts.ts";
 import { createKeyMemory, type KeyMemory } from "./key-memory.ts";
+import { createPolicyMemory, type PolicyMemory } from "./policy-memory.ts";
 import { createQuestions, type Questions } from "./questions.ts";
 import { createUses } from "./uses.ts";
 
@@ -30,6 +32,7 @@ export interface Followed {
   readonly quotas: Omit<Quotas, "close">;
   /** Returns the environment that brokers have named; undefined: no broker has answered yet. */
   environment(): string | undefined;
+  readonly policies: PolicySets;
   /** Resolves once a broker has brought everything up to date for the first time. */
   readonly inSync: Promise<void>;
   /** Since when no broker can be reached; undefined while there is one. */
@@ -57,7 +60,8 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
     budgets: createEdgeBudgets({ ask: (question) => questions.ask(question) as Promise<number> }),
     world,
   });
-  const follower = new BrokerFollower({ config, connections, keys, questions, world });
+  const policies = createPolicyMemory(world);
+  const follower = new BrokerFollower({ config, connections, keys, policies, questions, world });
   const silence: BrokerSilence = {
     isAway: () => link().awaySinceMs() !== undefined,
     // Not left to the timer that forgets everything: a process that was stopped meanwhile may serve requests before it.
@@ -78,6 +82,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
       world,
     }),
     environment: () => follower.environment(),
+    policies,
     inSync: follower.inSync.promise,
     away() {
       const sinceMs = link().awaySinceMs();
@@ -98,6 +103,7 @@ interface BrokerFollowerOptions {
   readonly config: BrokersConfig;
   readonly connections: ConnectionMemory;
   readonly keys: KeyMemory;
+  readonly policies: PolicyMemory;
   readonly questions: Questions<Answer>;
   readonly world: World;
 }
@@ -118,6 +124,7 @@ class BrokerFollower {
       credentials: config.credentials,
       environment: config.environment,
       held: () => this.#offer(),
+      policiesVersion: () => options.policies.version(),
       onWelcome: (welcome) => this.#welcomed(welcome),
       onMessage: (message) => this.#received(message),
       onAway: () => this.#away(),
@@ -142,6 +149,7 @@ class BrokerFollower {
   #forgetAll(): void {
     this.#options.connections.clear();
     this.#options.keys.clear();
+    this.#options.policies.clear();
   }
 
   #welcomed(welcome: LinkWelcome): void {
@@ -171,8 +179,12 @@ class BrokerFollower {
   }
 
   #received(message: FromBroker): void {
-    const { connections, keys, questions } = this.#options;
+    const { connections, keys, policies, questions } = this.#options;
     switch (message.case) {
+      case "policies":
+        this.#countChange("policies");
+        policies.apply(message.value);
+        return;
       case "provider":
         this.#countChange("provider");
         connections.applyProvider(message.value);
@@ -199,6 +211,7 @@ class BrokerFollower {
         questions.answer(message.value.requestId, message.value.count);
         return;
       case "inSync":
+        policies.settle();
         this.inSync.resolve();
         return;
     }

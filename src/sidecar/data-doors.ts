@@ -70,7 +70,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     hints,
     rates,
     quotas: broker.quotas,
-    admission: createAdmission(),
+    admission: createAdmission(broker),
     load,
     traffic: broker.traffic,
     choices: forward?.choices,

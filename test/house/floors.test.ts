@@ -93,6 +93,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "deliveries",
     "connections",
     "credentials",
+    "policies",
     "revocations",
     "quotas",
     "access-sessions",

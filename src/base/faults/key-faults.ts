@@ -89,6 +89,14 @@ export const keyFaults = {
       "Send a request within the limits, or create a session or a key with other limits. Under `paths`, a path must have no empty segments, no `;` and no encoded `/`, `.` or `%`.",
     example: "the limits of this access session do not include the connection",
   },
+  denied_by_policy: {
+    subject: keys,
+    meaning:
+      "A policy of the environment refuses the request, no policy allows it, or a condition could not be evaluated for it.",
+    action:
+      "The message names the policies. `latchkey policies explain` shows what each of them says about a request. Send another request, or have the policy changed.",
+    example: 'the policy "no-deletes" (repositories are deleted by people) does not allow this request',
+  },
   key_required: {
     subject: keys,
     meaning:

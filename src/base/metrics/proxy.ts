@@ -37,6 +37,13 @@ export const proxyMetrics = {
     help: "Requests that never reached a provider, or got no answer from it, by error code.",
     labels: ["reason"],
   },
+  policyDecisions: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_policy_decisions_total",
+    help: "Decisions of policies about requests: `allowed`, `denied` (by a policy), `denied_by_error` (a condition failed), `not_allowed` (no `allow` policy matched), and `logged` and `log_failed` for each `log` policy. Nothing is counted in environments without policies.",
+    labels: ["decision"],
+  },
   proxyAddedSeconds: {
     kind: "histogram",
     isHot: true,

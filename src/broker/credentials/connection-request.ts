@@ -27,6 +27,15 @@ export type AskWithConnection = (
 export interface ConnectionSendOptions extends SendOptions {
   /** Called before it is sent. */
   readonly noteSent?: NoteSent | undefined;
+  /** Called before it is sent; throws for a request that must not be sent. */
+  readonly admit?: ((target: ConnectionRequestTarget) => void) | undefined;
+}
+
+/** Where a request goes, and the headers that are sent besides the credentials. */
+export interface ConnectionRequestTarget {
+  readonly host: string;
+  readonly basePath: string;
+  readonly fields: readonly string[];
 }
 
 /** The credentials that a request carries. */
@@ -65,10 +74,11 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
     const address = baseUrl === undefined ? addressFor(binding, path, live) : binding.addressAt(baseUrl);
     if (address === undefined) throw refusedAddress(binding, baseUrl);
     const { origin, basePath } = address;
+    const { host } = new URL(origin);
     const { target, fields, attached } = outgoingParts({
       proxied: { method, path, rawHeaders, body: content === undefined ? "none" : "length", key: undefined },
       scheme: origin.startsWith("https:") ? "https" : "http",
-      host: new URL(origin).host,
+      host,
       basePath,
       attachment,
       proxy: plainRules(live.provider.proxy),
@@ -77,6 +87,7 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
       nowMs: world.now(),
       nonce: () => randomBytes(16).toString("base64url"),
     });
+    options.admit?.({ host, basePath, fields });
     const headers: Record<string, string> = {};
     for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
     for (const [name, value] of attached) headers[name] = value;

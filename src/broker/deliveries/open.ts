@@ -12,6 +12,8 @@ import { createForwardBodies, type ForwardBodies } from "./forward-bodies.ts";
 import { createForwards, type Forwards } from "./forwards.ts";
 import type { WebhookCollections } from "./webhook-collections.ts";
 
+export type { DeliveryLimits } from "./deliver.ts";
+
 /** Forwards and events for the application, and where they are sent. */
 export interface DeliveryRoom {
   readonly destinations: Destinations;

@@ -22,9 +22,10 @@ import type { PageOf, PageOptions } from "../stored/paging.ts";
 import type { EdgeAudit } from "./edge-audit.ts";
 import type { EdgeChanges } from "./edge-changes.ts";
 import { type EdgeConnections, maxConnections } from "./edge-connections.ts";
-import { type HeldByEdge, readGreeting } from "./edge-greeting.ts";
+import { type EdgeGreeting, readGreeting } from "./edge-greeting.ts";
 import type { EdgeKeys } from "./edge-keys.ts";
 import { listEdges } from "./edge-list.ts";
+import type { EdgePolicies } from "./edge-policies.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
 import { EdgeStream } from "./edge-stream.ts";
 import type { ReadStream } from "./stream-reader.ts";
@@ -56,6 +57,7 @@ interface EdgesOptions {
   readonly changes: EdgeChanges;
   readonly connections: EdgeConnections;
   readonly keys: EdgeKeys;
+  readonly policies: EdgePolicies;
   readonly setups: EdgeSetups;
   readonly read: ReadStream;
   readonly audit: EdgeAudit;
@@ -72,7 +74,7 @@ const maxEdges = 20_000;
 const comparedAtOnce = 16;
 
 export function createEdges(options: EdgesOptions): EdgeStreams {
-  const { environments, changes, connections, keys, setups, read, audit, world } = options;
+  const { environments, changes, connections, keys, policies, setups, read, audit, world } = options;
   const { metrics, log } = world;
   const brokerId = randomId();
   const streams = new Map<EdgeStream, EdgeCall>();
@@ -102,9 +104,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
 
   function exit(stream: EdgeStream): void {
     streams.delete(stream);
-    connections.dropAll(stream);
-    keys.dropAll(stream);
-    setups.dropAll(stream);
+    for (const followed of [connections, keys, policies, setups]) followed.dropAll(stream);
     metrics.edges.set(streams.size);
     audit.disconnected(stream);
     const { host, identity, environment } = stream.edge;
@@ -140,7 +140,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
         });
         if (leaving !== undefined) stream.outbox.answer({ case: "leave", value: create(EdgeLeaveSchema) });
         const end = (error?: unknown) => stream.outbox.end(error);
-        resume(stream, held, options).catch(end);
+        resume(stream, { hello, held }, options).catch(end);
         read(stream, iterator).then(() => end(), end);
         yield* stream.outbox.messages(how.signal);
       } finally {
@@ -155,9 +155,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
     close() {
       clearInterval(timer);
       for (const { outbox } of streams.keys()) outbox.end();
-      connections.close();
-      keys.close();
-      setups.close();
+      for (const followed of [connections, keys, policies, setups]) followed.close();
     },
   };
 }
@@ -177,6 +175,7 @@ function newStream(hello: EdgeHello, { caller, environment, nowMs }: StreamPlace
     identity: caller.keyId,
     proof: caller.edge?.kind ?? "key",
     appliesLimits: hello.appliesLimits,
+    appliesPolicies: hello.appliesPolicies,
     proofEndsAtMs: caller.edge?.endsAtMs,
     connectedAtMs: nowMs,
   });
@@ -218,9 +217,10 @@ function welcomeOf({ edge }: EdgeStream, broker: WelcomeParts): EdgeWelcome {
 /** Sends what differs from what the edge still has. */
 async function resume(
   stream: EdgeStream,
-  held: readonly HeldByEdge[],
-  { keys, setups, connections }: Pick<EdgesOptions, "keys" | "setups" | "connections">,
+  { hello, held }: Pick<EdgeGreeting, "hello" | "held">,
+  { keys, policies, setups, connections }: Pick<EdgesOptions, "keys" | "policies" | "setups" | "connections">,
 ): Promise<void> {
+  policies.resume(stream, hello.policiesVersion);
   // Keys first: they are in memory, and what was revoked matters most.
   for (const part of held) for (const one of part.keys) keys.resume(stream, one);
   for (const part of held) await setups.resume(stream, part);

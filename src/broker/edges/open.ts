@@ -7,6 +7,7 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Live, StoredConnections } from "../credentials/live-connections.ts";
 import type { EdgeIdentities } from "../identities/edge-identities.ts";
 import type { IdentityRoom } from "../identities/open.ts";
+import type { PoliciesInForce } from "../policies/policies-in-force.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
@@ -16,6 +17,7 @@ import { createEdgeChanges } from "./edge-changes.ts";
 import { createEdgeConnections } from "./edge-connections.ts";
 import { createEdgeKeys } from "./edge-keys.ts";
 import { createEdgePasses } from "./edge-passes.ts";
+import { createEdgePolicies } from "./edge-policies.ts";
 import { createEdgeProviders } from "./edge-providers.ts";
 import { createEdgeSetups } from "./edge-setups.ts";
 import { createEdges, type Edges } from "./edges.ts";
@@ -40,6 +42,7 @@ interface EdgeRoomOptions {
     Pick<IdentityRoom, "edgeIdentities">;
   readonly sessionCallers: SessionCallers;
   readonly accessBudgets: AccessBudgets;
+  readonly policies: PoliciesInForce;
   readonly live: Live & StoredConnections;
   readonly quotas: Quotas;
   readonly lastUsed: LastUsedTimes;
@@ -54,6 +57,7 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
   const pushed = (kind: string) => edgePushes.inc({ kind });
   const sources = { keys: access, sessions: sessionCallers };
   const keys = createEdgeKeys({ ...sources, caughtUp: () => store.caughtUp(), onPush: () => pushed("key") });
+  const policies = createEdgePolicies({ inForce: options.policies, onPush: () => pushed("policies") });
   const edgeProviders = createEdgeProviders({ providers, onPush: () => pushed("provider") });
   const setups = createEdgeSetups({
     integrations,
@@ -83,7 +87,17 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     onWant: (kind) => edgeWants.inc({ kind }),
     world,
   });
-  const edges = createEdges({ environments, changes, connections, keys, setups, read, audit: edgeAudit, world });
+  const edges = createEdges({
+    environments,
+    changes,
+    connections,
+    keys,
+    policies,
+    setups,
+    read,
+    audit: edgeAudit,
+    world,
+  });
   return {
     edges,
     edgeAccess: { ...setup.edgeIdentities, refused: edgeAudit.refused },

@@ -60,6 +60,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     authenticate: keys.authenticate,
     callerOfPeer: () => undefined,
     callerWithDigest: keys.callerWithDigest,
+    callerWithId: keys.callerWithId,
     keyWithDigest: keys.keyWithDigest,
     keyNamed: keys.keyNamed,
     listen: keys.listen,

@@ -28,6 +28,8 @@ export interface Authentication {
   callerOfPeer(socket: Socket): Caller | Promise<Caller> | undefined;
   /** Returns the caller whose secret has this hash; undefined if there is none now. */
   callerWithDigest(digest: string): Caller | undefined;
+  /** Returns the caller with a key of this ID; undefined if there is none now. */
+  callerWithId(id: string): Caller | undefined;
   /** Returns the key whose secret has this hash; undefined if there is none now. The same object until it changes. */
   keyWithDigest(digest: string): Key | undefined;
   /** Returns the key with this ID; undefined if there is none now. */
@@ -140,6 +142,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       return behind === undefined ? callerOf(known) : behind.then(() => callerOf(keyWith(digest)));
     },
     callerWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.caller,
+    callerWithId: (id) => unlessExpired(declaredById.get(id) ?? stored.get(id), world.now())?.caller,
     keyWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.key,
     keyNamed: (id) => unlessExpired(declaredById.get(id) ?? stored.get(id), world.now())?.key,
     listen: changed.add,
@@ -157,8 +160,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
     storedOf: (environment) => idsIn(stored, environment),
     digestsOf: (id) => [...digests].filter(([, keyId]) => keyId === id).map(([digest]) => digest),
     declare(keys) {
-      declared.clear();
-      declaredById.clear();
+      for (const one of [declared, declaredById]) one.clear();
       last = undefined;
       for (const one of keys) {
         const cached = declaredKey(one);

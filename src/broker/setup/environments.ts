@@ -120,9 +120,11 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
         }
         const secrets = await signingSecrets.deletionOf(name);
         const emptying = await collections.emptyings.get(name);
+        const policies = await collections.policies.page({ under: [name], limit: Number.MAX_SAFE_INTEGER });
         return {
           changes: [
             ...environments.change({ before, after: undefined }),
+            ...policies.flatMap((policy) => collections.policies.change({ before: policy, after: undefined })),
             ...collections.emptyings.change({ before: emptying, after: undefined }),
             ...(await access.deletionOfAll(name)),
             ...(await deletionOfSessions(name)),

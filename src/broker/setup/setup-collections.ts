@@ -12,6 +12,7 @@ import {
   KeySchema,
 } from "../../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../../gen/latchkey/v1/integration_pb.ts";
+import { type Policy, PolicySchema } from "../../gen/latchkey/v1/policy_pb.ts";
 import { type Provider, ProviderSchema } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { keyOf } from "../../store/keys.ts";
@@ -46,6 +47,14 @@ export function createSetupCollections(store: Store) {
       name: "provider",
       schema: ProviderSchema,
       key: ({ name }: Provider) => [name],
+      complete,
+      strip,
+    }),
+    policies: createRecords({
+      store,
+      name: "policy",
+      schema: PolicySchema,
+      key: ({ environment, id }: Policy) => [environment, id],
       complete,
       strip,
     }),

@@ -4,6 +4,7 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
+import type { PolicyGate } from "../policies/policy-gate.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
@@ -43,6 +44,7 @@ interface SyncRoomOptions {
   readonly connections: Connections;
   readonly credentials: CredentialsRoom;
   readonly quotas: Quotas;
+  readonly policyGate: PolicyGate;
   readonly scripts: ScriptHost;
   readonly limits: ScriptsLimits | undefined;
 }
@@ -89,7 +91,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     syncs,
     urls,
     world,
-    send: createScriptRequests({ live, askWith, quotas: options.quotas, world }),
+    send: createScriptRequests({ live, askWith, quotas: options.quotas, policyGate: options.policyGate, world }),
     runAction: (action, signal) => actions.run(action, { signal, isNested: true }),
     variablesOf: variables.of,
     openLocks: createScriptLocks({ leases: createLeases(store), world }),

@@ -19,6 +19,7 @@ import { addKeys } from "./keys.ts";
 import { addLogs } from "./logs.ts";
 import { addNameCompletion } from "./name-completion.ts";
 import { addOverview } from "./overview/overview.ts";
+import { addPolicies } from "./policies/policies.ts";
 import { addProviders } from "./providers.ts";
 import { addRequests } from "./requests/requests.ts";
 import { addRun } from "./run/run.ts";
@@ -45,6 +46,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addSessions(program, act);
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);
+  addPolicies(program, act, { terminal, keepExitCode });
   addConnections(program, act);
   addEndUsers(program, act);
   addConnect(program, act);

@@ -1,7 +1,9 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Broker } from "../../broker/broker.ts";
-import type { EndUserService } from "../../gen/latchkey/v1/end_user_pb.ts";
+import { EndUserService } from "../../gen/latchkey/v1/end_user_pb.ts";
 import { callerOf } from "../server/context.ts";
+
+export { EndUserService };
 
 type EndUserMethods = ServiceImpl<typeof EndUserService>;
 

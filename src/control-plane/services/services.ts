@@ -6,7 +6,6 @@ import type { ConfigInForce } from "../../core/config-in-force.ts";
 import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
-import { EndUserService } from "../../gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../gen/latchkey/v1/integration_pb.ts";
 import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -21,10 +20,11 @@ import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
 import { connectionService } from "./connections.ts";
 import { EdgeService, edgeService } from "./edges.ts";
-import { endUserService } from "./end-users.ts";
+import { EndUserService, endUserService } from "./end-users.ts";
 import { environmentService } from "./environments.ts";
 import { integrationService } from "./integrations.ts";
 import { LogService, logService } from "./logs.ts";
+import { PolicyService, policyService } from "./policies/policies.ts";
 import { providerService } from "./providers.ts";
 import { SignInService, signInService } from "./sign-in.ts";
 import { StoreService, storeService } from "./store.ts";
@@ -46,6 +46,7 @@ export const services: readonly DescService[] = [
   IdentityService,
   IntegrationService,
   LogService,
+  PolicyService,
   ProviderService,
   SignInService,
   StoreService,
@@ -93,6 +94,7 @@ export const implementServices = (
   serve(SyncService, syncService(broker)),
   serve(ConnectSessionService, connectSessionService(broker)),
   serve(LogService, logService(broker)),
+  serve(PolicyService, policyService(broker)),
   serve(SignInService, signInService(broker)),
   serve(StoreService, storeService(broker)),
   serve(SystemService, systemService(broker, config)),

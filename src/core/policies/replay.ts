@@ -35,19 +35,21 @@ export function recordedRequest(line: string): RecordedRequest | undefined {
   if (fields?.["msg"] !== recordedMessage) return undefined;
   const text = (name: string) => (typeof fields[name] === "string" ? fields[name] : undefined);
   const path = text("path");
-  const base = text("base_path");
+  const provider = text("provider");
+  // An older line names neither the provider, nor the session, nor the base path.
+  const isComplete = provider !== undefined;
   return {
     time: text("time") ?? "",
-    key: text("key") ?? "",
-    session: text("session"),
+    key: text("key") ?? text("identity") ?? "",
+    session: isComplete ? (text("session") ?? "") : undefined,
     environment: text("environment") ?? "",
     integration: text("integration") ?? "",
-    provider: text("provider"),
+    provider,
     connection: text("connection") ?? "",
     method: fields["overrides_method"] === true ? undefined : text("method"),
     host: text("host"),
-    // A secret in a path was replaced, and an older line does not have the base path.
-    path: path === undefined || base === undefined || path.includes("***") ? undefined : base + path,
+    // A secret in a path was replaced.
+    path: path === undefined || !isComplete || path.includes("***") ? undefined : (text("base_path") ?? "") + path,
   };
 }
 

@@ -1,5 +1,15 @@
+import type { GatedRequest, PolicyGate } from "../../broker/policies/policy-gate.ts";
 import { type Caller, requireConnectionWithin, requireRequestWithin, spendRequest } from "../../broker/setup/caller.ts";
+import { isGrpc } from "../../core/outgoing/grpc.ts";
+import { credentialFieldNames } from "../../core/outgoing/outgoing.ts";
+import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
+import { tooLarge } from "../../core/policies/json-value.ts";
+import { policyLimits } from "../../core/policies/limits.ts";
+import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
+import type { JudgedBody } from "../../core/policies/request-facts.ts";
+import { EvaluationFailure } from "../../core/policies/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { FrontHead } from "../../relay/client/incoming.ts";
 import type { ProviderCall } from "./provider-call.ts";
 import type { SessionStreams } from "./proxy-call.ts";
 import { createSessionStreams } from "./session-streams.ts";
@@ -19,12 +29,22 @@ export interface Admission {
   trySpend(caller: Caller): boolean;
   /** Cuts what is still open once a session has ended. */
   readonly streams: SessionStreams;
+  /** Returns what policies say about a call whose body was not read; undefined: there are none. */
+  judge(call: AdmissibleCall, request: FrontHead): Verdict | undefined;
+  /** Does the same for a call whose body was read. */
+  judgeWithBody(call: AdmissibleCall, content: Uint8Array): Verdict | undefined;
+  /** Counts and logs a verdict. Throws `denied_by_policy` unless the call may be sent. Called once for each request. */
+  enforce(call: AdmissibleCall, verdict: Verdict): void;
 }
 
 /** A call as it will be sent, and who sends it. */
-export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | "host" | "basePath">;
+export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | "host" | "basePath" | "attachment">;
 
-export const createAdmission = (): Admission => ({
+interface AdmissionOptions {
+  readonly policyGate: PolicyGate;
+}
+
+export const createAdmission = ({ policyGate }: AdmissionOptions): Admission => ({
   requireConnection: requireConnectionWithin,
   requireRequest({ caller, proxied, host, basePath }) {
     if (caller.limits === undefined) return;
@@ -34,4 +54,51 @@ export const createAdmission = (): Admission => ({
   spend: ({ caller }) => (caller.accessSession === undefined ? undefined : spendRequest(caller)),
   trySpend: ({ accessSession }) => accessSession?.budget === undefined || accessSession.budget.tryTake(),
   streams: createSessionStreams(),
+  judge(call, request) {
+    if (!policyGate.hasPolicies(call.live)) return undefined;
+    const body = unreadBody(call, request);
+    const verdict = policyGate.judge(gatedRequest(call, body));
+    const isForLogAlone = verdict !== undefined && verdict.outcome !== "unknown" && needsBody(verdict);
+    // A stream is not held back for a policy that only logs.
+    if (!isForLogAlone || body.kind !== "unread" || body.size !== undefined) return verdict;
+    return policyGate.judge(gatedRequest(call, { kind: "refused", failure: streamed, size: undefined }));
+  },
+  judgeWithBody: (call, content) => policyGate.judge(gatedRequest(call, { kind: "bytes", bytes: content })),
+  enforce: (call, verdict) => policyGate.enforce(gatedRequest(call, noBody), verdict),
 });
+
+const isUnknown = ({ result }: PolicyMatch): boolean => typeof result !== "boolean" && result.isUnknown;
+
+/** Returns whether the body must be read, so that the request can be judged or logged. */
+export const needsBody = (verdict: Verdict | undefined): boolean =>
+  verdict !== undefined && (verdict.outcome === "unknown" || verdict.logged.some(isUnknown));
+
+const noBody: JudgedBody = { kind: "none" };
+const streamed = new EvaluationFailure("the body is a stream");
+const isCall = new EvaluationFailure("the body is a stream of gRPC messages");
+
+/** Returns a body that was not read, or why it cannot be. */
+function unreadBody({ proxied }: AdmissibleCall, { headers }: FrontHead): JudgedBody {
+  if (proxied.body === "none") return noBody;
+  const length = Number(headers["content-length"]);
+  const size = proxied.body === "length" && Number.isInteger(length) ? length : undefined;
+  if (isGrpc(headers["content-type"])) return { kind: "refused", failure: isCall, size };
+  if (size !== undefined && size > policyLimits.bodyBytes) return { kind: "refused", failure: tooLarge, size };
+  return { kind: "unread", size };
+}
+
+function gatedRequest(call: AdmissibleCall, body: JudgedBody): GatedRequest {
+  const { caller, live, proxied, host, basePath, attachment } = call;
+  const { method, path, rawHeaders, key } = proxied;
+  return {
+    method,
+    host,
+    basePath,
+    path,
+    rawHeaders,
+    sentHeaders: () => outgoingFields(rawHeaders, { replaced: credentialFieldNames(attachment), key }).pairs,
+    body,
+    caller,
+    live,
+  };
+}

@@ -1,13 +1,15 @@
 import type { Attachment } from "../../auth/attachment.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
+import { needsBody } from "./admission.ts";
 import type { ProviderCall } from "./provider-call.ts";
 
-/** Limits a body that must be read before sending: to be signed, or to be repeated. */
+/** Limits a body that must be read before sending: to be signed, repeated, or judged by policies. */
 export const maxHeldBytes = 1024 * 1024;
 
 /** Returns whether the body must be read before sending. */
-export function needsContent(request: FrontHead, { proxied, attachment, options }: ProviderCall): boolean {
+export function needsContent(request: FrontHead, { proxied, attachment, options, verdict }: ProviderCall): boolean {
   if (proxied.body === "none") return false;
+  if (needsBody(verdict)) return true;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only a body known to be small is kept for a retry.
   return options.retries > 0 && proxied.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;

@@ -6,6 +6,7 @@ import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
+import type { Verdict } from "../../core/policies/policy-set.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { FrontHead, FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
@@ -69,4 +70,6 @@ export interface ProviderCall {
   readonly use: UseRecorder | undefined;
   /** `Max-Forwards` makes Latchkey the last hop, which must answer. */
   readonly isLastHop: boolean;
+  /** What policies say, as far as it is known without the body; undefined: there are no policies. */
+  verdict: Verdict | undefined;
 }

@@ -9,7 +9,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
 import { noteAnswer } from "../mcp/message.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
-import type { Admission } from "./admission.ts";
+import { type Admission, needsBody } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
 import { requestedOptions } from "./call-request.ts";
 import { type CalledBy, type CallSourcesOptions, createCallSources } from "./forwarding/call-sources.ts";
@@ -32,6 +32,8 @@ export interface ProviderCalls {
    */
   peek(context: CallContext): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
+  /** Throws if policies refuse a call because of its body. */
+  requireAllowedBody(call: ProviderCall, content: Uint8Array): void;
   /**
    * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
    * there are none.
@@ -92,6 +94,7 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       const found = (one: LiveConnection): Promise<void> | undefined => {
         const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
         const call = prepareCall(parts, context, { since, caller, live: one, key, options, use });
+        judgeHead(admission, call, request);
         const waits = quotaWait(quotas, call, request);
         const spent = waits === undefined ? admission.spend(call) : waits.then(() => admission.spend(call));
         return spent === undefined ? void ready(call) : spent.then(() => ready(call));
@@ -127,18 +130,17 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     // A request that may have to wait for the provider's limit takes the full path.
     if (isUseRecorded(held) || held.provider.quota !== undefined) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;
-    return prepareCall(parts, context, { since, caller, live: held, key, options, use: undefined });
+    const call = prepareCall(parts, context, { since, caller, live: held, key, options, use: undefined });
+    call.verdict = admission.judge(call, context.request);
+    // The full path refuses, and reads bodies.
+    return isAllowed(call.verdict) ? call : undefined;
   }
 
   return {
     begin,
     peek,
-    admit({ caller, live: { connection }, since }) {
-      const { tryTake } = rates;
-      const hasRate =
-        tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
-      return hasRate && admission.trySpend(caller);
-    },
+    admit: (call) => admitCall(parts, call),
+    requireAllowedBody: (call, content) => requireAllowedBody(admission, call, content),
     async withNewCredentials(context, refused) {
       const { since, caller, options, use, proxied } = refused;
       const fresh = await live.replacementOf(refused.live);
@@ -167,6 +169,34 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       return nonces.noteResponse(call, answer);
     },
   };
+}
+
+const isAllowed = (verdict: ProviderCall["verdict"]): boolean =>
+  verdict === undefined || (verdict.outcome === "allowed" && !needsBody(verdict));
+
+/** Throws if policies refuse a call. A call whose body decides is judged again once the body was read. */
+function judgeHead(admission: Admission, call: ProviderCall, request: FrontHead): void {
+  call.verdict = admission.judge(call, request);
+  if (call.verdict !== undefined && !needsBody(call.verdict)) admission.enforce(call, call.verdict);
+}
+
+function admitCall(
+  { rates, admission }: Pick<ProviderCallsOptions, "rates" | "admission">,
+  call: ProviderCall,
+): boolean {
+  const { caller, live, since, verdict } = call;
+  const { ref } = live.connection;
+  const { tryTake } = rates;
+  if (tryTake !== undefined && (ref === undefined || !tryTake(caller.keyId, ref, since))) return false;
+  if (!admission.trySpend(caller)) return false;
+  if (verdict !== undefined) admission.enforce(call, verdict);
+  return true;
+}
+
+function requireAllowedBody(admission: Admission, call: ProviderCall, content: Uint8Array): void {
+  if (!needsBody(call.verdict)) return;
+  call.verdict = admission.judgeWithBody(call, content);
+  if (call.verdict !== undefined) admission.enforce(call, call.verdict);
 }
 
 async function reloadConnection(
@@ -229,7 +259,7 @@ function prepareCall(
   const origin = cache.originFor(cached, address);
   const { host } = cached;
   const { basePath } = address;
-  use?.noteTarget({ host, path, attachment, key });
+  use?.noteTarget({ host, basePath, path, attachment, key });
   const { proxy } = live.provider;
   // Written out: there is one object for each request, and a spread costs more than the rest of the function.
   const call = {
@@ -252,6 +282,7 @@ function prepareCall(
     host,
     use,
     isLastHop,
+    verdict: undefined,
   };
   admission.requireRequest(call);
   return call;

@@ -121,10 +121,12 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       return;
     }
     call.proceed();
-    readBody(request, maxHeldBytes).then(
-      (content) => new ProxiedRequest(shared, { ...begun, content }).attempt(),
-      (error) => fail(call, error),
-    );
+    readBody(request, maxHeldBytes)
+      .then((content) => {
+        calls.requireAllowedBody(ready, content);
+        new ProxiedRequest(shared, { ...begun, content }).attempt();
+      })
+      .catch((error: unknown) => fail(call, error));
   }
 
   return {

@@ -3,6 +3,7 @@ import type { Attachment } from "../../auth/attachment.ts";
 import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
+import { asksForOtherMethod } from "../../core/policies/requested-methods.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { secretsOf, withoutSecrets } from "./path-secrets.ts";
@@ -46,6 +47,8 @@ export interface UseRecorder {
 
 interface UseTarget {
   readonly host: string;
+  /** Precedes the path at the provider. */
+  readonly basePath: string;
   /** The path as the caller wrote it, with its query. */
   readonly path: string;
   readonly attachment: Attachment;
@@ -62,6 +65,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
       const { connection, integration, credentials } = live;
       let host: string | undefined;
       let path: string | undefined;
+      let basePath: string | undefined;
       let attempts = 0;
       let up = 0;
       let down = 0;
@@ -76,12 +80,16 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
         }
         log.info("a connection was used", {
           ...(caller.identity === undefined ? ofKey(caller) : ofIdentity(caller)),
+          session: caller.accessSession?.id,
           environment: integration.environment,
           integration: integration.key,
+          provider: integration.provider,
           connection: connection.ref?.id,
           credentials: credentials.kind.case ?? "none",
           method: request.method,
+          ...(overridesMethod(request) && { overrides_method: true }),
           host,
+          base_path: basePath || undefined,
           path,
           status: tunnel !== undefined || response.headersSent ? response.statusCode : undefined,
           ...outcome(),
@@ -105,7 +113,10 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
       return {
         noteTarget(where) {
           host = where.host;
-          if (integration.useRecord === Integration_UseRecord.PATH) path = shownPath(where);
+          if (integration.useRecord !== Integration_UseRecord.PATH) return;
+          path = shownPath(where);
+          // Policies are tested with the whole path.
+          basePath = where.basePath;
         },
         noteAttempt(bytes) {
           attempts += 1;
@@ -130,6 +141,8 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
 
 const ofKey = ({ keyId: key }: Caller) => ({ key });
 const ofIdentity = ({ keyId: identity }: Caller) => ({ identity });
+const overridesMethod = ({ method = "GET", url = "", rawHeaders }: FrontRequest): boolean =>
+  asksForOtherMethod({ method, path: url, rawHeaders });
 
 /** Returns the path without its query and without known secrets. */
 function shownPath({ path, attachment, key }: UseTarget): string {

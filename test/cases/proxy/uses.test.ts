@@ -42,6 +42,7 @@ const common = {
   key: "secret-key",
   environment: "dev",
   integration: "here",
+  provider: "here",
   connection: "ada",
   credentials: "apiKey",
   ms: expect.any(Number),

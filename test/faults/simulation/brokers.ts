@@ -102,6 +102,7 @@ async function open(running: RunningBroker, peers: Peers): Promise<void> {
     ],
     keys: [{ id: "edges", environment, secret: edgeKey, scopes: [Scope.EDGE], limits: undefined }],
     signingSecrets: [],
+    policies: [],
     variables: [],
     integrations: peers.integrations,
     providers: peers.providers.map((provider) => create(ProviderSchema, provider)),

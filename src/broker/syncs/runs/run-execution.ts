@@ -98,7 +98,9 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const syncRun = await openSyncRun(started, counts);
     if (run.value.mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE) await syncRun?.clear();
     const { noteSent } = used;
-    const tools = toolbox.of({ ref, live: used.live, noteSent, log, signal, sync: syncRun?.tools, isDryRun: false });
+    const sync = syncRun?.tools;
+    const { name } = script;
+    const tools = toolbox.of({ script: name, ref, live: used.live, noteSent, log, signal, sync, isDryRun: false });
     const outcome = await scripts.run(script, {
       entry: run.value.notificationId === "" ? "exec" : "onWebhook",
       input,

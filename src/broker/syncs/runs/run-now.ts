@@ -115,6 +115,7 @@ export function createRunNow({
     const since = performance.now();
     world.metrics.runsOpen.inc();
     const tools = toolbox.of({
+      script: script.name,
       ref,
       live: used.live,
       noteSent: used.noteSent,

@@ -40,8 +40,8 @@ export function createConnectionTools(options: ConnectionToolsOptions): NamedToo
     (await integrations.get({ environment: ref.environment, key: ref.integration })).value;
 
   return {
-    proxy: async ({ live, signal, noteSent, isDraft = false }, [request]) =>
-      send({ live, signal, noteSent, isDraft }, scriptRequest(request)),
+    proxy: async ({ live, signal, noteSent, script, isDraft = false }, [request]) =>
+      send({ live, signal, noteSent, script, isDraft }, scriptRequest(request)),
     async getConnection(run): Promise<JsonObject> {
       const { connection, integration, credentials } = await run.live();
       if (!integration.credentialsInScripts) return connectionFull(connection, undefined);

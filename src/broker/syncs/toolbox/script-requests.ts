@@ -5,8 +5,9 @@ import { RequestFailed, type SmallAnswer } from "../../../base/small-requests.ts
 import type { World } from "../../../base/world.ts";
 import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 import { ToolFailure } from "../../../core/scripts/script.ts";
-import type { AskWithConnection, NoteSent } from "../../credentials/connection-request.ts";
+import type { AskWithConnection, ConnectionRequestTarget, NoteSent } from "../../credentials/connection-request.ts";
 import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
+import type { GatedRequest, PolicyGate } from "../../policies/policy-gate.ts";
 import type { Quotas } from "../../quotas/quotas.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
@@ -21,12 +22,15 @@ interface ScriptRequestContext {
    */
   readonly isDraft: boolean;
   readonly noteSent?: NoteSent | undefined;
+  /** Name of the script. */
+  readonly script: string;
 }
 
 interface ScriptRequestsOptions {
   readonly live: Pick<Live, "replacementOf">;
   readonly askWith: AskWithConnection;
   readonly quotas: Pick<Quotas, "enter" | "noteResponse">;
+  readonly policyGate: PolicyGate;
   readonly world: World;
 }
 
@@ -48,17 +52,42 @@ const networkFailures = new Set([
 ]);
 
 export function createScriptRequests(scriptOptions: ScriptRequestsOptions): SendForScript {
-  const { live: connections, askWith, quotas, world } = scriptOptions;
+  const { live: connections, askWith, quotas, policyGate, world } = scriptOptions;
+
+  /** Throws for a request that policies refuse. */
+  function requireAdmitted(
+    { script }: ScriptRequestContext,
+    { request, live, target }: { request: ScriptRequest; live: LiveConnection; target: ConnectionRequestTarget },
+  ): void {
+    const { method, path, content } = request;
+    const { host, basePath, fields } = target;
+    const gated: GatedRequest = {
+      method,
+      host,
+      basePath,
+      path,
+      rawHeaders: fields,
+      sentHeaders: () => fields,
+      body: content === undefined ? { kind: "none" } : { kind: "bytes", bytes: content },
+      caller: { script },
+      live,
+    };
+    const verdict = policyGate.judge(gated);
+    if (verdict !== undefined) policyGate.enforce(gated, verdict);
+  }
 
   async function attempt(
-    { live, signal, isDraft, noteSent }: ScriptRequestContext,
+    context: ScriptRequestContext & { readonly isFirst: boolean },
     request: ScriptRequest,
   ): Promise<SmallAnswer> {
+    const { live, signal, isDraft, noteSent, isFirst } = context;
     const options = { deadlineMs, maxBytes, signal, noteSent };
     const found = await live();
+    // A request is judged once, whatever the number of attempts.
+    const admit = (target: ConnectionRequestTarget) => requireAdmitted(context, { request, live: found, target });
     // A script can wait, and makes room for requests that people wait for.
     await quotas.enter(found, { path: request.path, priority: "background", patienceMs: deadlineMs });
-    const answer = await askWith(found, request, options);
+    const answer = await askWith(found, request, isFirst ? { ...options, admit } : options);
     quotas.noteResponse(found, request.path, answer);
     if (answer.status !== 401 || isDraft) return answer;
     // The provider rejected the request, so it had no effect: it may be repeated with other credentials, whatever its
@@ -90,7 +119,7 @@ export function createScriptRequests(scriptOptions: ScriptRequestsOptions): Send
   return async (context, request) => {
     const since = performance.now();
     for (let attempts = 0; ; attempts += 1) {
-      const result = await attempt(context, request).catch((error: unknown) => {
+      const result = await attempt({ ...context, isFirst: attempts === 0 }, request).catch((error: unknown) => {
         if (error instanceof RequestFailed) return error;
         throw error;
       });

@@ -16,6 +16,8 @@ export type NamedTools = Readonly<Record<string, Tool>>;
 
 /** The properties of a run that its tools need. */
 export interface ToolsRun {
+  /** Name of the script. */
+  readonly script: string;
   readonly ref: ConnectionRef;
   /** Returns the connection to use; a draft for a connection that is about to be created. */
   readonly live: () => Promise<LiveConnection>;

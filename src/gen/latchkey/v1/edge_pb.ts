@@ -18,6 +18,8 @@ import type { Key } from "./environment_pb.ts";
 import { file_latchkey_v1_environment } from "./environment_pb.ts";
 import type { Integration, IntegrationSecrets } from "./integration_pb.ts";
 import { file_latchkey_v1_integration } from "./integration_pb.ts";
+import type { Policy } from "./policy_pb.ts";
+import { file_latchkey_v1_policy } from "./policy_pb.ts";
 import type { Provider } from "./provider_pb.ts";
 import { file_latchkey_v1_provider } from "./provider_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -26,7 +28,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/edge.proto.
  */
 export const file_latchkey_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSKnBAoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAEjQKDXdhbnRfcmVxdWVzdHMYCyABKAsyGy5sYXRjaGtleS52MS5XYW50ZWRSZXF1ZXN0c0gAQhAKB21lc3NhZ2USBbpIAggBIpEDCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQi7AEKCEVkZ2VIZWxkEjwKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuSGVsZENvbm5lY3Rpb25CCrpIB5IBBBCgjQYSLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLkhlbGRLZXlCCbpIBpIBAxCQThI6CgxpbnRlZ3JhdGlvbnMYAyADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQThI3Cglwcm92aWRlcnMYBCADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQTiJbCg5IZWxkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCI8CgdIZWxkS2V5EhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoIBIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIkAKDEhlbGRSZXNvdXJjZRIWCgRuYW1lGAEgASgJQgi6SAVyAxj/ARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIpEBChBXYW50ZWRDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEiAKD3JlZnVzZWRfdmVyc2lvbhgDIAEoDEIHukgEegIYQBIWCgV0b2tlbhgEIAEoCUIHukgEcgIYQCI4CglXYW50ZWRLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiPQoOV2FudGVkUmVxdWVzdHMSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiJQoKRWRnZUtleVJlZhIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCAidQoHRWRnZVVzZRI7Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLlVzZWRDb25uZWN0aW9uQgm6SAaSAQMQkE4SLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLlVzZWRLZXlCCbpIBpIBAxCQTiJzCg5Vc2VkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgdVc2VkS2V5EhcKBmtleV9pZBgBIAEoCUIHukgEcgIYQBIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgpXYW50ZWRQYXNzEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAyABKAlCCLpIBXIDGIBAEhUKDWlzX2JhY2tncm91bmQYBCABKAgSKwoIcGF0aWVuY2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24igAEKC0xpbWl0Tm90aWNlEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAIgASgJQgi6SAVyAxiAQBIOCgZzdGF0dXMYAyABKA0SGAoGZmllbGRzGAQgAygJQgi6SAWSAQIQICIPCg1FZGdlSGVhcnRiZWF0IuADCg5Gb2xsb3dSZXNwb25zZRIrCgd3ZWxjb21lGAEgASgLMhgubGF0Y2hrZXkudjEuRWRnZVdlbGNvbWVIABIqCgdpbl9zeW5jGAIgASgLMhcubGF0Y2hrZXkudjEuRWRnZUluU3luY0gAEi0KCHByb3ZpZGVyGAMgASgLMhkubGF0Y2hrZXkudjEuRWRnZVByb3ZpZGVySAASMwoLaW50ZWdyYXRpb24YBCABKAsyHC5sYXRjaGtleS52MS5FZGdlSW50ZWdyYXRpb25IABIxCgpjb25uZWN0aW9uGAUgASgLMhsubGF0Y2hrZXkudjEuRWRnZUNvbm5lY3Rpb25IABIjCgNrZXkYBiABKAsyFC5sYXRjaGtleS52MS5FZGdlS2V5SAASJwoEcGFzcxgHIAEoCzIXLmxhdGNoa2V5LnYxLlBhc3NBbnN3ZXJIABIvCgloZWFydGJlYXQYCCABKAsyGi5sYXRjaGtleS52MS5FZGdlSGVhcnRiZWF0SAASJwoFbGVhdmUYCSABKAsyFi5sYXRjaGtleS52MS5FZGdlTGVhdmVIABIrCgVkcmF3bhgKIAEoCzIaLmxhdGNoa2V5LnYxLkRyYXduUmVxdWVzdHNIAEIJCgdtZXNzYWdlItMBCgtFZGdlV2VsY29tZRIRCglicm9rZXJfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIyCg9oZWFydGJlYXRfZXZlcnkYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPbWF4X2Nvbm5lY3Rpb25zGAUgASgNEicKA25vdxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNaGVsZF9tZXNzYWdlcxgHIAEoDSIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIo4BCgdFZGdlS2V5EhIKCnJlcXVlc3RfaWQYASABKAQSDgoGZGlnZXN0GAIgASgMEg8KB3ZlcnNpb24YAyABKAwSHQoDa2V5GAQgASgLMhAubGF0Y2hrZXkudjEuS2V5Ei8KB3Nlc3Npb24YBSABKAsyHi5sYXRjaGtleS52MS5FZGdlQWNjZXNzU2Vzc2lvbiJiChFFZGdlQWNjZXNzU2Vzc2lvbhIKCgJpZBgBIAEoCRItCghhdWRpZW5jZRgCIAEoCzIbLmxhdGNoa2V5LnYxLkFjY2Vzc0F1ZGllbmNlEhIKCmhhc19idWRnZXQYAyABKAgiMgoNRHJhd25SZXF1ZXN0cxISCgpyZXF1ZXN0X2lkGAEgASgEEg0KBWNvdW50GAIgASgNIkcKClBhc3NBbnN3ZXISEgoKcmVxdWVzdF9pZBgBIAEoBBIlCgVmYXVsdBgCIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdCJtChBMaXN0RWRnZXNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiACCJOChFMaXN0RWRnZXNSZXNwb25zZRIgCgVlZGdlcxgBIAMoCzIRLmxhdGNoa2V5LnYxLkVkZ2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIocCCgRFZGdlEgoKAmlkGAEgASgJEgwKBGhvc3QYAiABKAkSDwoHdmVyc2lvbhgDIAEoCRITCgtlbnZpcm9ubWVudBgEIAEoCRIQCghpZGVudGl0eRgFIAEoCRIwCgxjb25uZWN0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Nvbm5lY3Rpb25zGAcgASgNEgwKBGtleXMYCCABKA0SJQoFcHJvb2YYCSABKA4yFi5sYXRjaGtleS52MS5FZGdlUHJvb2YSMQoNcHJvb2ZfZW5kc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqdwoJRWRnZVByb29mEhoKFkVER0VfUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5FREdFX1BST09GX0tFWRABEh4KGkVER0VfUFJPT0ZfU0VSVklDRV9BQ0NPVU5UEAISGgoWRURHRV9QUk9PRl9DRVJUSUZJQ0FURRADMq8BCgtFZGdlU2VydmljZRJLCgZGb2xsb3cSGi5sYXRjaGtleS52MS5Gb2xsb3dSZXF1ZXN0GhsubGF0Y2hrZXkudjEuRm9sbG93UmVzcG9uc2UiBMjzGAkoATABElMKCUxpc3RFZGdlcxIdLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1JlcXVlc3QaHi5sYXRjaGtleS52MS5MaXN0RWRnZXNSZXNwb25zZSIHkAIByPMYAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_access_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_provider]);
+  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSKnBAoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAEjQKDXdhbnRfcmVxdWVzdHMYCyABKAsyGy5sYXRjaGtleS52MS5XYW50ZWRSZXF1ZXN0c0gAQhAKB21lc3NhZ2USBbpIAggBIs4DCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQSGAoQYXBwbGllc19wb2xpY2llcxgLIAEoCBIhChBwb2xpY2llc192ZXJzaW9uGAwgASgMQge6SAR6AhhAIuwBCghFZGdlSGVsZBI8Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLkhlbGRDb25uZWN0aW9uQgq6SAeSAQQQoI0GEi0KBGtleXMYAiADKAsyFC5sYXRjaGtleS52MS5IZWxkS2V5Qgm6SAaSAQMQkE4SOgoMaW50ZWdyYXRpb25zGAMgAygLMhkubGF0Y2hrZXkudjEuSGVsZFJlc291cmNlQgm6SAaSAQMQkE4SNwoJcHJvdmlkZXJzGAQgAygLMhkubGF0Y2hrZXkudjEuSGVsZFJlc291cmNlQgm6SAaSAQMQkE4iWwoOSGVsZENvbm5lY3Rpb24SLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhgKB3ZlcnNpb24YAiABKAxCB7pIBHoCGEAiPAoHSGVsZEtleRIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCASGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCJACgxIZWxkUmVzb3VyY2USFgoEbmFtZRgBIAEoCUIIukgFcgMY/wESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCKRAQoQV2FudGVkQ29ubmVjdGlvbhISCgpyZXF1ZXN0X2lkGAEgASgEEi8KA3JlZhgCIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIgCg9yZWZ1c2VkX3ZlcnNpb24YAyABKAxCB7pIBHoCGEASFgoFdG9rZW4YBCABKAlCB7pIBHICGEAiOAoJV2FudGVkS2V5EhIKCnJlcXVlc3RfaWQYASABKAQSFwoGZGlnZXN0GAIgASgMQge6SAR6AmggIj0KDldhbnRlZFJlcXVlc3RzEhIKCnJlcXVlc3RfaWQYASABKAQSFwoGZGlnZXN0GAIgASgMQge6SAR6AmggIiUKCkVkZ2VLZXlSZWYSFwoGZGlnZXN0GAEgASgMQge6SAR6AmggInUKB0VkZ2VVc2USOwoLY29ubmVjdGlvbnMYASADKAsyGy5sYXRjaGtleS52MS5Vc2VkQ29ubmVjdGlvbkIJukgGkgEDEJBOEi0KBGtleXMYAiADKAsyFC5sYXRjaGtleS52MS5Vc2VkS2V5Qgm6SAaSAQMQkE4icwoOVXNlZENvbm5lY3Rpb24SLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEjAKDGxhc3RfdXNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVAoHVXNlZEtleRIXCgZrZXlfaWQYASABKAlCB7pIBHICGEASMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKtAQoKV2FudGVkUGFzcxISCgpyZXF1ZXN0X2lkGAEgASgEEi8KA3JlZhgCIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAMgASgJQgi6SAVyAxiAQBIVCg1pc19iYWNrZ3JvdW5kGAQgASgIEisKCHBhdGllbmNlGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIoABCgtMaW1pdE5vdGljZRIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFgoEcGF0aBgCIAEoCUIIukgFcgMYgEASDgoGc3RhdHVzGAMgASgNEhgKBmZpZWxkcxgEIAMoCUIIukgFkgECECAiDwoNRWRnZUhlYXJ0YmVhdCKPBAoORm9sbG93UmVzcG9uc2USKwoHd2VsY29tZRgBIAEoCzIYLmxhdGNoa2V5LnYxLkVkZ2VXZWxjb21lSAASKgoHaW5fc3luYxgCIAEoCzIXLmxhdGNoa2V5LnYxLkVkZ2VJblN5bmNIABItCghwcm92aWRlchgDIAEoCzIZLmxhdGNoa2V5LnYxLkVkZ2VQcm92aWRlckgAEjMKC2ludGVncmF0aW9uGAQgASgLMhwubGF0Y2hrZXkudjEuRWRnZUludGVncmF0aW9uSAASMQoKY29ubmVjdGlvbhgFIAEoCzIbLmxhdGNoa2V5LnYxLkVkZ2VDb25uZWN0aW9uSAASIwoDa2V5GAYgASgLMhQubGF0Y2hrZXkudjEuRWRnZUtleUgAEicKBHBhc3MYByABKAsyFy5sYXRjaGtleS52MS5QYXNzQW5zd2VySAASLwoJaGVhcnRiZWF0GAggASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEicKBWxlYXZlGAkgASgLMhYubGF0Y2hrZXkudjEuRWRnZUxlYXZlSAASKwoFZHJhd24YCiABKAsyGi5sYXRjaGtleS52MS5EcmF3blJlcXVlc3RzSAASLQoIcG9saWNpZXMYCyABKAsyGS5sYXRjaGtleS52MS5FZGdlUG9saWNpZXNIAEIJCgdtZXNzYWdlItMBCgtFZGdlV2VsY29tZRIRCglicm9rZXJfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIyCg9oZWFydGJlYXRfZXZlcnkYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPbWF4X2Nvbm5lY3Rpb25zGAUgASgNEicKA25vdxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNaGVsZF9tZXNzYWdlcxgHIAEoDSIMCgpFZGdlSW5TeW5jIgsKCUVkZ2VMZWF2ZSJGCgxFZGdlUG9saWNpZXMSDwoHdmVyc2lvbhgBIAEoDBIlCghwb2xpY2llcxgCIAMoCzITLmxhdGNoa2V5LnYxLlBvbGljeSJWCgxFZGdlUHJvdmlkZXISDAoEbmFtZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgMEicKCHByb3ZpZGVyGAMgASgLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXIilQEKD0VkZ2VJbnRlZ3JhdGlvbhILCgNrZXkYASABKAkSDwoHdmVyc2lvbhgCIAEoDBItCgtpbnRlZ3JhdGlvbhgDIAEoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEjUKB3NlY3JldHMYBCABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHNCA4ABASLBAQoORWRnZUNvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBInCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg8KB3ZlcnNpb24YAyABKAwSLwoEbGl2ZRgEIAEoCzIfLmxhdGNoa2V5LnYxLkVkZ2VMaXZlQ29ubmVjdGlvbkgAEicKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0SABCBwoFc3RhdGUi5AIKEkVkZ2VMaXZlQ29ubmVjdGlvbhIrCgpjb25uZWN0aW9uGAEgASgLMhcubGF0Y2hrZXkudjEuQ29ubmVjdGlvbhIyCgtjcmVkZW50aWFscxgCIAEoCzIYLmxhdGNoa2V5LnYxLkNyZWRlbnRpYWxzQgOAAQESLwoLdmFsaWRfdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGlzX3JlbmV3YWJsZRgEIAEoCBJRChJ0b2tlbnNfdmFsaWRfdW50aWwYBSADKAsyNS5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb24uVG9rZW5zVmFsaWRVbnRpbEVudHJ5GlMKFVRva2Vuc1ZhbGlkVW50aWxFbnRyeRILCgNrZXkYASABKAkSKQoFdmFsdWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wOgI4ASJOCglFZGdlRmF1bHQSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGhpbnQYAyABKAkSFAoMZGV0YWlsc19qc29uGAQgASgJIo4BCgdFZGdlS2V5EhIKCnJlcXVlc3RfaWQYASABKAQSDgoGZGlnZXN0GAIgASgMEg8KB3ZlcnNpb24YAyABKAwSHQoDa2V5GAQgASgLMhAubGF0Y2hrZXkudjEuS2V5Ei8KB3Nlc3Npb24YBSABKAsyHi5sYXRjaGtleS52MS5FZGdlQWNjZXNzU2Vzc2lvbiJiChFFZGdlQWNjZXNzU2Vzc2lvbhIKCgJpZBgBIAEoCRItCghhdWRpZW5jZRgCIAEoCzIbLmxhdGNoa2V5LnYxLkFjY2Vzc0F1ZGllbmNlEhIKCmhhc19idWRnZXQYAyABKAgiMgoNRHJhd25SZXF1ZXN0cxISCgpyZXF1ZXN0X2lkGAEgASgEEg0KBWNvdW50GAIgASgNIkcKClBhc3NBbnN3ZXISEgoKcmVxdWVzdF9pZBgBIAEoBBIlCgVmYXVsdBgCIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdCJtChBMaXN0RWRnZXNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiACCJOChFMaXN0RWRnZXNSZXNwb25zZRIgCgVlZGdlcxgBIAMoCzIRLmxhdGNoa2V5LnYxLkVkZ2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIocCCgRFZGdlEgoKAmlkGAEgASgJEgwKBGhvc3QYAiABKAkSDwoHdmVyc2lvbhgDIAEoCRITCgtlbnZpcm9ubWVudBgEIAEoCRIQCghpZGVudGl0eRgFIAEoCRIwCgxjb25uZWN0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Nvbm5lY3Rpb25zGAcgASgNEgwKBGtleXMYCCABKA0SJQoFcHJvb2YYCSABKA4yFi5sYXRjaGtleS52MS5FZGdlUHJvb2YSMQoNcHJvb2ZfZW5kc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqdwoJRWRnZVByb29mEhoKFkVER0VfUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5FREdFX1BST09GX0tFWRABEh4KGkVER0VfUFJPT0ZfU0VSVklDRV9BQ0NPVU5UEAISGgoWRURHRV9QUk9PRl9DRVJUSUZJQ0FURRADMq8BCgtFZGdlU2VydmljZRJLCgZGb2xsb3cSGi5sYXRjaGtleS52MS5Gb2xsb3dSZXF1ZXN0GhsubGF0Y2hrZXkudjEuRm9sbG93UmVzcG9uc2UiBMjzGAkoATABElMKCUxpc3RFZGdlcxIdLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1JlcXVlc3QaHi5sYXRjaGtleS52MS5MaXN0RWRnZXNSZXNwb25zZSIHkAIByPMYAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_access_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_policy, file_latchkey_v1_provider]);
 
 /**
  * FollowRequest is a message of an edge.
@@ -212,6 +214,20 @@ export type EdgeHello = Message<"latchkey.v1.EdgeHello"> & {
    * @generated from field: uint32 held_messages = 10;
    */
   heldMessages: number;
+
+  /**
+   * The edge applies policies. Without this, it is not served in an environment that has some.
+   *
+   * @generated from field: bool applies_policies = 11;
+   */
+  appliesPolicies: boolean;
+
+  /**
+   * `EdgePolicies.version` of the policies that the edge still has. Empty: none.
+   *
+   * @generated from field: bytes policies_version = 12;
+   */
+  policiesVersion: Uint8Array;
 };
 
 /**
@@ -747,6 +763,14 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
      */
     value: DrawnRequests;
     case: "drawn";
+  } | {
+    /**
+     * The policies of the environment. They are sent before everything else, and when they change.
+     *
+     * @generated from field: latchkey.v1.EdgePolicies policies = 11;
+     */
+    value: EdgePolicies;
+    case: "policies";
   } | { case: undefined; value?: undefined };
 };
 
@@ -851,6 +875,34 @@ export const EdgeLeaveSchema: GenMessage<EdgeLeave> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_edge, 19);
 
 /**
+ * EdgePolicies are all policies of the environment that are on.
+ *
+ * @generated from message latchkey.v1.EdgePolicies
+ */
+export type EdgePolicies = Message<"latchkey.v1.EdgePolicies"> & {
+  /**
+   * Changes with the policies.
+   *
+   * @generated from field: bytes version = 1;
+   */
+  version: Uint8Array;
+
+  /**
+   * The policies.
+   *
+   * @generated from field: repeated latchkey.v1.Policy policies = 2;
+   */
+  policies: Policy[];
+};
+
+/**
+ * Describes the message latchkey.v1.EdgePolicies.
+ * Use `create(EdgePoliciesSchema)` to create a new message.
+ */
+export const EdgePoliciesSchema: GenMessage<EdgePolicies> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 20);
+
+/**
  * EdgeProvider is a provider for an edge.
  *
  * @generated from message latchkey.v1.EdgeProvider
@@ -883,7 +935,7 @@ export type EdgeProvider = Message<"latchkey.v1.EdgeProvider"> & {
  * Use `create(EdgeProviderSchema)` to create a new message.
  */
 export const EdgeProviderSchema: GenMessage<EdgeProvider> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 20);
+  messageDesc(file_latchkey_v1_edge, 21);
 
 /**
  * EdgeIntegration is an integration for an edge.
@@ -925,7 +977,7 @@ export type EdgeIntegration = Message<"latchkey.v1.EdgeIntegration"> & {
  * Use `create(EdgeIntegrationSchema)` to create a new message.
  */
 export const EdgeIntegrationSchema: GenMessage<EdgeIntegration> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 21);
+  messageDesc(file_latchkey_v1_edge, 22);
 
 /**
  * EdgeConnection is a connection for an edge.
@@ -983,7 +1035,7 @@ export type EdgeConnection = Message<"latchkey.v1.EdgeConnection"> & {
  * Use `create(EdgeConnectionSchema)` to create a new message.
  */
 export const EdgeConnectionSchema: GenMessage<EdgeConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 22);
+  messageDesc(file_latchkey_v1_edge, 23);
 
 /**
  * EdgeLiveConnection is a connection with credentials that are valid now.
@@ -1032,7 +1084,7 @@ export type EdgeLiveConnection = Message<"latchkey.v1.EdgeLiveConnection"> & {
  * Use `create(EdgeLiveConnectionSchema)` to create a new message.
  */
 export const EdgeLiveConnectionSchema: GenMessage<EdgeLiveConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 23);
+  messageDesc(file_latchkey_v1_edge, 24);
 
 /**
  * EdgeFault is the fault that callers are answered with.
@@ -1074,7 +1126,7 @@ export type EdgeFault = Message<"latchkey.v1.EdgeFault"> & {
  * Use `create(EdgeFaultSchema)` to create a new message.
  */
 export const EdgeFaultSchema: GenMessage<EdgeFault> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 24);
+  messageDesc(file_latchkey_v1_edge, 25);
 
 /**
  * EdgeKey is what a key may do.
@@ -1124,7 +1176,7 @@ export type EdgeKey = Message<"latchkey.v1.EdgeKey"> & {
  * Use `create(EdgeKeySchema)` to create a new message.
  */
 export const EdgeKeySchema: GenMessage<EdgeKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 25);
+  messageDesc(file_latchkey_v1_edge, 26);
 
 /**
  * EdgeAccessSession is what an edge needs of an access session.
@@ -1159,7 +1211,7 @@ export type EdgeAccessSession = Message<"latchkey.v1.EdgeAccessSession"> & {
  * Use `create(EdgeAccessSessionSchema)` to create a new message.
  */
 export const EdgeAccessSessionSchema: GenMessage<EdgeAccessSession> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 26);
+  messageDesc(file_latchkey_v1_edge, 27);
 
 /**
  * DrawnRequests answers `want_requests`.
@@ -1187,7 +1239,7 @@ export type DrawnRequests = Message<"latchkey.v1.DrawnRequests"> & {
  * Use `create(DrawnRequestsSchema)` to create a new message.
  */
 export const DrawnRequestsSchema: GenMessage<DrawnRequests> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 27);
+  messageDesc(file_latchkey_v1_edge, 28);
 
 /**
  * PassAnswer answers `want_pass`.
@@ -1215,7 +1267,7 @@ export type PassAnswer = Message<"latchkey.v1.PassAnswer"> & {
  * Use `create(PassAnswerSchema)` to create a new message.
  */
 export const PassAnswerSchema: GenMessage<PassAnswer> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 28);
+  messageDesc(file_latchkey_v1_edge, 29);
 
 /**
  * ListEdgesRequest asks for the edges of a broker.
@@ -1250,7 +1302,7 @@ export type ListEdgesRequest = Message<"latchkey.v1.ListEdgesRequest"> & {
  * Use `create(ListEdgesRequestSchema)` to create a new message.
  */
 export const ListEdgesRequestSchema: GenMessage<ListEdgesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 29);
+  messageDesc(file_latchkey_v1_edge, 30);
 
 /**
  * ListEdgesResponse is a page of edges.
@@ -1278,7 +1330,7 @@ export type ListEdgesResponse = Message<"latchkey.v1.ListEdgesResponse"> & {
  * Use `create(ListEdgesResponseSchema)` to create a new message.
  */
 export const ListEdgesResponseSchema: GenMessage<ListEdgesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 30);
+  messageDesc(file_latchkey_v1_edge, 31);
 
 /**
  * Edge is a connected edge.
@@ -1362,7 +1414,7 @@ export type Edge = Message<"latchkey.v1.Edge"> & {
  * Use `create(EdgeSchema)` to create a new message.
  */
 export const EdgeSchema: GenMessage<Edge> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 31);
+  messageDesc(file_latchkey_v1_edge, 32);
 
 /**
  * EdgeProof is what proves the identity of an edge.

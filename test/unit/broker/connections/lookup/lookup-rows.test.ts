@@ -247,6 +247,7 @@ it("removes the rows of an emptied environment", async () => {
   await small.open.broker.declare({
     environments: [],
     signingSecrets: [],
+    policies: [],
     variables: [],
     integrations: [],
     providers: [],

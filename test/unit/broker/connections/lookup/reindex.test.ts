@@ -227,6 +227,7 @@ it("does not undo the index of a replica with a newer catalogue", async () => {
   await open.broker.declare({
     environments: [],
     signingSecrets: [],
+    policies: [],
     variables: [],
     integrations: [],
     providers: [],

@@ -1,0 +1,151 @@
+import { Fault } from "../../base/fault.ts";
+import type { Tally } from "../../base/metrics/series.ts";
+import type { World } from "../../base/world.ts";
+import { decisionOf, type PolicyDecision, refusalText, refusingIds } from "../../core/policies/decisions.ts";
+import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
+import { type JudgedCaller, type JudgedRequest, LazyRequestFacts } from "../../core/policies/request-facts.ts";
+import { EvaluationFailure } from "../../core/policies/values.ts";
+import { scopeName } from "../../core/scopes.ts";
+import type { LiveConnection } from "../credentials/live-connections.ts";
+import type { Caller } from "../setup/caller.ts";
+import type { PolicySets } from "./policies-in-force.ts";
+
+/** A request as it will be sent, with its connection. */
+export interface GatedRequest
+  extends Pick<JudgedRequest, "method" | "host" | "basePath" | "path" | "rawHeaders" | "sentHeaders" | "body"> {
+  readonly caller: GatedCaller | ScriptCaller;
+  readonly live: Pick<LiveConnection, "connection" | "integration">;
+}
+
+/** The caller of a request. */
+export interface GatedCaller extends Pick<Caller, "keyId" | "scopes" | "identity"> {
+  readonly accessSession?: { readonly id: string } | undefined;
+}
+
+/** A script, which has no key. */
+export interface ScriptCaller {
+  readonly script: string;
+}
+
+/** Judges requests by the policies in force. The same for every way by which requests come. */
+export interface PolicyGate {
+  /** Returns whether the environment of a connection has policies. */
+  hasPolicies(live: Pick<LiveConnection, "integration">): boolean;
+  /** Returns the verdict, without counting it; undefined: the environment has no policies. */
+  judge(request: GatedRequest): Verdict | undefined;
+  /** Counts and logs a verdict. Throws `denied_by_policy` unless the request is allowed. */
+  enforce(request: GatedRequest, verdict: Verdict): void;
+}
+
+interface PolicyGateOptions {
+  readonly sets: PolicySets;
+  /** False in an edge, which is not told the tags and the metadata of connections. */
+  readonly knowsConnections: boolean;
+  readonly world: World;
+}
+
+/** A policy that logs is logged at most once in this time: it may match every request. */
+const logEveryMs = 1_000;
+const maxLogged = 1_000;
+
+export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOptions): PolicyGate {
+  const { metrics, log } = world;
+  const loggedAt = new Map<string, number>();
+  const count = (decision: PolicyDecision) => metrics.policyDecisions.series({ decision });
+  const counts: Readonly<Record<PolicyDecision, Tally>> = {
+    allowed: count("allowed"),
+    denied: count("denied"),
+    denied_by_error: count("denied_by_error"),
+    not_allowed: count("not_allowed"),
+    logged: count("logged"),
+    log_failed: count("log_failed"),
+  };
+
+  function note({ rule, result }: PolicyMatch, { caller, live, method }: GatedRequest): void {
+    counts[result === true ? "logged" : "log_failed"].add();
+    const { environment, key: integration } = live.integration;
+    const id = `${environment}\0${rule.id}`;
+    const now = world.now();
+    const before = loggedAt.get(id);
+    if (before !== undefined && Math.abs(now - before) < logEveryMs) return;
+    if (loggedAt.size >= maxLogged) loggedAt.clear();
+    loggedAt.set(id, now);
+    log.info(result === true ? "a request matched a policy" : "a policy could not be evaluated", {
+      policy: rule.id,
+      ...("keyId" in caller ? { key: caller.keyId } : { script: caller.script }),
+      environment,
+      integration,
+      connection: live.connection.ref?.id,
+      method,
+      ...(typeof result !== "boolean" && { reason: result.message }),
+    });
+  }
+
+  return {
+    hasPolicies: ({ integration }) => sets.of(integration.environment) !== undefined,
+    judge(request) {
+      const set = sets.of(request.live.integration.environment);
+      if (set === undefined) return undefined;
+      const whole = judgedRequest(request, world.now());
+      const judged = knowsConnections ? whole : { ...whole, connection: connectionOfEdge(whole) };
+      return set.judge(new LazyRequestFacts(judged), scopesOf(judged));
+    },
+    enforce(request, verdict) {
+      counts[decisionOf(verdict)].add();
+      for (const match of verdict.logged) note(match, request);
+      const message = refusalText(verdict);
+      if (message === undefined) return;
+      throw new Fault("denied_by_policy", message, {
+        metadata: { policies: refusingIds(verdict).slice(0, 10).join(",") },
+      });
+    },
+  };
+}
+
+const notKnown = new EvaluationFailure("an edge does not know the tags and the metadata of connections");
+
+const connectionOfEdge = ({ connection: { id } }: JudgedRequest) => ({ id, tags: notKnown, metadata: notKnown });
+
+export const scopesOf = ({ integration, caller, host }: JudgedRequest) => ({
+  integration: integration.key,
+  key: caller.key,
+  session: caller.session,
+  host,
+  provider: integration.provider,
+  environment: integration.environment,
+});
+
+export function judgedRequest(request: GatedRequest, nowMs: number): JudgedRequest {
+  const { method, host, basePath, path, rawHeaders, sentHeaders, body, caller, live } = request;
+  const { connection, integration } = live;
+  return {
+    method,
+    host,
+    basePath,
+    path,
+    rawHeaders,
+    sentHeaders,
+    body,
+    nowMs,
+    caller: judgedCaller(caller),
+    integration,
+    connection: { id: connection.ref?.id ?? "", tags: connection.tags, metadata: connection.metadata ?? {} },
+  };
+}
+
+const judgedCallers = new WeakMap<GatedCaller, JudgedCaller>();
+
+function judgedCaller(caller: GatedCaller | ScriptCaller): JudgedCaller {
+  if ("script" in caller) return { key: "", session: "", script: caller.script, identity: {}, scopes: [] };
+  const known = judgedCallers.get(caller);
+  if (known !== undefined) return known;
+  const made = {
+    key: caller.keyId,
+    session: caller.accessSession?.id ?? "",
+    script: "",
+    identity: caller.identity === undefined ? {} : { kind: caller.identity.kind, name: caller.identity.name },
+    scopes: [...caller.scopes].map(scopeName).sort(),
+  };
+  judgedCallers.set(caller, made);
+  return made;
+}
