@@ -4,6 +4,7 @@
  * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`).
  */
 import { parseArgs } from "node:util";
+import { sessions } from "./access/sessions.ts";
 import { connections } from "./connections.ts";
 import { list } from "./dashboard/list.ts";
 import { dashboard } from "./dashboard.ts";
@@ -77,6 +78,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   quota: () => quota(Number(values.seconds ?? 0)),
   records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
+  sessions,
   scripts,
   start: (count) => start({ count, beside: values.beside }),
   store,

@@ -36,7 +36,7 @@ const usualTimes: AccessSessionTimes = { usualMs: 3_600_000, longestMs: 86_400_0
 export async function openAccessSessions(options: AccessSessionRoomOptions): Promise<AccessSessionRoom> {
   const { store, collections, keys, times = usualTimes, audit, world } = options;
   const accessBudgets = createAccessBudgets({ store, collections, world });
-  const sessionCallers = await openSessionCallers({ store, collections, keys, budgets: accessBudgets, world });
+  const sessionCallers = await openSessionCallers({ store, keys, budgets: accessBudgets, world });
   const count = () => sessionCallers.size;
   return {
     accessSessions: createAccessSessions({ store, collections, count, times, audit, world }),

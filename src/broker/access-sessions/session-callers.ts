@@ -7,10 +7,10 @@ import { compileLimits } from "../../core/access/limits.ts";
 import type { AccessSession } from "../../gen/latchkey/v1/access_session_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { under } from "../../store/keys.ts";
+import { partsOf, under } from "../../store/keys.ts";
 import type { Authentication } from "../setup/authentication.ts";
 import type { Caller, CallerAccessSession } from "../setup/caller.ts";
-import { type AccessSessionCollections, accessSessionSpace } from "./access-session-collections.ts";
+import { accessSessionSpace } from "./access-session-collections.ts";
 import type { AccessBudgets } from "./budgets.ts";
 import { createSessionMemory, expiryOf } from "./session-memory.ts";
 
@@ -39,15 +39,13 @@ interface UsedSession {
 
 interface SessionCallersOptions {
   readonly store: Store;
-  readonly collections: AccessSessionCollections;
   readonly keys: Pick<Authentication, "keyNamed" | "listen">;
   readonly budgets: AccessBudgets;
   readonly world: World;
 }
 
 export async function openSessionCallers(options: SessionCallersOptions): Promise<SessionCallers> {
-  const { store, collections, keys, budgets, world } = options;
-  const { accessSessions } = collections;
+  const { store, keys, budgets, world } = options;
   const memory = createSessionMemory<UsedSession>({
     use: (session) => ({ caller: sessionCaller(session, budgets, isOver), endsAtMs: expiryOf(session) }),
     drop: ({ caller }) => {
@@ -64,20 +62,16 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
       const found = await store.list({ ...under(accessSessionSpace), limit: Number.MAX_SAFE_INTEGER });
       return () => {
         memory.clear();
-        for (const { key, value, revision } of found) {
-          const read = accessSessions.read({ key, value }, revision)?.value;
-          if (read !== undefined && expiryOf(read) > world.now()) memory.put(read);
-        }
+        for (const { key, value } of found) memory.put(partsOf(key)[1] ?? "", value);
       };
     },
-    onCommit({ changes, revision }) {
+    onCommit({ changes }) {
       const changed: string[] = [];
-      for (const change of changes) {
-        const read = accessSessions.read(change, revision);
-        const [id] = read?.parts ?? [];
-        if (read === undefined || id === undefined) continue;
-        if (read.value === undefined) memory.delete(id);
-        else memory.put(read.value);
+      for (const { key, value } of changes) {
+        const [space, id = ""] = partsOf(key);
+        if (space !== accessSessionSpace) continue;
+        if (value === undefined) memory.delete(id);
+        else memory.put(id, value);
         changed.push(id);
       }
       if (changed.length > 0) for (const listener of listeners) listener(changed);
@@ -113,10 +107,12 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
       return memory.size;
     },
     authenticate(token) {
-      if (!isSessionToken(token)) throw new Fault("unknown_key", "the token of an access session is not complete");
       const digest = shortDigestOf(token);
+      if (memory.get(digest) !== undefined) return usable(digest);
+      // Random guesses do not reach the store.
+      if (!isSessionToken(token)) throw new Fault("unknown_key", "the token of an access session is not complete");
       // The session may have been created through another replica a moment ago.
-      const behind = memory.get(digest) === undefined ? store.caughtUp() : undefined;
+      const behind = store.caughtUp();
       return behind === undefined ? usable(digest) : behind.then(() => usable(digest));
     },
     callerWithDigest: (digest) => find(Buffer.from(digest.slice(0, 32), "hex").toString("latin1")),

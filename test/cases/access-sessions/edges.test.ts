@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { startTestEdge } from "../../support/edges/test-edge.ts";
-import { startForSessions } from "./faces.ts";
+import { startForSessions, useUp } from "./faces.ts";
 
 async function startEdge() {
   const running = await startForSessions();
@@ -58,6 +58,6 @@ it("shares the budget of a session between an edge and its broker", async () => 
   const { token } = await create({ budget: 30 });
   const asked = Array.from({ length: 60 }, (_, i) => ask(token, { at: i % 2 === 0 ? edge.data : running.data }));
   await Promise.all(asked);
-  for (const at of [edge.data, running.data, edge.data]) while ((await ask(token, { at }))[0] === 200);
+  for (const at of [edge.data, running.data, edge.data]) await useUp(() => ask(token, { at }));
   expect(running.sent()).toBe(30);
 });

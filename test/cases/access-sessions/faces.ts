@@ -9,6 +9,14 @@ import { type ProxiedSidecar, startProxied } from "../../support/peers/provider.
 import type { HarnessOptions } from "../../support/sidecar/harness.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
 
+/** A slow machine refuses no request. */
+export const unhurried = { proxy: { overload: { delay: "0s" } } };
+
+/** Sends requests until the budget of their session is used up. */
+export async function useUp(ask: () => Promise<readonly [status: number, code: string | null]>): Promise<void> {
+  for (let code: string | null = null; code !== "not_in_session"; ) [, code] = await ask();
+}
+
 /** A sidecar with two connections to a provider that speaks HTTP, event streams and WebSockets. */
 export interface SessionSidecar extends ProxiedSidecar {
   /** Number of requests that have reached the provider. */
@@ -37,7 +45,7 @@ export async function startForSessions(options: HarnessOptions = {}): Promise<Se
   }));
   const running = await startProxied(port, {
     ...options,
-    files: { "/config": JSON.stringify({ aliases }), ...options.files },
+    files: { "/config": JSON.stringify({ aliases, ...unhurried }), ...options.files },
     env: { LATCHKEY_CONFIG: "/config", ...options.env },
   });
   const other = { provider_config_key: "here", connection_id: "bob", credentials: { type: "API_KEY", apiKey: "bobs" } };

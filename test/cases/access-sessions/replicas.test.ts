@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
-import { type Face, faces, startForSessions } from "./faces.ts";
+import { type Face, faces, startForSessions, unhurried, useUp } from "./faces.ts";
 
 describe.skipIf(lacks("postgres"))("two replicas over PostgreSQL", () => {
   let server: Postgres;
@@ -18,7 +18,10 @@ describe.skipIf(lacks("postgres"))("two replicas over PostgreSQL", () => {
     const env = { LATCHKEY_STORE: server.storeUrl(`access_sessions_${schemas}`) };
     const first = await startForSessions({ env });
     const allowed = first.config.allowPrivate.join(",");
-    const second = await startTestSidecar({ env: { ...env, LATCHKEY_ALLOW_PRIVATE: allowed } });
+    const second = await startTestSidecar({
+      env: { ...env, LATCHKEY_ALLOW_PRIVATE: allowed, LATCHKEY_CONFIG: "/config" },
+      files: { "/config": JSON.stringify(unhurried) },
+    });
     const create = async (more: object) => {
       const limits = { connections: [{ integration: "here", id: "ada" }] };
       const { body } = await first.rest("POST", "/access-sessions", { body: { limits, ...more } });
@@ -36,7 +39,7 @@ describe.skipIf(lacks("postgres"))("two replicas over PostgreSQL", () => {
       const answers = await Promise.all(asked);
       expect(answers.filter(([status]) => status !== 200 && status !== 403)).toEqual([]);
       // A replica may have been refused while the other one still held a few.
-      for (const one of [first, second]) while ((await ask(one, token))[0] === 200);
+      for (const one of [first, second]) await useUp(() => ask(one, token));
       expect(first.sent() - before).toBe(budget);
       const { body } = await second.rest("GET", `/access-sessions/${id}`);
       expect(body.data.budget_left).toBe(0);

@@ -7,7 +7,7 @@ import { AccessSessionService, AccessSessionState } from "../../../src/gen/latch
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
-import { type Face, faces, type SessionSidecar, startForSessions } from "./faces.ts";
+import { type Face, faces, type SessionSidecar, startForSessions, unhurried } from "./faces.ts";
 
 const ofAda = { connections: [{ integration: "here", id: "ada" }] };
 
@@ -267,7 +267,8 @@ it("sends no more requests than its budget, and keeps both over a restart", asyn
   await running.stop();
   const again = await startTestSidecar({
     folder: running.folder,
-    env: { LATCHKEY_ALLOW_PRIVATE: running.config.allowPrivate.join(",") },
+    env: { LATCHKEY_ALLOW_PRIVATE: running.config.allowPrivate.join(","), LATCHKEY_CONFIG: "/config" },
+    files: { "/config": JSON.stringify(unhurried) },
   });
   const asked = { ...running, ...again };
   const answers = await Promise.all(Array.from({ length: 40 }, () => ask(asked, token)));
