@@ -1,10 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { type Connection, ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import {
   IntegrationService,
   ClientRegistration_Method as Method,
 } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { startMcpPeer } from "../../support/peers/mcp-peer.ts";
 import { github, movedTo, notion, otherIssuer, vendors, withoutPkce } from "../../support/peers/mcp-vendors.ts";
+import { startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
 import {
   call,
   connect,
@@ -13,6 +15,7 @@ import {
   type PeerAndSidecar,
   peerAndSidecar,
   publicUrl,
+  toLoopback,
 } from "./connected-peer.ts";
 
 const integrationOf = async ({ sidecar }: PeerAndSidecar, key = "tools") => {
@@ -249,5 +252,44 @@ describe("an MCP server that moves to another authorization server", () => {
     };
     await expect(connect(moving)).rejects.toThrow("another login");
     expect(all.peer.requestsTo("/token")).toEqual([]);
+  });
+});
+
+describe("an MCP integration of the configuration file", () => {
+  it("is discovered after the start, and keeps its client over a restart", async () => {
+    const config = (url: string) =>
+      JSON.stringify({
+        environments: [{ name: "dev" }],
+        integrations: [{ environment: "dev", key: "tools", mcp: url }],
+      });
+    const peer = await startMcpPeer(vendors.figma);
+    onTestFinished(() => peer.close());
+    const folder = await temporaryFolder();
+    const options = {
+      folder,
+      resolve: toLoopback,
+      env: {
+        LATCHKEY_ALLOW_PRIVATE: peer.allowed(),
+        LATCHKEY_CONFIG: "/latchkey.yaml",
+        LATCHKEY_PUBLIC_URL: publicUrl,
+      },
+      files: { "/latchkey.yaml": config(peer.url) },
+    };
+    const first = { peer, sidecar: await startTestSidecar(options) };
+    await expect
+      .poll(async () => (await integrationOf(first)).oauth?.clientId, { timeout: 20_000 })
+      .toMatch(/^client-/);
+    await connect(first);
+    const before = await integrationOf(first);
+    expect([before.declared, before.mcpUrl, before.warnings]).toEqual([true, peer.url, []]);
+    await first.sidecar.stop();
+    const second = { peer, sidecar: await startTestSidecar(options) };
+    const after = await integrationOf(second);
+    expect([after.oauth?.clientId, after.secrets?.clientSecret]).toEqual([
+      before.oauth?.clientId,
+      before.secrets?.clientSecret,
+    ]);
+    expect(await call(second, { method: "tools/list" })).toMatchObject({ status: 200 });
+    expect(peer.requestsTo("/v1/oauth/mcp/register").length).toBe(1);
   });
 });
