@@ -21,6 +21,7 @@ import { idle } from "./idle/idle.ts";
 import { imports } from "./imports/imports.ts";
 import { matchedWebhooks } from "./lookups/matched-webhooks.ts";
 import { match } from "./match.ts";
+import { mcp } from "./mcp/mcp.ts";
 import { policies } from "./policies/policies.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
@@ -66,6 +67,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   import: (count) => imports({ count, rounds: Number(values.rounds ?? 0), beside: values.beside }),
   list,
   match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
+  mcp: (count) => mcp({ count, rounds: Number(values.rounds ?? 0) }),
   policies: async (count) => policies(count === 0 ? undefined : count),
   proxy: (count) =>
     proxy({
