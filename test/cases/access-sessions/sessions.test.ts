@@ -230,6 +230,29 @@ it("names one existing connection of each integration, unless several are allowe
   expect(await create([{ integration: "nowhere", id: "ada" }])).toEqual([404, "unknown_provider_config"]);
 });
 
+it("runs actions of its own connections, within limits that name connections alone", async () => {
+  const running = await startForSessions();
+  const trigger = async (token: string, connection = "ada") => {
+    const headers = { "provider-config-key": "here", "connection-id": connection };
+    const { body } = await running.rest("POST", "/action/trigger", {
+      key: token,
+      headers,
+      body: { action_name: "go" },
+    });
+    return body.error.code;
+  };
+  const scopes = ["syncs"];
+  const token = await sessionOf(running, { scopes, budget: 1 });
+  // There is no such action: everything before that was admitted.
+  expect(await trigger(token)).toBe("unknown_action");
+  expect(await trigger(token, "bob")).toBe("not_in_session");
+  expect(await trigger(token)).toBe("not_in_session");
+  expect(await trigger(await sessionOf(running, { scopes, limits: { ...ofAda, methods: ["GET"] } }))).toBe(
+    "not_in_session",
+  );
+  expect(await trigger(await sessionOf(running))).toBe("missing_scope");
+});
+
 it("may be used only from where its audience says", async () => {
   const running = await startForSessions();
   const ask = faces["/proxy"] as Face;

@@ -114,6 +114,29 @@ describe.skipIf(lacks("openssl"))("the connection of a request of the forward pr
     expect(await ask(several, "/v1/x", { authorization, lines })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
   });
 
+  it("is the one that an access session names, on the listener of its audience, until the session ends", async () => {
+    const create = async (listener: string) => {
+      const limits = { connections: [{ integration: "several", id: "bob" }], methods: ["GET"] };
+      const body = { limits, audience: { listeners: [listener] } };
+      return (await sidecar.rest("POST", "/access-sessions", { body })).body.data;
+    };
+    const { id, token } = await create("forward");
+    const authorization = basic("several/bob", token);
+    expect(await ask(several, "/v1/x", { authorization })).toContain('"by":"Bearer the-provider-token-of-bob"');
+    const lines = "Provider-Config-Key: several\r\nConnection-Id: ada\r\n";
+    const bare = `Bearer ${token}`;
+    expect(await ask(several, "/v1/x", { authorization: bare, lines })).toMatch(
+      /^HTTP\/1\.1 403 [\s\S]*not_in_session/,
+    );
+    const other = await create("data");
+    const refused = await ask(several, "/v1/x", { authorization: `Bearer ${other.token}` });
+    expect(refused).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
+    expect((await sidecar.rest("DELETE", `/access-sessions/${id}`)).status).toBe(200);
+    await expect
+      .poll(async () => (await sendConnect(sidecar.proxy, several, { authorization: bare })).status)
+      .toBe(407);
+  });
+
   it("is that of the alias on its listener", async () => {
     const proxy = sidecar.sidecar.aliases["bob"] ?? "";
     expect(await ask(several, "/", { proxy })).toContain('"by":"Bearer the-provider-token-of-bob"');
