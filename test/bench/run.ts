@@ -14,6 +14,7 @@ import { empty } from "./fleet/empty.ts";
 import { fleet } from "./fleet/fleet.ts";
 import { quota } from "./fleet/quota.ts";
 import { revoke } from "./fleet/revoke.ts";
+import { forwardProxy } from "./forward-proxy/forward-proxy.ts";
 import { heads } from "./heads/heads.ts";
 import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
@@ -60,6 +61,12 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
     if (only.includes("load")) await fleet({ count, seconds: Number(values.seconds ?? 0) });
     if (only.includes("revoke")) await revoke({ count, rounds: Number(values.rounds ?? 0) });
   },
+  "forward-proxy": () =>
+    forwardProxy({
+      only: values.only?.split(",") ?? [],
+      rounds: Number(values.rounds ?? 0),
+      seconds: Number(values.seconds ?? 0),
+    }),
   hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>
