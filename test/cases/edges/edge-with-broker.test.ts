@@ -145,7 +145,7 @@ it("keeps a provider's limit together with other edges", async () => {
   const load = { warmUpMs: 2_000, lengthMs: 2_000, background: 300, interactive: 20 };
   const result = await offerLoad({ key: secretKey, replicas: edges, provider, ...load });
   // How many pass depends on the machine; that none is refused does not.
-  expect(result.passed).toBeGreaterThan(10);
+  expect(result.passed).toBeGreaterThan(0);
   expect(result.refusedPart).toBeLessThanOrEqual(0.001);
 });
 
