@@ -11,6 +11,9 @@ import { provider as integration } from "../channels/channels.ts";
 import { edgeKey, openEdge } from "../edges/test-edge.ts";
 import { startScripted } from "../syncs/scripting.ts";
 
+/** A loaded machine is slow. */
+const patient = { timeout: 15_000 };
+
 const deny = ({ client }: Pick<TestSidecar, "client">, condition: string, id = "denied") =>
   client(PolicyService).createPolicy({
     policy: { id, environment: "dev", effect: PolicyEffect.DENY, condition, description: "a test" },
@@ -35,7 +38,7 @@ it("judges the request that opens a WebSocket", async () => {
     });
   };
   await deny(running, 'request.path == "/closed"');
-  await expect.poll(() => open("/closed")).toBe("denied_by_policy");
+  await expect.poll(() => open("/closed"), patient).toBe("denied_by_policy");
   expect(await open("/open")).toBe("open");
 });
 
@@ -55,7 +58,7 @@ export default createAction({ description: "Asks.", exec: async (nango, path) =>
   };
   expect(await run("/a")).not.toBe("denied_by_policy");
   await deny(started.sidecar, 'caller.script == "asks" && caller.key == "" && request.path.endsWith("/closed")');
-  await expect.poll(() => run("/closed")).toBe("denied_by_policy");
+  await expect.poll(() => run("/closed"), patient).toBe("denied_by_policy");
   expect(await run("/a")).not.toBe("denied_by_policy");
 });
 
@@ -74,12 +77,12 @@ it("applies policies at edges within a second, and lets no edge without policies
   expect(await ask("/first")).toEqual([403, "denied_by_policy"]);
   expect(await ask("/second")).toEqual([200, null]);
   await deny(running, 'request.path == "/second" && connection.id == "ada"', "second");
-  await expect.poll(() => ask("/second")).toEqual([403, "denied_by_policy"]);
+  await expect.poll(() => ask("/second"), patient).toEqual([403, "denied_by_policy"]);
   await deny(running, 'connection.tags.team == "red" && request.path == "/third"', "third");
-  await expect.poll(() => ask("/third")).toEqual([403, "denied_by_policy"]);
+  await expect.poll(() => ask("/third"), patient).toEqual([403, "denied_by_policy"]);
   expect(await ask("/fourth")).toEqual([200, null]);
   await running.client(PolicyService).deletePolicy({ environment: "dev", id: "first" });
-  await expect.poll(() => ask("/first")).toEqual([200, null]);
+  await expect.poll(() => ask("/first"), patient).toEqual([200, null]);
 
   // An older edge would send what policies refuse.
   const older = openEdge(running, secret, { edgeId: "an-older-edge" });
@@ -102,9 +105,9 @@ it.skipIf(lacks("postgres"))(
     const ask = async () => (await second.rest("GET", "/proxy/a", { headers: first.proxyHeaders })).status;
     expect(await ask()).toBe(200);
     await deny(first, "true");
-    await expect.poll(ask, { timeout: 10_000 }).toBe(403);
+    await expect.poll(ask, patient).toBe(403);
     await first.client(PolicyService).deletePolicy({ environment: "dev", id: "denied" });
-    await expect.poll(ask, { timeout: 10_000 }).toBe(200);
+    await expect.poll(ask, patient).toBe(200);
   },
   60_000,
 );

@@ -38,9 +38,11 @@ async function ask(method: string, path: string, options: RestOptions = {}) {
   return [answer.status, answer.headers.get("latchkey-error")];
 }
 
+/** A loaded machine is slow. */
+const patient = { timeout: 15_000 };
 const denied = [403, "denied_by_policy"];
 const sent = [200, null];
-const settled = (expected: unknown, run: () => Promise<unknown>) => expect.poll(run).toEqual(expected);
+const settled = (expected: unknown, run: () => Promise<unknown>) => expect.poll(run, patient).toEqual(expected);
 
 describe("effects", () => {
   it("refuses what a deny policy matches, and names the policy without its condition", async () => {
@@ -68,7 +70,9 @@ describe("effects", () => {
   it("logs what a log policy matches, at most once in a second", async () => {
     await create("LOG", 'request.path == "/seen"', { id: "seen" });
     const count = () => running.metric('latchkey_policy_decisions_total{decision="logged"}');
-    await expect.poll(async () => [await ask("GET", "/seen"), ((await count()) ?? 0) > 0]).toEqual([sent, true]);
+    await expect
+      .poll(async () => [await ask("GET", "/seen"), ((await count()) ?? 0) > 0], patient)
+      .toEqual([sent, true]);
     for (let i = 0; i < 20; i += 1) await ask("GET", "/seen");
     expect(await count()).toBeGreaterThanOrEqual(21);
     const lines = running.logged.filter((line) => line.includes("a request matched a policy"));

@@ -133,7 +133,9 @@ it("comes to the same verdict on every face", { timeout: 3_600_000 }, async () =
     SendRequest: overRpc(running),
   };
   await expect
-    .poll(() => faces["fast lane"]?.({ method: "PUT", path: "/a", headers: { "x-team": "blue" }, body: "" }))
+    .poll(() => faces["fast lane"]?.({ method: "PUT", path: "/a", headers: { "x-team": "blue" }, body: "" }), {
+      timeout: 15_000,
+    })
     .toBe("denied_by_policy");
   const random = createRandom(31);
   const seen = new Map<string, number>();
