@@ -1,4 +1,5 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { AuthorityService } from "../../../src/gen/latchkey/v1/authority_pb.ts";
 import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
@@ -9,6 +10,7 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { IdentityService } from "../../../src/gen/latchkey/v1/identity_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
+import { PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { SignInService } from "../../../src/gen/latchkey/v1/sign_in_pb.ts";
 import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
@@ -19,6 +21,7 @@ import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 
 /** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
 export const services: readonly DescService[] = [
+  AccessSessionService,
   AuthorityService,
   ChannelService,
   ConnectSessionService,
@@ -29,6 +32,7 @@ export const services: readonly DescService[] = [
   IdentityService,
   IntegrationService,
   LogService,
+  PolicyService,
   ProviderService,
   SignInService,
   StoreService,

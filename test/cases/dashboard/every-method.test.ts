@@ -138,6 +138,7 @@ const showing: Readonly<Record<string, "never filled" | "made by this call" | "n
     "EnvironmentService/RotateKey": "made by this call",
     "EnvironmentService/RotateSigningSecret": "made by this call",
     "IntegrationService/CreateIntegration": "never filled",
+    "IntegrationService/DiscoverIntegration": "never filled",
     "IntegrationService/GetIntegration": "needs the key",
     "IntegrationService/ListIntegrations": "never filled",
     "IntegrationService/UpdateIntegration": "never filled",

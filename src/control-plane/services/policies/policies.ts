@@ -44,7 +44,11 @@ export const policyService = (broker: Broker): ServiceImpl<typeof PolicyService>
       await policies.delete({ environment, id, expectedRevision }, caller.keyId);
       return {};
     },
-    checkPolicy: ({ policy }) => checkedPolicy(required(policy)),
+    async checkPolicy({ policy }, context) {
+      const given = required(policy);
+      const environment = await environments.of(callerOf(context), given.environment);
+      return checkedPolicy({ ...given, environment });
+    },
     async explainPolicies(request, context) {
       const caller = callerOf(context);
       const { connection } = request;
