@@ -1,5 +1,6 @@
 import type { AccessLimits } from "../../gen/latchkey/v1/access_pb.ts";
 import { isAmbiguousPath, pathExpressionOf } from "./path-pattern.ts";
+import { otherMethodsOf } from "./requested-methods.ts";
 
 /** A request to a provider, as it will be sent. */
 export interface LimitedRequest {
@@ -79,26 +80,8 @@ function hostCheckOf(hosts: readonly string[]): (host: string) => boolean {
   return (host) => exact.has(host) || endings.some((ending) => host.length > ending.length && host.endsWith(ending));
 }
 
-/** Fields by which a client asks a server to take a request for one of another method. */
-const overrideFields = /^(?:x-http-method-override|x-http-method|x-method-override)$/i;
-
 /** Returns whether the method, and each method that the server may take instead, is allowed. */
-function admitsMethods(
+const admitsMethods = (
   allowed: ReadonlySet<string>,
-  { method, path, rawHeaders }: Pick<LimitedRequest, "method" | "path" | "rawHeaders">,
-): boolean {
-  if (!allowed.has(method)) return false;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    if (name.length >= shortestOverride && overrideFields.test(name) && !allowed.has(rawHeaders[i + 1] ?? "")) {
-      return false;
-    }
-  }
-  const at = path.indexOf("?");
-  if (at === -1 || !path.includes("method", at)) return true;
-  const query = new URLSearchParams(path.slice(at));
-  return overrideParameters.every((name) => query.getAll(name).every((value) => allowed.has(value.toUpperCase())));
-}
-
-const shortestOverride = "x-http-method".length;
-const overrideParameters = ["_method", "$httpMethod", "x-http-method-override", "X-HTTP-Method-Override"];
+  request: Pick<LimitedRequest, "method" | "path" | "rawHeaders">,
+): boolean => allowed.has(request.method) && otherMethodsOf(request).every((method) => allowed.has(method));

@@ -55,6 +55,8 @@ interface Name {
   readonly plain: string;
   readonly isDropped: boolean;
   readonly isDisguised: boolean;
+  /** The plain name of what is sent: a disguised field without its prefix. */
+  readonly sent: string;
 }
 
 const nameOf = byFieldName((lower): Name => {
@@ -64,8 +66,12 @@ const nameOf = byFieldName((lower): Name => {
     plain,
     isDropped: dropped.has(plain) || plain.startsWith("latchkey-") || plain.startsWith("x-forwarded-"),
     isDisguised: lower.startsWith(disguise),
+    sent: lower.startsWith(disguise) ? plain.slice(disguise.length) : plain,
   };
 });
+
+/** Returns the name under which a field is sent, in lower case and with hyphens. */
+export const plainFieldName = (written: string): string => nameOf(written).sent;
 
 export interface WithheldFields {
   /** Names, in lower case, of fields that the credentials set themselves. */

@@ -79,9 +79,10 @@ export function createPolicySet(rules: readonly PolicyRule[]): PolicySet {
   const sessions = new Set(rules.flatMap(({ scope }) => (scope.kind === "access_session" ? [scope.name] : [])));
 
   function selectionFor(about: JudgedScopes): PolicySelection {
-    const { integration, key, session, host } = about;
+    const { integration, key, session, host, provider } = about;
     const named = sessions.has(session) ? session : "";
-    const id = `${integration}\0${key}\0${named}\0${host ?? ""}`;
+    // An integration may be made again with another provider.
+    const id = `${integration}\0${key}\0${named}\0${host ?? ""}\0${provider ?? ""}`;
     const known = selections.get(id);
     if (known !== undefined) return known;
     const made = select(

@@ -4,10 +4,10 @@ import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { TimestampSchema, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { isAmbiguousPath } from "../access/path-pattern.ts";
+import { asksForOtherMethod } from "../access/requested-methods.ts";
 import type { HeaderFacts, RequestFacts } from "./facts.ts";
 import { parseJsonBody } from "./json-value.ts";
 import { policyLimits } from "./limits.ts";
-import { asksForOtherMethod } from "./requested-methods.ts";
 import { EvaluationFailure, type EvaluationResult } from "./values.ts";
 
 /** A request as it will be sent to the provider, and who sends it. */

@@ -3,7 +3,7 @@ import type { Attachment } from "../../auth/attachment.ts";
 import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
-import { asksForOtherMethod } from "../../core/policies/requested-methods.ts";
+import { asksForOtherMethod } from "../../core/access/requested-methods.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { secretsOf, withoutSecrets } from "./path-secrets.ts";

@@ -43,6 +43,20 @@ it("holds a limited key to its connections, methods and paths on the proxy", asy
   await expect(running.client(ConnectionService, secret).listConnections({})).rejects.toThrow(ConnectError);
 });
 
+it("refuses what asks the provider for another method than the limits name", async () => {
+  const provider = await startProvider();
+  const running = await startProxied(provider.port);
+  const limits = { connections: [{ integration: "here", id: "ada" }], methods: ["GET"] };
+  const { secret } = await running.client(EnvironmentService).createKey({ environment: "dev", id: "reads", limits });
+  const ask = async (path: string, override = {}) => {
+    const headers = { "provider-config-key": "here", "connection-id": "ada", ...override };
+    return (await running.rest("GET", `/proxy${path}`, { key: secret, headers })).headers.get("latchkey-error");
+  };
+  expect(await ask("/x?$httpMethod=GET")).toBe(null);
+  expect(await ask("/x?$httpMethod=DELETE")).toBe("not_in_session");
+  expect(await ask("/x", { "nango-proxy-x-http-method-override": "DELETE" })).toBe("not_in_session");
+});
+
 it("keeps the limits of a key that is rotated, and refuses scopes beyond limits", async () => {
   const provider = await startProvider();
   const running = await startProxied(provider.port);

@@ -47,6 +47,12 @@ it.each([
   ["GET", "/?_method=get", [], undefined],
   ["GET", "/?%5fmethod=PUT", [], "method"],
   ["GET", "/?method=PUT", [], undefined],
+  ["GET", "/?$httpMethod=DELETE", [], "method"],
+  ["GET", "/?X-HTTP-Method-Override=DELETE", [], "method"],
+  ["GET", "/?_M%45THOD=DELETE", [], "method"],
+  ["GET", "/?_%6dethod=DELETE", [], "method"],
+  ["GET", "/", ["X_HTTP_Method_Override", "DELETE"], "method"],
+  ["GET", "/", ["Nango-Proxy-X-HTTP-Method-Override", "DELETE"], "method"],
 ] as const)("limits the method, and what servers take for it: %s %s %j", (method, path, rawHeaders, expected) => {
   expect(refusal({ methods: ["GET"] }, { method, path, rawHeaders })).toBe(expected);
 });

@@ -105,7 +105,11 @@ describe("evaluates a condition", () => {
   });
 
   it("does not trust the method of a request that asks for another one", () => {
-    const overridden = [{ rawHeaders: ["X-HTTP-Method-Override", "DELETE"] }, { path: "/a?_method=delete" }];
+    const overridden = [
+      { rawHeaders: ["X-HTTP-Method-Override", "DELETE"] },
+      { path: "/a?_method=delete" },
+      { rawHeaders: ["Nango-Proxy-X-HTTP-Method", "DELETE"] },
+    ];
     for (const request of overridden) {
       expect(evaluate("request.method == 'POST'", request)).toContain("of another method");
     }

@@ -130,3 +130,16 @@ it.each<[string, readonly Written[], Verdict["outcome"]]>([
 ])("asks for the body only where it decides: %s", (_name, written, outcome) => {
   expect(verdictOf(written, { body: { kind: "unread", size: 5 } }).outcome).toBe(outcome);
 });
+
+it("applies a policy about a provider once its integration is made again with that provider", () => {
+  const rule = { id: "p", description: "", scope: environment, effect: "deny" } as const;
+  const set = createPolicySet([createPolicyRule(rule, "integration.provider == 'later'")]);
+  const judged = (provider: string) => {
+    const integration = { key: "here", provider, environment: "prod" };
+    const facts = new LazyRequestFacts(judgedRequest({ integration }));
+    const about = { integration: "here", key: "k", session: "", host: "a.example", provider, environment: "prod" };
+    return set.judge(facts, about).outcome;
+  };
+  expect(judged("before")).toBe("allowed");
+  expect(judged("later")).toBe("denied");
+});

@@ -1,0 +1,37 @@
+import { plainFieldName } from "../outgoing/outgoing-fields.ts";
+
+interface MethodRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly rawHeaders: readonly string[];
+}
+
+/** Fields and parameters by which a client asks a server to take a request for one of another method. */
+const overrideField = /^(?:x-http-method-override|x-http-method|x-method-override)$/;
+const overrideParameter = /^(?:_method|\$httpmethod|x-http-method-override)$/i;
+const shortestField = "x-http-method".length;
+
+const none: readonly string[] = [];
+
+/** Returns the methods, in capitals, that the server is asked to take in place of the request's own. */
+export function otherMethodsOf({ method, path, rawHeaders }: MethodRequest): readonly string[] {
+  let found: string[] | undefined;
+  const add = (value: string): void => {
+    const wanted = value.trim().toUpperCase();
+    if (wanted !== method) found = [...(found ?? []), wanted];
+  };
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    if (name.length < shortestField) continue;
+    // As the provider gets it: without the prefix of disguised fields, and servers may take an underscore for a dash.
+    if (overrideField.test(plainFieldName(name))) add(rawHeaders[i + 1] ?? "");
+  }
+  const at = path.indexOf("?");
+  if (at === -1 || !/method|%/i.test(path.slice(at))) return found ?? none;
+  for (const [name, value] of new URLSearchParams(path.slice(at))) if (overrideParameter.test(name)) add(value);
+  return found ?? none;
+}
+
+/** Returns whether a request asks its server to take it for one of another method than its own. */
+export const asksForOtherMethod = (request: MethodRequest): boolean => otherMethodsOf(request).length > 0;
