@@ -6,17 +6,16 @@ import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
 import { faultOfStore } from "../broker/stored/store-fault.ts";
 import type { ForwardTarget } from "../data-plane/proxy/forwarding/forward-target.ts";
-import { faultOfPreparing } from "../data-plane/proxy/relay-fault.ts";
 import type { ConnectCall, ForwardTraffic } from "../data-plane/server/forward-traffic.ts";
 import { requireSingle } from "../data-plane/server/heads.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Upstream } from "../relay/upstream.ts";
-import { connectRefusal, established } from "./connect-answers.ts";
+import { beginTunnel, connectRefusal } from "./connect-answers.ts";
 import { type ConnectTarget, connectTarget } from "./connect-target.ts";
 import { createForwardTargets } from "./forward-targets.ts";
 import { createHostAdmission, type HostAdmissionOptions } from "./host-admission.ts";
 import type { HostCertificates } from "./leafs.ts";
-import { joinTunnel, openRawTunnel } from "./raw-tunnel.ts";
+import { createPassing } from "./passing.ts";
 import { createTlsEnd, type HandshakeFailure } from "./tls-end.ts";
 
 /** What the forward proxies of all listeners share. */
@@ -37,6 +36,7 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
   const { metrics } = world;
   const targets = createForwardTargets(alias);
   const admission = createHostAdmission(options);
+  const passOn = createPassing({ upstream, metrics });
   /** The targets of decrypted sockets. */
   const tunnels = new WeakMap<Socket, ForwardTarget>();
   /** Sockets of callers that wait for their tunnel, or whose tunnel is passed on without looking inside. */
@@ -68,8 +68,9 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
     requireSingle(request.rawHeaders);
     const place = connectTarget(request.url ?? "");
     const target = targets.ofTunnel(request, place);
-    if ((await admission.kindOf(target, place)) === "ended") await endTls(call, target, place);
-    else await passOn(call, place);
+    const { kind, caller } = await admission.admit(target, place);
+    if (kind === "ended") await endTls(call, target, place);
+    else await passOn(call, place, caller);
   }
 
   async function endTls(call: ConnectCall, target: ForwardTarget, { host }: ConnectTarget): Promise<void> {
@@ -78,31 +79,8 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
     if (socket.destroyed) return;
     unserved.delete(socket);
     inHandshake.set(peerOf(socket), socket);
-    begin(call, "opened");
+    beginTunnel(call, "opened", metrics);
     prepared.take(socket);
-  }
-
-  async function passOn(call: ConnectCall, place: ConnectTarget): Promise<void> {
-    const { socket } = call;
-    // Two pipelines listen, beside those that the socket already has.
-    socket.setMaxListeners(tunnelListeners);
-    const leaving = new AbortController();
-    socket.once("close", () => leaving.abort());
-    let there: Socket;
-    try {
-      there = await openRawTunnel(upstream, place, leaving.signal);
-    } catch (error) {
-      throw faultOfPreparing(error);
-    }
-    begin(call, "passed_on");
-    const onMismatch = () => metrics.forwardHandshakes.inc({ reason: "name" });
-    joinTunnel({ socket, there, host: place.host, onMismatch });
-  }
-
-  function begin({ socket, early }: ConnectCall, outcome: string): void {
-    metrics.forwardTunnels.inc({ outcome });
-    socket.write(established);
-    if (early.length > 0) socket.unshift(early);
   }
 
   return {
@@ -130,8 +108,6 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
     },
   };
 }
-
-const tunnelListeners = 30;
 
 const noNesting = () => new Fault("method_not_allowed", "a tunnel inside of a tunnel is not supported");
 

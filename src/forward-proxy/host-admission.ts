@@ -11,10 +11,16 @@ import type { RouteTables } from "./route-tables.ts";
 /** What happens to a tunnel: TLS ends here, or nothing is looked at. */
 export type TunnelKind = "ended" | "passed_on";
 
+/** An admitted tunnel, and who opens it. */
+export interface AdmittedTunnel {
+  readonly kind: TunnelKind;
+  readonly caller: Caller;
+}
+
 /** Decides which hosts a caller of the forward proxy reaches, and how. */
 export interface HostAdmission {
   /** Rejects for a key without access, and for a host that is not allowed. */
-  kindOf(target: ForwardTarget, place: ConnectTarget): Promise<TunnelKind>;
+  admit(target: ForwardTarget, place: ConnectTarget): Promise<AdmittedTunnel>;
 }
 
 export interface HostAdmissionOptions {
@@ -60,12 +66,14 @@ export function createHostAdmission(options: HostAdmissionOptions): HostAdmissio
   }
 
   return {
-    async kindOf(target, place) {
+    async admit(target, place) {
       const { host, port } = place;
       const caller = await callerOf(target);
       if (isOwn(host, port)) throw new Fault("host_not_allowed", `${place.authority} is Latchkey itself`);
-      if (await isKnown(caller, target)) return "ended";
-      if (target.alias === undefined && isTunneled(host, port) && mayPassOn(caller, place)) return "passed_on";
+      if (await isKnown(caller, target)) return { kind: "ended", caller };
+      if (target.alias === undefined && isTunneled(host, port) && mayPassOn(caller, place)) {
+        return { kind: "passed_on", caller };
+      }
       throw await refusal(caller, target);
     },
   };

@@ -62,8 +62,8 @@ export interface SessionStreams {
   /** Begins a response, and follows it if its caller has a session. */
   begin(call: ProxyCall, ready: Pick<ProviderCall, "caller">, isEndless: boolean): void;
   /** Follows a tunnel. */
-  add(call: NotableCall, stream: SessionStream): void;
-  delete(call: NotableCall): void;
+  add(call: object, stream: SessionStream): void;
+  delete(call: object): void;
 }
 
 export interface SessionStream {

@@ -1,5 +1,5 @@
 import { isGrpc } from "../../core/outgoing/grpc.ts";
-import type { NotableCall, SessionStream, SessionStreams } from "./proxy-call.ts";
+import type { SessionStream, SessionStreams } from "./proxy-call.ts";
 
 interface FollowedStream extends SessionStream {
   endedAtMs: number | undefined;
@@ -11,7 +11,7 @@ const graceMs = 60_000;
 
 /** Creates the cutter of streams, for all requests of a process. */
 export function createSessionStreams(): SessionStreams {
-  const streams = new Map<NotableCall, FollowedStream>();
+  const streams = new Map<object, FollowedStream>();
   let timer: NodeJS.Timeout | undefined;
 
   function sweep(): void {
@@ -28,7 +28,7 @@ export function createSessionStreams(): SessionStreams {
     timer = undefined;
   }
 
-  function add(call: NotableCall, stream: SessionStream): void {
+  function add(call: object, stream: SessionStream): void {
     streams.set(call, { ...stream, endedAtMs: undefined });
     timer ??= setInterval(sweep, everyMs).unref();
   }

@@ -143,7 +143,8 @@ export function createDoor(options: DoorOptions): Door {
       else if (relayed !== undefined) relayed.send(call);
       else void toRoute(call);
     },
-    onConnect: forward && ((call) => forward.connect({ ...call, isDraining: draining, serve: protocols.serve })),
+    onConnect:
+      forward && ((call) => forward.connect({ ...call, listener, isDraining: draining, serve: protocols.serve })),
     upgradeFor(request) {
       if (providers?.includes(request) === true) return providers.upgrade;
       if (relayed !== undefined) return relayed.upgrade;

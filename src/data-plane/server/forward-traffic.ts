@@ -22,6 +22,8 @@ export interface ConnectCall {
   /** Bytes that followed the head of the request. */
   readonly early: Buffer;
   readonly isDraining: boolean;
+  /** Name of the listener. */
+  readonly listener: string;
   /** Serves the decrypted side of a tunnel like a connection of this listener. */
   readonly serve: (secure: Socket, isHttp2: boolean) => void;
 }

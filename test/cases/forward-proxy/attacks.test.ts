@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import tls from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import {
   apiHost,
@@ -206,6 +207,32 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
     await expect.poll(ask, { timeout: 5_000 }).toMatch(/^HTTP\/1\.1 401 [\s\S]*unknown_key/);
   });
 
+  it("an access session in tunnels that are passed on: from elsewhere, over its budget, and once it has ended", async () => {
+    const sessions = sidecar.client(AccessSessionService);
+    const target = `${otherHost}:${provider.port}`;
+    const open = async (options: SessionOptions) => {
+      const limits = { connections: [{ integration: "here", id: "ada" }] };
+      const { token, session } = await sessions.createAccessSession({ environment: "dev", limits, ...options });
+      return {
+        id: session?.id ?? "",
+        connect: () => sendConnect(sidecar.proxy, target, { authorization: `Bearer ${token}` }),
+      };
+    };
+    const away = await open({ audience: { addresses: ["192.0.2.1"] } });
+    expect((await away.connect()).text).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
+    const once = await open({ budget: 1n });
+    expect((await once.connect()).status).toBe(200);
+    expect((await once.connect()).text).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
+    const ending = await open({});
+    const { status, socket } = await ending.connect();
+    expect(status).toBe(200);
+    const client = tls.connect({ socket, servername: otherHost, rejectUnauthorized: false });
+    client.on("error", () => {});
+    expect(await askRaw(client, `GET /raw HTTP/1.1\r\nHost: ${target}\r\n\r\n`)).toContain("401");
+    await sessions.endAccessSession({ environment: "dev", id: ending.id });
+    await closed(client);
+  });
+
   it("another name in a tunnel that is passed on, and passes on the right one", async () => {
     const target = `${otherHost}:${provider.port}`;
     const right = await sendConnect(sidecar.proxy, target);
@@ -238,4 +265,9 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
 });
 
 /** Resolves when a socket has closed, with or without an error. */
+interface SessionOptions {
+  readonly budget?: bigint;
+  readonly audience?: { readonly addresses: string[] };
+}
+
 const closed = (socket: Socket): Promise<void> => new Promise((resolve) => socket.once("close", () => resolve()));
