@@ -106,6 +106,10 @@ export async function startSidecar(config: Config, base: World, options: StartOp
       limits: scriptLimits.limits,
     },
   });
+  // Its loops would keep a process alive that cannot start.
+  cleanup.defer(() =>
+    broker.close().catch((err: unknown) => log.warn("could not close after a failed start", { err })),
+  );
   trouble.follow(broker);
   await declareSetup(config, { config, broker, log });
   const fetchKeySet = createIssuerKeyFetch({ ...config, resolve: options.resolve, proxy: egress?.proxy });

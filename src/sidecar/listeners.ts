@@ -76,7 +76,7 @@ export function createListeners(config: ListenersConfig, world: World): Listener
   const maxConnections = fitOpenFiles(limits.connections, openFilesLimit());
   for (const door of doorNames) {
     const [wanted, max] = [limits.connections[door], maxConnections[door]];
-    if (max < wanted)
+    if (max < wanted && config.doors[door] !== undefined)
       log.info("fewer connections than configured: raise the limit of open files (ulimit -n)", { door, wanted, max });
   }
 
