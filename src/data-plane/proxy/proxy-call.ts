@@ -20,7 +20,7 @@ export interface ProxyCall extends NotableCall {
   answerFault(fault: Fault): void;
   /** The head of the response follows. Endless: a response without end, for which shutdown does not wait. */
   beginAnswer(isEndless: boolean): void;
-  /** Cuts a response that has begun, so that it does not look complete. */
+  /** Cuts a response, so that it does not look complete. */
   cut(): void;
 }
 
@@ -59,6 +59,8 @@ export interface RelayedCall {
 
 /** Cuts responses and tunnels of access sessions that have ended. */
 export interface SessionStreams {
+  /** Follows a request whose response has not begun, if its caller has a session: a body may have no end. */
+  follow(call: ProxyCall, ready: Pick<ProviderCall, "caller">): void;
   /** Begins a response, and follows it if its caller has a session. */
   begin(call: ProxyCall, ready: Pick<ProviderCall, "caller">, isEndless: boolean): void;
   /** Follows a tunnel. */

@@ -116,6 +116,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       answerLastHop(response, ready);
       return;
     }
+    streams.follow(call, ready);
     if (!needsContent(request, ready)) {
       new ProxiedRequest(shared, { ...begun, content: undefined }).attempt();
       return;
@@ -142,6 +143,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       // `ready` has checked that there is room.
       load.enter();
       open.add();
+      streams.follow(call, ready);
       new ProxiedRequest(shared, { call, ready, content: undefined, trace: undefined }).attempt();
     },
     upgrade: (call) => (enter(call) ? upgrade(call) : undefined),

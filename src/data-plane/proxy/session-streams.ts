@@ -1,5 +1,6 @@
 import { isGrpc } from "../../core/outgoing/grpc.ts";
-import type { SessionStream, SessionStreams } from "./proxy-call.ts";
+import type { ProviderCall } from "./provider-call.ts";
+import type { ProxyCall, SessionStream, SessionStreams } from "./proxy-call.ts";
 
 interface FollowedStream extends SessionStream {
   endedAtMs: number | undefined;
@@ -29,17 +30,22 @@ export function createSessionStreams(): SessionStreams {
   }
 
   function add(call: object, stream: SessionStream): void {
-    streams.set(call, { ...stream, endedAtMs: undefined });
+    streams.set(call, { ...stream, endedAtMs: streams.get(call)?.endedAtMs });
     timer ??= setInterval(sweep, everyMs).unref();
   }
 
+  function follow(call: ProxyCall, { caller }: Pick<ProviderCall, "caller">, isEndless: boolean): void {
+    if (caller.accessSession === undefined) return;
+    // A gRPC call may be a stream.
+    const cutsAtOnce = isEndless || isGrpc(call.context.request.headers["content-type"]);
+    add(call, { caller, isEndless: cutsAtOnce, cut: () => call.cut() });
+  }
+
   return {
-    begin(call, { caller }, isEndless) {
+    follow: (call, ready) => follow(call, ready, false),
+    begin(call, ready, isEndless) {
       call.beginAnswer(isEndless);
-      if (caller.accessSession === undefined) return;
-      // A gRPC call may be a stream.
-      const cutsAtOnce = isEndless || isGrpc(call.context.request.headers["content-type"]);
-      add(call, { caller, isEndless: cutsAtOnce, cut: () => call.cut() });
+      follow(call, ready, isEndless);
     },
     add,
     delete(call) {

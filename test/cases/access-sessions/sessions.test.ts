@@ -1,10 +1,14 @@
+import { once } from "node:events";
+import http2 from "node:http2";
+import type { AddressInfo } from "node:net";
 import { type DescMethod, getOption } from "@bufbuild/protobuf";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { services } from "../../../src/control-plane/services/services.ts";
 import { Scope, scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { AccessSessionService, AccessSessionState } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { startProxied } from "../../support/peers/provider.ts";
 import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
 import { type Face, faces, type SessionSidecar, startForSessions, unhurried } from "./faces.ts";
@@ -152,6 +156,30 @@ it("shows a session to its creator and to itself, and ends it for every face at 
   const later = await running.rest("GET", "/access-sessions?state=ended");
   expect(later.body.sessions[0]).toMatchObject({ id, state: "ended" });
   expect((await running.rest("DELETE", `/access-sessions/${id}`)).status).toBe(200);
+});
+
+it("cuts a gRPC call that is still sending when its session ends", async () => {
+  const provider = http2.createServer();
+  provider.listen(0, "127.0.0.1");
+  await once(provider, "listening");
+  onTestFinished(() => void provider.close());
+  // Never answers.
+  const arrived = new Promise<http2.ServerHttp2Stream>((resolve) => provider.on("stream", resolve));
+  const running = await startProxied((provider.address() as AddressInfo).port);
+  const { body } = await running.rest("POST", "/access-sessions", { body: { limits: ofAda } });
+  const client = await openSession(running.data);
+  const call = client.request({
+    ":method": "POST",
+    ":path": "/proxy/files.Files/Upload",
+    "content-type": "application/grpc",
+    te: "trailers",
+    ...{ authorization: `Bearer ${body.data.token}`, "provider-config-key": "here", "connection-id": "ada" },
+  });
+  call.on("error", () => {}).write(Buffer.from([0, 0, 0, 0, 0]));
+  const there = await arrived;
+  there.on("error", () => {});
+  await running.rest("DELETE", `/access-sessions/${body.data.id}`);
+  await Promise.all([call, there].map((one) => one.closed || once(one, "close")));
 });
 
 it("ends with its time, and with the key that has created it", async () => {
