@@ -5,6 +5,7 @@ import type { Writable } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { relayedField } from "../data-plane/server/authenticate-request.ts";
 import type { DoorCall } from "../data-plane/server/door-call.ts";
 import type { RouteRelay } from "../data-plane/server/relayed-routes.ts";
 import { bodyOf, type FrontRequest, type FrontResponse } from "../relay/client/incoming.ts";
@@ -202,7 +203,7 @@ const readableOf = (request: FrontRequest) =>
 
 /** Returns the fields of a request for a broker: name, value, name, value. */
 function requestFields({ rawHeaders, headers, socket }: FrontRequest, { host }: URL): string[] {
-  const fields = ["host", host];
+  const fields = ["host", host, relayedField, "edge"];
   for (const [name, value] of pairsOf(rawHeaders, namedIn(headers.connection))) fields.push(name, value);
   if (socket.remoteAddress !== undefined && headers["x-forwarded-for"] === undefined) {
     fields.push("x-forwarded-for", socket.remoteAddress);
@@ -244,7 +245,7 @@ function* pairsOf(raw: readonly string[], named: ReadonlySet<string>): Iterable<
 
 /** The handshake names the upgrade, so its connection fields are kept. */
 function upgradeHead({ method, url: target, rawHeaders }: IncomingMessage, { host }: URL): string {
-  const lines = [`${method} ${target} HTTP/1.1`, `host: ${host}`];
+  const lines = [`${method} ${target} HTTP/1.1`, `host: ${host}`, `${relayedField}: edge`];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]?.toLowerCase() !== "host") lines.push(`${rawHeaders[i]}: ${rawHeaders[i + 1]}`);
   }

@@ -15,6 +15,7 @@ import { type CallContext, type ProviderCall, proxyPrefix } from "../proxy/provi
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { ProxyCall, RelayedCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "../server/answers.ts";
+import { relayedField } from "../server/authenticate-request.ts";
 import type { ForwardTraffic } from "../server/forward-traffic.ts";
 import type { HeadCheck } from "../server/heads.ts";
 import { singleHeaders } from "../server/heads.ts";
@@ -150,8 +151,8 @@ const nothing = () => {};
 const providerRoute = `${proxyPrefix}/*`;
 const underProxy = `${proxyPrefix}/`;
 
-/** Headers that only a page's browser sends. `usedHeaders` are the headers that this directory reads. */
-const pageHeaders = new Set(["origin", "sec-fetch-site"]);
+/** Headers that only a page's browser or an edge sends. `usedHeaders` are the headers that this directory reads. */
+const pageHeaders = new Set(["origin", "sec-fetch-site", relayedField]);
 const usedHeaders = new Set([...singleHeaders, "content-length"]);
 
 type HeadersOrPage = IncomingHttpHeaders | "from a page";

@@ -3,7 +3,7 @@ import { type Caller, requireScope } from "../../broker/setup/caller.ts";
 import { callerKey } from "../../core/outgoing/caller-key.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
-import { authenticateRequest, type CallerAccess, isFromBrowser } from "../server/authenticate-request.ts";
+import { authenticateRequest, type CallerAccess, hidesPeer } from "../server/authenticate-request.ts";
 
 /** A caller that may use the proxy, and the key that it sent. */
 export interface AuthenticatedCaller {
@@ -26,7 +26,7 @@ export function createCallerLookup(access: CallerAccess): CallerLookup {
     const isAlone =
       headers["latchkey-key"] === undefined &&
       headers["proxy-authorization"] === undefined &&
-      (authorization !== undefined || !isFromBrowser(request));
+      (authorization !== undefined || !hidesPeer(request));
     if (isAlone && last !== undefined && last.authorization === authorization && access.isCurrent(last.caller)) {
       return last;
     }

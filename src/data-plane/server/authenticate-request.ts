@@ -22,10 +22,17 @@ export function authenticateRequest(
   { secret, head }: RequestProof,
 ): Caller | Promise<Caller> {
   if (secret !== undefined) return access.authenticate(secret);
-  const caller = isFromBrowser(head) ? undefined : access.callerOfPeer(head.socket);
+  const caller = hidesPeer(head) ? undefined : access.callerOfPeer(head.socket);
   if (caller === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
   return caller;
 }
+
+/** Set by an edge on what it relays: the connection proves the edge, and not its caller. */
+export const relayedField = "latchkey-relayed";
+
+/** Whether the connection of a request says nothing of who sends it. */
+export const hidesPeer = (head: Pick<FrontHead, "headers">): boolean =>
+  isFromBrowser(head) || head.headers[relayedField] !== undefined;
 
 /** A page could make the browser of an identity send requests: nothing that a page does not know would protect them. */
 export const isFromBrowser = ({ headers }: Pick<FrontHead, "headers">): boolean =>

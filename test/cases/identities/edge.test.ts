@@ -80,3 +80,20 @@ it.skipIf(process.platform !== "linux")("knows the service of its pod by its use
   });
   expect(overSocket).toBe(200);
 });
+
+it.skipIf(process.platform !== "linux")(
+  "lends its own user or certificate to nobody whose requests it relays",
+  async () => {
+    const rule = { unix: { uid: process.getuid?.() ?? -1 }, environment: "dev", scopes: ["connections:read"] };
+    const serve = await startTestSidecar({
+      env: { LATCHKEY_CONFIG: "/latchkey.yaml" },
+      files: { "/latchkey.yaml": configOf({ rules: [rule] }) },
+    });
+    const edge = await startTestEdge({
+      brokers: [serve.control],
+      env: { LATCHKEY_BROKERS_KEY: (await edgeKey(serve)).secret, LATCHKEY_BROKERS_DATA: serve.data },
+    });
+    const status = (data: string) => fetch(`${data}/connections`).then((one) => one.status);
+    expect([await status(serve.data), await status(edge.data)]).toEqual([200, 401]);
+  },
+);
