@@ -208,7 +208,6 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
         const npm = process.env["npm_execpath"];
         const [command, ...first] = npm === undefined ? ["npm"] : [process.execPath, npm];
         const words = [...first, "view", "latchkey-probe", "version", `--registry=${api}/`, "--cache", at("npm-cache")];
-        // npm reads its authorities from a file of its own; NODE_EXTRA_CA_CERTS adds ours.
         own(await run(command ?? "npm", words)).toContain("1.0.0");
       },
       slow,

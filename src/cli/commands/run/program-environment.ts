@@ -14,12 +14,14 @@ export interface ProxiedProgram {
 /** Hosts that are reached without the proxy: this machine. */
 const direct = ["localhost", "127.0.0.1", "::1"];
 
-/** Variables by which programs find their file of authorities: OpenSSL, Node, Python, pip, git, curl, AWS, gRPC. */
+/** Variables by which programs find their file of authorities: OpenSSL, Node, Python, pip, npm, git, curl, AWS, gRPC. */
 const bundleVariables = [
   "SSL_CERT_FILE",
   "NODE_EXTRA_CA_CERTS",
   "REQUESTS_CA_BUNDLE",
   "PIP_CERT",
+  // Wins over a `cafile` of the user's own npm configuration.
+  "npm_config_cafile",
   "GIT_SSL_CAINFO",
   "CURL_CA_BUNDLE",
   "AWS_CA_BUNDLE",
@@ -32,7 +34,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function programEnvironment(env: Environment, program: ProxiedProgram): Record<string, string> {
   const { proxyUrl, bundle } = program;
   const own = Object.entries(env).flatMap(([name, value]) =>
-    value === undefined || isOurs(name) ? [] : [[name, value]],
+    value === undefined || isOurs(name) || isOfNpm(name) ? [] : [[name, value]],
   );
   const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].map((name) => [name, proxyUrl]);
   const exceptions = ["NO_PROXY", "no_proxy"].map((name) => [name, direct.join(",")]);
@@ -50,6 +52,9 @@ export function programEnvironment(env: Environment, program: ProxiedProgram): R
 
 /** The program must not get the key that this command was called with. */
 const isOurs = (name: string): boolean => /^LATCHKEY_(?:KEY|ADMIN_KEY|SECRET_KEY|SEAL_KEYS)(?:_FILE)?$/.test(name);
+
+/** npm takes these variables in any case, and before those of the proxy. */
+const isOfNpm = (name: string): boolean => /^npm_config_(?:ca|cafile|proxy|https?_proxy|noproxy)$/i.test(name);
 
 /** Java sends no key of its own to a proxy, so it is given the port that needs none. */
 function javaOptions({ trustStore, localPort }: ProxiedProgram): string[] {
