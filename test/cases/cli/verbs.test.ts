@@ -152,7 +152,7 @@ it("asks a person for an integration, and says what to do next", async () => {
   expect([keyed.code, keyed.err]).toEqual([0, expect.not.stringContaining("Client ID")]);
   expect(await run(["integrations", "create", "other"])).toMatchObject({
     code: 2,
-    err: expect.stringMatching(/missing: --provider, as in: latchkey integrations create/),
+    err: expect.stringMatching(/missing: --provider or --mcp, as in: latchkey integrations create/),
   });
 
   const kept = await run(["integrations", "delete", "mine"], { stdin: "n\n", canAsk: true, isTerminal: true });
