@@ -10,8 +10,6 @@ export interface CallerOrigin {
   readonly address: string | undefined;
   /** Returns the names in the client certificate that the listener has verified. */
   readonly certificateNames: () => readonly string[];
-  /** Service account that the caller has proven. */
-  readonly serviceAccount?: string | undefined;
 }
 
 /** From where a caller may come, compiled. */
@@ -35,8 +33,8 @@ export function compileAudience(given: AccessAudience | undefined): CallerAudien
       if (listeners.length > 0 && !listeners.includes(origin.listener)) return "listener";
       if (addresses.length > 0 && !isWithin(networks, origin.address)) return "address";
       if (names.size > 0 && !origin.certificateNames().some((name) => names.has(name))) return "client certificate";
-      if (serviceAccounts.length === 0) return undefined;
-      return serviceAccounts.includes(origin.serviceAccount ?? "") ? undefined : "service account";
+      // A request with a session's token proves no service account. For an edge, which does, its broker checks this.
+      return serviceAccounts.length > 0 ? "service account" : undefined;
     },
   };
 }
