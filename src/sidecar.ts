@@ -86,6 +86,7 @@ export async function startSidecar(config: Config, base: World, options: StartOp
     store,
     backend,
     retention,
+    accessSessions: config.accessSessions,
     webhooks,
     lookupBytes: config.lookupBytes,
     scripts,

@@ -142,6 +142,10 @@ retention:
   deliveries: ${days(defaultRetention.deliveriesMs)}                             # webhooks, for reading and replays
   records: ${days(defaultRetention.recordsMs)}                               # deleted records, and those that no run touches
 
+access_sessions:                             # needs a restart
+  default_life: 1h                           # if the creator names none
+  longest_life: 24h                          # at most 24h
+
 aliases:                                     # an address for one connection, for SDKs without headers
   - name: gcal-ada                           # http://gcal-ada.localhost:3003
     environment: prod

@@ -66,7 +66,7 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
         ],
         [
           "`webhooks`, `retention`, `edges`, `identities`",
-          "`limits`, `scripts`, `aliases`, `tls`, sockets of `identities`",
+          "`access_sessions`, `limits`, `scripts`, `aliases`, `tls`, sockets of `identities`",
         ],
       ],
     ),

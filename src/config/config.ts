@@ -15,7 +15,14 @@ import {
   type ListeningConfig,
   listeningWithIdentities,
 } from "./identities/identity-config.ts";
-import { limitsOf, relayOf, type SizeLimits, type UpstreamLimits } from "./limits.ts";
+import {
+  type AccessSessionTimes,
+  limitsOf,
+  relayOf,
+  type SizeLimits,
+  sessionTimesOf,
+  type UpstreamLimits,
+} from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "./read-file.ts";
@@ -73,6 +80,8 @@ export interface Config extends IdentityConfig, ListeningConfig {
   readonly forwardProxyTunnels: readonly string[];
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
+  /** Lifetimes of access sessions. */
+  readonly accessSessions: AccessSessionTimes;
   /** Undefined: the listeners' hosts, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   /** Ordinary requests to providers skip `node:http`. */
@@ -158,6 +167,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     forwardProxyTunnels: file.forward_proxy?.tunnel ?? [],
     webhooks: webhooksOf({ file, refuse: refuseAt }),
     retention: retentionOf({ file, refuse: refuseAt }),
+    accessSessions: sessionTimesOf({ file, refuse: refuseAt }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
       .map((host) => host.trim().toLowerCase())

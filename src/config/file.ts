@@ -3,6 +3,7 @@ import { suggestion } from "../base/similar.ts";
 import { policyList } from "../core/policies/policy-file.ts";
 import { scopesByName } from "../core/scopes.ts";
 import { accessLimits } from "./access/access-limits.ts";
+import { sessionTimes } from "./access/session-times.ts";
 import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
@@ -346,6 +347,7 @@ export const fileSchema = v.strictObject({
       ),
     }),
   ),
+  access_sessions: v.optional(sessionTimes),
   aliases: v.optional(
     v.array(
       v.pipe(

@@ -2,7 +2,9 @@ import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { DoorName } from "./doors.ts";
 import type { ConfigFile } from "./file.ts";
 
+export type { AccessSessionTimes } from "../broker/access-sessions/new-session.ts";
 export type { UpstreamLimits } from "../relay/upstream.ts";
+export { sessionTimesOf } from "./access/session-times.ts";
 
 export interface SizeLimits {
   readonly jsonBodyBytes: number;

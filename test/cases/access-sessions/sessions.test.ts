@@ -310,6 +310,17 @@ it("may be used only from where its audience says", async () => {
   ]);
 });
 
+it("lives as long as the configuration file says, and no longer", async () => {
+  const times = { default_life: "5m", longest_life: "10m" };
+  const running = await startForSessions({ files: { "/config": JSON.stringify({ access_sessions: times }) } });
+  const made = await running.rest("POST", "/access-sessions", { body: { limits: ofAda } });
+  const { created_at: from, expires_at: until } = made.body.data;
+  expect(Date.parse(until) - Date.parse(from)).toBe(300_000);
+  expect(await sessionOf(running, { expires_in: 600 })).toMatch(/^lks_/);
+  const refused = await running.rest("POST", "/access-sessions", { body: { limits: ofAda, expires_in: 601 } });
+  expect([refused.status, refused.body.error.message]).toEqual([400, expect.stringContaining("at most 600 seconds")]);
+});
+
 it("sends no more requests than its budget, and keeps both over a restart", async () => {
   const running = await startForSessions();
   const token = await sessionOf(running, { budget: 20 });
