@@ -29,7 +29,9 @@ export function otherMethodsOf({ method, path, rawHeaders }: MethodRequest): rea
   }
   const at = path.indexOf("?");
   if (at === -1 || !/method|%/i.test(path.slice(at))) return found ?? none;
-  for (const [name, value] of new URLSearchParams(path.slice(at))) if (overrideParameter.test(name)) add(value);
+  // Some servers take a semicolon for an ampersand.
+  const query = new URLSearchParams(path.slice(at).replaceAll(";", "&"));
+  for (const [name, value] of query) if (overrideParameter.test(name)) add(value);
   return found ?? none;
 }
 
