@@ -32,8 +32,11 @@ export interface ProviderCalls {
    */
   peek(context: CallContext): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
-  /** Throws if policies refuse a call because of its body. */
-  requireAllowedBody(call: ProviderCall, content: Uint8Array): void;
+  /**
+   * Throws if policies refuse a call because of its body. A returned promise settles once the call was counted: a
+   * refused one uses nothing of its caller's budget.
+   */
+  requireAllowedBody(call: ProviderCall, content: Uint8Array): Promise<void> | undefined;
   /**
    * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
    * there are none.
@@ -96,7 +99,7 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
         const call = prepareCall(parts, context, { since, caller, live: one, key, options, use });
         judgeHead(admission, call, request);
         const waits = quotaWait(quotas, call, request);
-        const spent = waits === undefined ? admission.spend(call) : waits.then(() => admission.spend(call));
+        const spent = waits === undefined ? spend(admission, call) : waits.then(() => spend(admission, call));
         return spent === undefined ? void ready(call) : spent.then(() => ready(call));
       };
       const { token } = options;
@@ -180,6 +183,10 @@ function judgeHead(admission: Admission, call: ProviderCall, request: FrontHead)
   if (call.verdict !== undefined && !needsBody(call.verdict)) admission.enforce(call, call.verdict);
 }
 
+/** Counts a call. One whose body decides is counted once it was judged. */
+const spend = (admission: Admission, call: ProviderCall): Promise<void> | undefined =>
+  needsBody(call.verdict) ? undefined : admission.spend(call);
+
 function admitCall(
   { rates, admission }: Pick<ProviderCallsOptions, "rates" | "admission">,
   call: ProviderCall,
@@ -193,10 +200,11 @@ function admitCall(
   return true;
 }
 
-function requireAllowedBody(admission: Admission, call: ProviderCall, content: Uint8Array): void {
-  if (!needsBody(call.verdict)) return;
+function requireAllowedBody(admission: Admission, call: ProviderCall, content: Uint8Array): Promise<void> | undefined {
+  if (!needsBody(call.verdict)) return undefined;
   call.verdict = admission.judgeWithBody(call, content);
   if (call.verdict !== undefined) admission.enforce(call, call.verdict);
+  return admission.spend(call);
 }
 
 async function reloadConnection(

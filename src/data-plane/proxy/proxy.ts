@@ -123,8 +123,10 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     }
     call.proceed();
     readBody(request, maxHeldBytes)
-      .then((content) => {
-        calls.requireAllowedBody(ready, content);
+      .then(async (content) => {
+        await calls.requireAllowedBody(ready, content);
+        // The caller may have left while its budget was read.
+        if (response.closed) return;
         new ProxiedRequest(shared, { ...begun, content }).attempt();
       })
       .catch((error: unknown) => fail(call, error));

@@ -34,6 +34,8 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
   request.httpVersion === "1.1" &&
   request.headers.upgrade?.toLowerCase() === "websocket";
 
+const noContent = new Uint8Array();
+
 /** Opens tunnels for WebSockets, with the same checks and credentials as for any other request. */
 export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => NotableCall {
   const { calls, upstream, limits, count, streams, tracing } = options;
@@ -46,7 +48,12 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       named: (naming) => {
         websocket.named = naming;
       },
-      ready: (ready) => websocket.open(ready),
+      ready(ready) {
+        // The body of a handshake is not sent: policies judge a handshake as one without.
+        const counted = calls.requireAllowedBody(ready, noContent);
+        if (counted === undefined) websocket.open(ready);
+        else counted.then(() => websocket.open(ready)).catch((error: unknown) => websocket.fail(error));
+      },
       fail: (error) => websocket.fail(error),
     });
     return websocket;

@@ -155,6 +155,17 @@ describe("bodies", () => {
     expect(await chunked(`{"kind": "note", "pad": "${"x".repeat(70_000)}"}`)).toEqual(denied);
   });
 
+  it("leaves the budget of a session as it is for a request that a body refuses", async () => {
+    await create("DENY", 'request.path == "/pay" && request.body.amount > 100', { id: "limit" });
+    await settled(denied, () => ask("POST", "/pay", { body: { amount: 101 } }));
+    const limits = { connections: [{ integration: "here", id: "ada" }] };
+    const made = await running.rest("POST", "/access-sessions", { body: { limits, budget: 2 } });
+    const pay = (amount: number) => ask("POST", "/pay", { key: made.body.data.token, body: { amount } });
+    for (let i = 0; i < 4; i += 1) expect(await pay(101)).toEqual(denied);
+    expect([await pay(1), await pay(2)]).toEqual([sent, sent]);
+    await settled([403, "not_in_session"], () => pay(3));
+  });
+
   it("logs by a body without refusing", async () => {
     await create("LOG", "request.body.secret == true", { id: "secrets" });
     const count = () => running.metric('latchkey_policy_decisions_total{decision="logged"}');
