@@ -11,8 +11,10 @@ import { methods, pathOf, services } from "./services.ts";
 
 it("names a scope for every method", () => {
   const open = methods.filter((method) => !hasOption(method, scope) || getOption(method, scope) === Scope.UNSPECIFIED);
-  // Any key may ask what it is, and sign a browser in with what it may do.
+  // Any key may ask what it is, read the public certificate, and sign a browser in with what it may do.
   expect(open.map(pathOf)).toEqual([
+    "/latchkey.v1.AccessSessionService/GetCurrentAccessSession",
+    "/latchkey.v1.AuthorityService/GetAuthority",
     "/latchkey.v1.EnvironmentService/GetCaller",
     "/latchkey.v1.SignInService/CreateSignInLink",
     "/latchkey.v1.SignInService/ListBrowserSessions",
@@ -101,6 +103,7 @@ const shown = [
   "service",
   "role_arn",
   "external_id",
+  "issuer",
 ];
 
 it("redacts all of credentials but identifiers", () => {
