@@ -30,9 +30,9 @@ export function createForwardTargets(alias: ConnectionRef | undefined): ForwardT
     const name = JSON.stringify([isTunnel, origin, key, named?.integration, named?.id]);
     const known = targets.get(name);
     if (known !== undefined) return known;
-    const made = new ForwardTarget({ origin, authority, key, named, alias, isTunnel });
-    targets.set(name, made);
-    return made;
+    // Remembered only with a good key: others could fill the memory, and push out the targets of good callers.
+    const onAdmitted = (target: ForwardTarget) => targets.set(name, target);
+    return new ForwardTarget({ origin, authority, key, named, alias, isTunnel, onAdmitted });
   }
 
   return {

@@ -17,6 +17,8 @@ interface ForwardTargetParts {
   readonly named: ProxyConnectionName | undefined;
   readonly alias: ConnectionRef | undefined;
   readonly isTunnel: boolean;
+  /** Called once, when the key was found good. */
+  readonly onAdmitted?: (target: ForwardTarget) => void;
 }
 
 /**
@@ -38,12 +40,12 @@ export class ForwardTarget {
   readonly alias: ConnectionRef | undefined;
   /** False for a request in absolute form, outside of a tunnel. */
   readonly isTunnel: boolean;
-  /** The caller of the key, as it was last found. */
-  caller: Caller | undefined = undefined;
+  #caller: Caller | undefined = undefined;
+  #onAdmitted: ForwardTargetParts["onAdmitted"];
   #binding: Binding | undefined = undefined;
   #address: Address | undefined = undefined;
 
-  constructor({ origin, authority, key, peer, named, alias, isTunnel }: ForwardTargetParts) {
+  constructor({ origin, authority, key, peer, named, alias, isTunnel, onAdmitted }: ForwardTargetParts) {
     this.origin = origin;
     this.authority = authority;
     this.key = key;
@@ -51,6 +53,19 @@ export class ForwardTarget {
     this.named = named;
     this.alias = alias;
     this.isTunnel = isTunnel;
+    this.#onAdmitted = onAdmitted;
+  }
+
+  /** The caller of the key, as it was last found. */
+  get caller(): Caller | undefined {
+    return this.#caller;
+  }
+
+  /** Notes the caller, whose key is good. */
+  admit(caller: Caller): void {
+    this.#caller = caller;
+    this.#onAdmitted?.(this);
+    this.#onAdmitted = undefined;
   }
 
   /** Returns the target's address within a binding; undefined if the credentials may not be sent there. */

@@ -13,7 +13,7 @@ export function callerOfTarget(access: CallerAccess, target: ForwardTarget): Cal
   if (last !== undefined && access.isCurrent(last)) return last;
   const admit = (caller: Caller): Caller => {
     requireScope(caller, Scope.PROXY);
-    target.caller = caller;
+    target.admit(caller);
     return caller;
   };
   const found = target.peer === undefined ? access.authenticate(target.key) : access.callerOfPeer(target.peer);
