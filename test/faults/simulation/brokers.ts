@@ -35,6 +35,8 @@ export interface RunningBroker {
   readonly logged: string[];
   /** How many partitions it has. */
   partitions(): Promise<number>;
+  /** Whether it may deliver webhooks now, as its metrics say. */
+  delivers(): Promise<boolean>;
 }
 
 const keptLines = 400;
@@ -63,6 +65,7 @@ export function startBroker(name: string, peers: Peers): RunningBroker {
     store: undefined,
     logged: [],
     partitions: async () => 0,
+    delivers: async () => false,
   };
   world.time.inside(process, () => {
     open(running, peers).catch((error: unknown) => {
@@ -110,6 +113,7 @@ async function open(running: RunningBroker, peers: Peers): Promise<void> {
   endStart();
   running.broker = broker;
   running.store = store;
+  running.delivers = async () => (await own.metrics.delivering.get()).values[0]?.value === 1;
   running.partitions = async () => (await own.metrics.partitions.get()).values[0]?.value ?? 0;
   callServers.set(running.name, {
     process: running.process,

@@ -219,9 +219,13 @@ export class Checks {
     return undefined;
   }
 
-  /** Each partition has one owner. */
+  /** Each partition has one owner, which keeps its term: without one it delivers nothing, and nobody else does. */
   async partitions(): Promise<void> {
-    const owned = await Promise.all([...this.#fleet.brokers.values()].map(({ partitions }) => partitions()));
+    const brokers = [...this.#fleet.brokers.values()];
+    for (const { name, delivers } of brokers) {
+      if (!(await delivers())) world.fail(name, "after 15 s, it has no term, and delivers nothing");
+    }
+    const owned = await Promise.all(brokers.map(({ partitions }) => partitions()));
     const sum = owned.reduce((all, one) => all + one, 0);
     if (sum !== partitionCount) world.fail("partitions", `after 15 s, ${owned.join(" + ")} have an owner`);
   }
