@@ -59,7 +59,10 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
     return found !== undefined && (found.isProbing || found.untilMs > performance.now());
   }
 
-  /** Returns the client's secrets now, if the client is still the same: they may have been rotated since. */
+  /**
+   * Returns the client's secrets now, if the client is still the same: they may have been rotated since. A client ID of
+   * another issuer is another client, and its secret is not sent to the issuer of the tokens.
+   */
   async function currentSecrets({ integration, secrets }: RevocationTask): Promise<IntegrationSecrets | undefined> {
     if (integration === undefined) return secrets;
     const { environment, key } = integration;
@@ -70,7 +73,8 @@ export function createRevocationRunner(options: RunnerOptions): RevocationRunner
     });
     const isSame =
       found?.integration.provider === integration.provider &&
-      found.integration.oauth?.clientId === integration.oauth?.clientId;
+      found.integration.oauth?.clientId === integration.oauth?.clientId &&
+      found.integration.oauth?.registration?.issuer === integration.oauth?.registration?.issuer;
     return isSame ? (found?.secrets ?? secrets) : secrets;
   }
 

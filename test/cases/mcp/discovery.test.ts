@@ -234,6 +234,39 @@ describe("an MCP server that moves to another authorization server", () => {
     expect((await connect(all)).get("client_id")).toBe("second-app");
   });
 
+  it("gets nothing of a revocation that was queued before, and the former one no secret of the new client", async () => {
+    const issuer = "https://new.example.com";
+    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
+    const { peer, sidecar } = all;
+    // Both issuers happen to give the client the same ID.
+    const register = (secret: string) => () => ({ status: 201, body: { client_id: "app", client_secret: secret } });
+    peer.registration = register("first-secret");
+    peer.revocation = () => ({ status: 503, body: {} });
+    await create(all);
+    await connect(all);
+    const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
+    const path = `/connections/${id}?provider_config_key=tools`;
+    const tokens = (await sidecar.rest("GET", `${path}&refresh_token=true`)).body.credentials;
+    await sidecar.rest("DELETE", path);
+    const revoking = () => peer.requests.filter(({ body }) => body.includes("token_type_hint"));
+    await expect.poll(() => revoking().length, { timeout: 30_000 }).toBeGreaterThan(0);
+
+    peer.publish(movedTo(issuer));
+    peer.registration = register("second-secret");
+    const moved = await sidecar.rest("POST", "/integrations/tools/discover");
+    expect(moved.body).toMatchObject({ issuer_changed: true });
+    expect((await integrationOf(all)).secrets?.clientSecret).toBe("second-secret");
+    const from = peer.requests.length;
+    peer.revocation = () => ({ status: 200, body: {} });
+    const done = async () => (await sidecar.rest("GET", "/revocations?state=done")).body.revocations?.length;
+    await expect.poll(done, { timeout: 60_000 }).toBe(1);
+    const later = peer.requests.slice(from);
+    expect(new Set(later.map(({ url }) => new URL(url).hostname))).toEqual(new Set(["mcp.notion.com"]));
+    for (const token of [tokens.access_token, tokens.refresh_token]) expect(JSON.stringify(later)).toContain(token);
+    const basics = new Set(later.map(({ headers }) => headers.authorization));
+    expect(basics).toEqual(new Set([`Basic ${btoa("app:first-secret")}`]));
+  }, 120_000);
+
   it("gets no code of an authorization that began at the former one", async () => {
     const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
     await create(all);

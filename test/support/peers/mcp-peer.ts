@@ -29,6 +29,8 @@ export interface McpPeer {
   publish(vendor: McpVendor): void;
   /** Answers registrations so; default: a client with a secret, if the client asks for one. */
   registration: (metadata: Record<string, unknown>) => { readonly status: number; readonly body: object };
+  /** Answers revocations so, whatever is published now; undefined: as any other request to that address. */
+  revocation: (() => { readonly status: number; readonly body: object }) | undefined;
   /** Handles an authorized request to the MCP endpoint. */
   answer: (message: RpcMessage, response: ServerResponse, request: McpPeerRequest) => void;
   /** Values for LATCHKEY_ALLOW_PRIVATE. */
@@ -94,7 +96,10 @@ export async function startMcpPeer(first: McpVendor): Promise<McpPeer> {
     const [address = ""] = request.url.split("?");
     const document = vendor.documents[address];
     const { authorization_endpoint, token_endpoint, registration_endpoint } = metadata();
-    if (document !== undefined && request.method === "GET") json(response, 200, document);
+    const isRevocation = request.method === "POST" && request.body.includes("token_type_hint=");
+    const revoked = isRevocation ? peer.revocation?.() : undefined;
+    if (revoked !== undefined) json(response, revoked.status, revoked.body);
+    else if (document !== undefined && request.method === "GET") json(response, 200, document);
     else if (address === authorization_endpoint) authorize(request, response);
     else if (address === token_endpoint && request.method === "POST") exchange(request, response);
     else if (address === registration_endpoint && request.method === "POST") {
@@ -180,6 +185,7 @@ export async function startMcpPeer(first: McpVendor): Promise<McpPeer> {
         ...(method === "none" ? {} : { client_secret: `secret-${randomUUID()}`, client_secret_expires_at: 0 }),
       },
     }),
+    revocation: undefined,
     answer: (message, response) => {
       if (message.method === "tools/list")
         result(response, message.id, { tools: [{ name: "echo", inputSchema: { type: "object" } }] });
