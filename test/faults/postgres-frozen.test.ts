@@ -11,7 +11,7 @@ import { keyedConnection, startTestSidecar, type TestSidecar } from "../support/
 import { lacks } from "../support/sidecar/needs.ts";
 
 /** docs/store-and-backup.md promises about 4 s; the rest is for a busy machine. */
-const noticedWithinMs = 8_000;
+const noticedWithinMs = 10_000;
 const recoverWithinMs = 10_000;
 const frozenMs = 14_000;
 const connections = 400;

@@ -30,7 +30,7 @@ export async function expectSentAway(
   const before = process.cpuUsage();
   // Once the connection is closed, later writes are lost.
   await Promise.race([flood(peer), peer.closed]);
-  expect(await slowestOfOthers(doors)).toBeLessThan(5_000);
+  expect(await slowestOfOthers(doors)).toBeLessThan(10_000);
   await peer.closed;
   expect(peer.goaway()).not.toBe(http2.constants.NGHTTP2_NO_ERROR);
   // This process runs both ends and the other callers.
