@@ -64,7 +64,7 @@ export function createSocketOwners({
       const { code, message } = error as NodeJS.ErrnoException;
       if (!(code === "ENOENT" && path.endsWith("6")) && !hasWarned) {
         hasWarned = true;
-        world.log.warn("cannot read who has opened a connection; rules with `unix.uid` match nobody", {
+        world.log.warn("cannot read who has opened a connection; rules with `unix.uid` match no caller", {
           reason: code ?? message,
         });
       }

@@ -132,14 +132,14 @@ function limitsOf(given: FileLimits, at: string, refuse: Refuse): AccessLimits {
 }
 
 /** Never matches: it stands for the subject of a rule that was refused. */
-const nobody: GrantSubject = { kind: "certificate", name: "" };
+const invalidSubject: GrantSubject = { kind: "certificate", name: "" };
 
 function subjectOf(rule: RuleFile, { at, issuers, refuse }: RuleContext): GrantSubject {
   const { service_account: account, spiffe, certificate, unix } = rule;
   const given = Object.entries({ service_account: account, spiffe, certificate, unix });
   if (given.filter(([, value]) => value !== undefined).length !== 1) {
     refuse(`${at}: needs exactly one of service_account, spiffe, certificate, unix`);
-    return nobody;
+    return invalidSubject;
   }
   if (rule.issuer !== undefined && account === undefined) refuse(`${at}.issuer: has a use for service_account only`);
   if (account !== undefined) return accountSubject(rule, { at, issuers, refuse });
@@ -148,7 +148,7 @@ function subjectOf(rule: RuleFile, { at, issuers, refuse }: RuleContext): GrantS
     if (!/^(?:URI|DNS|CN):\S/.test(certificate)) refuse(`${at}.certificate: must begin with URI:, DNS: or CN:`);
     return { kind: "certificate", name: certificate };
   }
-  if (unix === undefined) return nobody;
+  if (unix === undefined) return invalidSubject;
   if ("uid" in unix) {
     if (unix.uid === 65_534) refuse(`${at}.unix.uid: must not be 65534, which stands for unknown users`);
     return { kind: "uid", uid: unix.uid };
@@ -161,7 +161,7 @@ function accountSubject(rule: RuleFile, { at, issuers, refuse }: RuleContext): G
   const account = readAccountPattern(rule.service_account ?? "");
   if (account === undefined) {
     refuse(`${at}.service_account: must be <namespace>/<service account>, or <namespace>/* for all of them`);
-    return nobody;
+    return invalidSubject;
   }
   const names = issuers.flatMap(({ name, trust_domain: domain }) => (domain === undefined ? [name] : []));
   const [only, second] = names;
@@ -176,7 +176,7 @@ function spiffeSubject(text: string, { at, issuers, refuse }: RuleContext): Gran
   const pattern = readSpiffePattern(text);
   if (pattern === undefined) {
     refuse(`${at}.spiffe: must be a SPIFFE ID such as spiffe://example.org/ns/shop/sa/checkout, * or ** in its path`);
-    return nobody;
+    return invalidSubject;
   }
   if (!issuers.some(({ trust_domain: domain }) => domain === pattern.trustDomain)) {
     refuse(`${at}.spiffe: needs an issuer with the trust_domain ${pattern.trustDomain} in identities.issuers`);
@@ -204,7 +204,7 @@ function checkUse({ issuers, grants, file, refuse }: UseCheck): void {
       refuse(`identities.issuers.${i}.x509: needs client_ca in tls.data or tls.control, which verifies the SVIDs`);
     }
   }
-  const subjects = grants.map(({ subject }) => (subject === nobody ? undefined : JSON.stringify(subject)));
+  const subjects = grants.map(({ subject }) => (subject === invalidSubject ? undefined : JSON.stringify(subject)));
   for (const [i, subject] of subjects.entries()) {
     if (subject === undefined || subjects.indexOf(subject) === i) continue;
     refuse(`identities.rules.${i}: is never used: identities.rules.${subjects.indexOf(subject)} names the same caller`);
