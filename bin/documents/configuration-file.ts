@@ -29,6 +29,7 @@ export function annotatedFile(hasBranding: boolean): string {
           methods: [GET]
           paths: ["/calendar/v3/**"]         # * is one segment, ** at the end any rest
           hosts: [www.googleapis.com]        # or *.googleapis.com
+          tools: [search, read_*]            # of MCP servers; * at the end is any rest
     forward:                                 # your application, which receives webhooks
       url: https://app.example.com/hooks
       secondary: https://audit.example.com/hooks  # gets a copy
@@ -221,6 +222,7 @@ identities:                                  # callers that prove who they are i
         methods: [GET]
         paths: [/calendar/v3/**]
         hosts: ["*.googleapis.com"]
+        tools: [search]                      # of MCP servers
     - spiffe: spiffe://example.org/ns/*/sa/report  # * is one segment, ** at the end any rest
       environment: prod
     - certificate: "DNS:batch.internal"      # or URI:… or CN:…; needs client_ca

@@ -185,6 +185,7 @@ export class BrokerLink {
       version,
       environment,
       appliesLimits: true,
+      appliesTools: true,
       appliesPolicies: true,
     };
     const hello = { ...self, ...first, policiesVersion: this.#options.policiesVersion(), heldMessages: more.length };

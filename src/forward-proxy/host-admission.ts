@@ -85,11 +85,11 @@ function asProxyFault(error: unknown): unknown {
   return new Fault("proxy_key_required", error.message);
 }
 
-/** Limits of methods and paths cannot be checked where nothing is looked at. */
+/** Limits of methods, paths and tools cannot be checked where nothing is looked at. */
 function mayPassOn({ limits }: Caller, { authority }: ConnectTarget): boolean {
   if (limits === undefined) return true;
   const { methods, paths } = limits.given;
-  if (methods.length + paths.length > 0) return false;
+  if (limits.limitsTools || methods.length + paths.length > 0) return false;
   const request = { method: "CONNECT", host: authority, basePath: "", path: "/", rawHeaders: [] };
   return limits.refusalOf(request) === undefined;
 }

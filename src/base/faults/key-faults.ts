@@ -84,7 +84,7 @@ export const keyFaults = {
   not_in_session: {
     subject: keys,
     meaning:
-      "The request is outside the limits of its access session or its key: another connection, method, host or path, or something that limited callers may never do.",
+      "The request is outside the limits of its access session or its key: another connection, method, host, path or tool, or something that limited callers may never do.",
     action:
       "Send a request within the limits, or create a session or a key with other limits. Under `paths`, a path must have no empty segments, no `;` and no encoded `/`, `.` or `%`.",
     example: "the limits of this access session do not include the connection",

@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { edgeVersion } from "../../core/edges/edge-version.ts";
+import type { AccessLimits } from "../../gen/latchkey/v1/access_pb.ts";
 import { AccessAudienceSchema } from "../../gen/latchkey/v1/access_session_pb.ts";
 import { type EdgeKey, EdgeKeySchema } from "../../gen/latchkey/v1/edge_pb.ts";
 import { type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
@@ -32,12 +33,18 @@ export function edgeCallerWith(
   if (key !== undefined) {
     if (key.environment !== edge.environment) return undefined;
     // An older edge would let its callers use everything.
-    return key.limits === undefined || edge.appliesLimits ? messageOf(key) : undefined;
+    return appliesLimitsOf(key, edge) ? messageOf(key) : undefined;
   }
   const caller = edge.appliesLimits ? sessions.callerWithDigest(digest) : undefined;
   if (caller === undefined || caller.environment !== edge.environment || !isForEdge(caller, edge)) return undefined;
-  return sessionMessageOf(caller);
+  return appliesToolsOf(caller.limits?.given, edge) ? sessionMessageOf(caller) : undefined;
 }
+
+const appliesLimitsOf = ({ limits }: Key, edge: EdgeDescription): boolean =>
+  limits === undefined || (edge.appliesLimits && appliesToolsOf(limits, edge));
+
+const appliesToolsOf = (limits: AccessLimits | undefined, { appliesTools }: EdgeDescription): boolean =>
+  appliesTools || limits === undefined || limits.tools.length === 0;
 
 /** The edge's own service account is what its callers have proven: they are in its pod. */
 function isForEdge({ accessSession: { audience } }: SessionCaller, { proof, identity }: EdgeDescription): boolean {

@@ -16,6 +16,8 @@ export interface EdgeDescription {
   readonly proofEndsAtMs: number | undefined;
   /** It refuses what the limits of a key do not include. */
   readonly appliesLimits: boolean;
+  /** It refuses tools that limits do not include. */
+  readonly appliesTools: boolean;
   /** It refuses what policies refuse. */
   readonly appliesPolicies: boolean;
   readonly connectedAtMs: number;

@@ -175,6 +175,7 @@ function newStream(hello: EdgeHello, { caller, environment, nowMs }: StreamPlace
     identity: caller.keyId,
     proof: caller.edge?.kind ?? "key",
     appliesLimits: hello.appliesLimits,
+    appliesTools: hello.appliesTools,
     appliesPolicies: hello.appliesPolicies,
     proofEndsAtMs: caller.edge?.endsAtMs,
     connectedAtMs: nowMs,

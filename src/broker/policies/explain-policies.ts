@@ -5,8 +5,9 @@ import type { World } from "../../base/world.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { decisionOf, refusalText } from "../../core/policies/decisions.ts";
+import type { JudgedBody } from "../../core/policies/judged-body.ts";
 import type { PolicyExplanation } from "../../core/policies/policy-set.ts";
-import { type JudgedBody, LazyRequestFacts } from "../../core/policies/request-facts.ts";
+import { LazyRequestFacts } from "../../core/policies/request-facts.ts";
 import {
   type ExplainPoliciesRequest,
   type ExplainPoliciesResponse,

@@ -2,7 +2,8 @@ import { Fault } from "../../base/fault.ts";
 import type { Tally } from "../../base/metrics/series.ts";
 import type { World } from "../../base/world.ts";
 import { decisionOf, type PolicyDecision, refusalText, refusingIds } from "../../core/policies/decisions.ts";
-import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
+import type { MessageFacts } from "../../core/policies/message-facts.ts";
+import { type PolicyMatch, type PolicySet, readsVariable, type Verdict } from "../../core/policies/policy-set.ts";
 import { type JudgedCaller, type JudgedRequest, LazyRequestFacts } from "../../core/policies/request-facts.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import { scopeName } from "../../core/scopes.ts";
@@ -14,7 +15,9 @@ import type { PolicySets } from "./policies-in-force.ts";
 export interface GatedRequest
   extends Pick<JudgedRequest, "method" | "host" | "basePath" | "path" | "rawHeaders" | "sentHeaders" | "body"> {
   readonly caller: GatedCaller | ScriptCaller;
-  readonly live: Pick<LiveConnection, "connection" | "integration">;
+  readonly live: Pick<LiveConnection, "connection" | "integration" | "provider">;
+  /** A message that does not come as the body of the request; undefined: the body of a POST to an MCP server is one. */
+  readonly message?: MessageFacts | undefined;
 }
 
 /** The caller of a request. */
@@ -31,6 +34,8 @@ export interface ScriptCaller {
 export interface PolicyGate {
   /** Returns whether the environment of a connection has policies. */
   hasPolicies(live: Pick<LiveConnection, "integration">): boolean;
+  /** Returns whether a policy of the environment reads messages of MCP clients. */
+  readsMessages(live: Pick<LiveConnection, "integration">): boolean;
   /** Returns the verdict, without counting it; undefined: the environment has no policies. */
   judge(request: GatedRequest): Verdict | undefined;
   /** Counts and logs a verdict. Throws `denied_by_policy` unless the request is allowed. */
@@ -83,6 +88,10 @@ export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOp
 
   return {
     hasPolicies: ({ integration }) => sets.of(integration.environment) !== undefined,
+    readsMessages({ integration }) {
+      const set = sets.of(integration.environment);
+      return set !== undefined && readsMessages(set);
+    },
     judge(request) {
       const set = sets.of(request.live.integration.environment);
       if (set === undefined) return undefined;
@@ -102,6 +111,17 @@ export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOp
   };
 }
 
+const readers = new WeakMap<PolicySet, boolean>();
+const messageVariables = ["mcp.method", "mcp.tool", "mcp.arguments"] as const;
+
+function readsMessages(set: PolicySet): boolean {
+  const known = readers.get(set);
+  if (known !== undefined) return known;
+  const reads = messageVariables.some((name) => readsVariable(set, name));
+  readers.set(set, reads);
+  return reads;
+}
+
 const notKnown = new EvaluationFailure("an edge does not know the tags and the metadata of connections");
 
 const connectionOfEdge = ({ connection: { id } }: JudgedRequest) => ({ id, tags: notKnown, metadata: notKnown });
@@ -116,8 +136,8 @@ export const scopesOf = ({ integration, caller, host }: JudgedRequest) => ({
 });
 
 export function judgedRequest(request: GatedRequest, nowMs: number): JudgedRequest {
-  const { method, host, basePath, path, rawHeaders, sentHeaders, body, caller, live } = request;
-  const { connection, integration } = live;
+  const { method, host, basePath, path, rawHeaders, sentHeaders, body, message, caller, live } = request;
+  const { connection, integration, provider } = live;
   return {
     method,
     host,
@@ -126,6 +146,7 @@ export function judgedRequest(request: GatedRequest, nowMs: number): JudgedReque
     rawHeaders,
     sentHeaders,
     body,
+    message: message ?? (provider.mcp !== undefined && method === "POST" ? "body" : "none"),
     nowMs,
     caller: judgedCaller(caller),
     integration,

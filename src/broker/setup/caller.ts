@@ -98,6 +98,12 @@ export function requireUnlimited({ limits, accessSession }: Caller): void {
 
 type LimitedCaller = Pick<Caller, "limits" | "accessSession" | "identity">;
 
+/** Returns the name of what has limits, for messages. */
+function holderOf({ accessSession, identity }: Omit<LimitedCaller, "limits">): string {
+  if (accessSession !== undefined) return "access session";
+  return identity === undefined ? "key" : "identity";
+}
+
 /** Throws for an access session: it changes nothing, and sees no other session. */
 export function requireKey({ accessSession }: Caller): void {
   if (accessSession === undefined) return;
@@ -110,14 +116,29 @@ export function requireConnectionWithin(
   ref: { readonly integration: string; readonly id: string },
 ): void {
   if (limits === undefined || limits.admitsConnection(ref)) return;
-  const holder = accessSession !== undefined ? "access session" : identity !== undefined ? "identity" : "key";
+  const holder = holderOf({ accessSession, identity });
   throw new Fault("not_in_session", `the limits of this ${holder} do not include the connection`);
 }
 
-/** Throws if a limited caller may not run scripts: their requests are not held to methods, hosts and paths. */
-export function requireScriptsWithin({ limits }: Pick<Caller, "limits">): void {
-  if (limits === undefined || !limits.limitsRequests) return;
+/**
+ * Throws if a limited caller may not run scripts: their requests are not held to methods, hosts and paths. `tool` is
+ * the name by which an action is called as a tool; undefined: it is called otherwise.
+ */
+export function requireScriptsWithin({ limits }: Pick<Caller, "limits">, tool?: string): void {
+  if (limits === undefined) return;
+  const isWithinTools = !limits.limitsTools || (tool !== undefined && limits.admitsTool(tool));
+  if (!limits.limitsRequests && isWithinTools) return;
   throw new Fault("not_in_session", "scripts run only within limits that name connections alone");
+}
+
+/** Returns whether the limits of a caller include a tool. */
+export const mayCallTool = ({ limits }: Pick<Caller, "limits">, tool: string): boolean =>
+  limits === undefined || limits.admitsTool(tool);
+
+/** Throws unless the limits of a caller include a tool. */
+export function requireToolWithin(caller: LimitedCaller, tool: string): void {
+  if (mayCallTool(caller, tool)) return;
+  throw new Fault("not_in_session", `the limits of this ${holderOf(caller)} do not include the tool`);
 }
 
 /** Throws unless limits admit a request to a provider. */
@@ -127,7 +148,7 @@ export function requireRequestWithin(
 ): void {
   const refused = limits?.refusalOf(request);
   if (refused === undefined) return;
-  const holder = accessSession !== undefined ? "access session" : identity !== undefined ? "identity" : "key";
+  const holder = holderOf({ accessSession, identity });
   throw new Fault("not_in_session", `the limits of this ${holder} do not include the ${refused} of the request`);
 }
 

@@ -82,6 +82,7 @@ function addCreate(group: Command, act: Act): void {
     .addOption(limitOptions.method())
     .addOption(limitOptions.path())
     .addOption(limitOptions.host())
+    .addOption(limitOptions.tool())
     .addOption(
       new Option(
         "--scope <scopes>",

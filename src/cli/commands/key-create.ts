@@ -34,6 +34,7 @@ export function addKeyCreate(group: Command, act: Act): void {
     .addOption(limitOptions.method())
     .addOption(limitOptions.path())
     .addOption(limitOptions.host())
+    .addOption(limitOptions.tool())
     .summary("create a key for --environment and show its secret once")
     .addHelpText("after", '\nTo create a key for all environments, use --environment "" --scope admin')
     .action(

@@ -13,6 +13,7 @@ export interface LimitOptions {
   readonly limitMethod?: readonly string[];
   readonly limitPath?: readonly string[];
   readonly limitHost?: readonly string[];
+  readonly limitTool?: readonly string[];
 }
 
 /** Options that limit a key or an access session. Each may be repeated. */
@@ -34,16 +35,22 @@ export const limitOptions = {
       "--limit-host <host>",
       "a host of the provider, such as api.example.com or *.example.com; repeatable",
     ).argParser(listed),
+  tool: () =>
+    new Option(
+      "--limit-tool <name>",
+      "a tool of MCP servers that may be called, such as search or read_*; repeatable",
+    ).argParser(listed),
 } as const;
 
 /** Returns the limits that options give; nothing if there is no such option. */
 export function limitsIn(options: LimitOptions) {
-  const { limitConnection = [], limitMethod = [], limitPath = [], limitHost = [] } = options;
+  const { limitConnection = [], limitMethod = [], limitPath = [], limitHost = [], limitTool = [] } = options;
   const limits = {
     connections: [...limitConnection],
     methods: [...limitMethod],
     paths: [...limitPath],
     hosts: [...limitHost],
+    tools: [...limitTool],
   };
   const isEmpty = Object.values(limits).every((list) => list.length === 0);
   return isEmpty ? {} : { limits: create(AccessLimitsSchema, limits) };

@@ -16,6 +16,7 @@ export const accessLimits = v.pipe(
     methods: listOf(v.string(), "Methods that may be sent, in capitals."),
     paths: listOf(v.string(), "Paths at the provider: `*` is one segment, `**` at the end any rest."),
     hosts: listOf(v.string(), "Hosts of providers: api.example.com, or *.example.com for its subdomains."),
+    tools: listOf(v.string(), "Tools of MCP servers: search, or read_* for all names that begin so."),
   }),
   v.description("What may be used. A request must satisfy every field."),
 );

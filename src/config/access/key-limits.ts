@@ -20,9 +20,9 @@ interface KeyLimitsSource {
 
 /** Returns the limits of a key of the configuration file. Reports all mistakes. */
 export function limitsOf({ id, limits: given, scopes, locate, refuse }: KeyLimitsSource): AccessLimits {
-  const { connections = [], methods = [], paths = [], hosts = [] } = given;
+  const { connections = [], methods = [], paths = [], hosts = [], tools = [] } = given;
   const named = connections.map(({ integration, id = "" }) => create(LimitedConnectionSchema, { integration, id }));
-  const limits = create(AccessLimitsSchema, { connections: named, methods, paths, hosts });
+  const limits = create(AccessLimitsSchema, { connections: named, methods, paths, hosts, tools });
   const whole = ["limits"];
   if (Object.keys(given).length === 0) refuse(`${locate(whole)}: the key "${id}": limits must limit something`);
   for (const { path, message } of mistakesInLimits(limits)) {

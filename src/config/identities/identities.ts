@@ -123,9 +123,9 @@ function grantOf(rule: RuleFile, context: RuleContext): IdentityGrant {
 }
 
 function limitsOf(given: FileLimits, at: string, refuse: Refuse): AccessLimits {
-  const { connections = [], methods = [], paths = [], hosts = [] } = given;
+  const { connections = [], methods = [], paths = [], hosts = [], tools = [] } = given;
   const named = connections.map(({ integration, id = "" }) => create(LimitedConnectionSchema, { integration, id }));
-  const limits = create(AccessLimitsSchema, { connections: named, methods, paths, hosts });
+  const limits = create(AccessLimitsSchema, { connections: named, methods, paths, hosts, tools });
   if (Object.keys(given).length === 0) refuse(`${at}: must limit something`);
   for (const { path, message } of mistakesInLimits(limits)) refuse(`${[at, ...path].join(".")}: ${message}`);
   return limits;

@@ -1,6 +1,7 @@
 import type { Mistake } from "../../base/fault.ts";
 import type { AccessLimits } from "../../gen/latchkey/v1/access_pb.ts";
 import { mistakeInPathPattern } from "./path-pattern.ts";
+import { mistakeInToolPattern } from "./tool-pattern.ts";
 
 /** Values of limits, from any source. */
 export type LimitValues = Omit<AccessLimits, "$typeName" | "$unknown" | "connections"> & {
@@ -11,10 +12,10 @@ export type LimitValues = Omit<AccessLimits, "$typeName" | "$unknown" | "connect
 const maxEntries = 100;
 
 /** Returns all mistakes in limits, with their places. */
-export function mistakesInLimits({ connections, methods, paths, hosts }: LimitValues): Mistake[] {
+export function mistakesInLimits({ connections, methods, paths, hosts, tools }: LimitValues): Mistake[] {
   const found: Mistake[] = [];
   const refuse = (path: readonly string[], message: string) => void found.push({ path, message });
-  for (const [name, list] of Object.entries({ connections, methods, paths, hosts })) {
+  for (const [name, list] of Object.entries({ connections, methods, paths, hosts, tools })) {
     if (list.length > maxEntries) refuse([name], `must have at most ${maxEntries} entries`);
   }
   for (const [i, { integration, id }] of connections.entries()) {
@@ -34,6 +35,10 @@ export function mistakesInLimits({ connections, methods, paths, hosts }: LimitVa
     if (!isHostPattern(host)) {
       refuse(["hosts", String(i)], "must be a host in lower case such as api.example.com, or *.example.com");
     }
+  }
+  for (const [i, pattern] of tools.entries()) {
+    const mistake = mistakeInToolPattern(pattern);
+    if (mistake !== undefined) refuse(["tools", String(i)], mistake);
   }
   return found;
 }

@@ -1,6 +1,7 @@
 import type { AccessLimits } from "../../gen/latchkey/v1/access_pb.ts";
 import { isAmbiguousPath, pathExpressionOf } from "./path-pattern.ts";
 import { otherMethodsOf } from "./requested-methods.ts";
+import { toolCheckOf } from "./tool-pattern.ts";
 
 /** A request to a provider, as it will be sent. */
 export interface LimitedRequest {
@@ -25,24 +26,30 @@ export interface CallerLimits {
   readonly integrations: ReadonlySet<string> | undefined;
   /** Methods, hosts or paths are limited. */
   readonly limitsRequests: boolean;
+  /** Tools are limited. */
+  readonly limitsTools: boolean;
   admitsConnection(ref: { readonly integration: string; readonly id: string }): boolean;
   /** Returns which part of the request is outside the limits; undefined: none. */
   refusalOf(request: LimitedRequest): LimitRefusal | undefined;
+  /** Whether a tool may be called, of any MCP server, and shown in its list. */
+  admitsTool(tool: string): boolean;
 }
 
 /** Compiles limits. Returns undefined if they limit nothing. */
 export function compileLimits(given: AccessLimits | undefined): CallerLimits | undefined {
   if (given === undefined || isUnlimited(given)) return undefined;
-  const { connections, methods, paths, hosts } = given;
+  const { connections, methods, paths, hosts, tools } = given;
   const ids = connections.length === 0 ? undefined : idsByIntegration(given);
   const allowedMethods = methods.length === 0 ? undefined : new Set(methods);
   const allowsHost = hosts.length === 0 ? undefined : hostCheckOf(hosts);
   const pathExpression = paths.length === 0 ? undefined : pathExpressionOf(paths);
+  const allowsTool = tools.length === 0 ? undefined : toolCheckOf(tools);
 
   return {
     given,
     integrations: ids && new Set(ids.keys()),
     limitsRequests: methods.length + hosts.length + paths.length > 0,
+    limitsTools: allowsTool !== undefined,
     admitsConnection({ integration, id }) {
       if (ids === undefined) return true;
       const named = ids.get(integration);
@@ -56,11 +63,12 @@ export function compileLimits(given: AccessLimits | undefined): CallerLimits | u
       const whole = basePath + (at === -1 ? path : path.slice(0, at));
       return isAmbiguousPath(whole) || !pathExpression.test(whole) ? "path" : undefined;
     },
+    admitsTool: (tool) => allowsTool === undefined || allowsTool(tool),
   };
 }
 
-export const isUnlimited = ({ connections, methods, paths, hosts }: AccessLimits): boolean =>
-  connections.length + methods.length + paths.length + hosts.length === 0;
+export const isUnlimited = ({ connections, methods, paths, hosts, tools }: AccessLimits): boolean =>
+  connections.length + methods.length + paths.length + hosts.length + tools.length === 0;
 
 function idsByIntegration({ connections }: AccessLimits): ReadonlyMap<string, ReadonlySet<string> | "all"> {
   const found = new Map<string, Set<string> | "all">();

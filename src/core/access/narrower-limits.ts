@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { Mistake } from "../../base/fault.ts";
 import { type AccessLimits, AccessLimitsSchema } from "../../gen/latchkey/v1/access_pb.ts";
 import { coversPath } from "./path-pattern.ts";
+import { coversTool } from "./tool-pattern.ts";
 
 /** Limits within those of a creator, and the entries that reach beyond them. */
 export interface NarrowedLimits {
@@ -29,6 +30,7 @@ export function narrowLimits(wanted: AccessLimits, wider: AccessLimits | undefin
     methods: narrow("methods", wanted.methods, wider.methods, (wide, one) => wide === one),
     paths: narrow("paths", wanted.paths, wider.paths, coversPath),
     hosts: narrow("hosts", wanted.hosts, wider.hosts, coversHost),
+    tools: narrow("tools", wanted.tools, wider.tools, coversTool),
   });
   return { limits, mistakes };
 }

@@ -19,6 +19,9 @@ export interface RequestFacts {
   readonly body: EvaluationResult;
   readonly size: bigint | EvaluationFailure;
   readonly time: EvaluationResult;
+  readonly mcpMethod: string | EvaluationFailure;
+  readonly mcpTool: string | EvaluationFailure;
+  readonly mcpArguments: EvaluationResult;
   readonly callerKey: string | EvaluationFailure;
   readonly callerSession: string | EvaluationFailure;
   readonly callerIdentity: CelMap | EvaluationFailure;
@@ -52,6 +55,9 @@ export const readVariable: Readonly<Record<PolicyVariable, (evaluation: Evaluati
   "request.body": ({ facts }) => facts.body,
   "request.size": ({ facts }) => facts.size,
   "request.time": ({ facts }) => facts.time,
+  "mcp.method": ({ facts }) => facts.mcpMethod,
+  "mcp.tool": ({ facts }) => facts.mcpTool,
+  "mcp.arguments": ({ facts }) => facts.mcpArguments,
   "caller.key": ({ facts }) => facts.callerKey,
   "caller.session": ({ facts }) => facts.callerSession,
   "caller.identity": ({ facts }) => facts.callerIdentity,

@@ -21,6 +21,8 @@ export const policyLimits = {
   queryValues: 1_000,
   bodyBytes: 64 * 1_024,
   bodyDepth: 32,
+  /** Bytes of an MCP message that is read for its method and its tool. */
+  messageBytes: 1_024 * 1_024,
   /** Policies of an environment. */
   policies: 1_000,
 } as const;

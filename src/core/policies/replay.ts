@@ -25,6 +25,9 @@ export interface RecordedRequest {
   readonly host: string | undefined;
   /** With the path of the base URL, without the query. Undefined: not recorded. */
   readonly path: string | undefined;
+  /** Method of the message to an MCP server. Undefined: not recorded; so is its tool. */
+  readonly mcpMethod: string | undefined;
+  readonly mcpTool: string | undefined;
 }
 
 const recordedMessage = "a connection was used";
@@ -38,6 +41,9 @@ export function recordedRequest(line: string): RecordedRequest | undefined {
   const provider = text("provider");
   // An older line names neither the provider, nor the session, nor the base path.
   const isComplete = provider !== undefined;
+  const method = fields["overrides_method"] === true ? undefined : text("method");
+  // Messages are sent by POST.
+  const mcpMethod = text("mcp_method") ?? (method === undefined || method === "POST" ? undefined : "");
   return {
     time: text("time") ?? "",
     key: text("key") ?? text("identity") ?? "",
@@ -46,10 +52,12 @@ export function recordedRequest(line: string): RecordedRequest | undefined {
     integration: text("integration") ?? "",
     provider,
     connection: text("connection") ?? "",
-    method: fields["overrides_method"] === true ? undefined : text("method"),
+    method,
     host: text("host"),
     // A secret in a path was replaced.
     path: path === undefined || !isComplete || path.includes("***") ? undefined : (text("base_path") ?? "") + path,
+    mcpMethod,
+    mcpTool: text("mcp_tool") ?? (mcpMethod === undefined || mcpMethod === "tools/call" ? undefined : ""),
   };
 }
 
@@ -78,6 +86,9 @@ function factsOf({ time, path, ...request }: RecordedRequest): RequestFacts {
     body: unknown("request.body"),
     size: unknown("request.size"),
     time: Number.isNaN(ms) ? unknown("request.time") : reflect(TimestampSchema, timestampFromMs(ms)),
+    mcpMethod: request.mcpMethod ?? unknown("mcp.method"),
+    mcpTool: request.mcpTool ?? unknown("mcp.tool"),
+    mcpArguments: unknown("mcp.arguments"),
     callerKey: request.key,
     callerSession: request.session ?? unknown("caller.session"),
     // Identities and scripts leave no such lines without a key.

@@ -7,7 +7,9 @@ import { isAmbiguousPath } from "../access/path-pattern.ts";
 import { asksForOtherMethod } from "../access/requested-methods.ts";
 import type { HeaderFacts, RequestFacts } from "./facts.ts";
 import { parseJsonBody } from "./json-value.ts";
+import type { JudgedBody } from "./judged-body.ts";
 import { policyLimits } from "./limits.ts";
+import { LazyMessageFacts, type MessageFacts, noMessage } from "./message-facts.ts";
 import { EvaluationFailure, type EvaluationResult } from "./values.ts";
 
 /** A request as it will be sent to the provider, and who sends it. */
@@ -23,19 +25,13 @@ export interface JudgedRequest {
   /** Returns those of the caller's fields that are sent. Called when a condition reads them. */
   readonly sentHeaders: () => readonly string[];
   readonly body: JudgedBody;
+  /** The MCP message that the request stands for, or whether its body is one. */
+  readonly message: MessageFacts | "body" | "none";
   readonly nowMs: number;
   readonly caller: JudgedCaller;
   readonly integration: { readonly key: string; readonly provider: string; readonly environment: string };
   readonly connection: ConnectionFacts;
 }
-
-/** The body of a request: its bytes, or why there are none. */
-export type JudgedBody =
-  | { readonly kind: "none" }
-  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
-  /** The body was not read yet. `size` is undefined for a body whose length is not known. */
-  | { readonly kind: "unread"; readonly size: number | undefined }
-  | { readonly kind: "refused"; readonly failure: EvaluationFailure; readonly size: number | undefined };
 
 export interface JudgedCaller {
   readonly key: string;
@@ -70,6 +66,7 @@ export class LazyRequestFacts implements RequestFacts {
   #headers: HeaderFacts | EvaluationFailure | undefined;
   #body: EvaluationResult | undefined;
   #time: ReflectMessage | undefined;
+  #message: MessageFacts | undefined;
 
   constructor(request: JudgedRequest) {
     this.#request = request;
@@ -109,6 +106,29 @@ export class LazyRequestFacts implements RequestFacts {
   get time(): CelValue {
     this.#time ??= reflect(TimestampSchema, timestampFromMs(this.#request.nowMs));
     return this.#time;
+  }
+
+  get #messageFacts(): MessageFacts {
+    this.#message ??= this.#readMessage();
+    return this.#message;
+  }
+
+  #readMessage(): MessageFacts {
+    const { message, rawHeaders, body } = this.#request;
+    if (message === "none") return noMessage;
+    return message === "body" ? new LazyMessageFacts({ rawHeaders, body, parsed: () => this.body }) : message;
+  }
+
+  get mcpMethod(): string | EvaluationFailure {
+    return this.#messageFacts.method;
+  }
+
+  get mcpTool(): string | EvaluationFailure {
+    return this.#messageFacts.tool;
+  }
+
+  get mcpArguments(): EvaluationResult {
+    return this.#messageFacts.arguments;
   }
 
   get callerKey(): string {

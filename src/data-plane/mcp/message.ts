@@ -1,6 +1,7 @@
 import { Fault } from "../../base/fault.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { McpCalls } from "../../broker/mcp/open.ts";
+import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
 import { bearerChallenge } from "../../core/mcp/challenge.ts";
 import { checkMessageHeaders, HeaderMismatch, messageHeaders } from "../../core/mcp/message-headers.ts";
 import { MessageMistake, MessageScanner, type RpcMessage } from "../../core/mcp/message-scanner.ts";
@@ -10,29 +11,56 @@ import type { ProviderCall } from "../proxy/provider-call.ts";
 /** JSON-RPC error codes: of MCP 2026-07-28, and of JSON-RPC 2.0. */
 const headerMismatch = -32_020;
 const invalidRequest = -32_600;
+/** Also the answer of a server to a call of a tool that it does not have. */
+const invalidParams = -32_602;
 
 /**
  * Decides on a message whose method and tool are known, before its last bytes are sent. Throws to refuse it: what the
  * server has received by then is no JSON. The place for rules about tools.
  */
-export function admitMessage({ proxied }: ProviderCall, message: RpcMessage): void {
+export function admitMessage({ proxied, caller }: ProviderCall, message: RpcMessage): void {
   checkMessageHeaders(messageHeaders(proxied.rawHeaders), message);
+  if (caller.limits?.limitsTools === true) requireTool(caller, message);
+}
+
+/** Throws unless a caller with limits of tools may send a message. Lenient servers could take more for a call. */
+function requireTool(caller: Caller, { method = "", name }: RpcMessage): void {
+  if (method.normalize("NFKC").trim().toLowerCase() !== "tools/call") return;
+  if (method !== "tools/call" || name === undefined) {
+    throw new MessageMistake("a call of a tool must have the method tools/call and the text params.name");
+  }
+  requireToolWithin(caller, name);
+}
+
+/** Returns the fault of a refused message as the JSON-RPC error that answers it. */
+export function asRpcFault(call: ProviderCall, content: Uint8Array, error: unknown): unknown {
+  if (!(error instanceof Fault) || !carriesMessage(call)) return error;
+  const scanner = new MessageScanner();
+  try {
+    scanner.push(content);
+  } catch (mistake) {
+    // What cannot be read has no id to answer; the mistake says more than the refusal that it led to.
+    return faultOf(mistake, scanner);
+  }
+  return faultOf(error, scanner);
 }
 
 /** Whether the body of a call is a message that must be checked. */
 const carriesMessage = ({ live, proxied }: ProviderCall): boolean =>
   live.provider.mcp !== undefined && proxied.method === "POST";
 
-/** Checks the message of a call that was read whole, or has no body. Throws a Fault. */
-export function checkContent(call: ProviderCall, content: Uint8Array | undefined): void {
+/** Checks the message of a call that was read whole, or has no body, and returns it. Throws a Fault. */
+export function checkContent(call: ProviderCall, content: Uint8Array | undefined): RpcMessage | undefined {
   const whole = content ?? (call.proxied.body === "none" ? empty : undefined);
-  if (whole === undefined || !carriesMessage(call)) return;
+  if (whole === undefined || !carriesMessage(call)) return undefined;
   const scanner = new MessageScanner();
   try {
     requirePlain(call);
     scanner.push(whole);
     requireEnded(scanner);
-    admitMessage(call, scanner.message);
+    const { message } = scanner;
+    admitMessage(call, message);
+    return message;
   } catch (error) {
     throw faultOf(error, scanner);
   }
@@ -40,9 +68,16 @@ export function checkContent(call: ProviderCall, content: Uint8Array | undefined
 
 const empty = new Uint8Array();
 
+/** What becomes of a message that is checked on its way. */
+export interface MessageOutcome {
+  noteMessage(message: RpcMessage): void;
+  /** Ends the exchange and sends the caller an error: the response has not begun. */
+  refuse(fault: Fault): void;
+}
+
 /** Returns where the body of a call goes: a message is checked on its way to `exchange`. */
-export const checkedBody = (exchange: Exchange, call: ProviderCall, refuse: (fault: Fault) => void): Exchange =>
-  carriesMessage(call) ? new CheckedMessage(exchange, call, refuse) : exchange;
+export const checkedBody = (exchange: Exchange, call: ProviderCall, outcome: MessageOutcome): Exchange =>
+  carriesMessage(call) ? new CheckedMessage(exchange, call, outcome) : exchange;
 
 interface McpAnswer {
   readonly status: number;
@@ -62,18 +97,17 @@ export function noteAnswer(mcp: McpCalls | undefined, { live }: ProviderCall, { 
 class CheckedMessage implements Exchange {
   readonly #exchange: Exchange;
   readonly #call: ProviderCall;
-  readonly #refuse: (fault: Fault) => void;
+  readonly #outcome: MessageOutcome;
   readonly #scanner = new MessageScanner();
   /** The last bytes so far, of a message that goes on: they are sent with what follows, or never. */
   #held: Buffer | undefined;
   #isAdmitted = false;
   #isRefused = false;
 
-  /** `refuse` is called at most once; the request to the server has then ended without its last bytes. */
-  constructor(exchange: Exchange, call: ProviderCall, refuse: (fault: Fault) => void) {
+  constructor(exchange: Exchange, call: ProviderCall, outcome: MessageOutcome) {
     this.#exchange = exchange;
     this.#call = call;
-    this.#refuse = refuse;
+    this.#outcome = outcome;
   }
 
   get mayHaveArrived(): boolean {
@@ -110,7 +144,9 @@ class CheckedMessage implements Exchange {
     this.#scanner.push(bytes);
     if (this.#isAdmitted || !this.#scanner.hasEnded) return;
     this.#isAdmitted = true;
-    admitMessage(this.#call, this.#scanner.message);
+    const { message } = this.#scanner;
+    admitMessage(this.#call, message);
+    this.#outcome.noteMessage(message);
   }
 
   #passes(check: () => void): boolean {
@@ -121,7 +157,7 @@ class CheckedMessage implements Exchange {
     } catch (error) {
       this.#isRefused = true;
       this.#exchange.abort();
-      this.#refuse(faultOf(error, this.#scanner));
+      this.#outcome.refuse(faultOf(error, this.#scanner));
       return false;
     }
   }
@@ -146,6 +182,7 @@ function faultOf(error: unknown, { message }: MessageScanner): Fault {
   if (error instanceof MessageMistake) {
     return Fault.withoutStack("invalid_message", error.message, { rpcError: { code: invalidRequest, id } });
   }
-  if (error instanceof Fault) return error;
-  throw error;
+  if (!(error instanceof Fault)) throw error;
+  const { code, metadata } = error;
+  return Fault.withoutStack(code, error.message, { rpcError: { code: invalidParams, id }, metadata });
 }

@@ -1,12 +1,19 @@
 import type { GatedRequest, PolicyGate } from "../../broker/policies/policy-gate.ts";
-import { type Caller, requireConnectionWithin, requireRequestWithin, spendRequest } from "../../broker/setup/caller.ts";
+import {
+  type Caller,
+  mayCallTool,
+  requireConnectionWithin,
+  requireRequestWithin,
+  spendRequest,
+} from "../../broker/setup/caller.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { credentialFieldNames } from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
 import { tooLarge } from "../../core/policies/json-value.ts";
+import type { JudgedBody } from "../../core/policies/judged-body.ts";
 import { policyLimits } from "../../core/policies/limits.ts";
+import { anyCallOf } from "../../core/policies/message-facts.ts";
 import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
-import type { JudgedBody } from "../../core/policies/request-facts.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
@@ -33,9 +40,13 @@ export interface Admission {
   judge(call: AdmissibleCall, request: FrontHead): Verdict | undefined;
   /** Does the same for a call whose body was read. */
   judgeWithBody(call: AdmissibleCall, content: Uint8Array): Verdict | undefined;
+  /** Returns which tools of an MCP server the caller may call, whatever the arguments; undefined: all of them. */
+  toolCheck(call: AdmissibleCall): ToolCheck | undefined;
   /** Counts and logs a verdict. Throws `denied_by_policy` unless the call may be sent. Called once for each request. */
   enforce(call: AdmissibleCall, verdict: Verdict): void;
 }
+
+export type ToolCheck = (tool: string) => boolean;
 
 /** A call as it will be sent, and who sends it. */
 export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | "host" | "basePath" | "attachment">;
@@ -64,6 +75,12 @@ export const createAdmission = ({ policyGate }: AdmissionOptions): Admission => 
     return policyGate.judge(gatedRequest(call, { kind: "refused", failure: streamed, size: undefined }));
   },
   judgeWithBody: (call, content) => policyGate.judge(gatedRequest(call, { kind: "bytes", bytes: content })),
+  toolCheck(call) {
+    const { caller, live } = call;
+    const isJudged = policyGate.readsMessages(live);
+    if (!isJudged && caller.limits?.limitsTools !== true) return undefined;
+    return (tool) => mayCallTool(caller, tool) && (!isJudged || isPossible(policyGate.judge(anyCall(call, tool))));
+  },
   enforce: (call, verdict) => policyGate.enforce(gatedRequest(call, noBody), verdict),
 });
 
@@ -73,17 +90,27 @@ const isUnknown = ({ result }: PolicyMatch): boolean => typeof result !== "boole
 export const needsBody = (verdict: Verdict | undefined): boolean =>
   verdict !== undefined && (verdict.outcome === "unknown" || verdict.logged.some(isUnknown));
 
+const isPossible = (verdict: Verdict | undefined): boolean =>
+  verdict === undefined || verdict.outcome === "allowed" || verdict.outcome === "unknown";
+
+/** Returns the request of a tool whose arguments are not known. */
+const anyCall = (call: AdmissibleCall, tool: string): GatedRequest => ({
+  ...gatedRequest(call, { kind: "unread", size: 0 }),
+  message: anyCallOf(tool),
+});
+
 const noBody: JudgedBody = { kind: "none" };
 const streamed = new EvaluationFailure("the body is a stream");
 const isCall = new EvaluationFailure("the body is a stream of gRPC messages");
 
 /** Returns a body that was not read, or why it cannot be. */
-function unreadBody({ proxied }: AdmissibleCall, { headers }: FrontHead): JudgedBody {
+function unreadBody({ proxied, live }: AdmissibleCall, { headers }: FrontHead): JudgedBody {
   if (proxied.body === "none") return noBody;
   const length = Number(headers["content-length"]);
   const size = proxied.body === "length" && Number.isInteger(length) ? length : undefined;
   if (isGrpc(headers["content-type"])) return { kind: "refused", failure: isCall, size };
-  if (size !== undefined && size > policyLimits.bodyBytes) return { kind: "refused", failure: tooLarge, size };
+  const most = live.provider.mcp === undefined ? policyLimits.bodyBytes : policyLimits.messageBytes;
+  if (size !== undefined && size > most) return { kind: "refused", failure: tooLarge, size };
   return { kind: "unread", size };
 }
 

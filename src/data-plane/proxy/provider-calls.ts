@@ -7,7 +7,7 @@ import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
-import { noteAnswer } from "../mcp/message.ts";
+import { asRpcFault, noteAnswer } from "../mcp/message.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import { type Admission, needsBody } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
@@ -203,7 +203,11 @@ function admitCall(
 function requireAllowedBody(admission: Admission, call: ProviderCall, content: Uint8Array): Promise<void> | undefined {
   if (!needsBody(call.verdict)) return undefined;
   call.verdict = admission.judgeWithBody(call, content);
-  if (call.verdict !== undefined) admission.enforce(call, call.verdict);
+  try {
+    if (call.verdict !== undefined) admission.enforce(call, call.verdict);
+  } catch (error) {
+    throw asRpcFault(call, content, error);
+  }
   return admission.spend(call);
 }
 

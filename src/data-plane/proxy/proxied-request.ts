@@ -1,5 +1,5 @@
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
+import type { Fault } from "../../base/fault.ts";
+import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
 import {
@@ -11,20 +11,19 @@ import {
 } from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
 import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
-import type { Exchange, UpstreamRequest } from "../../relay/exchange.ts";
+import type { Exchange } from "../../relay/exchange.ts";
 import type { RelayFailure } from "../../relay/failure.ts";
 import { type ResponseHead, statusLine } from "../../relay/http1/response-head.ts";
 import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { ResponseReceiver } from "../../relay/response-receiver.ts";
-import type { Upstream } from "../../relay/upstream.ts";
 import { checkContent, checkedBody } from "../mcp/message.ts";
+import { type CheckedRequest, checkedAnswer } from "./checked-answer.ts";
 import { withLength } from "./held-body.ts";
 import { HeldResponse } from "./held-response.ts";
+import { protocolChoice } from "./protocol-choice.ts";
 import type { ProviderCall } from "./provider-call.ts";
-import type { ProviderCalls } from "./provider-calls.ts";
-import type { ProxyCall, RelayedCall, SessionStreams } from "./proxy-call.ts";
-import type { ProxyCount } from "./proxy-count.ts";
-import { guardReflection, isReflectionGuarded } from "./reflection.ts";
+import type { ProxyCall, RelayedCall } from "./proxy-call.ts";
+import type { ProxyServices } from "./proxy-services.ts";
 import { faultOfPreparing, faultOfRelay, grpcTrailers } from "./relay-fault.ts";
 import {
   addedLines,
@@ -38,24 +37,15 @@ import {
 import { type AttemptResult, retryDelayMs } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
 
-/** Dependencies shared by all proxied requests. */
-export interface ProxyServices {
-  readonly calls: ProviderCalls;
-  readonly upstream: Upstream;
-  readonly world: World;
-  readonly count: ProxyCount;
-  readonly streams: SessionStreams;
-  readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
-}
-
 /** A request with one response, in any number of attempts. A class, because there is one for each request. */
-export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCall {
+export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCall, CheckedRequest {
   readonly #shared: ProxyServices;
   readonly #call: ProxyCall;
   #ready: ProviderCall;
   /** A body that was read before the request was sent. */
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
+  readonly #hidesTools: boolean;
   #attempt: AttemptTrace | undefined;
   readonly #caller: ClientSide;
   readonly #guard: ResponseReceiver;
@@ -65,6 +55,8 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   #refusal: HeldResponse | undefined;
   #wasRefused = false;
   #hasRepeatedWithNonce = false;
+  /** The message to an MCP server, once it was admitted. */
+  message: RpcMessage | undefined;
   addedMicros = 0;
   sends = 0;
   up = 0;
@@ -79,15 +71,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     this.#trace = trace;
     call.relayed = this;
     this.#caller = call.clientSide(this);
-    const { integration } = ready.live;
-    this.#guard = isReflectionGuarded(integration)
-      ? guardReflection(this.#caller, {
-          integration,
-          sent: () => this.#ready,
-          refuse: (message) => this.#refuse(message),
-          isGone: () => call.isGone,
-        })
-      : this.#caller;
+    const { receiver, hidesTools } = checkedAnswer(this.#caller, { request: this, call, admission: shared.admission });
+    this.#guard = receiver;
+    this.#hidesTools = hidesTools;
+  }
+
+  noteMessage(message: RpcMessage): void {
+    this.message = message;
+    this.#ready.use?.noteMessage(message);
   }
 
   get ready(): ProviderCall {
@@ -111,10 +102,12 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     const ready = this.#ready;
     const { proxied, origin } = ready;
     const content = this.#content;
-    checkContent(ready, content);
+    const message = checkContent(ready, content);
+    if (message !== undefined) this.noteMessage(message);
     this.#attempt = this.#trace?.attempt(ready);
-    const again = content === undefined && this.#attempt === undefined ? cachedOutgoing(ready) : undefined;
-    const how = again === undefined ? this.#sendOptions() : undefined;
+    const isUsual = content === undefined && this.#attempt === undefined && !this.#hidesTools;
+    const again = isUsual ? cachedOutgoing(ready) : undefined;
+    const how = again === undefined ? protocolChoice(ready, this.#call.context.request) : undefined;
     const head = again ?? outgoing(this.#outgoingRequest({ ready, content, isKept: how === undefined })).head;
     const body = content === undefined ? proxied.body : content.length === 0 ? "none" : "length";
     const request = { origin, method: proxied.method, head, body };
@@ -131,7 +124,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     } else if (proxied.body !== "none") {
       this.#call.proceed();
       const withheld = { replaced: credentialFieldNames(ready.attachment), key: proxied.key };
-      const target = checkedBody(exchange, ready, (fault) => this.#shared.fail(this.#call, fault));
+      const target = checkedBody(exchange, ready, this);
       this.#caller.sendBody(target, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
@@ -145,19 +138,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
         ? proxied
         : { ...proxied, body: "length", rawHeaders: withLength(proxied.rawHeaders, content), memo: undefined };
     const made = calls.outgoingRequest(ready, sent, content);
-    const going = isKept ? made : { ...made, stamp: undefined };
+    const wantsPlain = made.wantsPlain || this.#hidesTools;
+    const going = isKept && !wantsPlain ? made : { ...made, stamp: undefined, wantsPlain };
     return this.#attempt?.withContext(going) ?? going;
-  }
-
-  /** Returns undefined for most requests: they use HTTP/1.1. */
-  #sendOptions(): ProtocolChoice | undefined {
-    const { live, proxied, attachment } = this.#ready;
-    const { request } = this.#call.context;
-    const isCall = isGrpc(request.headers["content-type"]);
-    if (isCall || live.provider.proxy?.http2Only === true) {
-      return { protocol: "http2", isGrpc: isCall, sensitive: [...credentialFieldNames(attachment)] };
-    }
-    return proxied.isHttp2 === true ? { protocol: "any", sensitive: [...credentialFieldNames(attachment)] } : undefined;
   }
 
   /** Returns whether the request is retried; the caller does not see the response then. */
@@ -178,9 +161,13 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     return true;
   }
 
-  #refuse(message: string): void {
+  refuse(fault: Fault): void {
+    this.abort();
+    this.#shared.fail(this.#call, fault);
+  }
+
+  abort(): void {
     this.#exchange?.abort();
-    this.#shared.fail(this.#call, new Fault("credential_echo", message));
   }
 
   onInformational(head: ResponseHead): void {
@@ -355,7 +342,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   }
 
   leave(): void {
-    this.#exchange?.abort();
+    this.abort();
   }
 
   passedOn(bytes: number): void {
@@ -385,8 +372,6 @@ interface RequestPreparation {
   /** The head may be reused for the next request. */
   readonly isKept: boolean;
 }
-
-type ProtocolChoice = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 

@@ -16,13 +16,13 @@ import { maxHeldBytes, needsContent } from "./held-body.ts";
 import { answerLastHop, type HttpCall, HttpProxyCall, isSettled } from "./http-proxy-call.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
 import { createProviderCalls, type ProviderCallsOptions } from "./provider-calls.ts";
-import { type PreparedRequest, ProxiedRequest, type ProxyServices } from "./proxied-request.ts";
+import { type PreparedRequest, ProxiedRequest } from "./proxied-request.ts";
 import type { NotableCall, ProxyCall } from "./proxy-call.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";
-import { createUpgrades, wantsUpgrade } from "./upgrade.ts";
 import { createUseRecords } from "./use-records.ts";
-import type { UpgradeCall } from "./websocket-call.ts";
+import { createUpgrades, wantsUpgrade } from "./websocket/upgrade.ts";
+import type { UpgradeCall } from "./websocket/websocket-call.ts";
 
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
@@ -74,7 +74,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const open = metrics.proxyOpen.series({});
   const { streams } = admission;
   const upgrade = createUpgrades({ calls, upstream, limits, count, streams, tracing });
-  const shared: ProxyServices = { calls, upstream, world, count, streams, fail };
+  const shared = { calls, upstream, world, count, streams, admission, fail };
 
   function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
     const rejection = load.enter();

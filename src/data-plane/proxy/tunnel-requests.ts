@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { createProxyServer } from "http-proxy-3";
 import type { AdmittedOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
-import type { HandshakeHeaders } from "./websocket-handshake.ts";
+import type { HandshakeHeaders } from "./websocket/websocket-handshake.ts";
 
 /** Sends requests for WebSockets to providers, by http-proxy-3. */
 export type TunnelRequests = (input: TunnelInput) => TunnelRequest;

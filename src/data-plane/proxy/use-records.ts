@@ -4,6 +4,7 @@ import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import { asksForOtherMethod } from "../../core/access/requested-methods.ts";
+import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { secretsOf, withoutSecrets } from "./path-secrets.ts";
@@ -35,6 +36,8 @@ interface UseContext {
 export interface UseRecorder {
   /** The request may be sent. */
   noteTarget(where: UseTarget): void;
+  /** The message to an MCP server was admitted. */
+  noteMessage(message: RpcMessage): void;
   /** Another attempt was sent, with this many body bytes. */
   noteAttempt(bytes: number): void;
   /** More bytes of a streamed body were sent. */
@@ -66,6 +69,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
       let host: string | undefined;
       let path: string | undefined;
       let basePath: string | undefined;
+      let message: RpcMessage | undefined;
       let attempts = 0;
       let up = 0;
       let down = 0;
@@ -88,6 +92,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
           credentials: credentials.kind.case ?? "none",
           method: request.method,
           ...(overridesMethod(request) && { overrides_method: true }),
+          ...(message !== undefined && messageFields(message)),
           host,
           base_path: basePath || undefined,
           path,
@@ -118,6 +123,9 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
           // Policies are tested with the whole path.
           basePath = where.basePath;
         },
+        noteMessage(sent) {
+          message = sent;
+        },
         noteAttempt(bytes) {
           attempts += 1;
           up = bytes;
@@ -136,6 +144,17 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
         },
       };
     },
+  };
+}
+
+/** Names are the caller's: longer ones are not written. */
+const maxNameLength = 255;
+
+function messageFields({ method = "", name }: RpcMessage) {
+  const isShort = (text: string | undefined) => text !== undefined && text.length <= maxNameLength;
+  return {
+    mcp_method: isShort(method) ? method : undefined,
+    mcp_tool: method === "tools/call" && isShort(name) ? name : undefined,
   };
 }
 

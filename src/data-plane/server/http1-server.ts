@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import { faultOfParser, isGone } from "../../base/http/malformed.ts";
 import { startInjection } from "../../base/node/injected-sockets.ts";
-import { wantsWebSocket } from "../proxy/upgrade.ts";
+import { wantsWebSocket } from "../proxy/websocket/upgrade.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
 import type { ConnectCall } from "./forward-traffic.ts";

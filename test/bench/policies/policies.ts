@@ -17,6 +17,7 @@ const requests: readonly JudgedRequest[] = ["GET", "POST", "DELETE", "GET"].map(
   rawHeaders: headers,
   sentHeaders: () => headers,
   body: { kind: "none" },
+  message: "none",
   nowMs: 1_780_000_000_000 + i,
   caller: { key: "shop", session: "", script: "", identity: {}, scopes: ["proxy"] },
   integration: { key: "github", provider: "github", environment: "prod" },

@@ -9,6 +9,7 @@ export const judgedRequest = (changes: Partial<JudgedRequest> = {}): JudgedReque
   rawHeaders: [],
   sentHeaders: () => ["X-Team", "one", "x-team", "two", "Accept", "*/*"],
   body: { kind: "none" },
+  message: "none",
   nowMs: Date.UTC(2026, 6, 1, 12),
   caller: { key: "shop", session: "", script: "", identity: {}, scopes: ["proxy", "syncs"] },
   integration: { key: "github", provider: "github", environment: "prod" },

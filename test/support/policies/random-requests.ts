@@ -1,5 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import type { JudgedBody, JudgedRequest } from "../../../src/core/policies/request-facts.ts";
+import type { JudgedBody } from "../../../src/core/policies/judged-body.ts";
+import type { JudgedRequest } from "../../../src/core/policies/request-facts.ts";
 import type { Random } from "./random.ts";
 
 const words = ["a", "b", "GET", "github", "ada", "/v1/a", "repo", "", "é𝕏", "17"];
@@ -15,6 +16,7 @@ export function randomRequest(random: Random): JudgedRequest {
     rawHeaders,
     sentHeaders: () => rawHeaders,
     body: randomBody(random),
+    message: "none",
     nowMs: random.of([0, 1_767_225_600_000, 1_780_000_000_123, 1_774_746_000_000]),
     caller: {
       key: random.of(["a", "shop", ""]),

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/access.proto.
  */
 export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxInIKDEFjY2Vzc0xpbWl0cxIzCgtjb25uZWN0aW9ucxgBIAMoCzIeLmxhdGNoa2V5LnYxLkxpbWl0ZWRDb25uZWN0aW9uEg8KB21ldGhvZHMYAiADKAkSDQoFcGF0aHMYAyADKAkSDQoFaG9zdHMYBCADKAkiNAoRTGltaXRlZENvbm5lY3Rpb24SEwoLaW50ZWdyYXRpb24YASABKAkSCgoCaWQYAiABKAkq8QEKBVNjb3BlEhUKEVNDT1BFX1VOU1BFQ0lGSUVEEAASDwoLU0NPUEVfUFJPWFkQARIaChZTQ09QRV9DT05ORUNUSU9OU19SRUFEEAISGwoXU0NPUEVfQ09OTkVDVElPTlNfV1JJVEUQAxIaChZTQ09QRV9DUkVERU5USUFMU19SRUFEEAQSGwoXU0NPUEVfSU5URUdSQVRJT05TX1JFQUQQBRIcChhTQ09QRV9JTlRFR1JBVElPTlNfV1JJVEUQBhIPCgtTQ09QRV9TWU5DUxAHEg8KC1NDT1BFX0FETUlOEAgSDgoKU0NPUEVfRURHRRAJOkoKBXNjb3BlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYuY4DIAEoDjISLmxhdGNoa2V5LnYxLlNjb3BlUgVzY29wZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxIoEBCgxBY2Nlc3NMaW1pdHMSMwoLY29ubmVjdGlvbnMYASADKAsyHi5sYXRjaGtleS52MS5MaW1pdGVkQ29ubmVjdGlvbhIPCgdtZXRob2RzGAIgAygJEg0KBXBhdGhzGAMgAygJEg0KBWhvc3RzGAQgAygJEg0KBXRvb2xzGAUgAygJIjQKEUxpbWl0ZWRDb25uZWN0aW9uEhMKC2ludGVncmF0aW9uGAEgASgJEgoKAmlkGAIgASgJKvEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIEg4KClNDT1BFX0VER0UQCTpKCgVzY29wZRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLmOAyABKA4yEi5sYXRjaGtleS52MS5TY29wZVIFc2NvcGViBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * AccessLimits narrows what a key or an access session may use. An empty field limits nothing; a request must satisfy
@@ -48,6 +48,14 @@ export type AccessLimits = Message<"latchkey.v1.AccessLimits"> & {
    * @generated from field: repeated string hosts = 4;
    */
   hosts: string[];
+
+  /**
+   * Tools of MCP servers that may be called: `search`, or `read_*` for all names that begin so. They limit calls of
+   * tools, and which tools a list shows; not other requests.
+   *
+   * @generated from field: repeated string tools = 5;
+   */
+  tools: string[];
 };
 
 /**

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { mistakesInLimits } from "../../../../src/core/access/limit-mistakes.ts";
 import { compileLimits } from "../../../../src/core/access/limits.ts";
 import { coversPath } from "../../../../src/core/access/path-pattern.ts";
+import { coversTool } from "../../../../src/core/access/tool-pattern.ts";
 import { mistakeInPath } from "../../../../src/core/outgoing/provider-path.ts";
 import { AccessLimitsSchema } from "../../../../src/gen/latchkey/v1/access_pb.ts";
 
@@ -194,3 +195,36 @@ const matchesAny = (patterns: readonly string[], path: string): boolean =>
       segment === "**" ? found[i] !== undefined : segment === "*" ? (found[i] ?? "") !== "" : segment === found[i],
     );
   });
+
+it.each([
+  [["search"], "search", true],
+  [["search"], "Search", false],
+  [["search"], "search2", false],
+  [["search"], "", false],
+  [["read_*"], "read_page", true],
+  [["read_*"], "read_", true],
+  [["read_*"], "read", false],
+  [["a", "b*"], "bc", true],
+  [["*"], "anything", true],
+  [[], "anything", true],
+] as const)("admits tools by their names: %j %s", (tools, tool, expected) => {
+  const limits = limitsOf({ connections: [{ integration: "notion" }], tools: [...tools] });
+  expect(limits.admitsTool(tool)).toBe(expected);
+  expect(limits.limitsTools).toBe(tools.length > 0);
+  expect(limits.limitsRequests).toBe(false);
+});
+
+it.each(["", "a*b", "**", "a\n", "x".repeat(256)])("refuses %j as the name of a tool", (tool) => {
+  expect(mistakesInLimits(create(AccessLimitsSchema, { tools: [tool] }))).toMatchObject([{ path: ["tools", "0"] }]);
+});
+
+it.each([
+  ["search", "search", true],
+  ["search*", "search", true],
+  ["search*", "search_*", true],
+  ["*", "a*", true],
+  ["search_*", "search*", false],
+  ["search", "search*", false],
+] as const)("knows whether %s covers %s", (wide, narrow, expected) => {
+  expect(coversTool(wide, narrow)).toBe(expected);
+});

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import type { Tracing } from "../../base/tracing.ts";
-import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
-import type { ProviderCalls } from "./provider-calls.ts";
-import type { NotableCall } from "./proxy-call.ts";
-import type { ProxyCount } from "./proxy-count.ts";
-import { beginProxyTrace } from "./trace.ts";
-import { createTunnelRequests } from "./tunnel-requests.ts";
+import type { Tracing } from "../../../base/tracing.ts";
+import type { Upstream, UpstreamLimits } from "../../../relay/upstream.ts";
+import type { ProviderCalls } from "../provider-calls.ts";
+import type { NotableCall } from "../proxy-call.ts";
+import type { ProxyCount } from "../proxy-count.ts";
+import { beginProxyTrace } from "../trace.ts";
+import { createTunnelRequests } from "../tunnel-requests.ts";
 import { type UpgradeCall, WebSocketCall, type WebSocketServices } from "./websocket-call.ts";
 
 interface UpgradesOptions {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { Fault } from "../../base/fault.ts";
-import { lowerCase } from "../../base/http/field-name.ts";
+import { Fault } from "../../../base/fault.ts";
+import { lowerCase } from "../../../base/http/field-name.ts";
 
 /** Headers by their names as written; a repeated header is a list. */
 export type HandshakeHeaders = Record<string, string | string[]>;
