@@ -4,6 +4,7 @@ import { Fault } from "../base/fault.ts";
 import { html } from "../base/html.ts";
 import type { ConnectionLimit } from "../base/http/connection-limit.ts";
 import { type DoorGuard, isAddress } from "../base/http/door-guard.ts";
+import { createFramingGuard, guardExpectations } from "../base/http/framing-guard.ts";
 import type { ListenerTls } from "../base/http/listener.ts";
 import { requireClientName, tlsServerOptions } from "../base/http/tls.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
@@ -103,19 +104,20 @@ export function createOpsDoor({
     response.writeHead(status).end(request.method === "HEAD" ? undefined : text);
   }
 
+  const isFramed = createFramingGuard(({ code: reason }, { remoteAddress: peer = "unix" }) => {
+    world.metrics.refused.inc({ door, reason });
+    warn("a client sent invalid HTTP", { door, peer, reason });
+  });
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    if (!isFramed(request, response)) return;
     answer(request, response).catch((err: unknown) => {
       world.metrics.unhandled.inc();
       world.log.error("a probe failed unexpectedly", { err });
       response.destroy();
     });
   };
-  const timeouts = { headersTimeout: 10_000, requestTimeout: 10_000, connectionsCheckingInterval: 1_000 };
-  const server =
-    tls === undefined
-      ? http.createServer(timeouts, onRequest)
-      : https.createServer({ ...timeouts, ...tlsServerOptions(tls) }, onRequest);
-  if (tls !== undefined) server.on("secureConnection", (socket) => requireClientName(socket, tls));
+  const server = createServer(tls, onRequest);
+  guardExpectations(server, isFramed);
   if (connections !== undefined) limitTo(server, connections);
   return {
     server,
@@ -126,6 +128,14 @@ export function createOpsDoor({
       }),
     destroy: () => server.closeAllConnections(),
   };
+}
+
+const timeouts = { headersTimeout: 10_000, requestTimeout: 10_000, connectionsCheckingInterval: 1_000 };
+
+function createServer(tls: ListenerTls | undefined, onRequest: http.RequestListener): http.Server {
+  if (tls === undefined) return http.createServer(timeouts, onRequest);
+  const server = https.createServer({ ...timeouts, ...tlsServerOptions(tls) }, onRequest);
+  return server.on("secureConnection", (socket) => requireClientName(socket, tls));
 }
 
 /** When the limit is reached, idle connections are closed for new ones. */

@@ -1,7 +1,9 @@
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { Fault } from "../base/fault.ts";
 import { endSocket } from "../base/http/end-socket.ts";
+import { mistakeInHttp1 } from "../base/http/framing.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
 import { faultOfStore } from "../broker/stored/store-fault.ts";
@@ -65,6 +67,7 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
   async function open(call: ConnectCall): Promise<void> {
     const { request, isDraining } = call;
     if (isDraining) throw new Fault("not_ready", "Latchkey is stopping: connect again to reach another replica");
+    requireNoBody(request);
     requireSingle(request.rawHeaders);
     const place = connectTarget(request.url ?? "");
     const target = targets.ofTunnel(request, place);
@@ -110,6 +113,14 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
 }
 
 const noNesting = () => new Fault("method_not_allowed", "a tunnel inside of a tunnel is not supported");
+
+/** RFC 9110, 9.3.6: a request for a tunnel has no content. Another proxy could take it for the start of the tunnel. */
+function requireNoBody(request: IncomingMessage): void {
+  const { "transfer-encoding": coding, "content-length": length = "0" } = request.headers;
+  const mistake = mistakeInHttp1(request);
+  if (mistake !== undefined) throw new Fault("malformed_request", mistake);
+  if (coding !== undefined || length !== "0") throw new Fault("malformed_request", "CONNECT must have no body");
+}
 
 /** Peers of a Unix socket cannot be told apart: one of them stands for all. */
 function peerOf(socket: Socket): string {

@@ -2,6 +2,7 @@ import http from "node:http";
 import type { Socket } from "node:net";
 import type { Fault } from "../../base/fault.ts";
 import { endSocket } from "../../base/http/end-socket.ts";
+import { createFramingGuard, guardExpectations } from "../../base/http/framing-guard.ts";
 import { faultOfParser, isGone, rawAnswer } from "../../base/http/malformed.ts";
 import { startInjection } from "../../base/node/injected-sockets.ts";
 import type { NodeRequest } from "./calls.ts";
@@ -30,9 +31,12 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
   /** Connections with a pending request. */
   const busy = new Set<Socket>();
 
+  const isFramed = createFramingGuard((fault, socket) => refuse(fault, peerOf(socket)));
+
   const server = http.createServer(
     { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
     (request, response) => {
+      if (!isFramed(request, response)) return;
       if (leaving) response.setHeader("connection", "close");
       busy.add(request.socket);
       response.once("close", () => {
@@ -42,6 +46,7 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
       handle(request, response);
     },
   );
+  guardExpectations(server, isFramed);
   // This server never listens itself.
   const inject = startInjection(server);
   // Lines are counted by the port and answered with 431: Node would drop lines silently.

@@ -19,6 +19,11 @@ export interface DoorAnswers {
   showTo(request: FrontRequest, origin: string): void;
   answer(target: AnswerTarget, answer: RouteAnswer): void;
   fault(target: AnswerTarget, fault: Fault, faultPage?: FaultPage): void;
+  /**
+   * Reads no further on the connection if the start of its next request is uncertain after this fault. `fault` does
+   * the same; to be called first where it is called later, since Node may already have parsed the next request.
+   */
+  distrust(request: FrontRequest, fault: Fault): void;
   /** Returns what `fault` would send, without headers about the connection. */
   textOf(fault: Fault): AnswerText;
   /** Returns what `answer` would send, without headers about the connection. */
@@ -79,6 +84,10 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
     if (!(request instanceof StreamRequest)) sockets.end(request.socket);
   }
 
+  function distrust(request: FrontRequest, { code }: Fault): void {
+    if (untrusted.has(code)) end(request);
+  }
+
   function answer(target: AnswerTarget, given: RouteAnswer): void {
     if (given.headers !== undefined) setAll(target.response, given.headers);
     send(target, { status: given.status, body: bodyIn(given) });
@@ -111,10 +120,11 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
   return {
     showTo: (request, origin) => void pageOf.set(request, origin),
     answer,
+    distrust,
     fault(target, found, faultPage) {
       const { request, response } = target;
       const fault = found.code === "internal" ? logged(found) : found;
-      if (untrusted.has(fault.code)) end(request);
+      distrust(request, fault);
       setAll(response, headersOf(fault));
       // Hide that the page's origin is known: the requested environment does not allow it.
       if (fault.code === "origin_not_allowed") pageOf.delete(request);

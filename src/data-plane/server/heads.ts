@@ -1,5 +1,5 @@
 import { Fault } from "../../base/fault.ts";
-import type { DoorGuard, RequestOrigin } from "../../base/http/door-guard.ts";
+import { type DoorGuard, hostName, type RequestOrigin } from "../../base/http/door-guard.ts";
 import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 import { createNote } from "../../base/memo.ts";
 import { type FrontHead, type FrontRequest, mistakeInFraming } from "../../relay/client/incoming.ts";
@@ -68,8 +68,13 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
     if (host === undefined && request.httpVersion === "1.1") {
       throw new Fault("malformed_request", "the request must have a Host header");
     }
-    if (isInAbsoluteForm(request)) guard.checkPage({ origin, fetchSite });
-    else if (browser === undefined || origins === undefined) guard.check({ host, origin, fetchSite });
+    if (isInAbsoluteForm(request)) {
+      // RFC 9112, 3.2: an invalid Host is refused even where the target replaces it.
+      if (host !== undefined && hostName(host) === undefined) {
+        throw new Fault("malformed_request", "the Host header must be one host, with or without a port");
+      }
+      guard.checkPage({ origin, fetchSite });
+    } else if (browser === undefined || origins === undefined) guard.check({ host, origin, fetchSite });
     else {
       guard.checkHost(host);
       return checkBrowser(browser, { method, headers }, origins);

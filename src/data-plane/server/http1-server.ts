@@ -1,6 +1,7 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
+import { mistakeInHttp1 } from "../../base/http/framing.ts";
 import { faultOfParser, isGone } from "../../base/http/malformed.ts";
 import { startInjection } from "../../base/node/injected-sockets.ts";
 import { wantsWebSocket } from "../proxy/websocket/upgrade.ts";
@@ -78,7 +79,10 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     begin(request, response, () => response.writeContinue());
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    if (sockets.begin(response)) answers.fault({ request, response }, unmetExpectation());
+    if (!sockets.begin(response)) return;
+    const mistake = mistakeInHttp1(request);
+    const fault = mistake === undefined ? unmetExpectation() : new Fault("malformed_request", mistake);
+    answers.fault({ request, response }, fault);
   });
   server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
     silent.delete(socket);

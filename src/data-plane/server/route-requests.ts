@@ -24,7 +24,7 @@ interface RouteRequestsOptions {
   readonly router: Router;
   readonly access: Pick<CallerAccess, "authenticate" | "callerOfPeer">;
   readonly heads: Pick<HeadCheck, "check" | "targetOf">;
-  readonly answers: Pick<DoorAnswers, "showTo" | "answer" | "fault" | "options">;
+  readonly answers: Pick<DoorAnswers, "showTo" | "answer" | "distrust" | "fault" | "options">;
   readonly count: DoorCount;
   readonly refusals: Pick<RefusalLog, "page">;
   readonly sockets: Pick<DoorSockets, "forget">;
@@ -130,6 +130,7 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     } catch (error) {
       if (error instanceof ClientGone || response.destroyed) return;
       const fault = faultOfStore(error);
+      answers.distrust(request, fault);
       await hints?.add(fault, caller);
       refusals.page(request, fault);
       answers.fault({ request, response }, fault, match?.route.faultPage);

@@ -1,5 +1,5 @@
-import { type IncomingHttpHeaders, type IncomingMessage, METHODS, type ServerResponse } from "node:http";
-import { lowerCase } from "../../base/http/field-name.ts";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { mistakeInHttp1, mistakeInMethod } from "../../base/http/framing.ts";
 import type { Memo } from "../../base/memo.ts";
 import { StreamRequest } from "../http2/stream-front.ts";
 
@@ -45,36 +45,12 @@ export interface FrontResponse
   emit(event: symbol): boolean;
 }
 
-/** Node's parser also accepts RTSP, and reports RTSP as HTTP/1.0. */
-const methods: ReadonlySet<string> = new Set(METHODS);
-
 /**
  * Rejects requests that `node:http` accepts and a relay must not: those that the next parser could read differently.
- * Returns the reason, or undefined.
+ * Returns the reason, or undefined. HTTP/2 does its own framing, and nghttp2 has checked the head.
  */
-export function mistakeInFraming(request: FrontHead): string | undefined {
-  const { rawHeaders, headers, httpVersion, method = "" } = request;
-  if (!methods.has(method)) return "the method is of another protocol";
-  // HTTP/2 does its own framing, and nghttp2 has checked the head.
-  if (request instanceof StreamRequest) return undefined;
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
-  if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
-  let encodings = 0;
-  let lengths = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = lowerCase(rawHeaders[i] ?? "");
-    const value = rawHeaders[i + 1] ?? "";
-    if (name === "transfer-encoding") {
-      encodings += 1;
-      if (value.toLowerCase() !== "chunked") return "the only transfer coding is chunked";
-      if (httpVersion === "1.0") return "HTTP/1.0 has no transfer codings";
-    } else if (name === "content-length") {
-      lengths += 1;
-      if (!/^(?:0|[1-9][0-9]{0,14})$/.test(value)) return "the content length must be a plain number";
-    }
-  }
-  return encodings + lengths > 1 ? "the request must be framed once" : undefined;
-}
+export const mistakeInFraming = (request: FrontHead): string | undefined =>
+  request instanceof StreamRequest ? mistakeInMethod(request.method) : mistakeInHttp1(request);
 
 /** Checks the class, not the version: an HTTP/1.1 request may write any version into its first line. */
 export const isStream = (request: FrontHead): boolean => request instanceof StreamRequest;
