@@ -1,3 +1,5 @@
+import { GrowingBytes } from "../base/growing-bytes.ts";
+
 /** What the first bytes of a TLS client say. */
 export type ClientHello =
   | { readonly kind: "incomplete" }
@@ -9,38 +11,72 @@ export type ClientHello =
 const incomplete: ClientHello = { kind: "incomplete" };
 const malformed: ClientHello = { kind: "malformed" };
 /** More than any client sends, with room for large keys. */
-export const maxHelloBytes = 32 * 1024;
+const maxHelloBytes = 32 * 1024;
 
 const handshakeRecord = 22;
+const recordHeaderBytes = 5;
 const clientHello = 1;
+const messageHeaderBytes = 4;
 const serverNameExtension = 0;
 const hostNameKind = 0;
 
-/** Reads the server name of a ClientHello (RFC 8446, 4.1.2; RFC 6066, 3), which may be split over several records. */
-export function readClientHello(bytes: Buffer): ClientHello {
-  const message = handshakeIn(bytes);
-  if (!Buffer.isBuffer(message)) return message;
-  if (message[0] !== clientHello) return malformed;
-  if (message.length < 4) return incomplete;
-  const length = message.readUIntBE(1, 3);
-  if (length > maxHelloBytes) return malformed;
-  if (message.length < 4 + length) return incomplete;
-  return nameIn(message.subarray(4, 4 + length));
+/**
+ * Reads the server name of a ClientHello (RFC 8446, 4.1.2; RFC 6066, 3), which may be split over several records and
+ * come in any pieces. Each byte is looked at once, however small the pieces are.
+ */
+export class ClientHelloReader {
+  readonly #received = new GrowingBytes();
+  /** The content of the records so far. */
+  readonly #message = new GrowingBytes();
+  #at = 0;
+  /** Bytes of the current record that have not come. */
+  #left = 0;
+
+  /** Everything that came, to be passed on. */
+  get received(): Buffer {
+    return this.#received.bytes;
+  }
+
+  /** Adds what came next. Called until the result is no longer `incomplete`. */
+  add(piece: Buffer): ClientHello {
+    this.#received.add(piece);
+    const { received } = this;
+    while (this.#at < received.length) {
+      if (this.#left === 0) {
+        const length = recordLengthAt(received, this.#at);
+        if (length === "malformed") return malformed;
+        if (length === "incomplete") break;
+        this.#at += recordHeaderBytes;
+        this.#left = length;
+      }
+      const content = received.subarray(this.#at, this.#at + this.#left);
+      this.#message.add(content);
+      this.#at += content.length;
+      this.#left -= content.length;
+      const hello = helloIn(this.#message.bytes);
+      // What follows is for the server: early data may come in the same piece.
+      if (hello.kind !== "incomplete") return hello;
+    }
+    return received.length < maxHelloBytes ? incomplete : malformed;
+  }
 }
 
-/** Joins the content of the records so far. */
-function handshakeIn(bytes: Buffer): Buffer | ClientHello {
-  const parts: Buffer[] = [];
-  for (let at = 0; at + 5 <= bytes.length; ) {
-    // Type, version 3.x, length.
-    const length = bytes.readUInt16BE(at + 3);
-    if (bytes[at] !== handshakeRecord || bytes[at + 1] !== 3 || length === 0) return malformed;
-    parts.push(bytes.subarray(at + 5, at + 5 + length));
-    at += 5 + length;
-  }
-  if (bytes.length > 0 && bytes[0] !== handshakeRecord) return malformed;
-  const message = Buffer.concat(parts);
-  return message.length === 0 ? incomplete : message;
+/** Reads the length of the record that begins at a position. Type, version 3.x and length take five bytes. */
+function recordLengthAt(bytes: Buffer, at: number): number | "malformed" | "incomplete" {
+  if (bytes[at] !== handshakeRecord) return "malformed";
+  if (at + recordHeaderBytes > bytes.length) return "incomplete";
+  const length = bytes.readUInt16BE(at + 3);
+  return bytes[at + 1] === 3 && length > 0 ? length : "malformed";
+}
+
+function helloIn(message: Buffer): ClientHello {
+  if (message.length === 0) return incomplete;
+  if (message[0] !== clientHello) return malformed;
+  if (message.length < messageHeaderBytes) return incomplete;
+  const length = message.readUIntBE(1, 3);
+  if (length > maxHelloBytes) return malformed;
+  if (message.length < messageHeaderBytes + length) return incomplete;
+  return nameIn(message.subarray(messageHeaderBytes, messageHeaderBytes + length));
 }
 
 /** Skips version, random, session, ciphers and compressions. */

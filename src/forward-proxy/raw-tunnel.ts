@@ -1,7 +1,7 @@
 import { isIP, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import type { Upstream } from "../relay/upstream.ts";
-import { maxHelloBytes, readClientHello } from "./client-hello.ts";
+import { ClientHelloReader } from "./client-hello.ts";
 import type { ConnectTarget } from "./connect-target.ts";
 
 /** Opens a connection that nothing is added to. Rejects with `RelayFailure`, for a private address as well. */
@@ -31,7 +31,7 @@ const helloMs = 10_000;
  * used for any other that shares its addresses.
  */
 export function joinTunnel({ socket, there, host, onMismatch }: RawTunnel): void {
-  let bytes: Buffer = Buffer.alloc(0);
+  const reader = new ClientHelloReader();
   const end = () => {
     socket.destroy();
     there.destroy();
@@ -48,9 +48,8 @@ export function joinTunnel({ socket, there, host, onMismatch }: RawTunnel): void
   there.once("close", () => socket.destroySoon()).on("error", end);
 
   function onData(chunk: Buffer): void {
-    bytes = Buffer.concat([bytes, chunk]);
-    const hello = readClientHello(bytes);
-    if (hello.kind === "incomplete" && bytes.length < maxHelloBytes) return;
+    const hello = reader.add(chunk);
+    if (hello.kind === "incomplete") return;
     stop();
     const wanted = isIP(host) === 0 ? host : undefined;
     if (hello.kind !== "hello" || hello.serverName !== wanted) {
@@ -58,7 +57,7 @@ export function joinTunnel({ socket, there, host, onMismatch }: RawTunnel): void
       end();
       return;
     }
-    there.write(bytes);
+    there.write(reader.received);
     pipeline(socket, there, () => {});
     pipeline(there, socket, () => {});
   }
