@@ -1,6 +1,6 @@
 /**
  * One latchkey, a store in a folder, and a token request with a fault: a kill at any moment, or a disk that accepts
- * nothing when the answer arrives. Longer: LATCHKEY_FAULT_ROUNDS=50; to repeat: LATCHKEY_FAULT_SEED.
+ * nothing when the answer arrives. Longer: LATCHKEY_FAULT_ROUNDS=50; other dice: LATCHKEY_FAULT_SEED=random, or a number.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -4,7 +4,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { faultSeed } from "../support/runner/seeded.ts";
+import { randomSeed } from "../support/runner/seeded.ts";
 import { moody } from "./loss/application.ts";
 import { type LossOutcome, runLoss } from "./loss/run.ts";
 
@@ -44,7 +44,7 @@ if (values.help) {
 } else {
   const { backend = "level" } = values;
   if (backend !== "level" && backend !== "postgres") throw new Error("--backend is level or postgres");
-  const seed = Number(values.seed ?? faultSeed());
+  const seed = Number(values.seed ?? randomSeed());
   process.stdout.write(`seed ${seed}\n`);
   const outcome = await runLoss({
     ...{ seed, backend, temper: moody, perDestination: 32 },

@@ -9,6 +9,7 @@ import {
   startProvider,
   startProxied,
 } from "../../support/peers/provider.ts";
+import { seeded } from "../../support/runner/seeded.ts";
 import { openWire } from "../../support/sidecar/door.ts";
 import { type Calling, call, faultOf, fieldOf } from "../../support/wire/proxy-call.ts";
 
@@ -263,10 +264,11 @@ it("starts no attempt that would be too late", () => {
 });
 
 it("keeps the answers of many callers at once apart, over few connections", async () => {
+  const random = seeded(1);
   const provider = await startProvider((request, socket) => {
     const id = request.line.split(" ")[1] ?? "";
     const answer = `HTTP/1.1 200 OK\r\nContent-Length: ${id.length}\r\nX-Id: ${id}\r\n\r\n${id}`;
-    setTimeout(() => socket.write(answer), Math.random() * 20);
+    setTimeout(() => socket.write(answer), random() * 20);
   });
   const { data, proxyHeaders: headers } = await startProxied(provider.port);
   const agent = new http.Agent({ keepAlive: true, maxSockets: 2_000 });

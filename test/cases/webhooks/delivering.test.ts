@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { Forward_State as State, WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { startApplication } from "../../support/peers/application.ts";
+import { seeded } from "../../support/runner/seeded.ts";
 import { adminKey } from "../../support/sidecar/harness.ts";
 import { calendarUri, type Receiving, startReceiving } from "../../support/sidecar/receiving.ts";
 
@@ -339,7 +340,8 @@ test("W25 a hundred dead overrides, each with more waiting than may be under way
 test("first attempts of one channel are sent one after another, in the order of their numbers", async () => {
   const receiving = await startReceiving();
   const { application, notifyOf } = receiving;
-  application.answer = (_, response) => void setTimeout(() => response.end(), Math.random() * 20);
+  const random = seeded(1);
+  application.answer = (_, response) => void setTimeout(() => response.end(), random() * 20);
   // Two concurrent senders, each in its own order.
   const of = (channel: string) => async () => {
     for (let number = 1; number <= 30; number += 1) await notifyOf(uri, number, { "x-cal-channel-id": channel });

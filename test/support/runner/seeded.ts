@@ -12,5 +12,28 @@ export function seeded(seed: number): () => number {
 /** A whole number below `n`. */
 export const below = (random: () => number, n: number): number => Math.floor(random() * n);
 
-/** A new seed for each run, or that of an earlier run to repeat it. */
-export const faultSeed = (): number => Number(process.env["LATCHKEY_FAULT_SEED"] ?? Date.now() % 2 ** 31);
+export const randomSeed = (): number => Date.now() % 2 ** 31;
+
+/** A seed that a variable names: `random` draws a new one, and without the variable every run is the same. */
+export function seedOf(variable: string, fixed = 1): number {
+  const text = process.env[variable];
+  if (text === undefined || text === "") return fixed;
+  return text === "random" ? randomSeed() : Number(text);
+}
+
+export const faultSeed = (): number => seedOf("LATCHKEY_FAULT_SEED");
+
+/**
+ * Seeds of a fuzz test: fixed ones in the suite, so that every run is the same. LATCHKEY_FUZZ_SEED names another one,
+ * or `random`; LATCHKEY_FUZZ_RUNS is the number of random ones.
+ */
+export function fuzzSeeds(fixed: readonly number[]): readonly number[] {
+  const text = process.env["LATCHKEY_FUZZ_SEED"];
+  if (text === undefined || text === "") return fixed;
+  if (text !== "random") return [Number(text)];
+  const first = randomSeed();
+  return Array.from(
+    { length: Number(process.env["LATCHKEY_FUZZ_RUNS"] ?? 1) },
+    (_, i) => (first + i * 7_919) % 2 ** 31,
+  );
+}

@@ -1,10 +1,11 @@
+import { seedOf } from "../../support/runner/seeded.ts";
+
 const variable = (name: string): number | undefined => {
   const text = process.env[name];
   return text === undefined || text === "" ? undefined : Number(text);
 };
 
-/** A new seed for each run, or that of an earlier run to repeat it. */
-export const modelSeed = (): number => variable("LATCHKEY_MODEL_SEED") ?? Date.now() % 2 ** 31;
+export const modelSeed = (): number => seedOf("LATCHKEY_MODEL_SEED");
 
 /** The number of requests; more with LATCHKEY_MODEL_STEPS. */
 export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 30_000;

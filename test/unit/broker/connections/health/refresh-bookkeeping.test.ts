@@ -14,6 +14,7 @@ import {
   nextAttemptMs,
 } from "../../../../../src/broker/connections/health/refresh-bookkeeping.ts";
 import { type RefreshRecord, RefreshRecordSchema } from "../../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { below, seeded } from "../../../../support/runner/seeded.ts";
 
 const hour = 3_600_000;
 const start = Date.parse("2026-01-01T00:00:00Z");
@@ -162,17 +163,18 @@ it.each([
 
 it("never schedules before now or beyond a day, in any order of events", () => {
   const kinds: readonly TokenFailureKind[] = ["passing", "uncertain", "unusable", "client_refused", "misconfigured"];
+  const random = seeded(1);
   for (let round = 0; round < 300; round += 1) {
     let record = fresh();
     let nowMs = start;
     for (let i = 0; i < 40; i += 1) {
-      nowMs += Math.floor(Math.random() * 10 * hour);
-      record = begun(record, `rt-${Math.floor(Math.random() * 2)}`);
-      const kind = kinds[Math.floor(Math.random() * kinds.length)];
+      nowMs += below(random, 10 * hour);
+      record = begun(record, `rt-${below(random, 2)}`);
+      const kind = kinds[below(random, kinds.length)];
       record =
-        Math.random() < 0.1
+        random() < 0.1
           ? afterSuccess(record, { nowMs })
-          : failed(record, { kind: kind ?? "passing", atMs: nowMs, random: Math.random() });
+          : failed(record, { kind: kind ?? "passing", atMs: nowMs, random: random() });
       const wait = waits(record, nowMs);
       if (record.failures === 0) expect(nextAttemptMs(record, { isForced: false, nowMs })).toBe(0);
       else if (wait < 0 || wait > 24 * hour) throw new Error(`waits ${wait} ms`);
