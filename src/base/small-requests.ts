@@ -4,6 +4,8 @@ export type SendSmallRequest = (request: SmallRequest, options?: SendOptions) =>
 export interface SmallRequest {
   /** Without a fragment. The address is checked on each request. */
   readonly url: string;
+  /** Path and query, byte for byte; default: those of the URL, in which some characters are written in another way. */
+  readonly target?: string;
   readonly method: string;
   /** Headers in addition to `Host`, `Content-Length` and those that refuse compression. */
   readonly headers: Readonly<Record<string, string>>;

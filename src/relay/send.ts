@@ -95,7 +95,8 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
   const address = parsed === null ? undefined : originOf(parsed);
   if (parsed === null || address === undefined) throw new UnsendableRequest("the address is not valid");
   const origin = upstream.admit({ ...address, clientCertificate, isApart: mayFollow });
-  const { pathname, search } = parsed;
+  const { target = `${parsed.pathname}${parsed.search}` } = request;
+  if (!/^\/[\x21-\x7e]*$/.test(target)) throw new UnsendableRequest("the path of the request is not valid");
   const body = Buffer.from(request.body ?? "");
   const hasBody = request.body !== undefined;
   // The last value of a name wins, and only Latchkey frames the request.
@@ -113,7 +114,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
     head: {
       origin,
       method,
-      head: `${method} ${pathname}${search} HTTP/1.1\r\n${lines}\r\n`,
+      head: `${method} ${target} HTTP/1.1\r\n${lines}\r\n`,
       body: hasBody ? "length" : "none",
       needsNew: !mayFollow && !mayRepeat && !repeatable.has(method),
       mayRepeat,

@@ -92,7 +92,8 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
     for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
     for (const [name, value] of attached) headers[name] = value;
     const { clientCertificate } = attachment;
-    return send({ url: `${origin}${target}`, method, headers, body: content, clientCertificate }, options);
+    // Policies and signatures are about the target as it is written here.
+    return send({ url: `${origin}${target}`, target, method, headers, body: content, clientCertificate }, options);
   };
 }
 

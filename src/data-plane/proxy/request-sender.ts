@@ -3,6 +3,7 @@ import { type Duplex, duplexPair } from "node:stream";
 import { Fault } from "../../base/fault.ts";
 import { giveSocket } from "../../base/node/injected-sockets.ts";
 import type { ProxyAnswer, ProxyRequest, SendToProvider } from "../../broker/traffic/send-to-provider.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { requireSingle } from "../server/heads.ts";
 import type { ProviderProxy } from "./proxy.ts";
 import type { NotableCall } from "./proxy-call.ts";
@@ -84,11 +85,14 @@ class SentRequest {
   async answer(connectTo: (sent: SentRequest) => Duplex): Promise<ProxyAnswer> {
     const { method, path, headers, body, signal } = this.#request;
     requirePlain(headers);
+    // The server in memory would answer a path that it cannot parse, as if the provider had.
+    const mistake = mistakeInPath(path);
+    if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const deadline = AbortSignal.timeout(maxMs);
     const request = requestWith({
       method,
       path,
-      headers: [...headers, ...(body.length > 0 ? ["Content-Length", String(body.length)] : [])],
+      headers: [...headers, ...lengthOf(method, body)],
       createConnection: () => connectTo(this),
       signal,
     });
@@ -115,6 +119,12 @@ class SentRequest {
     }
   }
 }
+
+/** Methods for which Node sends no body where there is none; with others it sends an empty one of unknown length. */
+const withoutBody = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
+
+const lengthOf = (method: string, { length }: Uint8Array): string[] =>
+  length === 0 && withoutBody.has(method) ? [] : ["Content-Length", String(length)];
 
 const tooLate = () => new Fault("provider_timeout", `the provider has not answered within ${maxMs / 1_000} seconds`);
 
