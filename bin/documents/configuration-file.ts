@@ -79,11 +79,18 @@ policies:                                    # which requests are sent to provid
   - id: no-deletes
     environment: prod
     integration: github                      # or key, or access_session; default: all of the environment
-    effect: deny                             # allow, deny or log
+    effect: deny                             # allow, deny, hold or log
     condition: request.method == "DELETE" && caller.key != "admin-tool"
     description: repositories are deleted by people   # callers that are refused see it
     enabled: true
   - { id: agent-reads, environment: prod, key: agent, effect: allow, condition: 'request.method == "GET"' }
+  - id: payouts
+    environment: prod
+    effect: hold                             # a person approves each request; see approvals.md
+    condition: request.path == "/v1/payouts"
+    answer_within: 30m                       # no answer is a no; default: 1h
+    wait: 20s                                # on the connection of the caller; default: 10s
+    remember: 15m                            # longest time for which an answer may cover others; default: none
   - { id: session, environment: prod, access_session: as_1, effect: log, condition: "true" }
 
 limits:                                      # sizes of requests; needs a restart

@@ -22,6 +22,7 @@ export const subjects = [
   "Metadata",
   "Connect sessions",
   "Access sessions",
+  "Approvals",
   "Integrations",
   "Providers",
   "Syncs",
@@ -192,6 +193,35 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
     summary: "Ends an access session within a second, on every replica",
     answer: data(ref("AccessSession")),
     errors: ["not_found"],
+  },
+  "GET /approvals": {
+    subject: "Approvals",
+    summary: "Lists approvals of held requests, newest first, without headers and bodies",
+    description: "A caller without the scope `approvals:decide` sees those of its own requests.",
+    answer: object({ approvals: list(ref("Approval")), next_cursor: text }),
+  },
+  "GET /approvals/:id": {
+    subject: "Approvals",
+    summary: "Returns an approval with the headers and the body of its request",
+    description: "A caller without the scope `approvals:decide` sees those of its own requests.",
+    answer: data(ref("Approval")),
+    errors: ["not_found"],
+  },
+  "POST /approvals/:id/approve": {
+    subject: "Approvals",
+    summary: "Approves a request, which can then be sent once",
+    description:
+      "`digest` is that of what the person has seen. `remember` is in seconds, at most `longest_memory`: for so long, the same caller may send requests with this connection, method, host and path.",
+    answer: data(ref("Approval")),
+    errors: ["not_found", "self_approval", "approval_mismatch", "conflict"],
+    example: { digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", reason: "as discussed" },
+  },
+  "POST /approvals/:id/deny": {
+    subject: "Approvals",
+    summary: "Denies a request, takes back an approval, or ends what is remembered",
+    answer: data(ref("Approval")),
+    errors: ["not_found", "self_approval", "conflict"],
+    example: { reason: "ask Ada first" },
   },
   "POST /connect/sessions/reconnect": {
     subject: "Connect sessions",
@@ -427,6 +457,22 @@ const mcp = {
 export const otherRoutes: readonly OtherRoute[] = [
   ...["GET", "POST", "PUT", "PATCH", "DELETE"].map((method) => ({ ...proxied, method })),
   ...["GET", "POST", "DELETE"].map((method) => ({ ...mcp, method })),
+  {
+    subject: "Approvals",
+    method: "POST",
+    path: "/approval-answers/:environment/:id",
+    security: "none",
+    summary: "Takes an answer that the application signs with the environment's signing secret",
+    description:
+      "Signed as deliveries are (Standard Webhooks); `webhook-id` is the ID of the approval. The body has `decision` (`approve` or `deny`), `digest`, `decided_by`, and may have `reason` and `remember`.",
+    answer: data(ref("Approval")),
+    body: object(
+      { decision: text, digest: text, decided_by: text, reason: text, remember: integer },
+      "reason",
+      "remember",
+    ),
+    errors: ["unproven_webhook", "invalid_body", "not_found", "self_approval", "approval_mismatch", "conflict"],
+  },
   {
     subject: "Webhooks",
     method: "GET",

@@ -53,6 +53,33 @@ const accessSession = {
   ended_by: textOrNull,
 };
 
+const approval = {
+  id: text,
+  state: { type: "string", enum: ["waiting", "approved", "denied", "expired", "used"] },
+  policies: described("Policies that hold the request.", list(object({ id: text, description: text }))),
+  requester: described(
+    "Who sends the request.",
+    object({ key: textOrNull, access_session: textOrNull, identity: textOrNull, script: textOrNull }),
+  ),
+  integration: text,
+  connection_id: text,
+  method: text,
+  url: text,
+  digest: described("SHA-256, in hex, of exactly what will be sent.", text),
+  content: described(
+    "Headers and body, up to 64 KiB of it; absent in lists. A body that is not UTF-8 is in `body_base64`.",
+    anyObject,
+  ),
+  created_at: time,
+  expires_at: time,
+  decided_at: timeOrNull,
+  decided_by: textOrNull,
+  reason: textOrNull,
+  used_at: timeOrNull,
+  longest_memory: described("Longest time for which an answer may be remembered, in seconds.", integer),
+  remembered_until: timeOrNull,
+};
+
 export const schemas: Readonly<Record<string, Schema>> = {
   Error: object({
     error: object(
@@ -96,6 +123,7 @@ export const schemas: Readonly<Record<string, Schema>> = {
     ended_at: timeOrNull,
   }),
   AccessSession: object(accessSession),
+  Approval: object(approval, "content"),
   CreatedAccessSession: object({ token: text, ...accessSession }),
   EndUser: object({
     id: text,

@@ -157,6 +157,21 @@ export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
     action: "Delete the file in the folder that `LATCHKEY_SCRIPTS` names.",
     example: "functions are files of the folder that LATCHKEY_SCRIPTS names",
   },
+  approval_mismatch: {
+    subject: state,
+    meaning: "The request differs from the one that the approval is for, if only by one byte.",
+    action:
+      "Repeat the request with the same method, URL, headers and body. For another request, leave `Latchkey-Approval` out: a person is asked about it.",
+    example:
+      "the request is not the one that the approval 3q2-7wAAB0CqfY1mXk9Z5g is for: its method, URL, headers or body differ",
+  },
+  approval_used: {
+    subject: state,
+    meaning: "The approval was used: its request was sent, or Latchkey stopped just before.",
+    action: "Look at the provider whether the request has arrived. For another one, leave `Latchkey-Approval` out.",
+    example:
+      "the approval 3q2-7wAAB0CqfY1mXk9Z5g was used: its request was sent; for another one, leave Latchkey-Approval out",
+  },
   already_exists: {
     subject: state,
     meaning: "An object with this name or id already exists.",

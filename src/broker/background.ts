@@ -59,6 +59,7 @@ export function startBackground(rooms: BackgroundRooms, { store, retention, worl
     health,
     destinations: outgoing.destinations,
     logs: rooms.auditing.logs,
+    audit: rooms.auditing.audit,
     world,
     idleRefresh: credentials.idleRefresh,
     retention,

@@ -8,6 +8,7 @@ import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
 import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
+import { type ApprovalRoom, openApprovals } from "./approvals/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
 import { type RetentionPeriods, startBackground } from "./background.ts";
 import { openBaseRooms } from "./base-rooms.ts";
@@ -45,6 +46,7 @@ export interface Broker
     Omit<SyncRoom, "hooks" | "scheduler">,
     Pick<ChannelRoom, "channels">,
     Omit<PolicyRoom, "close">,
+    Omit<ApprovalRoom, "release" | "close">,
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
@@ -119,7 +121,10 @@ type Rooms = Awaited<ReturnType<typeof openRooms>>;
 /** Opens the rooms from the ground up. Each knows only those opened before it. */
 async function openRooms(options: BrokerOptions) {
   const { store, backend, publicUrl, send, sendToApplication, scripts, world } = options;
-  const base = await openBaseRooms(options, (environment) => accessRoom.accessSessions.deletionOfAll(environment));
+  const base = await openBaseRooms(options, async (environment) => [
+    ...(await accessRoom.accessSessions.deletionOfAll(environment)),
+    ...(await approvalRoom.approvals.deletionOfAll(environment)),
+  ]);
   const { lookupFields, collections, lastUsed, partitions, auditing, setup, outgoing } = base;
   const { audit } = auditing;
   const shared = { store, world, lastUsed, partitions, ...auditing, ...setup, ...outgoing };
@@ -144,6 +149,15 @@ async function openRooms(options: BrokerOptions) {
   const revocations = await openRevocations({ shared, collections, credentials });
   const policyRoom = await openPolicies({ store, collections, setup, credentials, audit, world });
   const { policyGate, policiesInForce } = policyRoom;
+  const { signingSecrets } = setup;
+  const approvalRoom = await openApprovals({
+    store,
+    collections,
+    signingSecrets,
+    audit,
+    events: outgoing.events,
+    world,
+  });
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const { accessSessions: times } = options;
   const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
@@ -157,7 +171,9 @@ async function openRooms(options: BrokerOptions) {
     quotas,
   });
   const common = { shared, collections, connections, credentials };
-  const scripted: SyncRoom = await openSyncs({ ...common, quotas, policyGate, scripts, limits: options.runs });
+  const { approvalRequests } = approvalRoom;
+  const admission = { policyGate, approvalRequests };
+  const scripted: SyncRoom = await openSyncs({ ...common, quotas, ...admission, scripts, limits: options.runs });
   const { syncs, hooks, runs } = scripted;
   const channels = await openChannels({ ...common, syncs, scripts, publicUrl });
   const connect = await openConnect({ ...common, health, channels, hooks, syncs, publicUrl });
@@ -182,6 +198,7 @@ async function openRooms(options: BrokerOptions) {
     connectionRoom,
     credentials,
     policyRoom,
+    approvalRoom,
     revocations,
     quotas,
     accessRoom,
@@ -233,7 +250,10 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     keepChannels: background.own(() => channels.scheduler.run()),
     keepRevocations: background.own(() => rooms.revocations.scheduler.run()),
     describeImported: background.own(() => connect.descriptions.run()),
-    retire: background.retire,
+    retire() {
+      rooms.approvalRoom.release();
+      return background.retire();
+    },
     async close() {
       await background.retire();
       system.authorities.close();
@@ -256,6 +276,7 @@ async function closeRooms(rooms: Rooms) {
   outgoing.destinations.close();
   signIn.browserSessions.close();
   rooms.policyRoom.close();
+  rooms.approvalRoom.close();
   setup.close();
   await partitions.close();
   await lastUsed.close();
@@ -312,6 +333,9 @@ function operationsOf(rooms: Rooms): Operations {
     policiesInForce: rooms.policyRoom.policiesInForce,
     policyGate: rooms.policyRoom.policyGate,
     explainPolicies: rooms.policyRoom.explainPolicies,
+    approvals: rooms.approvalRoom.approvals,
+    approvalRequests: rooms.approvalRoom.approvalRequests,
+    signedAnswers: rooms.approvalRoom.signedAnswers,
     asks: credentials.asks,
     tokens: credentials.tokens,
     ...scriptOperations,

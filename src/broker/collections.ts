@@ -1,5 +1,6 @@
 import type { Store } from "../store/contract.ts";
 import { createAccessSessionCollections } from "./access-sessions/access-session-collections.ts";
+import { createApprovalCollections } from "./approvals/approval-collections.ts";
 import { createLogCollections } from "./audit/log-collections.ts";
 import { createAuthorityCollections } from "./authority/authority-collections.ts";
 import { createChannelCollections } from "./channels/channel-collections.ts";
@@ -18,6 +19,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
   return {
     ...createSetupCollections(store),
     ...createAccessSessionCollections(store),
+    ...createApprovalCollections(store),
     ...createConnectionCollections(store, names),
     ...createAuthorizationCollections(store),
     ...createRevocationCollections(store),

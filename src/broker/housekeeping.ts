@@ -3,6 +3,8 @@ import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import type { Lease } from "../store/leases.ts";
 import { createSessionSweep } from "./access-sessions/session-sweep.ts";
+import { createApprovalSweep } from "./approvals/approval-sweep.ts";
+import type { Audit } from "./audit/audit.ts";
 import type { Logs } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect/expired-sessions.ts";
@@ -49,6 +51,7 @@ interface HousekeepingOptions {
   readonly retention: RetentionPeriods;
   readonly destinations: Pick<Destinations, "isCurrent">;
   readonly logs: Logs;
+  readonly audit: Audit;
   readonly world: World;
 }
 
@@ -75,6 +78,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const connectSweep = createConnectSweep({ store, collections, world });
   const interruptedSweep = createInterruptedSweep({ store, collections, logs: options.logs, world });
   const accessSessionSweep = createSessionSweep({ store, collections, world });
+  const approvalSweep = createApprovalSweep({ store, collections, audit: options.audit, world });
   const ended = new AbortController();
   let { retention } = options;
   let round: Promise<void> | undefined;
@@ -107,6 +111,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     await interruptedSweep(signal);
     await connectSweep(signal);
     await accessSessionSweep(signal);
+    await approvalSweep(signal);
     await revocationSweep(signal);
     await deletionSweep();
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });

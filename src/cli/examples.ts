@@ -31,6 +31,13 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "access-sessions list": ["latchkey access-sessions list -e prod"],
   "access-sessions get": ["latchkey access-sessions get 0mwtntbdxfp0253fccd3d -e prod"],
   "access-sessions end": ["latchkey access-sessions end 0mwtntbdxfp0253fccd3d -e prod"],
+  "approvals list": ["latchkey approvals list -e prod --state waiting"],
+  "approvals show": ["latchkey approvals show 3q2-7wAAB0CqfY1mXk9Z5g -e prod"],
+  "approvals approve": [
+    "latchkey approvals approve 3q2-7wAAB0CqfY1mXk9Z5g -e prod",
+    "latchkey approvals approve 3q2-7wAAB0CqfY1mXk9Z5g -e prod --remember 15m --yes",
+  ],
+  "approvals deny": ['latchkey approvals deny 3q2-7wAAB0CqfY1mXk9Z5g -e prod --reason "ask Ada first"'],
   run: ["latchkey run --connection github/ada -- git pull", "latchkey run -- bash"],
   "ca show": ["latchkey ca show"],
   "ca export": ["latchkey ca export --with-system > ca.pem"],

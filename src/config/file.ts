@@ -1,10 +1,10 @@
 import * as v from "valibot";
 import { suggestion } from "../base/similar.ts";
+import { durationForm } from "../core/duration.ts";
 import { policyList } from "../core/policies/policy-file.ts";
 import { scopesByName } from "../core/scopes.ts";
 import { accessLimits } from "./access/access-limits.ts";
 import { sessionTimes } from "./access/session-times.ts";
-import { durationForm } from "./duration.ts";
 import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
 import { forwardProxySchema } from "./forward-proxy/schema.ts";

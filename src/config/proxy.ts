@@ -1,7 +1,7 @@
+import { millisecondsIn } from "../core/duration.ts";
 import type { OverloadRule } from "../core/limits/overload.ts";
 import { type IntegrationRates, integrationName, type Rates } from "../core/limits/rates.ts";
 import type { Rate } from "../core/limits/token-buckets.ts";
-import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 

@@ -1,5 +1,5 @@
 import type { LogRetention } from "../broker/log-retention.ts";
-import { millisecondsIn } from "./duration.ts";
+import { millisecondsIn } from "../core/duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 

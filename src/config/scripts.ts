@@ -1,6 +1,6 @@
 import { usualRunLimits } from "../broker/syncs/runs/run-scheduler.ts";
+import { millisecondsIn } from "../core/duration.ts";
 import { type ScriptLimits, usualScriptLimits } from "../core/scripts/script.ts";
-import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 

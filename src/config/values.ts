@@ -1,6 +1,6 @@
+import { millisecondsIn } from "../core/duration.ts";
 import { isOrigin } from "../core/outgoing/origin.ts";
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
-import { millisecondsIn } from "./duration.ts";
 import type { FileReader } from "./secrets.ts";
 import { describeUnreadable } from "./unreadable.ts";
 import type { VariableName } from "./variables.ts";

@@ -1,4 +1,4 @@
-import { millisecondsIn } from "./duration.ts";
+import { millisecondsIn } from "../core/duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 

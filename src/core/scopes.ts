@@ -12,7 +12,7 @@ export const scopesByName: ReadonlyMap<string, Scope> = new Map(
 
 /** Scopes of a key that was given none: everything within its environment. */
 export const defaultScopes: readonly Scope[] = [...scopesByName.values()].filter(
-  (scope) => scope !== Scope.ADMIN && scope !== Scope.EDGE,
+  (scope) => scope !== Scope.ADMIN && scope !== Scope.EDGE && scope !== Scope.APPROVALS_DECIDE,
 );
 
 /** Scopes that a key with limits may have. */

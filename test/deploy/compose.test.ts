@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../bin/steps.ts";
 import { parseConfig } from "../../src/config/config.ts";
-import { millisecondsIn } from "../../src/config/duration.ts";
+import { millisecondsIn } from "../../src/core/duration.ts";
 import { deployedOptions } from "../bench/sidecar-process.ts";
 import { adminKey, sealKey, secretKey } from "../support/sidecar/harness.ts";
 

@@ -94,6 +94,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "connections",
     "credentials",
     "policies",
+    "approvals",
     "revocations",
     "quotas",
     "access-sessions",

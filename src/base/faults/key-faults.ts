@@ -54,6 +54,27 @@ export const keyFaults = {
       "Read the log for the reason. Check the issuer in `identities.issuers` or `edges.service_accounts`: issuer, `jwks_url`, `ca` and `token_file`, and the network policy towards it.",
     example: "the keys of the token's issuer cannot be fetched now; try again later",
   },
+  approval_required: {
+    subject: keys,
+    meaning:
+      "A `hold` policy wants a person to approve the request first. It was not sent, although the status is 202. `Latchkey-Approval` names the approval.",
+    action:
+      "Send the same request again with `Latchkey-Approval: <id>` until it was answered, or wait on the connection with `Prefer: wait=300`. `GET /approvals/:id` shows the state. A person answers with `latchkey approvals approve <id>`, or in the dashboard.",
+    example:
+      'the request was not sent: "payouts" holds it until a person approves it; send the same request again with the header Latchkey-Approval: 3q2-7wAAB0CqfY1mXk9Z5g',
+  },
+  approval_denied: {
+    subject: keys,
+    meaning: "A person has denied the request, or nobody has approved it in time.",
+    action: "Ask the person who answers for the reason. Do not repeat the request.",
+    example: "the approval 3q2-7wAAB0CqfY1mXk9Z5g was denied: ask Ada first",
+  },
+  self_approval: {
+    subject: keys,
+    meaning: "A key answers a request of its own, or of an access session that it has created.",
+    action: "Answer with the key of another person or service, which has the scope `approvals:decide`.",
+    example: "a request is not answered by its own caller: send another key",
+  },
   unknown_session: {
     subject: keys,
     meaning: "The connect session does not exist, was used, or is older than 30 minutes.",

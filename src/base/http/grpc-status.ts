@@ -22,6 +22,7 @@ export const grpcRefusal = (fault: Fault): Readonly<Record<string, string>> => (
   "grpc-status": String(statuses[fault.rpc]),
   "grpc-message": percentEncoded(fault.message),
   "latchkey-error": fault.code,
+  ...(fault.metadata["approval"] !== undefined && { "latchkey-approval": fault.metadata["approval"] }),
 });
 
 /** Percent-encodes UTF-8 bytes that are not printable ASCII, and the percent sign. */

@@ -41,8 +41,27 @@ export const proxyMetrics = {
     kind: "counter",
     isHot: true,
     name: "latchkey_policy_decisions_total",
-    help: "Decisions of policies about requests: `allowed`, `denied` (by a policy), `denied_by_error` (a condition failed), `not_allowed` (no `allow` policy matched), and `logged` and `log_failed` for each `log` policy. Nothing is counted in environments without policies.",
+    help: "Decisions of policies about requests: `allowed`, `denied` (by a policy), `denied_by_error` (a condition failed), `not_allowed` (no `allow` policy matched), `held` (for an approval), and `logged` and `log_failed` for each `log` policy. Nothing is counted in environments without policies.",
     labels: ["decision"],
+  },
+  approvals: {
+    kind: "counter",
+    name: "latchkey_approvals_total",
+    help: "Requests that policies hold: `asked` (a person is asked), `joined` (the same request again), `remembered` (an earlier answer covers it), `approved`, `denied`, `expired` (counted by the housekeeping) and `used` (sent).",
+    labels: ["result"],
+  },
+  approvalsWaiting: {
+    kind: "gauge",
+    name: "latchkey_approvals_waiting",
+    help: "Approvals that nobody has answered: the same number in each replica.",
+    labels: [],
+  },
+  approvalWaits: {
+    kind: "gauge",
+    isHot: true,
+    name: "latchkey_approval_waits",
+    help: "Requests that wait for an approval on the connection of their caller.",
+    labels: [],
   },
   proxyAddedSeconds: {
     kind: "histogram",

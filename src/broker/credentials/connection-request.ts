@@ -28,14 +28,16 @@ export interface ConnectionSendOptions extends SendOptions {
   /** Called before it is sent. */
   readonly noteSent?: NoteSent | undefined;
   /** Called before it is sent; throws for a request that must not be sent. */
-  readonly admit?: ((target: ConnectionRequestTarget) => void) | undefined;
+  readonly admit?: ((target: ConnectionRequestTarget) => void | Promise<void>) | undefined;
 }
 
 /** Where a request goes, and the headers that are sent besides the credentials. */
 export interface ConnectionRequestTarget {
+  readonly origin: string;
   readonly host: string;
   readonly basePath: string;
   readonly fields: readonly string[];
+  readonly attachment: Attachment;
 }
 
 /** The credentials that a request carries. */
@@ -87,7 +89,7 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
       nowMs: world.now(),
       nonce: () => randomBytes(16).toString("base64url"),
     });
-    options.admit?.({ host, basePath, fields });
+    await options.admit?.({ origin, host, basePath, fields, attachment });
     const headers: Record<string, string> = {};
     for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
     for (const [name, value] of attached) headers[name] = value;

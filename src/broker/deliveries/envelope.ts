@@ -23,7 +23,7 @@ export function webhookBody({ from, providerConfigKey, type, payload, connection
 
 /** An event of Latchkey's own. */
 export interface ApplicationEvent {
-  readonly type: "auth" | "channel" | "sync";
+  readonly type: "approval" | "auth" | "channel" | "sync";
   readonly connection: ConnectionRef | undefined;
   readonly authMode?: string;
   /** The provider's name. */

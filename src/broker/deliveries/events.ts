@@ -2,6 +2,7 @@ import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../../store/contract.ts";
+import { type ApprovalEvent, toApprovalEvent } from "./approval-event.ts";
 import { type AuthEvent, toAuthEvent } from "./auth-event.ts";
 import { type ChannelEvent, toChannelEvent } from "./channel-event.ts";
 import { type ApplicationEvent, eventBody } from "./envelope.ts";
@@ -10,6 +11,7 @@ import { type SyncEvent, toSyncEvent } from "./sync-event.ts";
 
 /** Events that Latchkey itself sends to the application, each for the commit of the change that it reports. */
 export interface Events {
+  approval(event: ApprovalEvent): Change[];
   auth(event: AuthEvent): Change[];
   channel(event: ChannelEvent): Change[];
   sync(event: SyncEvent): Change[];
@@ -36,6 +38,7 @@ export function createEvents({ forwards, world }: { readonly forwards: NewForwar
   }
 
   return {
+    approval: (event) => changes(toApprovalEvent(event)),
     auth: (event) => changes(toAuthEvent(event)),
     channel: (event) => changes(toChannelEvent(event)),
     sync: (event) => changes(toSyncEvent(event)),

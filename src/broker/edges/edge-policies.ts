@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { edgeVersion, isSameVersion } from "../../core/edges/edge-version.ts";
 import { type EdgePolicies as EdgePoliciesMessage, EdgePoliciesSchema } from "../../gen/latchkey/v1/edge_pb.ts";
-import { type Policy, PolicySchema } from "../../gen/latchkey/v1/policy_pb.ts";
+import { type Policy, PolicyEffect, PolicySchema } from "../../gen/latchkey/v1/policy_pb.ts";
 import type { PoliciesInForce } from "../policies/policies-in-force.ts";
 import type { EdgeStream } from "./edge-stream.ts";
 
@@ -68,4 +68,12 @@ const tooOld = () =>
 
 /** Returns what an edge needs of a policy. */
 const edgePolicy = ({ id, environment, about, effect, condition, description }: Policy): Policy =>
-  create(PolicySchema, { id, environment, effect, condition, description, ...(about && { about }) });
+  create(PolicySchema, {
+    id,
+    environment,
+    // An edge cannot ask a person. A refusal is also what an edge of an older version understands.
+    effect: effect === PolicyEffect.HOLD ? PolicyEffect.DENY : effect,
+    condition,
+    description,
+    ...(about && { about }),
+  });

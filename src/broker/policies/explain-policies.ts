@@ -4,7 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
-import { decisionOf, refusalText } from "../../core/policies/decisions.ts";
+import { decisionOf, holdersText, refusalText } from "../../core/policies/decisions.ts";
 import type { JudgedBody } from "../../core/policies/judged-body.ts";
 import type { PolicyExplanation } from "../../core/policies/policy-set.ts";
 import { LazyRequestFacts } from "../../core/policies/request-facts.ts";
@@ -68,7 +68,7 @@ export function createExplainPolicies(options: ExplainPoliciesOptions): ExplainP
     const shownPath = facts.path;
     return create(ExplainPoliciesResponseSchema, {
       outcome: outcomeOf(explanation),
-      reason: (explanation && refusalText(explanation.verdict)) ?? allowedText(explanation),
+      reason: (explanation && refusalText(explanation.verdict)) ?? sentText(explanation),
       policies: explanation === undefined ? [] : resultsOf(explanation, byId),
       host: judged.host,
       path: typeof shownPath === "string" ? shownPath : `error: ${shownPath.message}`,
@@ -79,19 +79,23 @@ export function createExplainPolicies(options: ExplainPoliciesOptions): ExplainP
 const bodyOf = ({ body }: ExplainPoliciesRequest): JudgedBody =>
   body.length === 0 ? { kind: "none" } : { kind: "bytes", bytes: body };
 
-const outcomeOf = (explanation: PolicyExplanation | undefined): PolicyOutcome =>
-  explanation === undefined || decisionOf(explanation.verdict) === "allowed"
-    ? PolicyOutcome.ALLOWED
-    : PolicyOutcome.DENIED;
+function outcomeOf(explanation: PolicyExplanation | undefined): PolicyOutcome {
+  const decision = explanation === undefined ? "allowed" : decisionOf(explanation.verdict);
+  if (decision === "held") return PolicyOutcome.HELD;
+  return decision === "allowed" ? PolicyOutcome.ALLOWED : PolicyOutcome.DENIED;
+}
 
-function allowedText(explanation: PolicyExplanation | undefined): string {
+/** Explains why a request is not refused. */
+function sentText(explanation: PolicyExplanation | undefined): string {
   if (explanation === undefined) return "the environment has no policies";
+  const { verdict } = explanation;
+  if (verdict.outcome === "held") return `${holdersText(verdict.by)} must be answered by a person first`;
   const matched = explanation.looked.filter(({ rule, result }) => rule.effect === "allow" && result === true);
   if (matched.length === 0) return "no policy refuses the request";
   return `allowed by ${matched.map(({ rule }) => `"${rule.id}"`).join(", ")}`;
 }
 
-const effectOrder = ["deny", "allow", "log"];
+const effectOrder = ["deny", "allow", "hold", "log"];
 
 const resultsOf = ({ looked }: PolicyExplanation, byId: ReadonlyMap<string, Policy>): PolicyResult[] =>
   [...looked]

@@ -157,6 +157,10 @@ const fields: Readonly<Record<string, CopyField>> = {
   disabled: ({ disabled }, to) => {
     to.disabled = disabled;
   },
+  hold: ({ hold }, to) => {
+    if (hold === undefined) delete to.hold;
+    else to.hold = hold;
+  },
 };
 
 function fieldOf(path: string): CopyField {
@@ -168,8 +172,9 @@ function fieldOf(path: string): CopyField {
   });
 }
 
-const writable = ({ about, effect, condition, description, disabled }: Policy) => ({
+const writable = ({ about, effect, condition, description, disabled, hold }: Policy) => ({
   ...(about && { about }),
+  ...(hold && { hold }),
   effect,
   condition,
   description,

@@ -62,6 +62,7 @@ export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOp
     denied: count("denied"),
     denied_by_error: count("denied_by_error"),
     not_allowed: count("not_allowed"),
+    held: count("held"),
     logged: count("logged"),
     log_failed: count("log_failed"),
   };

@@ -4,7 +4,6 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SharedServices } from "../deliveries/open.ts";
-import type { PolicyGate } from "../policies/policy-gate.ts";
 import type { Quotas } from "../quotas/quotas.ts";
 import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
@@ -20,6 +19,7 @@ import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncs, type Syncs } from "./syncs.ts";
+import { createScriptAdmission, type ScriptAdmissionSources } from "./toolbox/script-admission.ts";
 import { createScriptLocks } from "./toolbox/script-locks.ts";
 import { createScriptRequests } from "./toolbox/script-requests.ts";
 import { createScriptToolbox } from "./toolbox/script-tools.ts";
@@ -38,13 +38,12 @@ export interface SyncRoom {
   readonly scheduler: RunScheduler;
 }
 
-interface SyncRoomOptions {
+interface SyncRoomOptions extends ScriptAdmissionSources {
   readonly shared: SharedServices;
   readonly collections: ConnectionCollections & RecordCollections & SyncCollections;
   readonly connections: Connections;
   readonly credentials: CredentialsRoom;
   readonly quotas: Quotas;
-  readonly policyGate: PolicyGate;
   readonly scripts: ScriptHost;
   readonly limits: ScriptsLimits | undefined;
 }
@@ -91,7 +90,7 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
     syncs,
     urls,
     world,
-    send: createScriptRequests({ live, askWith, quotas: options.quotas, policyGate: options.policyGate, world }),
+    send: createScriptRequests({ live, askWith, quotas: options.quotas, admit: createScriptAdmission(options), world }),
     runAction: (action, signal) => actions.run(action, { signal, isNested: true }),
     variablesOf: variables.of,
     openLocks: createScriptLocks({ leases: createLeases(store), world }),

@@ -19,6 +19,7 @@ import { addKeys } from "./keys.ts";
 import { addLogs } from "./logs.ts";
 import { addNameCompletion } from "./name-completion.ts";
 import { addOverview } from "./overview/overview.ts";
+import { addApprovals } from "./policies/approvals.ts";
 import { addPolicies } from "./policies/policies.ts";
 import { addProviders } from "./providers.ts";
 import { addRequests } from "./requests/requests.ts";
@@ -43,6 +44,7 @@ export function addCommands(program: Command, act: Act, { terminal, keepExitCode
   addKeys(program, act);
   addIdentities(program, act);
   addAccessSessions(program, act);
+  addApprovals(program, act);
   addSessions(program, act);
   addProviders(program, act, { terminal, keepExitCode });
   addIntegrations(program, act);

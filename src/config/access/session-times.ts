@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { AccessSessionTimes } from "../../broker/access-sessions/new-session.ts";
-import { durationForm, millisecondsIn } from "../duration.ts";
+import { durationForm, millisecondsIn } from "../../core/duration.ts";
 import type { Refuse } from "../values.ts";
 
 const life = v.pipe(v.string(), v.regex(durationForm, "must be a duration such as 500ms, 1s, 15m, 24h or 7d"));

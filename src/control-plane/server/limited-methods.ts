@@ -1,5 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { AccessSessionService } from "../../gen/latchkey/v1/access_session_pb.ts";
+import { ApprovalService } from "../../gen/latchkey/v1/approval_pb.ts";
 import { AuthorityService } from "../../gen/latchkey/v1/authority_pb.ts";
 import { ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
@@ -16,6 +17,8 @@ export const limitedMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   AccessSessionService.method.listAccessSessions,
   AccessSessionService.method.endAccessSession,
   AccessSessionService.method.getCurrentAccessSession,
+  ApprovalService.method.listApprovals,
+  ApprovalService.method.getApproval,
   EnvironmentService.method.getCaller,
   AuthorityService.method.getAuthority,
   ConnectionService.method.getConnection,

@@ -14,6 +14,7 @@ import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { AccessSessionService, accessSessionService } from "./access/access-sessions.ts";
+import { ApprovalService, approvalService } from "./access/approvals.ts";
 import { IdentityService, identityService } from "./access/identities.ts";
 import { AuthorityService, authorityService } from "./authority.ts";
 import { channelService } from "./channels.ts";
@@ -37,6 +38,7 @@ import { webhookService } from "./webhooks.ts";
 export const services: readonly DescService[] = [
   AuthorityService,
   AccessSessionService,
+  ApprovalService,
   ChannelService,
   ConnectSessionService,
   ConnectionService,
@@ -82,6 +84,7 @@ export const implementServices = (
   { config, requireValid, sendToProvider, forwardProxy }: ServiceParts,
 ): readonly ServedService[] => [
   serve(AccessSessionService, accessSessionService(broker)),
+  serve(ApprovalService, approvalService(broker)),
   serve(EnvironmentService, environmentService(broker)),
   serve(AuthorityService, authorityService(broker, forwardProxy)),
   serve(ProviderService, providerService(broker)),

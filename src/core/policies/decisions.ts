@@ -2,7 +2,14 @@ import { scopeText } from "./policy-rule.ts";
 import type { PolicyMatch, Verdict } from "./policy-set.ts";
 
 /** Names of decisions in metrics. */
-export type PolicyDecision = "allowed" | "denied" | "denied_by_error" | "not_allowed" | "logged" | "log_failed";
+export type PolicyDecision =
+  | "allowed"
+  | "denied"
+  | "denied_by_error"
+  | "not_allowed"
+  | "held"
+  | "logged"
+  | "log_failed";
 
 /** Returns the decision about a request. */
 export function decisionOf(verdict: Verdict): PolicyDecision {
@@ -13,6 +20,8 @@ export function decisionOf(verdict: Verdict): PolicyDecision {
       return verdict.by.result === true ? "denied" : "denied_by_error";
     case "not allowed":
       return "not_allowed";
+    case "held":
+      return "held";
     case "unknown":
       return "denied_by_error";
   }
@@ -20,11 +29,12 @@ export function decisionOf(verdict: Verdict): PolicyDecision {
 
 /**
  * Says why a request is refused, by the ids and descriptions of policies. Never shows a condition: it may say what
- * the caller must not know. Undefined for an allowed request.
+ * the caller must not know. Undefined for a request that is allowed or held.
  */
 export function refusalText(verdict: Verdict): string | undefined {
   switch (verdict.outcome) {
     case "allowed":
+    case "held":
       return undefined;
     case "denied":
       return verdict.by.result === true
@@ -37,11 +47,17 @@ export function refusalText(verdict: Verdict): string | undefined {
   }
 }
 
-/** The ids of the policies that refuse a request. */
+/** Names the policies that hold a request. */
+export const holdersText = (by: readonly PolicyMatch[]): string =>
+  `the ${by.length === 1 ? "policy" : "policies"} ${list(by)}`;
+
+/** The ids of the policies that refuse or hold a request. */
 export function refusingIds(verdict: Verdict): readonly string[] {
   switch (verdict.outcome) {
     case "allowed":
       return [];
+    case "held":
+      return verdict.by.map(({ rule }) => rule.id);
     case "denied":
       return [verdict.by.rule.id];
     case "not allowed":

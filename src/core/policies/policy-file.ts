@@ -1,12 +1,24 @@
 import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import * as v from "valibot";
 import type { FilePath, FilePosition } from "../../base/yaml-places.ts";
-import { type Policy, PolicySchema, type PolicyScope, PolicyScopeSchema } from "../../gen/latchkey/v1/policy_pb.ts";
+import {
+  type HoldRules,
+  HoldRulesSchema,
+  type Policy,
+  PolicyEffect,
+  PolicySchema,
+  type PolicyScope,
+  PolicyScopeSchema,
+} from "../../gen/latchkey/v1/policy_pb.ts";
+import { durationForm, millisecondsIn } from "../duration.ts";
 import type { ConditionError } from "./condition.ts";
 import { policyLimits } from "./limits.ts";
 import { effectsByName, mistakesInPolicy } from "./policy-rules.ts";
 
 const text = (longest: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(longest));
+
+const duration = v.pipe(v.string(), v.regex(durationForm, "must be a duration such as 30s, 15m, 1h or 7d"));
 
 /** The schema of `policies` in the configuration file and in files of candidates. */
 export const policyList = v.array(
@@ -36,6 +48,24 @@ export const policyList = v.array(
       description: v.optional(
         v.pipe(v.string(), v.maxLength(512), v.description("Shown to callers that are refused.")),
       ),
+      answer_within: v.optional(
+        v.pipe(
+          duration,
+          v.description("For hold: time in which a person may answer; no answer is a no (default: 1h, at most 7d)."),
+        ),
+      ),
+      wait: v.optional(
+        v.pipe(
+          duration,
+          v.description("For hold: time that a request waits on its connection (default: 10s, at most 10m)."),
+        ),
+      ),
+      remember: v.optional(
+        v.pipe(
+          duration,
+          v.description("For hold: longest time for which an answer may be remembered (default: none, at most 24h)."),
+        ),
+      ),
       enabled: v.optional(v.pipe(v.boolean(), v.description("False turns the policy off (default: true)."))),
     }),
     v.description("A policy: decides which requests are sent to providers."),
@@ -47,6 +77,7 @@ export type FilePolicy = v.InferOutput<typeof policyList>[number];
 /** Returns a policy of a file as a message. */
 export function policyOf(one: FilePolicy): Policy {
   const about = aboutOf(one);
+  const hold = holdOf(one);
   return create(PolicySchema, {
     id: one.id,
     environment: one.environment,
@@ -56,8 +87,35 @@ export function policyOf(one: FilePolicy): Policy {
     disabled: one.enabled === false,
     declared: true,
     ...(about && { about }),
+    ...(hold && { hold }),
   });
 }
+
+type HoldField = "answer_within" | "wait" | "remember";
+
+/** Longest duration of each field of a `hold` policy. */
+const longestMs: Readonly<Record<HoldField, number>> = {
+  answer_within: 604_800_000,
+  wait: 600_000,
+  remember: 86_400_000,
+};
+
+const holdFields = Object.keys(longestMs) as HoldField[];
+
+const noHold: Pick<FilePolicy, HoldField> = { answer_within: undefined, wait: undefined, remember: undefined };
+
+/** Returns how a policy holds requests; undefined if it says nothing of it. */
+function holdOf(one: FilePolicy): HoldRules | undefined {
+  if (holdFields.every((field) => one[field] === undefined)) return undefined;
+  const { answer_within: answer, wait, remember } = one;
+  return create(HoldRulesSchema, {
+    ...(answer !== undefined && { answerWithin: durationOf(answer) }),
+    ...(wait !== undefined && { wait: durationOf(wait) }),
+    ...(remember !== undefined && { remember: durationOf(remember) }),
+  });
+}
+
+const durationOf = (text: string) => durationFromMs(millisecondsIn(text) ?? 0);
 
 function aboutOf({ integration, key, access_session: accessSession }: FilePolicy): PolicyScope | undefined {
   if (integration !== undefined)
@@ -90,9 +148,17 @@ export function mistakesInPolicies(list: readonly FilePolicy[]): PolicyFileMista
     if (count === policyLimits.policies + 1) {
       refuse("id", `an environment has at most ${policyLimits.policies} policies`);
     }
+    for (const field of holdFields) {
+      const ms = millisecondsIn(one[field] ?? "");
+      if (ms === undefined) continue;
+      if (effectsByName.get(one.effect) !== PolicyEffect.HOLD) refuse(field, "is only for policies with effect: hold");
+      else if (ms > longestMs[field]) refuse(field, `must be at most ${longestMs[field] / 1_000}s`);
+      else if (field === "answer_within" && ms < 1_000) refuse(field, "must be at least 1s");
+    }
     const scopes = [one.integration, one.key, one.access_session].filter((scope) => scope !== undefined);
     if (scopes.length > 1) refuse("id", "must have only one of integration, key and access_session");
-    for (const { path, message, place } of mistakesInPolicy(policyOf(one))) refuse(path[0] ?? "id", message, place);
+    for (const { path, message, place } of mistakesInPolicy(policyOf({ ...one, ...noHold })))
+      refuse(path[0] ?? "id", message, place);
   }
   return found;
 }

@@ -1,7 +1,13 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Mistake } from "../../base/fault.ts";
-import { type Policy, PolicyEffect, type PolicyScope as WrittenScope } from "../../gen/latchkey/v1/policy_pb.ts";
+import {
+  type HoldRules,
+  type Policy,
+  PolicyEffect,
+  type PolicyScope as WrittenScope,
+} from "../../gen/latchkey/v1/policy_pb.ts";
 import { type ConditionError, compileCondition, isCondition } from "./condition.ts";
-import { createPolicyRule, type PolicyRule, type PolicyScope } from "./policy-rule.ts";
+import { createPolicyRule, type HoldTimes, type PolicyRule, type PolicyScope, usualHold } from "./policy-rule.ts";
 
 type Effect = PolicyRule["effect"];
 
@@ -9,6 +15,7 @@ const effects: ReadonlyMap<PolicyEffect, Effect> = new Map([
   [PolicyEffect.ALLOW, "allow"],
   [PolicyEffect.DENY, "deny"],
   [PolicyEffect.LOG, "log"],
+  [PolicyEffect.HOLD, "hold"],
 ]);
 
 /** Returns an effect in text; undefined if it is not set. */
@@ -35,8 +42,21 @@ export function scopeOf(about: WrittenScope | undefined): PolicyScope {
 }
 
 /** A policy that is stored is in force even if it is broken: one without an effect refuses. */
-export const ruleOf = ({ id, description, about, effect, condition }: Policy): PolicyRule =>
-  createPolicyRule({ id, description, scope: scopeOf(about), effect: effectText(effect) ?? "deny" }, condition);
+export const ruleOf = ({ id, description, about, effect, condition, hold }: Policy): PolicyRule =>
+  createPolicyRule(
+    { id, description, scope: scopeOf(about), effect: effectText(effect) ?? "deny", hold: holdTimes(hold) },
+    condition,
+  );
+
+function holdTimes(rules: HoldRules | undefined): HoldTimes {
+  if (rules === undefined) return usualHold;
+  const { answerWithin, wait, remember } = rules;
+  return {
+    answerWithinMs: answerWithin === undefined ? usualHold.answerWithinMs : durationMs(answerWithin),
+    waitMs: wait === undefined ? usualHold.waitMs : durationMs(wait),
+    rememberMs: remember === undefined ? usualHold.rememberMs : durationMs(remember),
+  };
+}
 
 /** A mistake in a policy; `place` is that in its condition. */
 export interface PolicyMistakeFound extends Mistake {
@@ -44,10 +64,13 @@ export interface PolicyMistakeFound extends Mistake {
 }
 
 /** Returns everything that is wrong with a policy. */
-export function mistakesInPolicy({ about, effect, condition }: Policy): PolicyMistakeFound[] {
+export function mistakesInPolicy({ about, effect, condition, hold }: Policy): PolicyMistakeFound[] {
   const found: PolicyMistakeFound[] = [];
   if (effectText(effect) === undefined) {
-    found.push({ path: ["effect"], message: "must be allow, deny or log", place: undefined });
+    found.push({ path: ["effect"], message: "must be allow, deny, hold or log", place: undefined });
+  }
+  if (hold !== undefined && effect !== PolicyEffect.HOLD) {
+    found.push({ path: ["hold"], message: "is only for policies with the effect hold", place: undefined });
   }
   if (about !== undefined && about.kind.case === undefined) {
     found.push({ path: ["about"], message: "must name an integration, a key or an access session", place: undefined });

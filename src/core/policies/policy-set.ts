@@ -39,6 +39,8 @@ export type Verdict =
       readonly policies: readonly PolicyMatch[];
       readonly logged: readonly PolicyMatch[];
     }
+  /** Allowed but for a person's answer: `hold` policies matched, or failed. */
+  | { readonly outcome: "held"; readonly by: readonly PolicyMatch[]; readonly logged: readonly PolicyMatch[] }
   /** Depends on a value that is not known, such as a body that was not read. */
   | { readonly outcome: "unknown"; readonly policies: readonly PolicyMatch[]; readonly logged: readonly PolicyMatch[] };
 
@@ -58,6 +60,7 @@ interface PolicySelection {
   readonly deny: readonly PolicyRule[];
   /** By scope: at least one of each group must match. */
   readonly allow: readonly AllowGroup[];
+  readonly hold: readonly PolicyRule[];
   readonly log: readonly PolicyRule[];
   /** The same without those whose condition is false for a method. */
   readonly byMethod: Map<string, PolicySelection>;
@@ -130,7 +133,7 @@ function select(rules: readonly PolicyRule[], about: JudgedScopes): PolicySelect
   const of = (effect: PolicyEffect) => rules.filter((rule) => rule.effect === effect);
   const groups = Map.groupBy(of("allow"), ({ scope }) => `${scope.kind}\0${scope.name}`);
   const allow = [...groups.values()].map((all) => ({ all, possible: all }));
-  const selection = { deny: of("deny"), allow, log: of("log"), byMethod: new Map() };
+  const selection = { deny: of("deny"), allow, hold: of("hold"), log: of("log"), byMethod: new Map() };
   return narrowed(selection, ({ guards: { values } }) => {
     const { host, provider } = about;
     return (
@@ -144,9 +147,13 @@ function select(rules: readonly PolicyRule[], about: JudgedScopes): PolicySelect
 }
 
 /** Leaves out policies whose condition is false. */
-const narrowed = ({ deny, allow, log }: PolicySelection, fits: (rule: PolicyRule) => boolean): PolicySelection => ({
+const narrowed = (
+  { deny, allow, hold, log }: PolicySelection,
+  fits: (rule: PolicyRule) => boolean,
+): PolicySelection => ({
   deny: deny.filter(fits),
   allow: allow.map(({ all, possible }) => ({ all, possible: possible.filter(fits) })),
+  hold: hold.filter(fits),
   log: log.filter(fits),
   byMethod: new Map(),
 });
@@ -174,14 +181,14 @@ function evaluateRule(rule: PolicyRule, evaluation: Evaluation): boolean | Evalu
 const none: readonly PolicyMatch[] = [];
 const allowed: Verdict = { outcome: "allowed", logged: none };
 
-function judge({ deny, allow, log }: PolicySelection, evaluation: Evaluation): Verdict {
+function judge({ deny, allow, hold, log }: PolicySelection, evaluation: Evaluation): Verdict {
   let unknown: PolicyMatch[] | undefined;
   for (const rule of deny) {
     const result = evaluateRule(rule, evaluation);
     if (result === false) continue;
     const match = { rule, result };
     if (result !== true && result.isUnknown) unknown = [...(unknown ?? []), match];
-    else return { outcome: "denied", by: match, logged: logged(log, evaluation) };
+    else return { outcome: "denied", by: match, logged: matching(log, evaluation) };
   }
   for (const group of allow) {
     const missed = missedIn(group, evaluation);
@@ -191,11 +198,15 @@ function judge({ deny, allow, log }: PolicySelection, evaluation: Evaluation): V
     else {
       const [first] = group.all;
       if (first === undefined) continue;
-      return { outcome: "not allowed", scope: first.scope, policies: missed, logged: logged(log, evaluation) };
+      return { outcome: "not allowed", scope: first.scope, policies: missed, logged: matching(log, evaluation) };
     }
   }
-  const matches = logged(log, evaluation);
+  const holding = matching(hold, evaluation);
+  const open = holding.filter(isUnknown);
+  if (open.length > 0) unknown = [...(unknown ?? []), ...open];
+  const matches = matching(log, evaluation);
   if (unknown !== undefined) return { outcome: "unknown", policies: unknown, logged: matches };
+  if (holding.length > 0) return { outcome: "held", by: holding, logged: matches };
   return matches === none ? allowed : { outcome: "allowed", logged: matches };
 }
 
@@ -212,8 +223,8 @@ function missedIn({ all, possible }: AllowGroup, evaluation: Evaluation): readon
   return all.map((rule) => ({ rule, result: failures.get(rule) ?? false }));
 }
 
-/** Returns the `log` policies that matched or failed. */
-function logged(rules: readonly PolicyRule[], evaluation: Evaluation): readonly PolicyMatch[] {
+/** Returns the policies that matched or failed. */
+function matching(rules: readonly PolicyRule[], evaluation: Evaluation): readonly PolicyMatch[] {
   let matches: PolicyMatch[] | undefined;
   for (const rule of rules) {
     const result = evaluateRule(rule, evaluation);

@@ -104,14 +104,14 @@ function factsOf({ time, path, ...request }: RecordedRequest): RequestFacts {
   };
 }
 
-export type ReplayedOutcome = "allowed" | "denied" | "unknown";
+export type ReplayedOutcome = "allowed" | "denied" | "held" | "unknown";
 
 /** A recorded request for which two sets of policies may differ. */
 export interface ReplayDifference {
   readonly request: RecordedRequest;
   readonly before: ReplayedOutcome;
   readonly after: ReplayedOutcome;
-  /** Policies that refuse, or that cannot be replayed. */
+  /** Policies that refuse or hold, or that cannot be replayed. */
   readonly policies: readonly string[];
   /** Why the outcome is not known. */
   readonly reasons: readonly string[];
@@ -164,7 +164,7 @@ const judge = (set: PolicySet | undefined, facts: RequestFacts, request: Recorde
 
 function outcomeOf(verdict: Verdict | undefined): ReplayedOutcome {
   if (verdict === undefined || verdict.outcome === "allowed") return "allowed";
-  return verdict.outcome === "unknown" ? "unknown" : "denied";
+  return verdict.outcome === "unknown" || verdict.outcome === "held" ? verdict.outcome : "denied";
 }
 
 const idsOf = (verdict: Verdict | undefined): readonly string[] => (verdict === undefined ? [] : refusingIds(verdict));

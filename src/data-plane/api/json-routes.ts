@@ -1,5 +1,6 @@
 import { accessSessionRoutes } from "./access-sessions/access-session-routes.ts";
 import { actionRoutes } from "./action-routes.ts";
+import { approvalRoutes } from "./approvals/approval-routes.ts";
 import { connectRoutes } from "./connect-routes.ts";
 import { connectionRoutes } from "./connection-routes.ts";
 import { functionRoutes } from "./function-routes.ts";
@@ -21,6 +22,7 @@ export const jsonRoutes: readonly JsonRoute[] = [
   ...providerRoutes,
   ...connectRoutes,
   ...accessSessionRoutes,
+  ...approvalRoutes,
   ...syncRoutes,
   ...actionRoutes,
   ...scriptRoutes,

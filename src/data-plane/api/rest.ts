@@ -10,6 +10,7 @@ import { createSessionBrowsers } from "../connect/session-browser.ts";
 import { sessionRoutes } from "../connect/session-routes.ts";
 import { docRoutes, greet } from "../docs/doc-routes.ts";
 import type { Route } from "../server/routes.ts";
+import { signedAnswerRoutes } from "./approvals/approval-routes.ts";
 import { bindRoutes } from "./json-route.ts";
 import { jsonRoutes } from "./json-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
@@ -40,6 +41,7 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
     greetingRoute(services),
     ...bindConnectRoutes(services, [...sessionRoutes, ...hostedRoutes, ...oauthRoutes, ...apiAuthRoutes]),
     ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+    ...signedAnswerRoutes(broker),
   ];
 }
 

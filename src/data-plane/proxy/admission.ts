@@ -1,3 +1,4 @@
+import type { ApprovalRequests } from "../../broker/approvals/approval-requests.ts";
 import type { GatedRequest, PolicyGate } from "../../broker/policies/policy-gate.ts";
 import {
   type Caller,
@@ -44,6 +45,8 @@ export interface Admission {
   toolCheck(call: AdmissibleCall): ToolCheck | undefined;
   /** Counts and logs a verdict. Throws `denied_by_policy` unless the call may be sent. Called once for each request. */
   enforce(call: AdmissibleCall, verdict: Verdict): void;
+  /** Asks people about held calls. Undefined where there is no store, and held calls are refused. */
+  readonly approvals: ApprovalRequests | undefined;
 }
 
 export type ToolCheck = (tool: string) => boolean;
@@ -53,9 +56,11 @@ export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | 
 
 interface AdmissionOptions {
   readonly policyGate: PolicyGate;
+  readonly approvalRequests?: ApprovalRequests;
 }
 
-export const createAdmission = ({ policyGate }: AdmissionOptions): Admission => ({
+export const createAdmission = ({ policyGate, approvalRequests }: AdmissionOptions): Admission => ({
+  approvals: approvalRequests,
   requireConnection: requireConnectionWithin,
   requireRequest({ caller, proxied, host, basePath }) {
     if (caller.limits === undefined) return;
@@ -91,13 +96,16 @@ export const needsBody = (verdict: Verdict | undefined): boolean =>
   verdict !== undefined && (verdict.outcome === "unknown" || verdict.logged.some(isUnknown));
 
 const isPossible = (verdict: Verdict | undefined): boolean =>
-  verdict === undefined || verdict.outcome === "allowed" || verdict.outcome === "unknown";
+  verdict === undefined || (verdict.outcome !== "denied" && verdict.outcome !== "not allowed");
 
 /** Returns the request of a tool whose arguments are not known. */
 const anyCall = (call: AdmissibleCall, tool: string): GatedRequest => ({
   ...gatedRequest(call, { kind: "unread", size: 0 }),
   message: anyCallOf(tool),
 });
+
+/** Returns whether a call waits for an approval, unless its body decides something else. */
+export const isHeld = (verdict: Verdict | undefined): boolean => verdict?.outcome === "held";
 
 const noBody: JudgedBody = { kind: "none" };
 const streamed = new EvaluationFailure("the body is a stream");

@@ -1,6 +1,6 @@
 import type { Attachment } from "../../auth/attachment.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
-import { needsBody } from "./admission.ts";
+import { isHeld, needsBody } from "./admission.ts";
 import type { ProviderCall } from "./provider-call.ts";
 
 /** Limits a body that must be read before sending: to be signed, repeated, or judged by policies. */
@@ -9,7 +9,7 @@ export const maxHeldBytes = 1024 * 1024;
 /** Returns whether the body must be read before sending. */
 export function needsContent(request: FrontHead, { proxied, attachment, options, verdict }: ProviderCall): boolean {
   if (proxied.body === "none") return false;
-  if (needsBody(verdict)) return true;
+  if (needsBody(verdict) || isHeld(verdict)) return true;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only a body known to be small is kept for a retry.
   return options.retries > 0 && proxied.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;

@@ -38,6 +38,8 @@ export interface ObservedCall extends CallContext {
   readonly response: FrontResponse;
   /** The socket of a request for a tunnel. */
   readonly socket?: Socket;
+  /** The same request, prepared before it waited for an approval. It is not counted again. */
+  readonly prepared?: Pick<ProviderCall, "use">;
 }
 
 /** A request with its connection that may be sent. */

@@ -9,7 +9,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
 import { asRpcFault, noteAnswer } from "../mcp/message.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
-import { type Admission, needsBody } from "./admission.ts";
+import { type Admission, isHeld, needsBody } from "./admission.ts";
 import type { CallCache } from "./call-cache.ts";
 import { requestedOptions } from "./call-request.ts";
 import { type CalledBy, type CallSourcesOptions, createCallSources } from "./forwarding/call-sources.ts";
@@ -34,9 +34,13 @@ export interface ProviderCalls {
   admit(call: ProviderCall): boolean;
   /**
    * Throws if policies refuse a call because of its body. A returned promise settles once the call was counted: a
-   * refused one uses nothing of its caller's budget.
+   * refused or held one uses nothing of its caller's budget.
    */
   requireAllowedBody(call: ProviderCall, content: Uint8Array): Promise<void> | undefined;
+  /** Prepares a call again that waited for an approval. Rejects if it may no longer be sent. */
+  again(context: ObservedCall, before: ProviderCall, content: Uint8Array): Promise<ProviderCall>;
+  /** Counts a held call, before it is sent. */
+  spend(call: ProviderCall): Promise<void> | undefined;
   /**
    * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
    * there are none.
@@ -93,9 +97,11 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       named({ key, caller, ref, since });
       admission.requireConnection(caller, ref);
       const options = requestedOptions(request);
-      rates.take?.(caller.keyId, ref, since);
+      const { prepared } = context;
+      if (prepared === undefined) rates.take?.(caller.keyId, ref, since);
       const found = (one: LiveConnection): Promise<void> | undefined => {
-        const use = isUseRecorded(one) ? uses.begin(context, { live: one, caller, since }) : undefined;
+        const isFirst = prepared === undefined && isUseRecorded(one);
+        const use = isFirst ? uses.begin(context, { live: one, caller, since }) : prepared?.use;
         const call = prepareCall(parts, context, { since, caller, live: one, key, options, use });
         judgeHead(admission, call, request);
         const waits = quotaWait(quotas, call, request);
@@ -144,6 +150,12 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     peek,
     admit: (call) => admitCall(parts, call),
     requireAllowedBody: (call, content) => requireAllowedBody(admission, call, content),
+    async again(context, before, content) {
+      const ready = await prepareAgain(begin, context, before);
+      await requireAllowedBody(admission, ready, content);
+      return ready;
+    },
+    spend: (call) => admission.spend(call),
     async withNewCredentials(context, refused) {
       const { since, caller, options, use, proxied } = refused;
       const fresh = await live.replacementOf(refused.live);
@@ -151,27 +163,57 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       return prepareCall(parts, context, { since, caller, live: fresh, key: proxied.key ?? "", options, use });
     },
     reloadConnection: (call) => reloadConnection(parts, call),
-    outgoingRequest: (call, proxied, content) => ({
-      proxied,
-      scheme: call.origin.scheme,
-      host: call.host,
-      basePath: call.basePath,
-      attachment: call.attachment,
-      stamp: call.stamp,
-      ending: call.ending,
-      proxy: call.proxy,
-      wantsPlain: isReflectionGuarded(call.live.integration),
-      content,
-      nowMs: world.now(),
-      nonce: newNonce,
-      providerNonce: nonces.nextFor(call),
-    }),
+    outgoingRequest: (call, proxied, content) => {
+      const nowMs = world.now();
+      return outgoingRequestOf({ call, proxied, content, nowMs, providerNonce: nonces.nextFor(call) });
+    },
     noteResponse(call, answer) {
       if (call.live.provider.quota !== undefined) quotas.noteResponse(call.live, call.proxied.path, answer);
       if (call.live.provider.mcp !== undefined) noteAnswer(mcp, call, answer);
       return nonces.noteResponse(call, answer);
     },
   };
+}
+
+interface OutgoingCall extends Pick<OutgoingRequest, "proxied" | "content" | "nowMs" | "providerNonce"> {
+  readonly call: ProviderCall;
+}
+
+const outgoingRequestOf = ({ call, proxied, content, nowMs, providerNonce }: OutgoingCall): OutgoingRequest => ({
+  proxied,
+  scheme: call.origin.scheme,
+  host: call.host,
+  basePath: call.basePath,
+  attachment: call.attachment,
+  stamp: call.stamp,
+  ending: call.ending,
+  proxy: call.proxy,
+  wantsPlain: isReflectionGuarded(call.live.integration),
+  content,
+  nowMs,
+  nonce: newNonce,
+  providerNonce,
+});
+
+/** Prepares a call a second time, with the key, the limits and the connection of now. */
+function prepareAgain(
+  begin: ProviderCalls["begin"],
+  { request, response, alias, forward, listener, caller, socket }: ObservedCall,
+  prepared: ProviderCall,
+): Promise<ProviderCall> {
+  const { promise, resolve, reject } = Promise.withResolvers<ProviderCall>();
+  const context: ObservedCall = {
+    request,
+    response,
+    alias,
+    forward,
+    caller,
+    prepared,
+    ...(listener !== undefined && { listener }),
+    ...(socket !== undefined && { socket }),
+  };
+  begin(context, { named: () => {}, ready: resolve, fail: reject });
+  return promise;
 }
 
 const isAllowed = (verdict: ProviderCall["verdict"]): boolean =>
@@ -183,9 +225,9 @@ function judgeHead(admission: Admission, call: ProviderCall, request: FrontHead)
   if (call.verdict !== undefined && !needsBody(call.verdict)) admission.enforce(call, call.verdict);
 }
 
-/** Counts a call. One whose body decides is counted once it was judged. */
+/** Counts a call. One whose body decides is counted once it was judged, and a held one once it is sent. */
 const spend = (admission: Admission, call: ProviderCall): Promise<void> | undefined =>
-  needsBody(call.verdict) ? undefined : admission.spend(call);
+  needsBody(call.verdict) || isHeld(call.verdict) ? undefined : admission.spend(call);
 
 function admitCall(
   { rates, admission }: Pick<ProviderCallsOptions, "rates" | "admission">,
@@ -208,7 +250,7 @@ function requireAllowedBody(admission: Admission, call: ProviderCall, content: U
   } catch (error) {
     throw asRpcFault(call, content, error);
   }
-  return admission.spend(call);
+  return isHeld(call.verdict) ? undefined : admission.spend(call);
 }
 
 async function reloadConnection(

@@ -12,6 +12,6 @@ export interface ProxyServices {
   readonly world: World;
   readonly count: ProxyCount;
   readonly streams: SessionStreams;
-  readonly admission: Pick<Admission, "toolCheck">;
+  readonly admission: Pick<Admission, "toolCheck" | "approvals">;
   readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }

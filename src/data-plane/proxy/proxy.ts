@@ -7,16 +7,16 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { Traffic } from "../../broker/traffic/open.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
 import type { CallerAccess } from "../server/authenticate-request.ts";
-import { readBody } from "../server/body.ts";
 import type { Load } from "../server/load.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import { createCallCache } from "./call-cache.ts";
 import { createCallNotes } from "./call-notes.ts";
-import { maxHeldBytes, needsContent } from "./held-body.ts";
-import { answerLastHop, type HttpCall, HttpProxyCall, isSettled } from "./http-proxy-call.ts";
+import { createRequestStarts } from "./held/start-request.ts";
+import { needsContent } from "./held-body.ts";
+import { type HttpCall, HttpProxyCall, isSettled } from "./http-proxy-call.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
 import { createProviderCalls, type ProviderCallsOptions } from "./provider-calls.ts";
-import { type PreparedRequest, ProxiedRequest } from "./proxied-request.ts";
+import { ProxiedRequest } from "./proxied-request.ts";
 import type { NotableCall, ProxyCall } from "./proxy-call.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";
@@ -73,8 +73,9 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const calls = createProviderCalls(calling);
   const open = metrics.proxyOpen.series({});
   const { streams } = admission;
-  const upgrade = createUpgrades({ calls, upstream, limits, count, streams, tracing });
   const shared = { calls, upstream, world, count, streams, admission, fail };
+  const { held, start } = createRequestStarts(shared);
+  const upgrade = createUpgrades({ calls, held, upstream, limits, count, streams, tracing });
 
   function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
     const rejection = load.enter();
@@ -105,31 +106,6 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     const fault = faultOfStore(error);
     metrics.proxyRefused.inc({ reason: fault.code });
     call.answerFault(fault);
-  }
-
-  function start({ request, response }: HttpCall, begun: Omit<PreparedRequest, "content">): void {
-    const { call, ready, trace } = begun;
-    trace?.noteConnection(ready);
-    // A caller that left during the lookup emits no further `close`.
-    if (response.closed) return;
-    if (ready.isLastHop) {
-      answerLastHop(response, ready);
-      return;
-    }
-    streams.follow(call, ready);
-    if (!needsContent(request, ready)) {
-      new ProxiedRequest(shared, { ...begun, content: undefined }).attempt();
-      return;
-    }
-    call.proceed();
-    readBody(request, maxHeldBytes)
-      .then(async (content) => {
-        await calls.requireAllowedBody(ready, content);
-        // The caller may have left while its budget was read.
-        if (response.closed) return;
-        new ProxiedRequest(shared, { ...begun, content }).attempt();
-      })
-      .catch((error: unknown) => fail(call, error));
   }
 
   return {

@@ -158,11 +158,14 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
   };
 }
 
-function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): AnswerHeaders {
+function headersOf({ status, metadata, retryAfterSeconds, code }: Fault): AnswerHeaders {
+  const { allow, approval, location } = metadata;
   return {
     ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
     ...(status === 407 ? { "proxy-authenticate": 'Basic realm="latchkey"' } : {}),
     ...(allow === undefined ? {} : { allow }),
+    ...(approval === undefined ? {} : { "latchkey-approval": approval }),
+    ...(location === undefined ? {} : { location }),
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     "latchkey-error": code,
   };

@@ -16,6 +16,7 @@ export const ownFirstSegments: ReadonlySet<string> = new Set([
   ],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],
   ...["sync", "action", "records", "scripts", "revocations", "end-users", "access-sessions"],
+  ...["approvals", "approval-answers"],
 ]);
 
 export const isOwnPath = ({ path }: { readonly path: string }): boolean =>

@@ -78,6 +78,8 @@ describe.each([
       "SendRequest",
       "GetCurrentAccessSession",
       "GetAuthority",
+      "GetApproval",
+      "ListApprovals",
     ]);
     const ofKeys = new Set(["GetAccessSession", "ListAccessSessions"]);
     const found = await Promise.all(

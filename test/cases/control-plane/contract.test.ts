@@ -11,9 +11,11 @@ import { methods, pathOf, services } from "./services.ts";
 
 it("names a scope for every method", () => {
   const open = methods.filter((method) => !hasOption(method, scope) || getOption(method, scope) === Scope.UNSPECIFIED);
-  // Any key may ask what it is, read the public certificate, and sign a browser in with what it may do.
+  // A key sees the approvals of its own requests. Any key may ask what it is, read the public certificate, and sign a browser in with what it may do.
   expect(open.map(pathOf)).toEqual([
     "/latchkey.v1.AccessSessionService/GetCurrentAccessSession",
+    "/latchkey.v1.ApprovalService/ListApprovals",
+    "/latchkey.v1.ApprovalService/GetApproval",
     "/latchkey.v1.AuthorityService/GetAuthority",
     "/latchkey.v1.EnvironmentService/GetCaller",
     "/latchkey.v1.SignInService/CreateSignInLink",

@@ -1,5 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
+import { ApprovalService } from "../../../src/gen/latchkey/v1/approval_pb.ts";
 import { AuthorityService } from "../../../src/gen/latchkey/v1/authority_pb.ts";
 import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
@@ -22,6 +23,7 @@ import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 /** All services of `latchkey.v1`. A test compares this list with the server's reflection. */
 export const services: readonly DescService[] = [
   AccessSessionService,
+  ApprovalService,
   AuthorityService,
   ChannelService,
   ConnectSessionService,

@@ -185,7 +185,7 @@ describe("management", () => {
     await expect(wrong).rejects.toThrow("condition: 2:3: `request` has no field `pth`");
     await expect(create("DENY", "request.path")).rejects.toMatchObject({ code: Code.InvalidArgument });
     await expect(policies().createPolicy({ policy: { environment: "dev", condition: "true" } })).rejects.toThrow(
-      "effect: must be allow, deny or log",
+      "effect: must be allow, deny, hold or log",
     );
     const { mistakes, variables } = await policies().checkPolicy({
       policy: { condition: "request.size > 10 && request.path == 1", effect: PolicyEffect.DENY },

@@ -7,8 +7,8 @@ import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 import { ToolFailure } from "../../../core/scripts/script.ts";
 import type { AskWithConnection, ConnectionRequestTarget, NoteSent } from "../../credentials/connection-request.ts";
 import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
-import type { GatedRequest, PolicyGate } from "../../policies/policy-gate.ts";
 import type { Quotas } from "../../quotas/quotas.ts";
+import type { AdmitScriptRequest } from "./script-admission.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
 /** Sends a script's request with the credentials of its connection, which the script never sees. */
@@ -30,7 +30,7 @@ interface ScriptRequestsOptions {
   readonly live: Pick<Live, "replacementOf">;
   readonly askWith: AskWithConnection;
   readonly quotas: Pick<Quotas, "enter" | "noteResponse">;
-  readonly policyGate: PolicyGate;
+  readonly admit: AdmitScriptRequest;
   readonly world: World;
 }
 
@@ -52,39 +52,19 @@ const networkFailures = new Set([
 ]);
 
 export function createScriptRequests(scriptOptions: ScriptRequestsOptions): SendForScript {
-  const { live: connections, askWith, quotas, policyGate, world } = scriptOptions;
-
-  /** Throws for a request that policies refuse. */
-  function requireAdmitted(
-    { script }: ScriptRequestContext,
-    { request, live, target }: { request: ScriptRequest; live: LiveConnection; target: ConnectionRequestTarget },
-  ): void {
-    const { method, path, content } = request;
-    const { host, basePath, fields } = target;
-    const gated: GatedRequest = {
-      method,
-      host,
-      basePath,
-      path,
-      rawHeaders: fields,
-      sentHeaders: () => fields,
-      body: content === undefined ? { kind: "none" } : { kind: "bytes", bytes: content },
-      caller: { script },
-      live,
-    };
-    const verdict = policyGate.judge(gated);
-    if (verdict !== undefined) policyGate.enforce(gated, verdict);
-  }
+  const { live: connections, askWith, quotas, admit: admitRequest, world } = scriptOptions;
 
   async function attempt(
-    context: ScriptRequestContext & { readonly isFirst: boolean },
+    context: ScriptRequestContext & { readonly isFirst: boolean; readonly noteApproved: () => void },
     request: ScriptRequest,
   ): Promise<SmallAnswer> {
-    const { live, signal, isDraft, noteSent, isFirst } = context;
+    const { live, signal, isDraft, noteSent, isFirst, noteApproved } = context;
     const options = { deadlineMs, maxBytes, signal, noteSent };
     const found = await live();
     // A request is judged once, whatever the number of attempts.
-    const admit = (target: ConnectionRequestTarget) => requireAdmitted(context, { request, live: found, target });
+    const admit = async (target: ConnectionRequestTarget): Promise<void> => {
+      if (await admitRequest({ script: context.script, signal, request, live: found, target })) noteApproved();
+    };
     // A script can wait, and makes room for requests that people wait for.
     await quotas.enter(found, { path: request.path, priority: "background", patienceMs: deadlineMs });
     const answer = await askWith(found, request, isFirst ? { ...options, admit } : options);
@@ -118,13 +98,18 @@ export function createScriptRequests(scriptOptions: ScriptRequestsOptions): Send
 
   return async (context, request) => {
     const since = performance.now();
+    let { retries } = request;
+    const noteApproved = () => {
+      retries = 0;
+    };
     for (let attempts = 0; ; attempts += 1) {
-      const result = await attempt({ ...context, isFirst: attempts === 0 }, request).catch((error: unknown) => {
+      const tried = { ...context, isFirst: attempts === 0, noteApproved };
+      const result = await attempt(tried, request).catch((error: unknown) => {
         if (error instanceof RequestFailed) return error;
         throw error;
       });
       const isGood = !(result instanceof RequestFailed) && result.status >= 200 && result.status < 300;
-      const delayMs = isGood || attempts >= request.retries ? undefined : waitMs(result, request, attempts);
+      const delayMs = isGood || attempts >= retries ? undefined : waitMs(result, request, attempts);
       if (delayMs === undefined || performance.now() - since + delayMs > maxTotalMs) return responseOf(result, request);
       await sleep(delayMs, undefined, { signal: context.signal }).catch(() => {
         throw new ToolFailure("cancelled", "the run has ended");

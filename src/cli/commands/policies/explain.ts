@@ -27,7 +27,7 @@ interface ExplainedRequest {
 export function addExplain(group: Command, act: Act): void {
   group
     .command("explain")
-    .summary("show what the policies in force say about a request; exit code 1 if it is refused")
+    .summary("show what the policies in force say about a request; exit code 1 if it is refused or held")
     .requiredOption("--connection <integration/id>", "connection whose credentials the request would carry")
     .option("--method <method>", "HTTP method", "GET")
     .requiredOption("--path <path>", "path and query at the provider, as after /proxy")
@@ -67,7 +67,10 @@ export function addExplain(group: Command, act: Act): void {
               { title: "ERROR", text: ({ error }) => error },
             ],
           });
-          const outcome = isAllowed ? output.paint("good", "allowed") : output.paint("bad", "refused");
+          const isHeld = answer.outcome === PolicyOutcome.HELD;
+          const outcome = isAllowed
+            ? output.paint("good", "allowed")
+            : output.paint("bad", isHeld ? "held for approval" : "refused");
           await output.line(`${outcome}: ${escapeControl(answer.reason)}`);
         }
         return isAllowed ? exitCodes.ok : exitCodes.failed;

@@ -1,9 +1,12 @@
 import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, Option } from "commander";
 import { scopeText } from "../../../core/policies/policy-rule.ts";
 import { effectsByName, effectText, scopeOf } from "../../../core/policies/policy-rules.ts";
 import {
   DeletePolicyResponseSchema,
+  type HoldRules,
+  HoldRulesSchema,
   type Policy,
   PolicySchema,
   type PolicyScope,
@@ -13,6 +16,7 @@ import {
 import { addOwnCommand } from "../../process/own-command.ts";
 import type { Act } from "../../session.ts";
 import { requireYes, withYes, type YesOption } from "../../terminal/confirm.ts";
+import { durationMs } from "../../terminal/option-values.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { listCommand, objectCommand, type RevisionOption, withExpectedRevision } from "../command-kinds.ts";
@@ -29,6 +33,9 @@ interface PolicyOptions extends RevisionOption {
   readonly accessSession?: string;
   readonly disabled?: boolean;
   readonly enabled?: boolean;
+  readonly answerWithin?: number;
+  readonly wait?: number;
+  readonly remember?: number;
 }
 
 interface PolicyCommandContext {
@@ -78,7 +85,7 @@ function addCreate(group: Command, act: Act): void {
     .summary("create a policy; it is in force within a second")
     .argument("<id>", "ID of the policy");
   objectCommand(command, act, PolicySchema, async ({ client, environment }, id: string, given: PolicyOptions) => {
-    if (given.effect === undefined) throw new UsageMistake("--effect must be allow, deny or log");
+    if (given.effect === undefined) throw new UsageMistake("--effect must be allow, deny, hold or log");
     if (given.condition === undefined) throw new UsageMistake("--condition must be a condition in CEL");
     const policy = policyOf(environment, id, given);
     return (await client(PolicyService).createPolicy({ policy })).policy;
@@ -98,6 +105,7 @@ function addUpdate(group: Command, act: Act): void {
       ...(description === undefined ? [] : ["description"]),
       ...(aboutOf(given) === undefined ? [] : ["about"]),
       ...(disabled === undefined && enabled === undefined ? [] : ["disabled"]),
+      ...(holdOf(given) === undefined ? [] : ["hold"]),
     ];
     // An empty mask would mean all fields, and clear those that were not given.
     if (paths.length === 0) throw new UsageMistake("nothing to change: give --condition or another setting");
@@ -130,10 +138,14 @@ const withPolicy = (command: Command): Command =>
     .option("--integration <key>", "only requests of this integration")
     .option("--key-id <id>", "only requests of callers with this key")
     .option("--access-session <id>", "only requests of this access session")
+    .option("--answer-within <duration>", "for hold: time in which a person may answer (default: 1h)", durationMs)
+    .option("--wait <duration>", "for hold: time that a request waits on its connection (default: 10s)", durationMs)
+    .option("--remember <duration>", "for hold: longest time for which an answer is remembered", durationMs)
     .option("--disabled", "keep the policy, but turn it off");
 
 const policyOf = (environment: string, id: string, given: PolicyOptions): Policy => {
   const about = aboutOf(given);
+  const hold = holdOf(given);
   return create(PolicySchema, {
     environment,
     id,
@@ -142,8 +154,18 @@ const policyOf = (environment: string, id: string, given: PolicyOptions): Policy
     description: given.description ?? "",
     disabled: given.disabled === true,
     ...(about && { about }),
+    ...(hold && { hold }),
   });
 };
+
+function holdOf({ answerWithin, wait, remember }: PolicyOptions): HoldRules | undefined {
+  if (answerWithin === undefined && wait === undefined && remember === undefined) return undefined;
+  return create(HoldRulesSchema, {
+    ...(answerWithin !== undefined && { answerWithin: durationFromMs(answerWithin) }),
+    ...(wait !== undefined && { wait: durationFromMs(wait) }),
+    ...(remember !== undefined && { remember: durationFromMs(remember) }),
+  });
+}
 
 function aboutOf({ integration, keyId, accessSession }: PolicyOptions): PolicyScope | undefined {
   const given = [integration, keyId, accessSession].filter((value) => value !== undefined);

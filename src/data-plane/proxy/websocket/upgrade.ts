@@ -1,6 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Tracing } from "../../../base/tracing.ts";
 import type { Upstream, UpstreamLimits } from "../../../relay/upstream.ts";
+import { isHeld } from "../admission.ts";
+import type { HeldCalls } from "../held/held-calls.ts";
 import type { ProviderCalls } from "../provider-calls.ts";
 import type { NotableCall } from "../proxy-call.ts";
 import type { ProxyCount } from "../proxy-count.ts";
@@ -10,6 +12,7 @@ import { type UpgradeCall, WebSocketCall, type WebSocketServices } from "./webso
 
 interface UpgradesOptions {
   readonly calls: ProviderCalls;
+  readonly held: HeldCalls;
   readonly upstream: Upstream;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
@@ -38,7 +41,7 @@ const noContent = new Uint8Array();
 
 /** Opens tunnels for WebSockets, with the same checks and credentials as for any other request. */
 export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => NotableCall {
-  const { calls, upstream, limits, count, streams, tracing } = options;
+  const { calls, held, upstream, limits, count, streams, tracing } = options;
   const services: WebSocketServices = { calls, sendRequest: createTunnelRequests(upstream), limits, count, streams };
   return (call) => {
     const { request, response, socket } = call;
@@ -51,8 +54,15 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       ready(ready) {
         // The body of a handshake is not sent: policies judge a handshake as one without.
         const counted = calls.requireAllowedBody(ready, noContent);
-        if (counted === undefined) websocket.open(ready);
-        else counted.then(() => websocket.open(ready)).catch((error: unknown) => websocket.fail(error));
+        if (counted === undefined && !isHeld(ready.verdict)) {
+          websocket.open(ready);
+          return;
+        }
+        const again = () => calls.again(call, ready, noContent);
+        Promise.resolve(counted)
+          .then(() => held.admit({ context: call, ready, content: undefined, again, spend: calls.spend }))
+          .then((sent) => websocket.open(sent))
+          .catch((error: unknown) => websocket.fail(error));
       },
       fail: (error) => websocket.fail(error),
     });

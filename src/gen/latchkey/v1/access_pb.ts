@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/access.proto.
  */
 export const file_latchkey_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxIoEBCgxBY2Nlc3NMaW1pdHMSMwoLY29ubmVjdGlvbnMYASADKAsyHi5sYXRjaGtleS52MS5MaW1pdGVkQ29ubmVjdGlvbhIPCgdtZXRob2RzGAIgAygJEg0KBXBhdGhzGAMgAygJEg0KBWhvc3RzGAQgAygJEg0KBXRvb2xzGAUgAygJIjQKEUxpbWl0ZWRDb25uZWN0aW9uEhMKC2ludGVncmF0aW9uGAEgASgJEgoKAmlkGAIgASgJKvEBCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIEg4KClNDT1BFX0VER0UQCTpKCgVzY29wZRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLmOAyABKA4yEi5sYXRjaGtleS52MS5TY29wZVIFc2NvcGViBnByb3RvMw", [file_google_protobuf_descriptor]);
+  fileDesc("ChhsYXRjaGtleS92MS9hY2Nlc3MucHJvdG8SC2xhdGNoa2V5LnYxIoEBCgxBY2Nlc3NMaW1pdHMSMwoLY29ubmVjdGlvbnMYASADKAsyHi5sYXRjaGtleS52MS5MaW1pdGVkQ29ubmVjdGlvbhIPCgdtZXRob2RzGAIgAygJEg0KBXBhdGhzGAMgAygJEg0KBWhvc3RzGAQgAygJEg0KBXRvb2xzGAUgAygJIjQKEUxpbWl0ZWRDb25uZWN0aW9uEhMKC2ludGVncmF0aW9uGAEgASgJEgoKAmlkGAIgASgJKo0CCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg8KC1NDT1BFX1BST1hZEAESGgoWU0NPUEVfQ09OTkVDVElPTlNfUkVBRBACEhsKF1NDT1BFX0NPTk5FQ1RJT05TX1dSSVRFEAMSGgoWU0NPUEVfQ1JFREVOVElBTFNfUkVBRBAEEhsKF1NDT1BFX0lOVEVHUkFUSU9OU19SRUFEEAUSHAoYU0NPUEVfSU5URUdSQVRJT05TX1dSSVRFEAYSDwoLU0NPUEVfU1lOQ1MQBxIPCgtTQ09QRV9BRE1JThAIEg4KClNDT1BFX0VER0UQCRIaChZTQ09QRV9BUFBST1ZBTFNfREVDSURFEAo6SgoFc2NvcGUSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi5jgMgASgOMhIubGF0Y2hrZXkudjEuU2NvcGVSBXNjb3BlYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * AccessLimits narrows what a key or an access session may use. An empty field limits nothing; a request must satisfy
@@ -173,6 +173,14 @@ export const Scope = {
    * @generated from enum value: SCOPE_EDGE = 9;
    */
   EDGE: 9,
+
+  /**
+   * `approvals:decide`: read all approvals of the environment, and approve or deny requests that policies hold. A key
+   * has it only if it was asked for, and never decides about its own requests.
+   *
+   * @generated from enum value: SCOPE_APPROVALS_DECIDE = 10;
+   */
+  APPROVALS_DECIDE: 10,
 } as const;
 
 /**

@@ -5,8 +5,8 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
-import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
 import type { ConnectionRef } from "./connection_pb.ts";
 import { file_latchkey_v1_connection } from "./connection_pb.ts";
@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/policy.proto.
  */
 export const file_latchkey_v1_policy: GenFile = /*@__PURE__*/
-  fileDesc("ChhsYXRjaGtleS92MS9wb2xpY3kucHJvdG8SC2xhdGNoa2V5LnYxIpEDCgZQb2xpY3kSOQoCaWQYASABKAlCLbpIKnIoGEAyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBIcCgtlbnZpcm9ubWVudBgCIAEoCUIHukgEcgIYQBInCgVhYm91dBgDIAEoCzIYLmxhdGNoa2V5LnYxLlBvbGljeVNjb3BlEjMKBmVmZmVjdBgEIAEoDjIZLmxhdGNoa2V5LnYxLlBvbGljeUVmZmVjdEIIukgFggECEAESGwoJY29uZGl0aW9uGAUgASgJQgi6SAVyAxiAIBIdCgtkZXNjcmlwdGlvbhgGIAEoCUIIukgFcgMYgAQSEAoIZGlzYWJsZWQYByABKAgSEAoIZGVjbGFyZWQYCCABKAgSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCyABKAQidwoLUG9saWN5U2NvcGUSIQoLaW50ZWdyYXRpb24YASABKAlCCrpIB3IFEAEY/wFIABIYCgNrZXkYAiABKAlCCbpIBnIEEAEYQEgAEiMKDmFjY2Vzc19zZXNzaW9uGAMgASgJQgm6SAZyBBABGEBIAEIGCgRraW5kIkIKE0NyZWF0ZVBvbGljeVJlcXVlc3QSKwoGcG9saWN5GAEgASgLMhMubGF0Y2hrZXkudjEuUG9saWN5Qga6SAPIAQEiOwoUQ3JlYXRlUG9saWN5UmVzcG9uc2USIwoGcG9saWN5GAEgASgLMhMubGF0Y2hrZXkudjEuUG9saWN5IkcKEEdldFBvbGljeVJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoCaWQYAiABKAlCCbpIBnIEEAEYQCI4ChFHZXRQb2xpY3lSZXNwb25zZRIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kicAoTTGlzdFBvbGljaWVzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgAgiVgoUTGlzdFBvbGljaWVzUmVzcG9uc2USJQoIcG9saWNpZXMYASADKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIo4BChNVcGRhdGVQb2xpY3lSZXF1ZXN0EisKBnBvbGljeRgBIAEoCzITLmxhdGNoa2V5LnYxLlBvbGljeUIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCI7ChRVcGRhdGVQb2xpY3lSZXNwb25zZRIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kiZQoTRGVsZXRlUG9saWN5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCgJpZBgCIAEoCUIJukgGcgQQARhAEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIhYKFERlbGV0ZVBvbGljeVJlc3BvbnNlIkEKEkNoZWNrUG9saWN5UmVxdWVzdBIrCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3lCBrpIA8gBASJWChNDaGVja1BvbGljeVJlc3BvbnNlEiwKCG1pc3Rha2VzGAEgAygLMhoubGF0Y2hrZXkudjEuUG9saWN5TWlzdGFrZRIRCgl2YXJpYWJsZXMYAiADKAkiTQoNUG9saWN5TWlzdGFrZRINCgVmaWVsZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGxpbmUYAyABKA0SDgoGY29sdW1uGAQgASgNIowDChZFeHBsYWluUG9saWNpZXNSZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESJQoGbWV0aG9kGAIgASgJQhW6SBJyEDIOXltBLVotXXswLDMyfSQSGwoEcGF0aBgDIAEoCUINukgKcggYgIABMgJeLxJMCgdoZWFkZXJzGAQgAygLMjAubGF0Y2hrZXkudjEuRXhwbGFpblBvbGljaWVzUmVxdWVzdC5IZWFkZXJzRW50cnlCCbpIBpoBAxDIARIXCgRib2R5GAUgASgMQgm6SAZ6BBiAgEASFAoDa2V5GAYgASgJQge6SARyAhhAEh8KDmFjY2Vzc19zZXNzaW9uGAcgASgJQge6SARyAhhAEigKBHRpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIp8BChdFeHBsYWluUG9saWNpZXNSZXNwb25zZRIrCgdvdXRjb21lGAEgASgOMhoubGF0Y2hrZXkudjEuUG9saWN5T3V0Y29tZRIOCgZyZWFzb24YAiABKAkSKwoIcG9saWNpZXMYAyADKAsyGS5sYXRjaGtleS52MS5Qb2xpY3lSZXN1bHQSDAoEaG9zdBgEIAEoCRIMCgRwYXRoGAUgASgJIlMKDFBvbGljeVJlc3VsdBIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kSDwoHbWF0Y2hlZBgCIAEoCBINCgVlcnJvchgDIAEoCSp1CgxQb2xpY3lFZmZlY3QSHQoZUE9MSUNZX0VGRkVDVF9VTlNQRUNJRklFRBAAEhcKE1BPTElDWV9FRkZFQ1RfQUxMT1cQARIWChJQT0xJQ1lfRUZGRUNUX0RFTlkQAhIVChFQT0xJQ1lfRUZGRUNUX0xPRxADKmYKDVBvbGljeU91dGNvbWUSHgoaUE9MSUNZX09VVENPTUVfVU5TUEVDSUZJRUQQABIaChZQT0xJQ1lfT1VUQ09NRV9BTExPV0VEEAESGQoVUE9MSUNZX09VVENPTUVfREVOSUVEEAIymwUKDVBvbGljeVNlcnZpY2USWQoMQ3JlYXRlUG9saWN5EiAubGF0Y2hrZXkudjEuQ3JlYXRlUG9saWN5UmVxdWVzdBohLmxhdGNoa2V5LnYxLkNyZWF0ZVBvbGljeVJlc3BvbnNlIgTI8xgIElMKCUdldFBvbGljeRIdLmxhdGNoa2V5LnYxLkdldFBvbGljeVJlcXVlc3QaHi5sYXRjaGtleS52MS5HZXRQb2xpY3lSZXNwb25zZSIHkAIByPMYBRJcCgxMaXN0UG9saWNpZXMSIC5sYXRjaGtleS52MS5MaXN0UG9saWNpZXNSZXF1ZXN0GiEubGF0Y2hrZXkudjEuTGlzdFBvbGljaWVzUmVzcG9uc2UiB5ACAcjzGAUSXAoMVXBkYXRlUG9saWN5EiAubGF0Y2hrZXkudjEuVXBkYXRlUG9saWN5UmVxdWVzdBohLmxhdGNoa2V5LnYxLlVwZGF0ZVBvbGljeVJlc3BvbnNlIgeQAgLI8xgIElwKDERlbGV0ZVBvbGljeRIgLmxhdGNoa2V5LnYxLkRlbGV0ZVBvbGljeVJlcXVlc3QaIS5sYXRjaGtleS52MS5EZWxldGVQb2xpY3lSZXNwb25zZSIHkAICyPMYCBJZCgtDaGVja1BvbGljeRIfLmxhdGNoa2V5LnYxLkNoZWNrUG9saWN5UmVxdWVzdBogLmxhdGNoa2V5LnYxLkNoZWNrUG9saWN5UmVzcG9uc2UiB5ACAcjzGAUSZQoPRXhwbGFpblBvbGljaWVzEiMubGF0Y2hrZXkudjEuRXhwbGFpblBvbGljaWVzUmVxdWVzdBokLmxhdGNoa2V5LnYxLkV4cGxhaW5Qb2xpY2llc1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
+  fileDesc("ChhsYXRjaGtleS92MS9wb2xpY3kucHJvdG8SC2xhdGNoa2V5LnYxIrcDCgZQb2xpY3kSOQoCaWQYASABKAlCLbpIKnIoGEAyJF4oW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDYzfSk/JBIcCgtlbnZpcm9ubWVudBgCIAEoCUIHukgEcgIYQBInCgVhYm91dBgDIAEoCzIYLmxhdGNoa2V5LnYxLlBvbGljeVNjb3BlEjMKBmVmZmVjdBgEIAEoDjIZLmxhdGNoa2V5LnYxLlBvbGljeUVmZmVjdEIIukgFggECEAESGwoJY29uZGl0aW9uGAUgASgJQgi6SAVyAxiAIBIdCgtkZXNjcmlwdGlvbhgGIAEoCUIIukgFcgMYgAQSEAoIZGlzYWJsZWQYByABKAgSEAoIZGVjbGFyZWQYCCABKAgSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCyABKAQSJAoEaG9sZBgMIAEoCzIWLmxhdGNoa2V5LnYxLkhvbGRSdWxlcyLEAQoJSG9sZFJ1bGVzEkIKDWFuc3dlcl93aXRoaW4YASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CELpIDaoBCiIECID1JDICCAESNgoEd2FpdBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkINukgKqgEHIgMI2AQyABI7CghyZW1lbWJlchgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIOukgLqgEIIgQIgKMFMgAidwoLUG9saWN5U2NvcGUSIQoLaW50ZWdyYXRpb24YASABKAlCCrpIB3IFEAEY/wFIABIYCgNrZXkYAiABKAlCCbpIBnIEEAEYQEgAEiMKDmFjY2Vzc19zZXNzaW9uGAMgASgJQgm6SAZyBBABGEBIAEIGCgRraW5kIkIKE0NyZWF0ZVBvbGljeVJlcXVlc3QSKwoGcG9saWN5GAEgASgLMhMubGF0Y2hrZXkudjEuUG9saWN5Qga6SAPIAQEiOwoUQ3JlYXRlUG9saWN5UmVzcG9uc2USIwoGcG9saWN5GAEgASgLMhMubGF0Y2hrZXkudjEuUG9saWN5IkcKEEdldFBvbGljeVJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoCaWQYAiABKAlCCbpIBnIEEAEYQCI4ChFHZXRQb2xpY3lSZXNwb25zZRIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kicAoTTGlzdFBvbGljaWVzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgAgiVgoUTGlzdFBvbGljaWVzUmVzcG9uc2USJQoIcG9saWNpZXMYASADKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIo4BChNVcGRhdGVQb2xpY3lSZXF1ZXN0EisKBnBvbGljeRgBIAEoCzITLmxhdGNoa2V5LnYxLlBvbGljeUIGukgDyAEBEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCI7ChRVcGRhdGVQb2xpY3lSZXNwb25zZRIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kiZQoTRGVsZXRlUG9saWN5UmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCgJpZBgCIAEoCUIJukgGcgQQARhAEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIhYKFERlbGV0ZVBvbGljeVJlc3BvbnNlIkEKEkNoZWNrUG9saWN5UmVxdWVzdBIrCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3lCBrpIA8gBASJWChNDaGVja1BvbGljeVJlc3BvbnNlEiwKCG1pc3Rha2VzGAEgAygLMhoubGF0Y2hrZXkudjEuUG9saWN5TWlzdGFrZRIRCgl2YXJpYWJsZXMYAiADKAkiTQoNUG9saWN5TWlzdGFrZRINCgVmaWVsZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgwKBGxpbmUYAyABKA0SDgoGY29sdW1uGAQgASgNIowDChZFeHBsYWluUG9saWNpZXNSZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESJQoGbWV0aG9kGAIgASgJQhW6SBJyEDIOXltBLVotXXswLDMyfSQSGwoEcGF0aBgDIAEoCUINukgKcggYgIABMgJeLxJMCgdoZWFkZXJzGAQgAygLMjAubGF0Y2hrZXkudjEuRXhwbGFpblBvbGljaWVzUmVxdWVzdC5IZWFkZXJzRW50cnlCCbpIBpoBAxDIARIXCgRib2R5GAUgASgMQgm6SAZ6BBiAgEASFAoDa2V5GAYgASgJQge6SARyAhhAEh8KDmFjY2Vzc19zZXNzaW9uGAcgASgJQge6SARyAhhAEigKBHRpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIp8BChdFeHBsYWluUG9saWNpZXNSZXNwb25zZRIrCgdvdXRjb21lGAEgASgOMhoubGF0Y2hrZXkudjEuUG9saWN5T3V0Y29tZRIOCgZyZWFzb24YAiABKAkSKwoIcG9saWNpZXMYAyADKAsyGS5sYXRjaGtleS52MS5Qb2xpY3lSZXN1bHQSDAoEaG9zdBgEIAEoCRIMCgRwYXRoGAUgASgJIlMKDFBvbGljeVJlc3VsdBIjCgZwb2xpY3kYASABKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kSDwoHbWF0Y2hlZBgCIAEoCBINCgVlcnJvchgDIAEoCSqNAQoMUG9saWN5RWZmZWN0Eh0KGVBPTElDWV9FRkZFQ1RfVU5TUEVDSUZJRUQQABIXChNQT0xJQ1lfRUZGRUNUX0FMTE9XEAESFgoSUE9MSUNZX0VGRkVDVF9ERU5ZEAISFQoRUE9MSUNZX0VGRkVDVF9MT0cQAxIWChJQT0xJQ1lfRUZGRUNUX0hPTEQQBCp/Cg1Qb2xpY3lPdXRjb21lEh4KGlBPTElDWV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWUE9MSUNZX09VVENPTUVfQUxMT1dFRBABEhkKFVBPTElDWV9PVVRDT01FX0RFTklFRBACEhcKE1BPTElDWV9PVVRDT01FX0hFTEQQAzKbBQoNUG9saWN5U2VydmljZRJZCgxDcmVhdGVQb2xpY3kSIC5sYXRjaGtleS52MS5DcmVhdGVQb2xpY3lSZXF1ZXN0GiEubGF0Y2hrZXkudjEuQ3JlYXRlUG9saWN5UmVzcG9uc2UiBMjzGAgSUwoJR2V0UG9saWN5Eh0ubGF0Y2hrZXkudjEuR2V0UG9saWN5UmVxdWVzdBoeLmxhdGNoa2V5LnYxLkdldFBvbGljeVJlc3BvbnNlIgeQAgHI8xgFElwKDExpc3RQb2xpY2llcxIgLmxhdGNoa2V5LnYxLkxpc3RQb2xpY2llc1JlcXVlc3QaIS5sYXRjaGtleS52MS5MaXN0UG9saWNpZXNSZXNwb25zZSIHkAIByPMYBRJcCgxVcGRhdGVQb2xpY3kSIC5sYXRjaGtleS52MS5VcGRhdGVQb2xpY3lSZXF1ZXN0GiEubGF0Y2hrZXkudjEuVXBkYXRlUG9saWN5UmVzcG9uc2UiB5ACAsjzGAgSXAoMRGVsZXRlUG9saWN5EiAubGF0Y2hrZXkudjEuRGVsZXRlUG9saWN5UmVxdWVzdBohLmxhdGNoa2V5LnYxLkRlbGV0ZVBvbGljeVJlc3BvbnNlIgeQAgLI8xgIElkKC0NoZWNrUG9saWN5Eh8ubGF0Y2hrZXkudjEuQ2hlY2tQb2xpY3lSZXF1ZXN0GiAubGF0Y2hrZXkudjEuQ2hlY2tQb2xpY3lSZXNwb25zZSIHkAIByPMYBRJlCg9FeHBsYWluUG9saWNpZXMSIy5sYXRjaGtleS52MS5FeHBsYWluUG9saWNpZXNSZXF1ZXN0GiQubGF0Y2hrZXkudjEuRXhwbGFpblBvbGljaWVzUmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
 
 /**
  * Policy decides about requests to providers by a condition.
@@ -100,6 +100,13 @@ export type Policy = Message<"latchkey.v1.Policy"> & {
    * @generated from field: uint64 revision = 11;
    */
   revision: bigint;
+
+  /**
+   * How requests are held. Only for the effect `hold`; absent means the defaults.
+   *
+   * @generated from field: latchkey.v1.HoldRules hold = 12;
+   */
+  hold?: HoldRules | undefined;
 };
 
 /**
@@ -108,6 +115,44 @@ export type Policy = Message<"latchkey.v1.Policy"> & {
  */
 export const PolicySchema: GenMessage<Policy> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_policy, 0);
+
+/**
+ * HoldRules says how a `hold` policy waits for a person.
+ *
+ * @generated from message latchkey.v1.HoldRules
+ */
+export type HoldRules = Message<"latchkey.v1.HoldRules"> & {
+  /**
+   * Time in which a person may answer; no answer is a no. An approval can be used for as long again. Absent means an
+   * hour.
+   *
+   * @generated from field: google.protobuf.Duration answer_within = 1;
+   */
+  answerWithin?: Duration | undefined;
+
+  /**
+   * Time that a request waits on its connection unless its caller says otherwise. Absent means 10 seconds; 0 means that
+   * it does not wait.
+   *
+   * @generated from field: google.protobuf.Duration wait = 2;
+   */
+  wait?: Duration | undefined;
+
+  /**
+   * Longest time for which a person may let the same caller send such requests without another question. Absent means
+   * that each request is asked about.
+   *
+   * @generated from field: google.protobuf.Duration remember = 3;
+   */
+  remember?: Duration | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.HoldRules.
+ * Use `create(HoldRulesSchema)` to create a new message.
+ */
+export const HoldRulesSchema: GenMessage<HoldRules> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_policy, 1);
 
 /**
  * PolicyScope limits a policy to some requests of its environment.
@@ -152,7 +197,7 @@ export type PolicyScope = Message<"latchkey.v1.PolicyScope"> & {
  * Use `create(PolicyScopeSchema)` to create a new message.
  */
 export const PolicyScopeSchema: GenMessage<PolicyScope> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 1);
+  messageDesc(file_latchkey_v1_policy, 2);
 
 /**
  * CreatePolicyRequest asks for a new policy.
@@ -173,7 +218,7 @@ export type CreatePolicyRequest = Message<"latchkey.v1.CreatePolicyRequest"> & {
  * Use `create(CreatePolicyRequestSchema)` to create a new message.
  */
 export const CreatePolicyRequestSchema: GenMessage<CreatePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 2);
+  messageDesc(file_latchkey_v1_policy, 3);
 
 /**
  * CreatePolicyResponse holds the new policy.
@@ -194,7 +239,7 @@ export type CreatePolicyResponse = Message<"latchkey.v1.CreatePolicyResponse"> &
  * Use `create(CreatePolicyResponseSchema)` to create a new message.
  */
 export const CreatePolicyResponseSchema: GenMessage<CreatePolicyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 3);
+  messageDesc(file_latchkey_v1_policy, 4);
 
 /**
  * GetPolicyRequest names a policy.
@@ -222,7 +267,7 @@ export type GetPolicyRequest = Message<"latchkey.v1.GetPolicyRequest"> & {
  * Use `create(GetPolicyRequestSchema)` to create a new message.
  */
 export const GetPolicyRequestSchema: GenMessage<GetPolicyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 4);
+  messageDesc(file_latchkey_v1_policy, 5);
 
 /**
  * GetPolicyResponse holds the policy.
@@ -243,7 +288,7 @@ export type GetPolicyResponse = Message<"latchkey.v1.GetPolicyResponse"> & {
  * Use `create(GetPolicyResponseSchema)` to create a new message.
  */
 export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 5);
+  messageDesc(file_latchkey_v1_policy, 6);
 
 /**
  * ListPoliciesRequest asks for a page of policies.
@@ -278,7 +323,7 @@ export type ListPoliciesRequest = Message<"latchkey.v1.ListPoliciesRequest"> & {
  * Use `create(ListPoliciesRequestSchema)` to create a new message.
  */
 export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 6);
+  messageDesc(file_latchkey_v1_policy, 7);
 
 /**
  * ListPoliciesResponse is a page of policies.
@@ -306,7 +351,7 @@ export type ListPoliciesResponse = Message<"latchkey.v1.ListPoliciesResponse"> &
  * Use `create(ListPoliciesResponseSchema)` to create a new message.
  */
 export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 7);
+  messageDesc(file_latchkey_v1_policy, 8);
 
 /**
  * UpdatePolicyRequest changes a policy.
@@ -341,7 +386,7 @@ export type UpdatePolicyRequest = Message<"latchkey.v1.UpdatePolicyRequest"> & {
  * Use `create(UpdatePolicyRequestSchema)` to create a new message.
  */
 export const UpdatePolicyRequestSchema: GenMessage<UpdatePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 8);
+  messageDesc(file_latchkey_v1_policy, 9);
 
 /**
  * UpdatePolicyResponse holds the changed policy.
@@ -362,7 +407,7 @@ export type UpdatePolicyResponse = Message<"latchkey.v1.UpdatePolicyResponse"> &
  * Use `create(UpdatePolicyResponseSchema)` to create a new message.
  */
 export const UpdatePolicyResponseSchema: GenMessage<UpdatePolicyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 9);
+  messageDesc(file_latchkey_v1_policy, 10);
 
 /**
  * DeletePolicyRequest names the policy to delete.
@@ -397,7 +442,7 @@ export type DeletePolicyRequest = Message<"latchkey.v1.DeletePolicyRequest"> & {
  * Use `create(DeletePolicyRequestSchema)` to create a new message.
  */
 export const DeletePolicyRequestSchema: GenMessage<DeletePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 10);
+  messageDesc(file_latchkey_v1_policy, 11);
 
 /**
  * DeletePolicyResponse has no fields.
@@ -412,7 +457,7 @@ export type DeletePolicyResponse = Message<"latchkey.v1.DeletePolicyResponse"> &
  * Use `create(DeletePolicyResponseSchema)` to create a new message.
  */
 export const DeletePolicyResponseSchema: GenMessage<DeletePolicyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 11);
+  messageDesc(file_latchkey_v1_policy, 12);
 
 /**
  * CheckPolicyRequest asks whether a policy is valid.
@@ -433,7 +478,7 @@ export type CheckPolicyRequest = Message<"latchkey.v1.CheckPolicyRequest"> & {
  * Use `create(CheckPolicyRequestSchema)` to create a new message.
  */
 export const CheckPolicyRequestSchema: GenMessage<CheckPolicyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 12);
+  messageDesc(file_latchkey_v1_policy, 13);
 
 /**
  * CheckPolicyResponse says what is wrong with a policy.
@@ -461,7 +506,7 @@ export type CheckPolicyResponse = Message<"latchkey.v1.CheckPolicyResponse"> & {
  * Use `create(CheckPolicyResponseSchema)` to create a new message.
  */
 export const CheckPolicyResponseSchema: GenMessage<CheckPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 13);
+  messageDesc(file_latchkey_v1_policy, 14);
 
 /**
  * PolicyMistake is a mistake in a policy.
@@ -503,7 +548,7 @@ export type PolicyMistake = Message<"latchkey.v1.PolicyMistake"> & {
  * Use `create(PolicyMistakeSchema)` to create a new message.
  */
 export const PolicyMistakeSchema: GenMessage<PolicyMistake> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 14);
+  messageDesc(file_latchkey_v1_policy, 15);
 
 /**
  * ExplainPoliciesRequest describes a request to a provider.
@@ -573,7 +618,7 @@ export type ExplainPoliciesRequest = Message<"latchkey.v1.ExplainPoliciesRequest
  * Use `create(ExplainPoliciesRequestSchema)` to create a new message.
  */
 export const ExplainPoliciesRequestSchema: GenMessage<ExplainPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 15);
+  messageDesc(file_latchkey_v1_policy, 16);
 
 /**
  * ExplainPoliciesResponse says what policies do with a request.
@@ -622,7 +667,7 @@ export type ExplainPoliciesResponse = Message<"latchkey.v1.ExplainPoliciesRespon
  * Use `create(ExplainPoliciesResponseSchema)` to create a new message.
  */
 export const ExplainPoliciesResponseSchema: GenMessage<ExplainPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 16);
+  messageDesc(file_latchkey_v1_policy, 17);
 
 /**
  * PolicyResult is what the condition of a policy came to.
@@ -657,7 +702,7 @@ export type PolicyResult = Message<"latchkey.v1.PolicyResult"> & {
  * Use `create(PolicyResultSchema)` to create a new message.
  */
 export const PolicyResultSchema: GenMessage<PolicyResult> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_policy, 17);
+  messageDesc(file_latchkey_v1_policy, 18);
 
 /**
  * PolicyEffect is what a policy does with requests that match.
@@ -692,6 +737,13 @@ export const PolicyEffect = {
    * @generated from enum value: POLICY_EFFECT_LOG = 3;
    */
   LOG: 3,
+
+  /**
+   * Requests that match are held until a person approves them, unless another policy refuses them.
+   *
+   * @generated from enum value: POLICY_EFFECT_HOLD = 4;
+   */
+  HOLD: 4,
 } as const;
 
 /**
@@ -733,6 +785,13 @@ export const PolicyOutcome = {
    * @generated from enum value: POLICY_OUTCOME_DENIED = 2;
    */
   DENIED: 2,
+
+  /**
+   * The request is held for an approval.
+   *
+   * @generated from enum value: POLICY_OUTCOME_HELD = 3;
+   */
+  HELD: 3,
 } as const;
 
 /**

@@ -1,0 +1,55 @@
+import {
+  type OpenApproval,
+  OpenApprovalSchema,
+  type RememberedApproval,
+  RememberedApprovalSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Approval, ApprovalSchema, ApprovalState } from "../../gen/latchkey/v1/approval_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { complete, strip } from "../stored/revisions.ts";
+import { bornAt, sortable } from "../stored/sortable-time.ts";
+
+/** Collections of approvals. URLs, headers and bodies of requests are encrypted. */
+export function createApprovalCollections(store: Store) {
+  const common = { store, schema: ApprovalSchema, secret: true, key: keyOf, keyParts: 2, complete, strip } as const;
+  return {
+    /** Without the content of the request. */
+    approvals: createRecords({
+      ...common,
+      name: approvalSpace,
+      indexes: {
+        created: ({ environment, createdAt }: Approval) => [[environment, bornAt(createdAt)]],
+        waiting: ({ environment, createdAt, state }: Approval) =>
+          state === ApprovalState.WAITING ? [[environment, bornAt(createdAt)]] : [],
+        due: ({ expiresAt, state }: Approval) => (isUnfinished(state) ? [[bornAt(expiresAt)]] : []),
+        age: ({ createdAt }: Approval) => [[bornAt(createdAt)]],
+      },
+    }),
+    /** Only the content of the request. */
+    approvalContents: createRecords({ ...common, name: "approval-content" }),
+    openApprovals: createRecords({
+      store,
+      name: "open-approval",
+      schema: OpenApprovalSchema,
+      key: ({ environment, fingerprint }: OpenApproval) => [environment, fingerprint],
+    }),
+    rememberedApprovals: createRecords({
+      store,
+      name: "remembered-approval",
+      schema: RememberedApprovalSchema,
+      key: ({ environment, fingerprint }: RememberedApproval) => [environment, fingerprint],
+      keyParts: 2,
+      indexes: { expiry: ({ untilMs }: RememberedApproval) => [[sortable(untilMs)]] },
+    }),
+  } as const;
+}
+
+export const approvalSpace = "approval";
+
+const keyOf = ({ environment, id }: Approval): string[] => [environment, id];
+
+const isUnfinished = (state: ApprovalState): boolean =>
+  state === ApprovalState.WAITING || state === ApprovalState.APPROVED;
+
+export type ApprovalCollections = ReturnType<typeof createApprovalCollections>;

@@ -1,0 +1,142 @@
+import { durationFromMs, durationMs as msOf } from "@bufbuild/protobuf/wkt";
+import { type Command, Option } from "commander";
+import { approvalStateName, approvalStatesByName } from "../../../core/approvals/approval-state.ts";
+import { requesterName } from "../../../core/approvals/requester.ts";
+import {
+  type Approval,
+  ApprovalSchema,
+  ApprovalService,
+  ApprovalState,
+  DenyApprovalResponseSchema,
+  GrantApprovalResponseSchema,
+} from "../../../gen/latchkey/v1/approval_pb.ts";
+import type { Act, CommandSession } from "../../session.ts";
+import { requireYes, withYes, type YesOption } from "../../terminal/confirm.ts";
+import { escapeControl } from "../../terminal/escape-control.ts";
+import { durationMs } from "../../terminal/option-values.ts";
+import { listCommand } from "../command-kinds.ts";
+
+interface AnswerOptions extends YesOption {
+  readonly remember?: number;
+  readonly reason?: string;
+}
+
+/** Adds the `approvals` commands. */
+export function addApprovals(program: Command, act: Act): void {
+  const group = program.command("approvals").summary("answer requests that policies hold for a person");
+  const list = group
+    .command("list")
+    .summary("list approvals of --environment, newest first")
+    .addOption(new Option("--state <state>", "only those in this state").choices([...approvalStatesByName.keys()]));
+  listCommand(list, act, {
+    schema: ApprovalSchema,
+    none: "no approvals",
+    defaultLimit: 100,
+    rpc: ({ client, environment }, page, { state = "" }: { readonly state?: string }) =>
+      client(ApprovalService).listApprovals({
+        environment,
+        state: approvalStatesByName.get(state) ?? ApprovalState.UNSPECIFIED,
+        ...page,
+      }),
+    items: ({ approvals }) => approvals,
+    columns: [
+      { title: "ID", text: ({ id }) => id },
+      { title: "STATE", text: ({ state }) => approvalStateName(state) },
+      { title: "REQUESTER", text: requesterText },
+      { title: "CONNECTION", text: connectionText },
+      { title: "REQUEST", text: ({ method, url }) => `${method} ${url}` },
+      { title: "UNTIL", time: ({ expiresAt }) => expiresAt },
+    ],
+  });
+  addShow(group, act);
+  addApprove(group, act);
+  addDeny(group, act);
+}
+
+function addShow(group: Command, act: Act): void {
+  group
+    .command("show")
+    .argument("<id>", "ID of the approval")
+    .summary("show an approval with the headers and the body of its request")
+    .action(
+      act(async (session, id: string) => {
+        const { client, output, environment } = session;
+        const { approval } = await client(ApprovalService).getApproval({ environment, id });
+        if (approval === undefined) return;
+        if (output.json) await output.one(ApprovalSchema, approval);
+        else await showApproval(session, approval);
+      }),
+    );
+}
+
+function addApprove(group: Command, act: Act): void {
+  withYes(group.command("approve"))
+    .argument("<id>", "ID of the approval")
+    .option("--remember <duration>", "do not ask about such requests of this caller for so long", durationMs)
+    .option("--reason <text>", "text that the caller of the request sees")
+    .summary("show a request and approve it; it can then be sent once")
+    .action(
+      act(async (session, id: string, { remember, reason = "", yes }: AnswerOptions) => {
+        const { client, output, environment, terminal } = session;
+        const { approval } = await client(ApprovalService).getApproval({ environment, id });
+        if (approval === undefined) return;
+        if (!output.json && yes !== true) await showApproval(session, approval);
+        await requireYes(terminal, `Approve ${approval.method} ${escapeControl(approval.url)}?`, yes);
+        const answer = await client(ApprovalService).grantApproval({
+          environment,
+          id,
+          digest: approval.digest,
+          reason,
+          ...(remember !== undefined && { remember: durationFromMs(remember) }),
+        });
+        await output.done(GrantApprovalResponseSchema, answer, `approved ${id}`);
+      }),
+    );
+}
+
+function addDeny(group: Command, act: Act): void {
+  group
+    .command("deny")
+    .argument("<id>", "ID of the approval")
+    .option("--reason <text>", "text that the caller of the request sees")
+    .summary("deny a request, take back an approval, or end what is remembered")
+    .action(
+      act(async ({ client, output, environment }, id: string, { reason = "" }: AnswerOptions) => {
+        const answer = await client(ApprovalService).denyApproval({ environment, id, reason });
+        await output.done(DenyApprovalResponseSchema, answer, `denied ${id}`);
+      }),
+    );
+}
+
+/** Shows a request as text. Nothing of it may control the terminal. */
+async function showApproval({ output }: CommandSession, approval: Approval): Promise<void> {
+  const { id, state, policies, method, url, digest, content, longestMemory, reason, decidedBy } = approval;
+  const rows: readonly (readonly [string, string])[] = [
+    ["id", id],
+    ["state", approvalStateName(state)],
+    [
+      "policies",
+      policies.map((one) => (one.description === "" ? one.id : `${one.id} (${one.description})`)).join(", "),
+    ],
+    ["requester", requesterText(approval)],
+    ["connection", connectionText(approval)],
+    ["request", `${method} ${url}`],
+    ["digest", digest],
+    ["answered by", decidedBy],
+    ["reason", reason],
+    ["remember at most", longestMemory === undefined ? "" : `${msOf(longestMemory) / 1_000}s`],
+  ];
+  for (const [name, value] of rows) {
+    if (value !== "") await output.line(`${name.padEnd(18)}${escapeControl(value)}`);
+  }
+  if (content === undefined) return;
+  for (const { name, value } of content.headers) await output.line(escapeControl(`  ${name}: ${value}`));
+  const size = Number(content.bodySize);
+  if (size === 0) return;
+  await output.line(`body, ${size} bytes${size > content.body.length ? `, the first ${content.body.length}` : ""}:`);
+  for (const line of Buffer.from(content.body).toString("utf8").split("\n")) await output.line(escapeControl(line));
+}
+
+const requesterText = ({ requester }: Approval): string => (requester === undefined ? "" : requesterName(requester));
+const connectionText = ({ connection }: Approval): string =>
+  connection === undefined ? "" : `${connection.integration}/${connection.id}`;

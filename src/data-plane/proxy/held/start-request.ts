@@ -1,0 +1,49 @@
+import { readBody } from "../../server/body.ts";
+import { isHeld } from "../admission.ts";
+import { maxHeldBytes, needsContent } from "../held-body.ts";
+import { answerLastHop, type HttpCall } from "../http-proxy-call.ts";
+import { type PreparedRequest, ProxiedRequest } from "../proxied-request.ts";
+import type { ProxyServices } from "../proxy-services.ts";
+import { createHeldCalls, type HeldCalls } from "./held-calls.ts";
+
+/** Sends a prepared request of the general path: at once, or once its body was read and a person has approved it. */
+export type StartRequest = (received: HttpCall, begun: Omit<PreparedRequest, "content">) => void;
+
+interface RequestStarts {
+  readonly held: HeldCalls;
+  readonly start: StartRequest;
+}
+
+export function createRequestStarts(shared: ProxyServices): RequestStarts {
+  const { calls, streams, admission, world, fail } = shared;
+  const held = createHeldCalls({ approvals: admission.approvals, world });
+  const start: StartRequest = (received, begun) => {
+    const { request, response } = received;
+    const { call, ready, trace } = begun;
+    trace?.noteConnection(ready);
+    // A caller that left during the lookup emits no further `close`.
+    if (response.closed) return;
+    if (ready.isLastHop) {
+      answerLastHop(response, ready);
+      return;
+    }
+    streams.follow(call, ready);
+    const hasContent = needsContent(request, ready);
+    if (!hasContent && !isHeld(ready.verdict)) {
+      new ProxiedRequest(shared, { ...begun, content: undefined }).attempt();
+      return;
+    }
+    call.proceed();
+    readBody(request, maxHeldBytes)
+      .then(async (content) => {
+        await calls.requireAllowedBody(ready, content);
+        const again = () => calls.again(received, ready, content);
+        const sent = await held.admit({ context: received, ready, content, again, spend: calls.spend });
+        // The caller may have left while its budget was read, or an approval was awaited.
+        if (response.closed) return;
+        new ProxiedRequest(shared, { ...begun, ready: sent, content: hasContent ? content : undefined }).attempt();
+      })
+      .catch((error: unknown) => fail(call, error));
+  };
+  return { held, start };
+}
