@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { create } from "@bufbuild/protobuf";
-import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { randomId } from "../base/ids.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
@@ -20,6 +20,8 @@ interface BrokerLinkOptions {
   /** A broker has answered: from now on, all messages are its own. */
   readonly onWelcome: (welcome: LinkWelcome) => void;
   readonly onMessage: (message: FromBroker) => void;
+  /** How far the broker's clock is ahead of ours, whenever that has changed. */
+  readonly onClock: (aheadMs: number) => void;
   /** There is no broker any more. */
   readonly onAway: () => void;
   readonly world: World;
@@ -28,8 +30,6 @@ interface BrokerLinkOptions {
 export interface LinkWelcome {
   readonly environment: string;
   readonly maxConnections: number;
-  /** How far the broker's clock is ahead of ours. */
-  readonly aheadMs: number;
   /** What the broker has read of what we have. */
   readonly offered: readonly HeldVersions[];
 }
@@ -43,6 +43,8 @@ const againMs = 1_000;
 const defaultHeartbeatMs = 10_000;
 /** After so many, the broker counts as gone. */
 const missedHeartbeats = 3;
+/** A stream that ends earlier counts as a failure: the next one waits longer. */
+const shortLifeMs = 5_000;
 /** A clock's difference below this may as well be the time of the message. */
 const leastAheadMs = 2_000;
 
@@ -78,7 +80,13 @@ export class BrokerLink {
   #heardAt = 0;
   /** The same by the monotonic clock. */
   #heardTick = 0;
-  #welcomedAt = 0;
+  /** When the active stream began, by the monotonic clock. */
+  #welcomedTick = 0;
+  /** Streams in a row that ended soon. */
+  #shortLives = 0;
+  #aheadMs = 0;
+  /** What the last message with a time said of it. */
+  #lastAheadMs = 0;
   #sentSince = false;
   #heartbeatMs = defaultHeartbeatMs;
   #failures = 0;
@@ -209,9 +217,10 @@ export class BrokerLink {
     if (message.case === "leave") {
       world.log.info("the broker is about to stop; connecting to another one", { broker: this.#active.url });
       // A shared address may lead to the same broker again, until its load balancer has noticed.
-      const isAgain = world.now() - this.#welcomedAt < againMs;
+      const isAgain = performance.now() - this.#welcomedTick < againMs;
       this.#connectAfter(isAgain ? againMs : Math.random() * firstDelayMs);
     } else if (message.case !== "heartbeat") onMessage(message);
+    else this.#compareClocks(message.value.now);
   }
 
   #welcomed({ url, stream, timeout, offered, endsAtMs }: Attempt, welcome: EdgeWelcome): void {
@@ -221,7 +230,7 @@ export class BrokerLink {
     this.#active?.stream.close();
     this.#active = { url, stream };
     this.#hear();
-    this.#welcomedAt = this.#heardAt;
+    this.#welcomedTick = this.#heardTick;
     this.#failures = 0;
     this.#trouble = undefined;
     this.#order = [];
@@ -229,15 +238,28 @@ export class BrokerLink {
     world.metrics.edgeConnected.set(1);
     world.metrics.edgeStreams.inc();
     world.log.info("connected to a broker", { broker: url, broker_id: welcome.brokerId });
-    const aheadMs = welcome.now === undefined ? 0 : timestampMs(welcome.now) - world.now();
-    this.#renewBefore(endsAtMs === undefined ? undefined : endsAtMs - aheadMs);
+    this.#compareClocks(welcome.now, true);
+    this.#renewBefore(endsAtMs === undefined ? undefined : endsAtMs - this.#aheadMs);
     onWelcome({
       environment: welcome.environment,
       maxConnections: welcome.maxConnections,
-      aheadMs: Math.abs(aheadMs) < leastAheadMs ? 0 : aheadMs,
       // A broker of an earlier version reads the greeting only.
       offered: offered.slice(0, 1 + welcome.heldMessages),
     });
+  }
+
+  /**
+   * Another broker may have another time, and each clock may be set while the stream lives. A single heartbeat proves
+   * nothing: it may come late.
+   */
+  #compareClocks(brokers: Timestamp | undefined, isFirst = false): void {
+    if (brokers === undefined) return;
+    const aheadMs = timestampMs(brokers) - this.#options.world.now();
+    const isSure = isFirst || Math.abs(aheadMs - this.#lastAheadMs) < leastAheadMs;
+    this.#lastAheadMs = aheadMs;
+    if (!isSure || Math.abs(aheadMs - this.#aheadMs) < leastAheadMs) return;
+    this.#aheadMs = Math.abs(aheadMs) < leastAheadMs ? 0 : aheadMs;
+    this.#options.onClock(this.#aheadMs);
   }
 
   /** Replaces the stream before the broker ends it with its token, which has a successor in the file by then. */
@@ -261,10 +283,13 @@ export class BrokerLink {
       world.log.warn("lost the broker", { broker: url, reason });
       this.#trouble = reason;
       this.#active = undefined;
+      this.#shortLives = performance.now() - this.#welcomedTick < shortLifeMs ? this.#shortLives + 1 : 0;
       clearInterval(this.#beating);
       world.metrics.edgeConnected.set(0);
       onAway();
-      if (this.#attempt === undefined) this.#connectAfter(Math.random() * firstDelayMs);
+      // A broker that welcomes edges and cannot serve them must not be asked again and again.
+      const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(this.#shortLives, 10));
+      if (this.#attempt === undefined) this.#connectAfter(Math.random() * longest);
     }
   }
 

@@ -108,9 +108,13 @@ export class ConnectionMemory {
     this.#showCount();
   }
 
-  /** Sets how far the broker's clock is ahead of ours. */
+  /** Sets how far the broker's clock is ahead of ours: what is held ends by it as well. */
   setAhead(ms: number): void {
+    if (ms === this.#aheadMs) return;
     this.#aheadMs = ms;
+    for (const [key, held] of [...this.#connections.entries()].reverse()) {
+      this.#connections.set(key, new HeldConnection({ ...held.parts, aheadMs: ms }));
+    }
   }
 
   clear(): void {

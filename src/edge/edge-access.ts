@@ -2,6 +2,8 @@ import { digestOf } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { Authentication } from "../broker/setup/authentication.ts";
 import type { Caller } from "../broker/setup/caller.ts";
+import type { EdgeFault } from "../gen/latchkey/v1/edge_pb.ts";
+import { faultOf } from "./broker-fault.ts";
 import type { BrokerSilence } from "./edge-live.ts";
 import { type KeyMemory, type KnownCaller, unknownKey } from "./key-memory.ts";
 import type { Questions } from "./questions.ts";
@@ -9,8 +11,8 @@ import type { Uses } from "./uses.ts";
 
 interface EdgeAccessOptions {
   readonly keys: KeyMemory;
-  /** Resolves once the memory has the answer. */
-  readonly questions: Pick<Questions<unknown>, "ask">;
+  /** Resolves once the memory has the answer, or to why there is none. */
+  readonly questions: Pick<Questions<EdgeFault | undefined>, "ask">;
   readonly uses: Pick<Uses, "key">;
   readonly silence: Pick<BrokerSilence, "isTooLong">;
   readonly world: World;
@@ -36,7 +38,10 @@ export function createEdgeAccess(options: EdgeAccessOptions): EdgeKeyAccess {
       const held = keys.peek(digest);
       if ((held !== undefined && !silence.isTooLong()) || keys.isUnknown(digest)) return callerOf(held);
       const question = { kind: "key", digest: Buffer.from(digest, "hex") } as const;
-      return questions.ask(question).then(() => callerOf(keys.peek(digest)));
+      return questions.ask(question).then((fault) => {
+        if (fault !== undefined) throw faultOf(fault);
+        return callerOf(keys.peek(digest));
+      });
     },
     callerOfPeer: () => undefined,
     isCurrent(caller) {

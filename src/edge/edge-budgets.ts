@@ -1,4 +1,6 @@
 import type { RequestBudget } from "../broker/setup/caller.ts";
+import type { DrawnRequests } from "../gen/latchkey/v1/edge_pb.ts";
+import { faultOf } from "./broker-fault.ts";
 import type { Questions } from "./questions.ts";
 
 /** Requests of access sessions that this edge has drawn from brokers. */
@@ -19,7 +21,7 @@ const emptyMs = 200;
 /** Sessions with a budget, as many as an edge has keys. */
 const maxSlices = 10_000;
 
-export function createEdgeBudgets(questions: Pick<Questions<number>, "ask">): EdgeBudgets {
+export function createEdgeBudgets(questions: Pick<Questions<DrawnRequests>, "ask">): EdgeBudgets {
   /** Kept by session: what was drawn stays when the session is sent again. */
   const slices = new Map<string, DrawnSlice>();
 
@@ -35,7 +37,8 @@ export function createEdgeBudgets(questions: Pick<Questions<number>, "ask">): Ed
 
   async function draw(digest: Uint8Array, slice: DrawnSlice): Promise<void> {
     try {
-      const count = await questions.ask({ kind: "requests", digest });
+      const { count, fault } = await questions.ask({ kind: "requests", digest });
+      if (fault !== undefined) throw faultOf(fault);
       slice.left += count;
       if (count === 0) slice.emptyUntilMs = performance.now() + emptyMs;
     } finally {

@@ -6,6 +6,7 @@ import type { PolicySets } from "../broker/policies/policies-in-force.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
 import type { BrokersConfig } from "../config/edges/edge-config.ts";
 import {
+  type DrawnRequests,
   type EdgeFault,
   EdgeKeyRefSchema,
   WantedConnectionSchema,
@@ -43,7 +44,7 @@ export interface Followed {
 }
 
 /** The answers to the kinds of questions. */
-type Answer = HeldConnection | Fault | EdgeFault | number | undefined;
+type Answer = HeldConnection | Fault | EdgeFault | DrawnRequests | undefined;
 
 /** Follows a broker, and keeps in memory what it says. */
 export function openFollowed(config: BrokersConfig, world: World): Followed {
@@ -57,7 +58,7 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
   });
   const keys = createKeyMemory({
     onEvict: (digest) => void link().send({ case: "dropKey", value: create(EdgeKeyRefSchema, { digest }) }),
-    budgets: createEdgeBudgets({ ask: (question) => questions.ask(question) as Promise<number> }),
+    budgets: createEdgeBudgets({ ask: (question) => questions.ask(question) as Promise<DrawnRequests> }),
     world,
   });
   const policies = createPolicyMemory(world);
@@ -68,7 +69,13 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
     isTooLong: () => link().silentMs() >= config.maxAwayMs,
   };
   return {
-    access: createEdgeAccess({ keys, questions, uses, silence, world }),
+    access: createEdgeAccess({
+      keys,
+      questions: { ask: (question) => questions.ask(question) as Promise<EdgeFault | undefined> },
+      uses,
+      silence,
+      world,
+    }),
     live: createEdgeLive({
       memory: connections,
       questions: { ask: (question) => questions.ask(question) as Promise<HeldConnection | Fault> },
@@ -127,6 +134,7 @@ class BrokerFollower {
       policiesVersion: () => options.policies.version(),
       onWelcome: (welcome) => this.#welcomed(welcome),
       onMessage: (message) => this.#received(message),
+      onClock: (aheadMs) => options.connections.setAhead(aheadMs),
       onAway: () => this.#away(),
       world,
     });
@@ -160,7 +168,6 @@ class BrokerFollower {
       this.#forgetAll();
     }
     this.#environment = welcome.environment;
-    connections.setAhead(welcome.aheadMs);
     connections.limit(welcome.maxConnections);
     this.#followTheRest(welcome.offered);
     questions.resend();
@@ -201,14 +208,14 @@ class BrokerFollower {
       }
       case "key":
         if (message.value.requestId === 0n) this.#countChange("key");
-        keys.apply(message.value);
-        questions.answer(message.value.requestId, undefined);
+        if (message.value.fault === undefined) keys.apply(message.value);
+        questions.answer(message.value.requestId, message.value.fault);
         return;
       case "pass":
         questions.answer(message.value.requestId, message.value.fault);
         return;
       case "drawn":
-        questions.answer(message.value.requestId, message.value.count);
+        questions.answer(message.value.requestId, message.value);
         return;
       case "inSync":
         policies.settle();

@@ -4,6 +4,7 @@ import { EdgeKeySchema } from "../../gen/latchkey/v1/edge_pb.ts";
 import type { SessionCallers } from "../access-sessions/session-callers.ts";
 import type { Access } from "../setup/access.ts";
 import { type EdgeCallerMessage, edgeCallerWith } from "./edge-callers.ts";
+import { edgeFaultOf } from "./edge-fault.ts";
 import { type EdgeStream, noVersion } from "./edge-stream.ts";
 import { Followers } from "./followers.ts";
 
@@ -38,6 +39,16 @@ function noteId({ keyIds }: EdgeStream, found: EdgeCallerMessage | undefined): v
 }
 
 const subjectOf = (digest: string) => `key ${digest}`;
+
+/** Returns why memory may lack what was committed before. One question must not end the stream of a whole edge. */
+async function troubleOf(caughtUp: EdgeKeysOptions["caughtUp"]): Promise<unknown> {
+  try {
+    await caughtUp();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
 
 export function createEdgeKeys({ keys, sessions, caughtUp, onPush }: EdgeKeysOptions): EdgeKeys {
   const followers = new Followers();
@@ -92,7 +103,13 @@ export function createEdgeKeys({ keys, sessions, caughtUp, onPush }: EdgeKeysOpt
     async answer(stream, { requestId, digest: bytes }) {
       const digest = Buffer.from(bytes).toString("hex");
       // The key may have been created through another replica a moment ago.
-      if (find(stream, digest) === undefined) await caughtUp();
+      const trouble = find(stream, digest) === undefined ? await troubleOf(caughtUp) : undefined;
+      // An edge that has the key and asks only to follow it is told that there is none, and asks again.
+      if (trouble !== undefined && requestId !== 0n && find(stream, digest) === undefined) {
+        const value = create(EdgeKeySchema, { requestId, digest: bytes, fault: edgeFaultOf(trouble) });
+        stream.outbox.answer({ case: "key", value });
+        return;
+      }
       const isKnown = find(stream, digest) !== undefined;
       const isFollowed = isKnown || mayFollowUnknown(stream);
       if (isFollowed) followers.add(digest, stream);

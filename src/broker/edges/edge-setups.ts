@@ -105,7 +105,8 @@ export function createEdgeSetups(options: EdgeSetupsOptions): EdgeSetups {
         stream.integrations.set(key, version);
         const subject = subjectOf(stream.edge.environment, key);
         followers.add(subject, stream);
-        await check(subject);
+        // What cannot be read now is read later: the edge goes on with what it has.
+        await check(subject).catch(() => recheck(subject));
         await stream.outbox.room();
       }
     },

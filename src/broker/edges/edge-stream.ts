@@ -41,6 +41,8 @@ export class EdgeStream {
   readonly providers = new Map<string, Uint8Array>();
   /** When a message last came, by the monotonic clock. */
   heardAtMs = performance.now();
+  /** When the broker's time was last sent, by the monotonic clock. */
+  beatAtMs = performance.now();
   /** Requests that wait for a provider's limit. */
   passes = 0;
   /** Messages are not read now: the edge sent too many at once. */

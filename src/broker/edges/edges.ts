@@ -7,7 +7,6 @@ import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import {
   type Edge,
-  EdgeHeartbeatSchema,
   type EdgeHello,
   EdgeInSyncSchema,
   EdgeLeaveSchema,
@@ -28,6 +27,7 @@ import { listEdges } from "./edge-list.ts";
 import type { EdgePolicies } from "./edge-policies.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
 import { EdgeStream } from "./edge-stream.ts";
+import { heartbeatEveryMs, keepAlive } from "./keep-alive.ts";
 import type { ReadStream } from "./stream-reader.ts";
 
 /** The edges that are connected to this process. */
@@ -64,9 +64,6 @@ interface EdgesOptions {
   readonly world: World;
 }
 
-const heartbeatEveryMs = 10_000;
-/** An edge that does not take a waiting message for this long is ended. */
-const stalledMs = 5_000;
 const tickEveryMs = 1_000;
 const leaveWithinMs = 2_000;
 const maxEdges = 20_000;
@@ -85,7 +82,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
   /** One timer for all edges. */
   function tick(): void {
     for (const [stream, call] of streams) {
-      if (!keepAlive(stream)) continue;
+      if (!keepAlive(stream, world)) continue;
       metrics.watchersDropped.inc();
       call.onOverrun();
     }
@@ -180,20 +177,6 @@ function newStream(hello: EdgeHello, { caller, environment, nowMs }: StreamPlace
     proofEndsAtMs: caller.edge?.endsAtMs,
     connectedAtMs: nowMs,
   });
-}
-
-/** Sends a sign of life, or ends the stream of an edge that gave none. Returns whether the edge reads too slowly. */
-function keepAlive({ outbox, isPaused, heardAtMs }: EdgeStream): boolean {
-  const now = performance.now();
-  if (!isPaused && now - heardAtMs > 3 * heartbeatEveryMs) {
-    outbox.end(new Fault("request_timeout", "the edge sent nothing for too long"));
-  } else if (outbox.size === 0 && now - outbox.takenAtMs >= heartbeatEveryMs) {
-    outbox.put("heartbeat", { case: "heartbeat", value: create(EdgeHeartbeatSchema) });
-  } else if (outbox.size > 0 && now - outbox.takenAtMs > stalledMs) {
-    outbox.end(new Fault("watch_too_slow", "the edge did not read what was sent to it"));
-    return true;
-  }
-  return false;
 }
 
 interface WelcomeParts {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
-import { EdgeService } from "../../../src/gen/latchkey/v1/edge_pb.ts";
+import { type EdgeConnection, EdgeService } from "../../../src/gen/latchkey/v1/edge_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { createIntegrations, keyedConnection, startTestSidecar } from "../../support/sidecar/harness.ts";
@@ -52,3 +52,41 @@ it.skipIf(lacks("postgres"))("sends a change of one broker to the edges of anoth
   const { edges } = await second.client(EdgeService).listEdges({});
   expect(edges).toMatchObject([{ host: "pod-1", environment: "dev", connections: 2, keys: 1 }]);
 });
+
+it.skipIf(lacks("postgres"))("keeps the streams of edges while the database is away", async () => {
+  const sidecar = await startTestSidecar({ env: { LATCHKEY_STORE: postgres?.storeUrl("away") ?? "" } });
+  await createIntegrations(sidecar);
+  await sidecar.rest("POST", "/connections", { body: keyedConnection("ada") });
+  const { secret } = await edgeKey(sidecar);
+  const edge = openEdge(sidecar, secret);
+  const { ref, version } = await edge.want("keyed", "ada");
+  const integration = await edge.next("integration");
+  await postgres?.shutDown();
+  onTestFinished(() => postgres?.start());
+  await expect
+    .poll(async () => (await edge.wantKey("lk_a-key-that-is-not-there")).fault?.code, { timeout: 20_000 })
+    .toBe("store_unavailable");
+  // One that comes back is told later what has changed.
+  const moved = openEdge(sidecar, secret, {
+    edgeId: "an-edge-that-moves",
+    connections: [{ ...(ref && { ref }), version }],
+    integrations: [{ name: integration.key, version: integration.version }],
+  });
+  await moved.next("inSync");
+  await postgres?.start();
+  await expect
+    .poll(async () => (await edge.wantKey("lk_a-key-that-is-not-there")).fault, { timeout: 20_000 })
+    .toBeUndefined();
+  const { status } = await sidecar.rest("POST", "/connections", {
+    body: { ...keyedConnection("ada"), credentials: { type: "API_KEY", apiKey: "new-key" } },
+  });
+  expect(status).toBe(201);
+  for (const one of [edge, moved]) {
+    await one.next("connection", ({ state }) => apiKeyIn(state) === "new-key");
+  }
+});
+
+function apiKeyIn(state: EdgeConnection["state"]): string | undefined {
+  const kind = state.case === "live" ? state.value.credentials?.kind : undefined;
+  return kind?.case === "apiKey" ? kind.value.apiKey : undefined;
+}

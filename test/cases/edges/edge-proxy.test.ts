@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { startHttpProvider } from "../../support/edges/http-provider.ts";
 import { startPlayedBroker } from "../../support/edges/played-broker.ts";
 import { startTestEdge } from "../../support/edges/test-edge.ts";
@@ -7,11 +7,14 @@ import { secretKey } from "../../support/sidecar/harness.ts";
 interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly now?: () => number;
+  /** The broker's clock. */
+  readonly clock?: () => number;
 }
 
-async function start(options: StartOptions = {}) {
+async function start({ clock, ...options }: StartOptions = {}) {
   const provider = await startHttpProvider();
   const broker = await startPlayedBroker(provider.url);
+  broker.clock = clock;
   broker.keys.set(secretKey, "service");
   broker.connections.set("ada", { token: "first", version: "1" });
   const edge = await startTestEdge({
@@ -223,4 +226,40 @@ it("goes to another broker when one is about to stop, without a failed request",
   await expect.poll(() => broker.count()).toBe(1);
   expect((await edge.proxy("ada")).status).toBe(200);
   expect(provider.requests.length).toBe(2);
+});
+
+it.each([
+  ["when it connects again", true],
+  ["by the broker's heartbeats", false],
+])("learns that its clock was set, and when credentials end: %s", async (_how, isReconnected) => {
+  let aheadMs = 3_600_000;
+  const { broker, edge } = await start({ now: () => Date.now() + aheadMs, clock: Date.now });
+  broker.connections.set("soon", { token: "t", version: "1", validUntilMs: Date.now() + 1_500 });
+  expect((await edge.proxy("soon")).status).toBe(200);
+  expect(wants(broker.received, "wantConnection")).toBe(1);
+  if (isReconnected) await broker.kill();
+  aheadMs = 0;
+  if (isReconnected) {
+    await broker.start();
+    await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => edge.metric("latchkey_edge_connected"), { timeout: 20_000 }).toBe(1);
+    broker.clock = undefined;
+  }
+  const asked = async () => (await edge.proxy("soon")).status && wants(broker.received, "wantConnection");
+  await expect.poll(asked, { timeout: 20_000 }).toBeGreaterThan(1);
+});
+
+it("connects less and less often to a broker that ends each stream", async () => {
+  const { broker } = await start();
+  broker.isFailing = true;
+  const random = vi.spyOn(Math, "random").mockReturnValue(0.5);
+  onTestFinished(() => void random.mockRestore());
+  await broker.kill();
+  await broker.start();
+  const hellos = wants(broker.received, "hello");
+  await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000 }).toBeGreaterThan(hellos);
+  const since = performance.now();
+  await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000, interval: 5 }).toBe(hellos + 5);
+  // Without longer waits: 0.3 s.
+  expect(performance.now() - since).toBeGreaterThan(1_000);
 });

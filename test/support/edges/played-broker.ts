@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
@@ -54,6 +55,10 @@ export interface PlayedBroker {
   onRefused: (id: string) => void;
   /** Says nothing more, although its connections stay open. */
   isFrozen: boolean;
+  /** The time that it tells in welcomes and heartbeats; undefined: none. */
+  clock: (() => number) | undefined;
+  /** Ends each stream right after the welcome. */
+  isFailing: boolean;
   /** Ends all connections at once, and accepts no more until `start`. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -102,6 +107,8 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
       }),
     };
   };
+
+  const time = () => (broker.clock === undefined ? {} : { now: timestampFromMs(broker.clock()) });
 
   const keyMessage = (digest: Uint8Array, requestId: bigint): Answer => {
     const known = [...broker.keys].find(([secret]) => Buffer.compare(digestOf(secret), digest) === 0);
@@ -154,8 +161,9 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
         if (message.case === "hello") {
           send({
             case: "welcome",
-            value: { environment: "dev", heartbeatEvery: { seconds: 1n }, maxConnections: 10_000 },
+            value: { environment: "dev", heartbeatEvery: { seconds: 1n }, maxConnections: 10_000, ...time() },
           });
+          if (broker.isFailing) return;
           for (const one of setup) send(one);
           for (const { ref, version } of message.value.connections) {
             const held = broker.connections.get(ref?.id ?? "");
@@ -172,7 +180,7 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
           send(connectionMessage(ref?.id ?? "", requestId));
         } else if (message.case === "wantKey") {
           send(keyMessage(message.value.digest, message.value.requestId));
-        } else if (message.case === "heartbeat") send({ case: "heartbeat", value: {} });
+        } else if (message.case === "heartbeat") send({ case: "heartbeat", value: time() });
       }
     })()
       .catch(() => {})
@@ -208,6 +216,8 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
     pushKey: (secret) => broker.push(keyMessage(digestOf(secret), 0n)),
     onRefused: () => {},
     isFrozen: false,
+    clock: undefined,
+    isFailing: false,
     async kill() {
       const stopped = server;
       server = undefined;
