@@ -46,6 +46,8 @@ export function worldOf(logged: string[]): World {
     level: "info",
     format: "json",
     write(line) {
+      const { level, msg } = JSON.parse(line) as { readonly level: string; readonly msg: string };
+      if (level === "warn" || level === "error") world.count(`"${msg}"`);
       logged.push(line);
       if (logged.length > keptLines) logged.shift();
     },

@@ -1,10 +1,13 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../../src/base/fault.ts";
+import type { LiveConnection } from "../../../src/broker/credentials/live-connections.ts";
 import { partitionCount } from "../../../src/broker/partitions/partition-of.ts";
 import { type Books, isExpected, type KnownConnection, type Register } from "./books.ts";
 import type { RunningBroker } from "./brokers.ts";
 import { askOnEdge, maxAwayMs, type RunningEdge, refOf } from "./edges.ts";
 import type { Fleet } from "./fleet.ts";
-import { openCalls } from "./world/edge-wire.ts";
+import { openCalls, recentCalls } from "./world/edge-wire.ts";
+import type { Link } from "./world/link.ts";
 import { world } from "./world/world.ts";
 
 interface ChecksOptions {
@@ -18,12 +21,22 @@ const wellForMs = 6_000;
 /** An edge finds a frozen link after three heartbeats; its timers may be late. */
 const noticedMs = 45_000;
 const healedWithinMs = 60_000;
+/** Then edges have what brokers have: a token that is refreshed for the comparison needs a moment to arrive. */
+const agreedWithinMs = 10_000;
+/** An edge compares its clock with its broker's by two heartbeats, and takes this difference for none. */
+const clocksComparedMs = 35_000;
+const clockToleranceMs = 3_000;
+/** Calls that an edge may begin within ten seconds, whatever brokers do: each costs a broker work. */
+const mostCalls = 40;
+const callsWithinMs = 10_000;
 /** The fourth wait of the schedule, with its jitter: a clock that was ahead for a while has used up those before. */
 const deliveredWithinMs = 9_000_000;
 
 /** Compares what processes do with what callers know. */
 export class Checks {
   served = 0;
+  /** Requests of which it was certain that their token must not have ended. */
+  timed = 0;
   /** Refused requests by the code of their error. */
   readonly refusals = new Map<string, number>();
   readonly #fleet: Fleet;
@@ -31,7 +44,9 @@ export class Checks {
   /** Since when each broker has known of each change that took something away. */
   readonly #knownSince = new Map<Register, Map<RunningBroker, { readonly revision: number; readonly at: number }>>();
   /** Since when the way from an edge to the store has been whole. */
-  readonly #wellSince = new Map<RunningEdge, { readonly broker: RunningBroker; readonly since: number }>();
+  readonly #wellSince: Follows = new Map();
+  /** The same for the way to the broker alone, with clocks that nothing has set. */
+  readonly #timedSince: Follows = new Map();
 
   constructor({ fleet, books }: ChecksOptions) {
     this.#fleet = fleet;
@@ -60,22 +75,21 @@ export class Checks {
   #lookAtEdges(): void {
     for (const edge of this.#fleet.edges.values()) {
       const broker = this.#brokerOf(edge);
-      const before = this.#wellSince.get(edge);
-      if (broker === undefined) this.#wellSince.delete(edge);
-      else if (before?.broker !== broker) this.#wellSince.set(edge, { broker, since: world.time.now });
+      note(this.#timedSince, edge, broker);
+      note(this.#wellSince, edge, broker !== undefined && hasStore(broker) ? broker : undefined);
+      const calls = recentCalls(edge.process, callsWithinMs);
+      if (calls > mostCalls) world.fail(edge.name, `begins ${calls} calls within ${callsWithinMs} ms`);
     }
   }
 
-  /** The broker that an edge follows without any hindrance; undefined if there is one. */
+  /** The broker that an edge follows without any hindrance between them; undefined if there is one. */
   #brokerOf(edge: RunningEdge): RunningBroker | undefined {
     if (edge.process.state !== "running" || edge.followed.away() !== undefined) return undefined;
     const calls = [...openCalls] as { readonly edge: object; readonly broker: object }[];
     const own = calls.filter((call) => call.edge === edge.process);
     const broker = [...this.#fleet.brokers.values()].find(({ process }) => process === own[0]?.broker);
     if (own.length !== 1 || broker === undefined || broker.process.state !== "running") return undefined;
-    const links = [world.link(`${edge.name} to ${broker.name}`), world.linkToDatabase(broker.name)];
-    const areWell = links.every(({ state, delayMs }) => state === "up" && delayMs < 20);
-    return areWell && world.database.isUp && world.database.diskMs < 20 ? broker : undefined;
+    return isWell(world.link(`${edge.name} to ${broker.name}`)) ? broker : undefined;
   }
 
   /** A request through an edge: what was taken away must not be used. */
@@ -86,8 +100,9 @@ export class Checks {
     const isGone = [key.register, connection.register].map((register) => this.#mustBeGone(edge, register));
     const frozenMs = this.#frozenMs(edge);
     askOnEdge(edge, { secret: key.secret, integration, id }).then(
-      () => {
+      (used) => {
         this.served += 1;
+        this.#requireInTime(edge, used);
         if (isGone[0] === true) world.fail(edge.name, `serves the key ${keyId} that is gone`);
         if (isGone[1] === true) world.fail(edge.name, `serves the connection ${id} that is gone`);
         if (frozenMs > maxAwayMs + noticedMs) world.fail(edge.name, `serves ${id} without a broker for ${frozenMs} ms`);
@@ -98,6 +113,19 @@ export class Checks {
       },
     );
     return `request on ${edge.name} with ${keyId} for ${id}`;
+  }
+
+  /** By its broker's clock, what an edge uses has not ended. */
+  #requireInTime(edge: RunningEdge, { credentials: { kind } }: LiveConnection): void {
+    const timed = this.#timedSince.get(edge);
+    if (timed === undefined || kind.case !== "oauth2" || kind.value.expiresAt === undefined) return;
+    const { broker, since } = timed;
+    const certainSince = Math.max(since, edge.process.steppedAt, broker.process.steppedAt) + clocksComparedMs;
+    if (world.time.now < certainSince) return;
+    this.timed += 1;
+    const endedForMs = world.time.inside(broker.process, () => world.time.wallMs()) - timestampMs(kind.value.expiresAt);
+    if (endedForMs < clockToleranceMs) return;
+    world.fail(edge.name, `uses ${kind.value.accessToken}, which ended ${endedForMs} ms ago by ${broker.name}`);
   }
 
   #mustBeGone(edge: RunningEdge, register: Register): boolean {
@@ -119,6 +147,7 @@ export class Checks {
   async settle(): Promise<void> {
     const problem =
       (await this.#until(() => this.#firstProblem(), healedWithinMs)) ??
+      (await world.time.pass(clocksComparedMs).then(() => this.#firstDifference())) ??
       (await this.#until(async () => this.#lostWebhook(), deliveredWithinMs));
     if (problem !== undefined) world.fail("after all faults have ended", problem);
   }
@@ -141,9 +170,9 @@ export class Checks {
         if (problem !== undefined) return `${broker.name}: ${problem}`;
       }
     }
-    for (const edge of this.#fleet.edges.values()) {
-      const problem = await this.#edgeProblem(edge);
-      if (problem !== undefined) return `${edge.name}: ${problem}`;
+    for (const { name, followed } of this.#fleet.edges.values()) {
+      const away = followed.away();
+      if (away !== undefined) return `${name} has no broker: ${away.reason}`;
     }
     return undefined;
   }
@@ -172,33 +201,45 @@ export class Checks {
     return undefined;
   }
 
-  async #edgeProblem(edge: RunningEdge): Promise<string | undefined> {
-    const away = edge.followed.away();
-    if (away !== undefined) return `it has no broker: ${away.reason}`;
-    const [broker] = this.#fleet.ready();
+  /** Each edge has what brokers have, one connection after another. */
+  async #firstDifference(): Promise<string | undefined> {
     const live = [...this.#books.keys].find(
       ([, { register }]) => register.acknowledged === "live" && register.tried.size === 0,
     );
-    if (live === undefined || broker?.broker === undefined) return undefined;
-    for (const { integration, id, register } of this.#books.connections.values()) {
-      const ref = refOf(integration, id);
-      const stored = await world.time.await(
-        world.time.inside(broker.process, async () => broker.broker?.live.get(ref)),
-        10_000,
-      );
-      const asked = await world.time.await(askOnEdge(edge, { secret: live[1].secret, integration, id }), 10_000);
-      const [wanted, got] = [stored, asked].map((one) =>
-        one?.status === "fulfilled" ? secretOf(one.value?.credentials.kind.value) : "none",
-      );
-      // Nothing hinders a refresh now, so that what is there can be used.
-      const isLive = register.acknowledged !== "absent" && register.tried.size === 0;
-      if (isLive && wanted === "none") return `${broker.name} cannot use ${id}: ${reasonIn(stored)}`;
-      const newest = integration === "tokens" && isLive ? this.#fleet.peers.tokens.newestOf(id) : undefined;
-      if (newest !== undefined && newest !== wanted)
-        return `the store has ${wanted}, and the provider issued ${newest}`;
-      if (wanted !== got) return `it has ${got} of ${id}, and the store ${wanted} (${reasonIn(asked)})`;
+    if (live === undefined) return undefined;
+    for (const edge of this.#fleet.edges.values()) {
+      for (const known of this.#books.connections.values()) {
+        const find = () => this.#differenceOf(edge, { secret: live[1].secret, known });
+        const difference = await this.#until(find, agreedWithinMs);
+        if (difference !== undefined) return `${edge.name}: ${difference}`;
+      }
     }
     return undefined;
+  }
+
+  async #differenceOf(
+    edge: RunningEdge,
+    { secret, known }: { readonly secret: string; readonly known: KnownConnection },
+  ): Promise<string | undefined> {
+    const { integration, id, register } = known;
+    const [broker] = this.#fleet.ready();
+    if (broker === undefined) return "no broker is ready";
+    const ref = refOf(integration, id);
+    const stored = await world.time.await(
+      world.time.inside(broker.process, async () => broker.broker?.live.get(ref)),
+      10_000,
+    );
+    const asked = await world.time.await(askOnEdge(edge, { secret, integration, id }), 10_000);
+    if (asked?.status === "fulfilled") this.#requireInTime(edge, asked.value);
+    const [wanted, got] = [stored, asked].map((one) =>
+      one?.status === "fulfilled" ? secretOf(one.value?.credentials.kind.value) : "none",
+    );
+    // Nothing hinders a refresh now, so that what is there can be used.
+    const isLive = register.acknowledged !== "absent" && register.tried.size === 0;
+    if (isLive && wanted === "none") return `${broker.name} cannot use ${id}: ${reasonIn(stored)}`;
+    const newest = integration === "tokens" && isLive ? this.#fleet.peers.tokens.newestOf(id) : undefined;
+    if (newest !== undefined && newest !== wanted) return `the store has ${wanted}, and the provider issued ${newest}`;
+    return wanted === got ? undefined : `it has ${got} of ${id}, and the store ${wanted} (${reasonIn(asked)})`;
   }
 
   #lostWebhook(): string | undefined {
@@ -230,6 +271,19 @@ export class Checks {
     if (sum !== partitionCount) world.fail("partitions", `after 15 s, ${owned.join(" + ")} have an owner`);
   }
 }
+
+type Follows = Map<RunningEdge, { readonly broker: RunningBroker; readonly since: number }>;
+
+/** Notes since when an edge has followed a broker. */
+function note(follows: Follows, edge: RunningEdge, broker: RunningBroker | undefined): void {
+  if (broker === undefined) follows.delete(edge);
+  else if (follows.get(edge)?.broker !== broker) follows.set(edge, { broker, since: world.time.now });
+}
+
+const isWell = ({ state, delayMs }: Link): boolean => state === "up" && delayMs < 20;
+
+const hasStore = ({ name }: RunningBroker): boolean =>
+  isWell(world.linkToDatabase(name)) && world.database.isUp && world.database.diskMs < 20;
 
 function secretOf(credentials: object | undefined): string {
   const { accessToken, apiKey } = (credentials ?? {}) as { readonly accessToken?: string; readonly apiKey?: string };

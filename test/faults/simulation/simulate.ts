@@ -121,6 +121,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
   if (hasFailed()) for (const { name, logged } of fleet.running()) last.push(`${name}:`, ...logged.slice(-6));
   const { tokens } = fleet.peers;
   const kinds = [...faults.counts].map(([kind, count]) => `${count} ${kind}`).join(", ");
+  const effects = [...world.effects].toSorted(([, one], [, other]) => other - one);
   return {
     steps: step,
     failures: world.failures,
@@ -132,12 +133,13 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
       happenings: world.time.happened,
       rests,
       faults: kinds,
+      effects: effects.map(([effect, count]) => `${count} ${effect}`).join(", "),
       "broker starts": brokerStarts(),
       "writes acknowledged": books.acknowledged,
       "writes failed": books.failed,
       "webhooks acknowledged": books.lanes.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
       "webhooks twice": fleet.peers.repeats(),
-      "requests served": checks.served,
+      "requests served": `${checks.served}, ${checks.timed} of them with a token whose end was compared`,
       "requests refused": [...checks.refusals].map(([code, count]) => `${count} ${code}`).join(", "),
       refreshes: `${observer.refreshes} stored, ${tokens.requests} requests, ${tokens.repeats} after a holder was gone`,
       "commits under fences": observer.fenced,

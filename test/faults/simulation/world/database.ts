@@ -27,6 +27,7 @@ export function serverError(code: string, message: string): Error {
 interface DatabaseOptions {
   readonly time: SimulatedTime;
   readonly random: () => number;
+  readonly count: (effect: string) => void;
 }
 
 /**
@@ -36,6 +37,7 @@ interface DatabaseOptions {
 export class Database {
   readonly time: SimulatedTime;
   readonly random: () => number;
+  readonly count: (effect: string) => void;
   readonly sessions = new Map<number, Session>();
   readonly storeId = "0dd00000-0000-4000-8000-000000000001";
   contents = new Contents();
@@ -50,9 +52,10 @@ export class Database {
   #isLocked = false;
   #lastSession = 0;
 
-  constructor({ time, random }: DatabaseOptions) {
+  constructor({ time, random, count }: DatabaseOptions) {
     this.time = time;
     this.random = random;
+    this.count = count;
     this.commits = new GroupCommits(this);
   }
 
@@ -90,7 +93,9 @@ export class Database {
     try {
       this.#requireSame(contents);
       check?.();
-      await this.rest(this.diskMs * (0.5 + this.random()));
+      const diskMs = this.diskMs * (0.5 + this.random());
+      if (diskMs > 1_000) this.count("commits of more than a second");
+      await this.rest(diskMs);
       this.#requireSame(contents);
       return change();
     } finally {
@@ -114,6 +119,7 @@ export class Database {
     this.#waiting = [];
     this.#isLocked = false;
     this.commits.clear();
+    if (contents.revision < this.contents.revision) this.count("rollbacks that lost commits");
     this.contents = contents.copy();
     this.isUp = false;
     if (!isOther) return;

@@ -25,6 +25,15 @@ export const callServers = new Map<string, CallServer>();
 /** Open calls, so that a check can see that all have ended. */
 export const openCalls = new Set<object>();
 
+const begunCalls = new WeakMap<object, number[]>();
+
+/** How many calls an edge has begun lately. */
+export function recentCalls(edge: SimulatedProcess, withinMs: number): number {
+  const recent = (begunCalls.get(edge) ?? []).filter((at) => at > world.time.now - withinMs);
+  begunCalls.set(edge, recent);
+  return recent.length;
+}
+
 const maxInFlight = 64;
 
 /** Replaces HTTP/2 of the edges: frames pass over a simulated link. */
@@ -75,6 +84,8 @@ class EdgeStream extends EventEmitter {
     const link = world.link(`${this.#edge?.name} to ${host}`);
     this.#wire = link.open({ onBroken: () => this.#broken("read ECONNRESET") });
     openCalls.add(this);
+    world.count("calls of edges");
+    if (this.#edge !== undefined) begunCalls.set(this.#edge, [...(begunCalls.get(this.#edge) ?? []), world.time.now]);
     const server = this.#server;
     if (link.state === "cut" || server === undefined || server.process.state === "dead") {
       world.time.afterIn(this.#edge, 0, () => this.#lost("connect ECONNREFUSED"));

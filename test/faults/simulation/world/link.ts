@@ -5,6 +5,7 @@ export type LinkState = "up" | "frozen" | "deaf" | "mute" | "cut";
 interface LinkOptions {
   readonly time: SimulatedTime;
   readonly random: () => number;
+  readonly count: (effect: string, times?: number) => void;
   readonly name: string;
 }
 
@@ -25,12 +26,14 @@ export class Link {
   delayMs = 1;
   readonly #time: SimulatedTime;
   readonly #random: () => number;
+  readonly #count: LinkOptions["count"];
   readonly #held: { readonly isToServer: boolean; readonly send: () => void }[] = [];
   readonly #open = new Set<Ends>();
 
-  constructor({ time, random, name }: LinkOptions) {
+  constructor({ time, random, count, name }: LinkOptions) {
     this.#time = time;
     this.#random = random;
+    this.#count = count;
     this.name = name;
   }
 
@@ -46,8 +49,10 @@ export class Link {
         this.#time.afterIn(to, at - this.#time.now, deliver);
       };
       if (this.state === "cut") return;
-      if (this.#isHeld(isToServer)) this.#held.push({ isToServer, send: transmit });
-      else transmit();
+      if (this.#isHeld(isToServer)) {
+        this.#count("messages held by links");
+        this.#held.push({ isToServer, send: transmit });
+      } else transmit();
     };
     return {
       toServer: (deliver: () => void, to: SimulatedProcess | undefined) => send(true, deliver, to),
@@ -61,6 +66,7 @@ export class Link {
     this.since = this.#time.now;
     if (state === "cut") {
       this.#held.length = 0;
+      this.#count("connections broken by links", this.#open.size);
       for (const ends of [...this.#open]) ends.onBroken();
       this.#open.clear();
       return;

@@ -121,6 +121,7 @@ export class Client extends EventEmitter {
         settle = ({ resolve }) => resolve({ rows });
       } catch (error) {
         if (!(error instanceof DatabaseError)) throw error;
+        world.count(`answers ${error.code}`);
         settle = ({ reject }) => reject(error);
       }
       if (session.isGone) return;

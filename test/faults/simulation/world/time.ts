@@ -10,6 +10,8 @@ export class SimulatedProcess {
   /** How far its wall clock is ahead of the true time, and how far it was. */
   #aheadMs = 0;
   readonly #was: { readonly until: number; readonly aheadMs: number }[] = [];
+  /** When its wall clock was last stepped. */
+  steppedAt = Number.NEGATIVE_INFINITY;
   /** What happened to it while it was paused. */
   readonly missed: (() => void)[] = [];
 
@@ -25,6 +27,8 @@ export class SimulatedProcess {
 
   /** Steps its wall clock. */
   stepTo(aheadMs: number, now: number): void {
+    if (aheadMs === this.#aheadMs) return;
+    this.steppedAt = now;
     this.#was.push({ until: now, aheadMs: this.#aheadMs });
     this.#aheadMs = aheadMs;
   }

@@ -13,19 +13,34 @@ export class World {
   readonly time = new SimulatedTime();
   /** Decides delays and the randomness of the code under test. */
   random: () => number = () => 0.5;
-  readonly database = new Database({ time: this.time, random: () => this.random() });
+  readonly database = new Database({
+    time: this.time,
+    random: () => this.random(),
+    count: (effect) => this.count(effect),
+  });
   readonly links = new Map<string, Link>();
   /** Faults of processes, links and the database, with the times when they end by themselves. */
   hindrances: Hindrance[] = [];
+  /** How often faults had an effect: what nothing notices, proves nothing. */
+  readonly effects = new Map<string, number>();
   /** Things that must not happen. */
   readonly failures: string[] = [];
+
+  count(effect: string, times = 1): void {
+    this.effects.set(effect, (this.effects.get(effect) ?? 0) + times);
+  }
 
   linkToDatabase = (process: string): Link => this.link(`${process} to the database`);
 
   link(name: string): Link {
     const known = this.links.get(name);
     if (known !== undefined) return known;
-    const made = new Link({ time: this.time, random: () => this.random(), name });
+    const made = new Link({
+      time: this.time,
+      random: () => this.random(),
+      count: (effect, times) => this.count(effect, times),
+      name,
+    });
     this.links.set(name, made);
     return made;
   }
