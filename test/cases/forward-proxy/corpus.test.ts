@@ -1,0 +1,170 @@
+import { expect, it } from "vitest";
+import { type Doorway, type DoorwayName, type DoorwaySidecar, startDoorways } from "../../support/peers/doorways.ts";
+import { sendConnect } from "../../support/peers/forward-proxied.ts";
+import { type RecordingProvider, startProvider } from "../../support/peers/provider.ts";
+import { head, openWire, statusOf } from "../../support/sidecar/door.ts";
+import { expectSentAway } from "../../support/wire/flooding.ts";
+import { contradictions, dial, opening } from "../../support/wire/hostile-http2.ts";
+import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import { climbing, faithful, unsafe, wrongBaseUrls } from "../../support/wire/path-corpus.ts";
+import { type FramesPeer, flags, frame, literal, openFrames, uint32 } from "../control-plane/frames.ts";
+
+/** The corpus of `/proxy`, over the other ways to a provider. Smuggling: cases/proxy/smuggling.test.ts. */
+
+const names: readonly DoorwayName[] = ["/proxy", "alias", "absolute form", "tunnel"];
+
+const codeIn = (answer: string) => /^latchkey-error: (.*)$/m.exec(answer)?.[1]?.trim();
+const linesAt = ({ connections }: RecordingProvider) =>
+  connections.flatMap(({ requests }) => requests()).map(({ line }) => line);
+
+/** The status and the code of one request over HTTP/1.1. */
+async function askHttp1({ address, target, host, lines }: Doorway, path: string, more = ""): Promise<string> {
+  const wire = await openWire(address);
+  const bytes = `GET ${target(path)} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n${lines}${more}\r\n`;
+  wire.socket.write(bytes, "latin1");
+  const answer = await wire.ended;
+  return [statusOf(answer), codeIn(answer)].join(" ").trim();
+}
+
+/** The same over HTTP/2. */
+async function askHttp2({ http2Address = "", target, host, headers }: Doorway, path: string): Promise<string> {
+  const session = await openSession(http2Address);
+  const answer = await streamed(session, target(path), { headers: { ...headers, ":authority": host } });
+  session.destroy();
+  return [answer.status, answer.headers["latchkey-error"]].join(" ").trim();
+}
+
+async function started(): Promise<DoorwaySidecar & { readonly provider: RecordingProvider }> {
+  const provider = await startProvider();
+  return { ...(await startDoorways(provider.port)), provider };
+}
+
+async function expectUnharmed({ metric, logged, doorways }: DoorwaySidecar): Promise<void> {
+  expect(await askHttp1(doorways.tunnel, "/fine")).toBe("200");
+  expect(await askHttp2(doorways.tunnel, "/fine")).toBe("200");
+  expect((await metric("latchkey_unhandled_errors_total")) ?? 0).toBe(0);
+  expect(logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+}
+
+it("P11, P16 lets no path climb, and no line break through, on any way", async () => {
+  const { doorways, provider } = await started();
+  const paths = [...climbing, ...unsafe];
+  const outcomes = await Promise.all(
+    names.flatMap((name) =>
+      paths.flatMap((path) => {
+        const door = doorways[name];
+        const first = askHttp1(door, path).then((outcome) => [name, path, outcome]);
+        if (door.http2Address === undefined) return [first];
+        return [first, askHttp2(door, path).then((outcome) => [`${name}, HTTP/2`, path, outcome])];
+      }),
+    ),
+  );
+  expect(outcomes.filter(([, , outcome]) => outcome !== "400 invalid_path")).toEqual([]);
+  expect(outcomes).toHaveLength(7 * paths.length);
+  expect(linesAt(provider)).toEqual([]);
+});
+
+it("P18 hands on the path and the query byte for byte, on any way", async () => {
+  const { doorways, provider } = await started();
+  const timesOf = (path: string) => linesAt(provider).filter((line) => line === `GET ${path} HTTP/1.1`).length;
+  let times = 0;
+  for (const name of names) {
+    const door = doorways[name];
+    const asks = door.http2Address === undefined ? [askHttp1] : [askHttp1, askHttp2];
+    const outcomes = await Promise.all(asks.flatMap((ask) => faithful.map((path) => ask(door, path))));
+    expect([name, new Set(outcomes)]).toEqual([name, new Set(["200"])]);
+    times += asks.length;
+    expect([name, faithful.map(timesOf)]).toEqual([name, faithful.map(() => times)]);
+  }
+});
+
+it("P14, P19 opens no tunnel to a host by another spelling, and names none inside of a tunnel", async () => {
+  const sidecar = await started();
+  const { doorways, provider, proxy } = sidecar;
+  const elsewhere = await startProvider();
+  const own = `127.0.0.1:${provider.port}`;
+  const spellings = wrongBaseUrls({ own, port: provider.port, elsewhere: elsewhere.port });
+  const hosts = new Set([...spellings, ...spellings.map((one) => one.replace(/^[a-z]+:[/\\]*/, ""))]);
+  hosts.delete(own);
+  // Longer than any head may be.
+  for (const host of hosts) if (host.length > 1_000) hosts.delete(host);
+  const tunnels = await Promise.all([...hosts].map(async (host) => [host, (await sendConnect(proxy, host)).status]));
+  expect(tunnels.filter(([, status]) => status !== 400 && status !== 403)).toEqual([]);
+  const within = await Promise.all(
+    [...hosts].map(async (host) => {
+      const wire = await openWire(doorways.tunnel.address);
+      wire.socket.write(head("GET /x HTTP/1.1", `Host: ${host}`), "latin1");
+      return [host, statusOf(await wire.ended)];
+    }),
+  );
+  expect(within.filter(([, status]) => status !== 400 && status !== 421)).toEqual([]);
+  const overrides = await Promise.all(
+    spellings.map(async (url) => [url, await askHttp1(doorways.tunnel, "/x", `Base-Url-Override: ${url}\r\n`)]),
+  );
+  expect(overrides.filter(([, outcome]) => !/^40[03] /.test(outcome ?? ""))).toEqual([]);
+  expect(linesAt(provider)).toEqual([]);
+  expect(elsewhere.connections).toHaveLength(0);
+  await expectUnharmed(sidecar);
+});
+
+it("survives requests over HTTP/2 that contradict themselves, in a tunnel", async () => {
+  const sidecar = await started();
+  const { doorways, provider } = sidecar;
+  const { http2Address: address = "", host } = doorways.tunnel;
+  await Promise.all(
+    contradictions.map(async ({ writes }) => {
+      const { socket } = await dial({ address });
+      const [first = Buffer.alloc(0), ...later] = writes({ path: "/contradicted", authority: host });
+      socket.write(Buffer.concat([opening, first]));
+      for (const bytes of later) {
+        // What comes later is another packet.
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        socket.write(bytes);
+      }
+      socket.end();
+    }),
+  );
+  await expect.poll(() => sidecar.metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
+  await expectUnharmed(sidecar);
+  // Nothing that a strict reader would not take for a request.
+  for (const { rest, socket } of provider.connections) if (!socket.closed) expect(rest()).toBe("");
+});
+
+const floods: Readonly<Record<string, (peer: FramesPeer, head: Buffer) => void>> = {
+  "opens and resets streams"(peer, payload) {
+    for (let i = 0; i < 5_000; i += 1) {
+      const stream = 2 * i + 1;
+      peer.send(
+        frame("headers", { stream, flags: flags.endHeaders | flags.endStream, payload }),
+        frame("reset", { stream, payload: uint32(8) }),
+      );
+    }
+  },
+  "never ends a header block"(peer, payload) {
+    peer.send(frame("headers", { stream: 1, flags: flags.endStream, payload }));
+    for (let i = 0; i < 2_000; i += 1) {
+      peer.send(frame("continuation", { stream: 1, payload: literal("x", "y".repeat(100)) }));
+    }
+  },
+  "sends PING without end"(peer) {
+    for (let i = 0; i < 20_000; i += 1) peer.send(frame("ping", { payload: Buffer.alloc(8) }));
+  },
+  "sends SETTINGS without end"(peer) {
+    for (let i = 0; i < 20_000; i += 1) peer.send(frame("settings"));
+  },
+};
+
+it.each(Object.entries(floods))("G13, G14 closes a tunnel whose client %s", async (_, flood) => {
+  const sidecar = await started();
+  const { http2Address = "", host } = sidecar.doorways.tunnel;
+  const peer = await openFrames(http2Address);
+  const payload = Buffer.concat([
+    // `:method: GET` and `:scheme: http` of the static table.
+    Buffer.from([0x82, 0x86]),
+    literal(":path", "/flooded"),
+    literal(":authority", host),
+  ]);
+  await expectSentAway(sidecar, peer, () => flood(peer, payload));
+  await expect.poll(() => sidecar.metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
+  await expectUnharmed(sidecar);
+});
