@@ -48,7 +48,7 @@ export const create = ({ sidecar, peer }: PeerAndSidecar, key = "tools", more: o
 
 /** Connects an account as a browser does, and returns the query of the authorization request. */
 export async function connect(
-  { sidecar, peer }: PeerAndSidecar,
+  { sidecar, peer }: Pick<PeerAndSidecar, "sidecar"> & { readonly peer: Pick<McpPeer, "visit"> },
   { key = "tools", reconnect }: { readonly key?: string; readonly reconnect?: string } = {},
 ): Promise<URLSearchParams> {
   const path = reconnect === undefined ? "/connect/sessions" : "/connect/sessions/reconnect";
