@@ -1,4 +1,5 @@
 import { defaultLimits, defaultRelay } from "../../src/config/limits.ts";
+import { defaultListed } from "../../src/config/mcp/mcp-listing.ts";
 import { defaultProxyLimits } from "../../src/config/proxy.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { defaultScripts } from "../../src/config/scripts.ts";
@@ -205,6 +206,10 @@ egress:                                      # an HTTP proxy for everything that
   intercept_ca: /etc/latchkey/tls-ca.pem     # signs what the proxy makes to read TLS
   client_cert: /run/egress/tls.crt           # shown to the proxy
   client_key: /run/egress/tls.key
+
+mcp:                                         # tools that Latchkey's own MCP server shows
+  listed: ${defaultListed}                                 # up to this number all; beyond it, agents search
+  pinned: [calendar_create-event, files_*]   # shown in any case; * at the end is any rest
 
 identities:                                  # callers that prove who they are instead of sending a key
   issuers:

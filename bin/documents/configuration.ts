@@ -65,7 +65,7 @@ Latchkey reads the file again when it or a file that it names changes, and on SI
           "`proxy.connect_ms`, `answer_ms`, `idle_ms`, `requests_per_host`, `waiting_per_host`",
         ],
         [
-          "`webhooks`, `retention`, `edges`, `identities`",
+          "`webhooks`, `retention`, `edges`, `identities`, `mcp`",
           "`access_sessions`, `limits`, `scripts`, `aliases`, `tls`, sockets of `identities`",
         ],
       ],

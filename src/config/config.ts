@@ -18,6 +18,8 @@ import {
 import {
   type AccessSessionTimes,
   limitsOf,
+  type McpListing,
+  mcpListingOf,
   relayOf,
   type SizeLimits,
   sessionTimesOf,
@@ -80,6 +82,7 @@ export interface Config extends IdentityConfig, ListeningConfig {
   readonly forwardProxyTunnels: readonly string[];
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
+  readonly mcpListing: McpListing;
   /** Lifetimes of access sessions. */
   readonly accessSessions: AccessSessionTimes;
   /** Undefined: the listeners' hosts, `localhost` and the public URL's host. */
@@ -167,6 +170,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     forwardProxyTunnels: file.forward_proxy?.tunnel ?? [],
     webhooks: webhooksOf({ file, refuse: refuseAt }),
     retention: retentionOf({ file, refuse: refuseAt }),
+    mcpListing: mcpListingOf(file),
     accessSessions: sessionTimesOf({ file, refuse: refuseAt }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
@@ -223,6 +227,7 @@ export interface Changeable extends IdentityConfig {
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
+  readonly mcpListing: McpListing;
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   /** Text of the file. */
   readonly text: string | undefined;
@@ -249,6 +254,7 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
     proxy,
     webhooks,
     retention,
+    mcpListing: mcpListingOf(file),
     ...identities,
     undeclaredAliases: undeclaredAliases(read),
     text: read.text,

@@ -9,6 +9,7 @@ import { edgesSchema } from "./edges/edges-schema.ts";
 import { egressSchema } from "./egress/egress-schema.ts";
 import { forwardProxySchema } from "./forward-proxy/schema.ts";
 import { identitiesSchema } from "./identities/identities-schema.ts";
+import { mcpSchema } from "./mcp/mcp-listing.ts";
 import { tls } from "./schema/tls-schema.ts";
 
 /**
@@ -183,6 +184,7 @@ export const fileSchema = v.strictObject({
   providers: v.optional(
     v.pipe(v.array(v.looseObject({ name })), v.description("Custom providers, in the schema of latchkey.v1.Provider.")),
   ),
+  mcp: v.optional(mcpSchema),
   policies: v.optional(v.pipe(policyList, v.description("CEL conditions that requests are judged by."))),
   limits: v.optional(
     v.strictObject({

@@ -5,6 +5,7 @@ import type { ConfigFile } from "./file.ts";
 export type { AccessSessionTimes } from "../broker/access-sessions/new-session.ts";
 export type { UpstreamLimits } from "../relay/upstream.ts";
 export { sessionTimesOf } from "./access/session-times.ts";
+export { type McpListing, mcpListingOf } from "./mcp/mcp-listing.ts";
 
 export interface SizeLimits {
   readonly jsonBodyBytes: number;

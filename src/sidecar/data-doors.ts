@@ -10,6 +10,7 @@ import { declaredRoutes } from "../data-plane/api/declared-routes.ts";
 import { restRoutes } from "../data-plane/api/rest.ts";
 import { createBrowserCookies } from "../data-plane/connect/browser-cookie.ts";
 import { createConnectSockets } from "../data-plane/connect/connect-sockets.ts";
+import { mcpRoutes } from "../data-plane/mcp-endpoint/mcp-routes.ts";
 import { createAdmission } from "../data-plane/proxy/admission.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createRequestSender } from "../data-plane/proxy/request-sender.ts";
@@ -24,7 +25,7 @@ import type { Listeners } from "./listeners.ts";
 
 /** The doors for HTTP and JSON: for the customer's services, for aliases, and for the public. */
 export interface DataDoors {
-  configure(limits: Config["proxy"]): void;
+  configure(changed: Pick<Config, "proxy" | "mcpListing">): void;
   /** From now on, refuses fields that are close to a known one. */
   refuseMisspelled(): void;
   /** Sends a single request of the control plane through the proxy. */
@@ -46,9 +47,9 @@ const maxStallMs = 60_000;
 
 /** Opens the data door, the aliases with an address of their own, and the public door if it is configured. */
 export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors> {
-  const { config, broker, toProviders, listeners, warn, world } = options;
+  const { config, broker, listeners, warn, world } = options;
   const { doors, limits } = config;
-  const { access, live, attachments, origins, hints } = broker;
+  const { access, origins, hints } = broker;
   const { publicUrl } = listeners;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
@@ -56,28 +57,16 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const sharesReads = await canReadFast(config, world);
   const cookies = createBrowserCookies(publicUrl);
   const sockets = createConnectSockets({ cookies, outcomes: broker.outcomes, world });
-  const routes = restRoutes({ broker, sockets, publicUrl });
   const { isKnown, environments } = origins;
   const pages = { origins: { isKnown, environments, publicUrl }, sockets };
   const fieldRules: FieldRules = { refusesMisspelled: false };
   const common = { access, hints, fieldRules, limits, hasFastPath: config.fastLane, sharesReads, warn, world };
   const forward = await openForwardProxies(options);
-  const proxy = createProxy({
-    mcp: broker.mcp,
-    access,
-    live,
-    attachments,
-    hints,
-    rates,
-    quotas: broker.quotas,
-    admission: createAdmission(broker),
-    load,
-    traffic: broker.traffic,
-    choices: forward?.choices,
-    world,
-    upstream: toProviders,
-    limits: config.relay,
-  });
+  const proxy = proxyFor(options, { rates, load, choices: forward?.choices });
+  let listing = config.mcpListing;
+  const sendToProvider = createRequestSender(proxy);
+  const tools = mcpRoutes({ broker, sendToProvider, rules: () => listing, world });
+  const routes = [...restRoutes({ broker, sockets, publicUrl }), ...tools];
   const forServices = {
     ...common,
     name: "data" as const,
@@ -134,8 +123,9 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   }
   return {
     configure(changed) {
-      rates.configure(changed.rates);
-      load.configure(changed);
+      rates.configure(changed.proxy.rates);
+      load.configure(changed.proxy);
+      listing = changed.mcpListing;
     },
     refuseMisspelled() {
       fieldRules.refusesMisspelled = true;
@@ -143,6 +133,29 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
     sendToProvider: createRequestSender(proxy),
     close: () => load.close(),
   };
+}
+
+type ProxyParts = Parameters<typeof createProxy>[0];
+
+function proxyFor(
+  { broker, config, toProviders, world }: DataDoorOptions,
+  parts: Pick<ProxyParts, "rates" | "load" | "choices">,
+): ReturnType<typeof createProxy> {
+  const { access, live, attachments, hints, quotas, traffic, mcp } = broker;
+  return createProxy({
+    ...parts,
+    access,
+    live,
+    attachments,
+    hints,
+    quotas,
+    traffic,
+    mcp,
+    world,
+    admission: createAdmission(broker),
+    upstream: toProviders,
+    limits: config.relay,
+  });
 }
 
 /** Reports whether connections of callers may share one read buffer. Logs which fast ways this Node does not offer. */

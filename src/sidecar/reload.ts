@@ -29,7 +29,7 @@ export async function applyChange(
     broker.retain(changed.retention);
     broker.configureIdentities(changed, fetchKeySet);
     broker.configureWebhooks(changed.webhooks);
-    doors.configure(changed.proxy);
+    doors.configure(changed);
     inForce.noteApplied(changed);
     metrics.configRejected.set(0);
     log.info("the configuration file was applied");

@@ -16,6 +16,18 @@ export const doorMetrics = {
     help: "Time from a request's head to the end of its answer.",
     labels: ["door", "route"],
   },
+  mcpCalls: {
+    kind: "counter",
+    name: "latchkey_mcp_calls_total",
+    help: "Calls of tools of the MCP endpoint, by kind (`action`, `records`, or a tool of Latchkey) and outcome: done, refused, failed, account_needed.",
+    labels: ["kind", "outcome"],
+  },
+  mcpCallSeconds: {
+    kind: "histogram",
+    name: "latchkey_mcp_call_seconds",
+    help: "Time that calls of tools of the MCP endpoint took, by kind.",
+    labels: ["kind"],
+  },
   httpOpen: {
     kind: "gauge",
     isHot: true,

@@ -4,6 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import { digestOf, newSessionToken } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { AccessSessionBudgetSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type AccessSession, AccessSessionState } from "../../gen/latchkey/v1/access_session_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
@@ -169,14 +170,16 @@ const idOfToken = (token: string): string => digestOf(token).slice(0, 32);
 /** Better to fail now than with the first request. */
 async function requireConnections(
   { integrations, connections }: Pick<AccessSessionsOptions["collections"], "integrations" | "connections">,
-  { environment, limits }: AccessSession,
+  { environment, limits, scopes }: AccessSession,
 ): Promise<void> {
+  // With this scope, the session itself can ask the user to connect the account.
+  const mayConnect = scopes.includes(Scope.CONNECTIONS_WRITE);
   for (const { integration, id } of limits?.connections ?? []) {
     if ((await integrations.get(environment, integration)) === undefined) {
       const missing = { kind: "integration", name: integration, environment } as const;
       throw new Fault("unknown_provider_config", `there is no integration "${integration}"`, { missing });
     }
-    if (id !== "" && (await connections.get(environment, integration, id)) === undefined) {
+    if (id !== "" && !mayConnect && (await connections.get(environment, integration, id)) === undefined) {
       const missing = { kind: "connection", name: id, environment, integration } as const;
       throw new Fault("unknown_connection", `there is no connection "${id}" of "${integration}"`, { missing });
     }

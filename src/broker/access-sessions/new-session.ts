@@ -39,7 +39,11 @@ export interface AccessSessionTimes {
   readonly longestMs: number;
 }
 
-const sessionScopes: readonly Scope[] = [Scope.PROXY, Scope.SYNCS, Scope.CONNECTIONS_READ];
+const sessionScopes: readonly Scope[] = [
+  ...[Scope.PROXY, Scope.SYNCS, Scope.CONNECTIONS_READ],
+  // Gives connect links for its own connections over MCP. All else that the scope allows refuses sessions.
+  Scope.CONNECTIONS_WRITE,
+];
 
 interface SessionSource {
   readonly caller: Caller;
@@ -110,7 +114,8 @@ function mistakesInConnections(connections: readonly LimitedConnection[], allows
 function mistakesInScopes(scopes: readonly Scope[], caller: Caller): Mistake[] {
   return scopes.flatMap((scope, i) => {
     const path = ["scopes", String(i)];
-    if (!sessionScopes.includes(scope)) return [{ path, message: "must be proxy, syncs or connections:read" }];
+    if (!sessionScopes.includes(scope))
+      return [{ path, message: "must be proxy, syncs, connections:read or connections:write" }];
     return mayDo(caller, scope)
       ? []
       : [{ path, message: `must be a scope of the key, which lacks ${scopeName(scope)}` }];

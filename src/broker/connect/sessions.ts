@@ -28,7 +28,7 @@ import { isSessionOver, type ListSessions, listSessions } from "./session-list.t
 
 /** Short-lived permissions for one browser to make one connection. */
 export interface ConnectSessions {
-  create(wanted: NewSession, caller: Caller): Promise<CreatedSession>;
+  create(wanted: NewSession, caller: Caller, options?: NewSessionOptions): Promise<CreatedSession>;
   /** Returns the session of a token. Throws `unknown_session` without details. */
   withToken(token: string): Promise<StoredRecordOf<ConnectSession>>;
   /** Binds the session to the browser with this secret. Throws `other_browser` if it is bound to another. */
@@ -48,6 +48,11 @@ export interface ConnectSessions {
 export type StoredSession = StoredRecordOf<ConnectSession>;
 
 export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
+
+export interface NewSessionOptions {
+  /** ID of the new connection; empty: a random one. */
+  readonly connectionId?: string;
+}
 
 export interface SessionRef {
   /** Undefined: any environment, since IDs cannot be guessed. */
@@ -106,10 +111,11 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
   }
 
   return {
-    async create(wanted, caller) {
+    async create(wanted, caller, { connectionId = "" } = {}) {
       const { keyId: actor } = caller;
       const token = newToken();
-      const session = newSession(wanted, { id: digestOf(token), createdBy: actor, nowMs: world.now() });
+      const origin = { id: digestOf(token), createdBy: actor, nowMs: world.now() };
+      const session = { ...newSession(wanted, origin), connectionId };
       const mistakes = checkConnectSession({ ...session, tags: wanted.tags });
       if (mistakes.length > 0) throw new Fault("invalid_body", "the connect session is not valid", { mistakes });
       await requireNamed(session, caller);

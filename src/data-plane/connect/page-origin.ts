@@ -68,15 +68,18 @@ export function isOwn(
 export const allowOrigin = (origin: string): string =>
   `pages of ${origin.slice(0, 200)} are not allowed: add this origin to allowed_origins of the environment`;
 
+/** Headers of MCP clients, of which some run in pages. */
+const mcpHeaders = ["mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name", "connection-id"];
+
 /** CORS, without credentials: what a page may read of an answer, and send with the next request. */
 export const corsFields = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
-  "access-control-expose-headers": "latchkey-error",
+  "access-control-expose-headers": "latchkey-error, mcp-session-id, www-authenticate",
   vary: "Origin",
 });
 
 export const preflightFields = (methods: readonly string[]): Readonly<Record<string, string>> => ({
   "access-control-allow-methods": methods.join(", "),
-  "access-control-allow-headers": "authorization, content-type",
+  "access-control-allow-headers": `authorization, content-type, ${mcpHeaders.join(", ")}`,
   "access-control-max-age": "600",
 });

@@ -7,6 +7,7 @@ export const ownFirstSegments: ReadonlySet<string> = new Set([
     "openapi.json",
     "proxy",
     "mcp",
+    ".well-known",
     "webhook",
     "oauth",
     "oauth2",

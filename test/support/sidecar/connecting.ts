@@ -34,6 +34,8 @@ interface ConnectingOptions {
   /** Extra settings of the integrations, by provider. */
   readonly providers?: (origin: string) => readonly object[];
   readonly integrations?: readonly object[];
+  /** Further settings of the configuration file. */
+  readonly settings?: object;
   /** The origin of the application's pages; default: `appOrigin`. */
   readonly origin?: string;
 }
@@ -42,6 +44,7 @@ interface ConnectingOptions {
 export async function connecting(options: ConnectingOptions = {}): Promise<Connecting> {
   const sandbox = await started({ behaviour: { consent: "allow" }, ...options.sandbox });
   const config = {
+    ...options.settings,
     environments: [{ name: "dev", allowed_origins: [options.origin ?? appOrigin] }],
     providers: [...describeProviders(sandbox.origin), ...(options.providers?.(sandbox.origin) ?? [])],
     integrations: [

@@ -80,9 +80,9 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
     filing?: ConnectionFiling,
   ): Promise<StoredAuthorization> {
     const { session, integration, provider, existing } = context;
-    const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
+    const { endUser, tags, webhookUrlOverride, createdBy, connectionId: named } = session.value;
     const { environment, key } = integration;
-    const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
+    const id = existing?.ref?.id ?? filing?.id ?? (named || randomUUID());
     const draft = await draftOf(context, grant, id);
     const { connectionConfig, metadata, choices } = await described(draft, existing);
     await hooks.validate(draft);

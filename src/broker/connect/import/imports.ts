@@ -87,6 +87,8 @@ export function createImports(options: ImportsOptions): Imports {
       const before = state.connections[i];
       const base = earlier?.after ?? before?.value;
       if (authorized?.isAgain === true && base === undefined) throw connectionGone(ref);
+      // A link for a new connection must not replace one that exists by now.
+      if (authorized?.isAgain === false && base !== undefined) throw connectionThere(ref);
       const item = authorized === undefined ? named.item : withGrant(named.item, base, authorized);
       const fault = faultOfImport(item, { ...target, base }) ?? conflictOf(item, before);
       if (fault !== undefined) {
@@ -165,6 +167,9 @@ function onlyResult([result]: readonly ImportedItem[]): StoredImport {
 
 const connectionGone = ({ id }: ConnectionRef) =>
   new Fault("unknown_connection", `the connection "${id}" was deleted before it could be authorized again`);
+
+const connectionThere = ({ id }: ConnectionRef) =>
+  new Fault("already_exists", `the connection "${id}" exists by now; ask for a link to connect it again`);
 
 /** Merges the authorization's values into the existing connection: only named values change. */
 function withGrant(

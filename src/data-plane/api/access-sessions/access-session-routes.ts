@@ -104,6 +104,7 @@ function messageIn<S extends DescMessage>(schema: S, json: JsonObject, field: st
 
 function scopeIn(name: string, at: number): Scope {
   const scope = scopesByName.get(name);
-  if (scope === undefined) throw invalidBody("must be proxy, syncs or connections:read", ["scopes", String(at)]);
+  if (scope === undefined)
+    throw invalidBody("must be proxy, syncs, connections:read or connections:write", ["scopes", String(at)]);
   return scope;
 }

@@ -1,0 +1,93 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { randomId } from "../../base/ids.ts";
+import { isObject } from "../dialect/json-fields.ts";
+import { invalidParams, legacyVersions, modernVersion, RpcFailure, rpcCodes, supportedVersions } from "./protocol.ts";
+
+/** What a client says of itself. None of it is verified. */
+export interface ClientProfile {
+  readonly era: "modern" | "legacy";
+  /** The client can ask its user to open a URL. */
+  readonly opensUrls: boolean;
+  /** Name and version, for logs; empty: unknown. */
+  readonly name: string;
+}
+
+/** Headers that say which client sends a request. */
+export interface ProfileHeaders {
+  readonly version: string | undefined;
+  readonly sessionId: string | undefined;
+}
+
+const metaKey = (name: string): string => `io.modelcontextprotocol/${name}`;
+export const serverInfoKey = metaKey("serverInfo");
+
+const metaOf = ({ _meta: meta }: JsonObject): JsonObject => (isObject(meta) ? meta : {});
+
+/** Returns the protocol version in a request's metadata. */
+export const versionIn = (params: JsonObject): JsonValue | undefined => metaOf(params)[metaKey("protocolVersion")];
+
+/** Whether a request is of the modern era: by its metadata, or by a header that requires them. */
+export const isModernRequest = (params: JsonObject, { version }: ProfileHeaders): boolean =>
+  versionIn(params) !== undefined || version === modernVersion;
+
+/** Returns the profile of a modern request. Throws `RpcFailure` for metadata that are missing. */
+export function modernProfile(params: JsonObject): ClientProfile {
+  const meta = metaOf(params);
+  const version = versionIn(params);
+  const capabilities = meta[metaKey("clientCapabilities")];
+  if (typeof version !== "string") throw missingMeta("protocolVersion", "the version of MCP");
+  if (!isObject(capabilities)) throw missingMeta("clientCapabilities", "an object");
+  requireSupported(version, [modernVersion]);
+  return { era: "modern", opensUrls: opensUrls(capabilities), name: clientName(meta[metaKey("clientInfo")]) };
+}
+
+const missingMeta = (field: string, what: string) =>
+  invalidParams(`\`params._meta["${metaKey(field)}"]\` must be ${what}`, 400);
+
+/** Returns the profile of a legacy request, from the ID of its session. Throws for an unknown version. */
+export function legacyProfile({ version, sessionId }: ProfileHeaders): ClientProfile {
+  if (version !== undefined) requireSupported(version, legacyVersions);
+  return { era: "legacy", ...readSessionId(sessionId ?? "") };
+}
+
+function requireSupported(requested: string, versions: readonly string[]): void {
+  if (versions.includes(requested)) return;
+  throw new RpcFailure(rpcCodes.unsupportedVersion, "unsupported protocol version", {
+    status: 400,
+    data: { supported: [...supportedVersions], requested },
+  });
+}
+
+/** Returns the version to speak with a client that asks for one in `initialize`. */
+export const negotiatedVersion = (asked: JsonValue | undefined): string =>
+  legacyVersions.find((version) => version === asked) ?? legacyVersions[0];
+
+/**
+ * Returns an ID for the session of a legacy client. It says what the client told in `initialize`, so that no replica
+ * has to remember it.
+ */
+export function newSessionId({ capabilities, clientInfo }: JsonObject): string {
+  const flags = isObject(capabilities) && opensUrls(capabilities) ? "u" : "-";
+  return [randomId(), flags, Buffer.from(clientName(clientInfo)).toString("base64url")].join(".");
+}
+
+const maxName = 100;
+
+function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name"> {
+  const [, flags, encoded = ""] = /^[\w-]{22}\.([u-])\.([\w-]{0,200})$/.exec(text) ?? [];
+  return { opensUrls: flags === "u", name: plain(Buffer.from(encoded, "base64url").toString()) };
+}
+
+/** An empty `elicitation` stands for forms alone. */
+function opensUrls({ elicitation }: JsonObject): boolean {
+  return isObject(elicitation) && isObject(elicitation["url"]);
+}
+
+function clientName(info: JsonValue | undefined): string {
+  if (!isObject(info)) return "";
+  const { name, version } = info;
+  const parts = [name, version].filter((part) => typeof part === "string" && part !== "");
+  return plain(parts.join("/"));
+}
+
+const plain = (text: string): string => text.replaceAll(/[^\x21-\x7e]+/g, "_").slice(0, maxName);

@@ -1,0 +1,131 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import { mayCallTool } from "../../broker/setup/caller.ts";
+import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import { checkMessageHeaders, HeaderMismatch, messageHeaders } from "../../core/mcp/message-headers.ts";
+import {
+  type ClientProfile,
+  isModernRequest,
+  legacyProfile,
+  modernProfile,
+  type ProfileHeaders,
+  versionIn,
+} from "../../core/mcp-endpoint/client-profile.ts";
+import {
+  type ClientMessage,
+  errorResponse,
+  idOf,
+  modernVersion,
+  RpcFailure,
+  type RpcId,
+  readMessage,
+  resultResponse,
+  rpcCodes,
+} from "../../core/mcp-endpoint/protocol.ts";
+import { isOwn } from "../connect/page-origin.ts";
+import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+import { createMethods, type EndpointServices, type RpcRequest } from "./methods.ts";
+import { withRpcError } from "./rpc-faults.ts";
+
+/** Latchkey as an MCP server: answers the messages of clients of both eras, each for itself. */
+export interface McpEndpoint {
+  answer(request: RouteRequest): Promise<RouteAnswer>;
+}
+
+export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
+  const { broker } = services;
+  const methods = createMethods(services);
+
+  async function respond(request: RouteRequest): Promise<RouteAnswer> {
+    const { body, headers } = request;
+    const message = readMessage(body);
+    const profileHeaders = profileHeadersOf(headers);
+    if (message.kind !== "request") return accepted(message, profileHeaders);
+    const { method, params, id } = message;
+    const isModern = isModernRequest(params, profileHeaders);
+    checkHeaders(headers, message);
+    const client = isModern ? modernProfile(params) : legacyProfile(profileHeaders);
+    const { result, headers: further } = await methods({
+      method,
+      params,
+      client,
+      caller: endpointCaller(request, broker),
+    });
+    return { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) };
+  }
+
+  return {
+    async answer(request) {
+      const id = idOf(request.body);
+      try {
+        return await respond(request);
+      } catch (error) {
+        return failureAnswer(error, id);
+      }
+    },
+  };
+}
+
+export type { ClientProfile, RpcRequest };
+
+/** A fault goes on to the listener, which answers all faults. */
+function failureAnswer(error: unknown, id: RpcId | undefined): RouteAnswer {
+  if (error instanceof RpcFailure) return { status: error.status, body: errorResponse(id, error) };
+  if (error instanceof HeaderMismatch) {
+    return { status: 400, body: errorResponse(id, { code: rpcCodes.headerMismatch, message: error.message }) };
+  }
+  throw withRpcError(faultOfStore(error), id);
+}
+
+/** Nothing follows from a notification: each request is a whole. */
+function accepted({ kind }: ClientMessage, { version }: ProfileHeaders): RouteAnswer {
+  if (kind === "response" && version === modernVersion) {
+    throw new RpcFailure(rpcCodes.invalidRequest, "send requests and notifications alone", { status: 400 });
+  }
+  return { status: 202, body: undefined };
+}
+
+const profileHeadersOf = (headers: IncomingHttpHeaders): ProfileHeaders => ({
+  version: single(headers["mcp-protocol-version"]),
+  sessionId: single(headers["mcp-session-id"]),
+});
+
+const single = (value: string | readonly string[] | undefined): string | undefined =>
+  typeof value === "string" ? value : undefined;
+
+const repeating = ["mcp-protocol-version", "mcp-method", "mcp-name"] as const;
+
+/** Throws `HeaderMismatch` for headers that do not repeat the message. A header that was sent twice repeats nothing. */
+function checkHeaders(headers: IncomingHttpHeaders, { id, method, params }: ClientMessage & { kind: "request" }): void {
+  const sent = repeating.flatMap((name) => (headers[name] === undefined ? [] : [name, String(headers[name])]));
+  const version = versionIn(params);
+  checkMessageHeaders(messageHeaders(sent), {
+    method,
+    name: textIn(params, "name"),
+    uri: textIn(params, "uri"),
+    version: typeof version === "string" ? version : undefined,
+    id: JSON.stringify(id),
+  });
+}
+
+const textIn = (params: JsonObject, name: string): string | undefined =>
+  typeof params[name] === "string" ? params[name] : undefined;
+
+function endpointCaller(request: RouteRequest, { origins, publicUrl }: Broker): EndpointCaller {
+  const { caller, environment } = callerIn(request);
+  const { origin } = request.headers;
+  // The listener knows the origins of all environments; those of this one are known once the caller is.
+  const isForeign = origin !== undefined && !isOwn(origin, request.headers, { publicUrl });
+  if (isForeign && !origins.isAllowed(origin, environment)) {
+    throw new Fault("origin_not_allowed", "requests from that web page are not allowed");
+  }
+  return {
+    caller,
+    environment,
+    connectionHeader: single(request.headers["connection-id"]) ?? "",
+    admitsTool: (name) => mayCallTool(caller, name),
+  };
+}

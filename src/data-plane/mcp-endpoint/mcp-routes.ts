@@ -1,0 +1,27 @@
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { Route } from "../server/routes.ts";
+import type { McpEndpoint } from "./endpoint.ts";
+import type { EndpointServices } from "./methods.ts";
+import { rpcFaultPage } from "./rpc-faults.ts";
+
+/** The route of the MCP endpoint. What answers it is loaded with the first message: most processes get none. */
+export function mcpRoutes(services: EndpointServices): Route[] {
+  let endpoint: Promise<McpEndpoint> | undefined;
+  const load = async () => (await import("./endpoint.ts")).createMcpEndpoint(services);
+  return [
+    {
+      method: "POST",
+      path: "/mcp",
+      // Each tool requires its own scope.
+      scope: Scope.UNSPECIFIED,
+      takesBody: true,
+      takesLimited: true,
+      browser: "script",
+      faultPage: rpcFaultPage,
+      async answer(request) {
+        endpoint ??= load();
+        return (await endpoint).answer(request);
+      },
+    },
+  ];
+}

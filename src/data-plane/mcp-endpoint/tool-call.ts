@@ -1,0 +1,93 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+
+/** A call of a tool. */
+export interface CalledTool {
+  readonly caller: EndpointCaller;
+  readonly name: string;
+  readonly given: JsonObject;
+  /** Told of the connection once it is known, for logs. */
+  readonly noteConnection: (named: WantedAccount) => void;
+}
+
+export interface WantedAccount {
+  readonly integration: string;
+  /** Empty: any connection of the integration; there is none yet. */
+  readonly id: string;
+}
+
+/** What a tool answers with. */
+export interface ToolResult {
+  readonly value: JsonValue;
+  /** The provider, or the script, has refused: the model may try something else. */
+  readonly isError?: boolean;
+}
+
+/** The user must connect an account, and then the call can succeed. */
+export class AccountNeeded extends Error {
+  override readonly name = "AccountNeeded";
+  readonly fault: Fault;
+  readonly connection: WantedAccount;
+
+  constructor(fault: Fault, connection: WantedAccount) {
+    super(fault.message, { cause: fault });
+    this.fault = fault;
+    this.connection = connection;
+  }
+}
+
+/** Refuses an argument. */
+export const argumentMistake = (name: string, what: string): Fault => {
+  const message = `\`${name}\` ${what}`;
+  return new Fault("invalid_body", `the arguments are not valid: ${message}`, {
+    mistakes: [{ path: ["arguments", name], message: what }],
+  });
+};
+
+/** Reads arguments by name, and refuses those that were not read. */
+export class ToolArguments {
+  readonly #given: JsonObject;
+  readonly #read = new Set<string>();
+
+  constructor(given: JsonObject) {
+    this.#given = given;
+  }
+
+  value(name: string): JsonValue | undefined {
+    this.#read.add(name);
+    return this.#given[name];
+  }
+
+  /** Empty text is the same as none. */
+  text(name: string): string | undefined {
+    const value = this.value(name);
+    if (value === undefined || value === "") return undefined;
+    if (typeof value === "string") return value;
+    throw argumentMistake(name, "must be text");
+  }
+
+  requiredText(name: string): string {
+    const text = this.text(name);
+    if (text === undefined) throw argumentMistake(name, "is required");
+    return text;
+  }
+
+  integer(name: string, { max, fallback }: { readonly max: number; readonly fallback: number }): number {
+    const value = this.value(name);
+    if (value === undefined) return fallback;
+    if (typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= max) return value;
+    throw argumentMistake(name, `must be a whole number from 1 to ${max}`);
+  }
+
+  object(name: string): JsonObject {
+    const value = this.value(name) ?? {};
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    throw argumentMistake(name, "must be an object");
+  }
+
+  end(): void {
+    const unknown = Object.keys(this.#given).find((name) => !this.#read.has(name));
+    if (unknown !== undefined) throw argumentMistake(unknown.slice(0, 100), "is unknown");
+  }
+}

@@ -1,0 +1,125 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
+import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
+import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import type { CallOutcome, ToolNotes } from "./call-notes.ts";
+import type { ConnectLink, ConnectLinks } from "./connect-links.ts";
+import { connectAccount, listConnections } from "./connection-tools.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+import { sendProviderRequest } from "./request-tool.ts";
+import { callAction, listRecords } from "./script-tools.ts";
+import { findTools } from "./search-tool.ts";
+import {
+  AccountNeeded,
+  argumentMistake,
+  type CalledTool,
+  ToolArguments,
+  type ToolResult,
+  type WantedAccount,
+} from "./tool-call.ts";
+import type { ToolCatalog } from "./tool-catalog.ts";
+
+/** How a call ends. */
+export type ToolAnswer =
+  | { readonly kind: "result"; readonly result: ToolResult }
+  | { readonly kind: "fault"; readonly fault: Fault }
+  | { readonly kind: "link"; readonly link: ConnectLink; readonly fault: Fault; readonly connection: WantedAccount };
+
+export interface ToolRequest {
+  readonly tool: EndpointTool;
+  readonly given: JsonObject;
+  readonly caller: EndpointCaller;
+  readonly client: ClientProfile;
+  readonly catalog: ToolCatalog;
+}
+
+/** Runs a tool and notes the call. Rejects only if the call could not be noted. */
+export type RunTool = (request: ToolRequest) => Promise<ToolAnswer>;
+
+export interface RunnerServices {
+  readonly broker: Broker;
+  readonly sendToProvider: SendToProvider;
+  readonly links: ConnectLinks;
+  readonly notes: ToolNotes;
+}
+
+export function createToolRunner(services: RunnerServices): RunTool {
+  const { links, notes } = services;
+
+  async function run(request: ToolRequest, noteConnection: CalledTool["noteConnection"]): Promise<ToolAnswer> {
+    const { caller } = request;
+    try {
+      return { kind: "result", result: await act(services, request, noteConnection) };
+    } catch (error) {
+      if (!(error instanceof AccountNeeded)) return { kind: "fault", fault: faultOfStore(error) };
+      const { fault, connection } = error;
+      const link = await links.linkFor(error, caller);
+      return link === undefined ? { kind: "fault", fault } : { kind: "link", link, fault, connection };
+    }
+  }
+
+  return async (asked) => {
+    const request = asked.tool.target.kind === "own" && asked.tool.target.tool === "call_tool" ? innerOf(asked) : asked;
+    if (request instanceof Fault) return { kind: "fault", fault: request };
+    const since = performance.now();
+    let connection: WantedAccount | undefined;
+    await notes.begin(request);
+    const answer = await run(request, (named) => {
+      connection = named;
+    });
+    const code = answer.kind === "result" ? "" : answer.fault.code;
+    notes.end(request, { outcome: outcomeOf(answer), code, connection, ms: performance.now() - since });
+    return answer;
+  };
+}
+
+/** Returns the call that `call_tool` stands for: it is judged and noted as if the client had sent it. */
+function innerOf(request: ToolRequest): ToolRequest | Fault {
+  try {
+    const given = new ToolArguments(request.given);
+    const name = given.requiredText("name");
+    const inner = given.object("arguments");
+    given.end();
+    const tool = request.catalog.all.get(name);
+    const isItself = tool?.target.kind === "own" && tool.target.tool === "call_tool";
+    if (tool === undefined || isItself)
+      return argumentMistake("name", "must be the name of a tool that search_tools has found");
+    return { ...request, tool, given: inner };
+  } catch (error) {
+    return faultOfStore(error);
+  }
+}
+
+async function act(
+  { broker, sendToProvider }: RunnerServices,
+  { tool, given, caller, catalog }: ToolRequest,
+  noteConnection: CalledTool["noteConnection"],
+): Promise<ToolResult> {
+  const { target } = tool;
+  const call: CalledTool = { caller, name: tool.name, given, noteConnection };
+  if (target.kind === "action") return callAction(broker, target, call);
+  if (target.kind === "records") return listRecords(broker, target, call);
+  switch (target.tool) {
+    case "search_tools":
+      return findTools(catalog, call);
+    case "list_connections":
+      return listConnections(broker, call);
+    case "connect_account":
+      return connectAccount(broker, call);
+    case "provider_request":
+      return sendProviderRequest({ ...broker, sendToProvider }, call);
+    case "call_tool":
+      throw new Error("the inner call is run in its place");
+  }
+}
+
+const refusals: ReadonlySet<string> = new Set(["missing_scope", "not_in_session", "denied_by_policy"]);
+
+function outcomeOf(answer: ToolAnswer): CallOutcome {
+  if (answer.kind === "link") return "account_needed";
+  if (answer.kind === "fault") return refusals.has(answer.fault.code) ? "refused" : "failed";
+  return answer.result.isError === true ? "failed" : "done";
+}

@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, it, onTestFinished } from "vitest";
+import { follow, served } from "../cases/mcp-endpoint/served.ts";
+import type { Connecting } from "../support/sidecar/connecting.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+
+const tool = "sandbox-files_count";
+
+interface ClientRun {
+  readonly tools: readonly string[];
+  readonly links: readonly string[];
+  // biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of a result.
+  readonly result: any;
+}
+
+/** Runs a client, and follows the link that it shows. */
+async function run(all: Connecting, command: readonly string[], env: Record<string, string>): Promise<ClientRun> {
+  const [program = "", ...given] = command;
+  const child = spawn(program, given, {
+    env: {
+      PATH: process.env["PATH"],
+      HOME: process.env["HOME"],
+      ADDRESS: `${all.sidecar.data}/mcp`,
+      KEY: secretKey,
+      TOOL: tool,
+      ARGUMENTS: JSON.stringify({ text: "Q" }),
+      ...env,
+    },
+  });
+  onTestFinished(() => void child.kill());
+  const errors: string[] = [];
+  child.stderr.on("data", (text) => errors.push(String(text)));
+  const links: string[] = [];
+  let found: Partial<ClientRun> = {};
+  for await (const line of createInterface({ input: child.stdout })) {
+    const step = JSON.parse(line);
+    found = { ...found, ...step };
+    if (step.link === undefined) continue;
+    links.push(step.link);
+    await follow(all, step.link);
+    child.stdin.write("done\n");
+  }
+  if (found.result === undefined) throw new Error(`no result: ${errors.join("")}`);
+  return { tools: found.tools ?? [], links, result: found.result };
+}
+
+const official = fileURLToPath(new URL("clients/mcp-endpoint.mjs", import.meta.url));
+const raw = fileURLToPath(new URL("clients/mcp_raw.py", import.meta.url));
+
+const clients = [
+  ["the official client of 2025-11-25", "clients", [process.execPath, official], "older"],
+  ["the official client of 2026-07-28", "clients", [process.execPath, official], "modern"],
+  ["a client in Python over raw HTTP, of 2025-11-25", "python", ["python3", raw], "older"],
+  ["a client in Python over raw HTTP, of 2026-07-28", "python", ["python3", raw], "modern"],
+] as const;
+
+for (const [name, need, command, era] of clients) {
+  it.skipIf(lacks(need))(`gives ${name} tools, a link, and the result after it`, { timeout: 60_000 }, async () => {
+    const all = await served();
+    const { tools, links, result } = await run(all, command, { ERA: era });
+    expect(tools).toContain(tool);
+    expect(links).toHaveLength(1);
+    expect(result).toMatchObject({ structuredContent: { count: expect.any(Number) } });
+    expect(result.isError ?? false).toBe(false);
+  });
+}

@@ -1,0 +1,85 @@
+import { execFile } from "node:child_process";
+import { createServer, request as send } from "node:http";
+import { fileURLToPath } from "node:url";
+import { expect, it, onTestFinished } from "vitest";
+import { describeListener, listen } from "../../src/base/http/listener.ts";
+import { writeScripts } from "../cases/syncs/scripting.ts";
+import { type Connecting, connecting } from "../support/sidecar/connecting.ts";
+import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+
+const action = (body: string, more = "") => `
+  import { createAction } from "latchkey/scripts";
+  import * as z from "zod";
+  export default createAction({ description: "A tool of the conformance suite.", ${more}
+    exec: async (nango: any) => { ${body} } });`;
+
+/** Actions whose tools have the names that the suite calls. */
+const scripts = {
+  "actions/simple_text.ts": action("return 'This is a simple text response for testing.';"),
+  "actions/error_handling.ts": action("throw new nango.ActionError({ message: 'This tool always fails.' });"),
+  "actions/streaming_elicitation.ts": action("return 'no questions';"),
+  "actions/logging_tool.ts": action("await nango.log('one'); return 'logged';"),
+};
+
+/** Tools of an integration `test`, with one connection. */
+async function servedTools(): Promise<Connecting> {
+  const folder = await temporaryFolder();
+  writeScripts(folder, scripts, "test");
+  const all = await connecting({
+    integrations: [{ environment: "dev", key: "test", provider: "sandbox-api-key" }],
+    sidecar: { env: { LATCHKEY_SCRIPTS: folder } },
+  });
+  const { status } = await all.sidecar.rest("POST", "/connections", {
+    body: {
+      provider_config_key: "test",
+      connection_id: "ada",
+      credentials: { type: "API_KEY", apiKey: "sandbox-api-key" },
+    },
+  });
+  expect(status).toBe(201);
+  return all;
+}
+
+/** The suite sends no key: this adds one, and changes nothing else. */
+async function withKey(target: string): Promise<string> {
+  const { hostname, port } = new URL(target);
+  const server = createServer((incoming, outgoing) => {
+    const { method, url, rawHeaders } = incoming;
+    const headers = [...rawHeaders, "authorization", `Bearer ${secretKey}`];
+    const onward = send({ hostname, port, method, path: url, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  await listen(server, { kind: "tcp", host: "127.0.0.1", port: 0 });
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return describeListener(server, false);
+}
+
+const program = fileURLToPath(
+  new URL("clients/node_modules/@modelcontextprotocol/conformance/dist/index.js", import.meta.url),
+);
+const lacking = fileURLToPath(new URL("mcp-lacking.yaml", import.meta.url));
+
+it.skipIf(lacks("clients")).each(["2026-07-28", "2025-11-25"])(
+  "meets what MCP %s requires of servers, but for the features that are listed as lacking",
+  { timeout: 120_000 },
+  async (revision) => {
+    const all = await servedTools();
+    const url = `${await withKey(all.sidecar.data)}/mcp`;
+    const folder = await temporaryFolder();
+    const given = ["server", "--url", url, "--requirements", revision, "--expected-failures", lacking, "-o", folder];
+    const { code, text } = await new Promise<{ code: number; text: string }>((resolve) =>
+      execFile(process.execPath, [program, ...given], { timeout: 110_000 }, (error, out, errors) =>
+        resolve({ code: error === null ? 0 : 1, text: `${out}${errors}` }),
+      ),
+    );
+    expect(code, text).toBe(0);
+  },
+);
