@@ -19,14 +19,14 @@ export interface HeldRequest {
 }
 
 /** Headers that differ in each attempt, and change nothing that a provider does. */
-const tracing: ReadonlySet<string> = new Set(["traceparent", "tracestate"]);
+const volatile: ReadonlySet<string> = new Set(["traceparent", "tracestate", "sec-websocket-key"]);
 
 /** Returns the headers that are compared and shown, by name. HTTP gives no meaning to the order of different names. */
 function headerPairs(headers: readonly string[]): (readonly [name: string, value: string])[] {
   const pairs: (readonly [string, string])[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const name = lowerCase(headers[i] ?? "");
-    if (!tracing.has(name)) pairs.push([name, headers[i + 1] ?? ""]);
+    if (!volatile.has(name)) pairs.push([name, headers[i + 1] ?? ""]);
   }
   return pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }

@@ -45,6 +45,7 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
   [
     "Insight",
     [
+      { path: "/approvals", name: "Approvals", icon: "approvals" },
       { path: "/requests", name: "Requests", icon: "requests" },
       { path: "/logs", name: "Logs", icon: "logs" },
       { path: "/audit", name: "Audit", icon: "audit" },

@@ -1,3 +1,4 @@
+import { approvalRoutes } from "../pages/approvals/routes.ts";
 import { auditRoutes } from "../pages/audit/routes.ts";
 import { brandingRoutes } from "../pages/branding/routes.ts";
 import { channelRoutes } from "../pages/channels/routes.ts";
@@ -25,6 +26,7 @@ export const routes: readonly PageRoute[] = [
   ...webhookRoutes,
   ...destinationRoutes,
   ...syncRoutes,
+  ...approvalRoutes,
   ...requestRoutes,
   ...logRoutes,
   ...auditRoutes,

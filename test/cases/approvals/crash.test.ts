@@ -107,5 +107,7 @@ it("keeps requests waiting over kill -9, and sends none twice", { timeout: 300_0
   const all = sent();
   expect(new Set(all).size).toBe(all.length);
   expect(all.length).toBe(lines.length + states.filter(({ state }) => state === "approved").length);
-  console.log(`killed with ${count} held; ${lines.length} sent at the second kill, ${used} used, ${all.length} in the end`);
+  console.log(
+    `killed with ${count} held; ${lines.length} sent at the second kill, ${used} used, ${all.length} in the end`,
+  );
 });

@@ -1,6 +1,7 @@
 /** One of everything that the dashboard shows, with a text in every field that others can set. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { DescService } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
 import { emailHash } from "../../../src/core/notifications/email-hash.ts";
@@ -12,6 +13,7 @@ import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
+import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
@@ -104,6 +106,7 @@ export async function fillWithEverything(
   });
   if (channel === undefined || session === undefined) throw new Error("something was not made");
   await callProvider(rest, id, text);
+  await holdRequest({ client, rest }, text);
   const notification = await receive({ client, rest, data }, textOf);
   const { logs } = await client(LogService).listLogs({ environment, pageSize: 50 });
   const { runs } = await client(SyncService).listRuns({ environment, integration: calendar });
@@ -126,6 +129,27 @@ export async function fillWithEverything(
 }
 
 type ClientOf = Filled["client"];
+
+/** Makes a request wait for a person. */
+async function holdRequest({ client, rest }: Pick<Filled, "client" | "rest">, text: string): Promise<void> {
+  await client(PolicyService).createPolicy({
+    policy: {
+      environment,
+      id: "held",
+      effect: PolicyEffect.HOLD,
+      condition: 'request.path == "/held"',
+      description: text,
+      hold: { wait: { seconds: 0n, nanos: 0 } },
+    },
+  });
+  const headers = { "provider-config-key": "keyed", "connection-id": "bob" };
+  for (let tries = 0; tries < 600; tries += 1) {
+    const { status } = await rest("POST", "/proxy/held", { headers, body: { text } });
+    if (status === 202) return;
+    await sleep(50);
+  }
+  throw new Error("the policy is not in force");
+}
 
 /** The environment, providers, integrations and a key. */
 async function setUp(client: ClientOf, sandbox: Sandbox, textOf: (field: string) => string): Promise<void> {

@@ -20,6 +20,7 @@ import { may } from "../../state/session.ts";
 
 const actions = [
   ["connection", "Connections"],
+  ["approval", "Approvals"],
   ["integration", "Integrations"],
   ["environment", "Environments"],
   ["key", "Keys"],

@@ -10,7 +10,7 @@ import { useAct } from "../../data/act.ts";
 import { environments } from "../../state/clients.ts";
 import { environmentName, knownEnvironments } from "../../state/environment.ts";
 import { NewSecret, type NewSecretProps } from "./new-secret.tsx";
-import { environmentScopes } from "./scopes.ts";
+import { environmentScopes, furtherScopes } from "./scopes.ts";
 
 interface CreateKeyDialogProps {
   /** The environment that the list shows; empty for all. */
@@ -117,7 +117,7 @@ interface ScopeChoiceProps {
 const ScopeChoice = ({ chosen, onChange }: ScopeChoiceProps) => (
   <fieldset class="scope-grid">
     <legend>Scopes</legend>
-    {environmentScopes.map(([scope, meaning]) => (
+    {[...environmentScopes, ...furtherScopes].map(([scope, meaning]) => (
       <Checkbox
         key={scope}
         isChecked={chosen.includes(scope)}

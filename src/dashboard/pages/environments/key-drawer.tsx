@@ -9,7 +9,7 @@ import { Table, type TableColumn } from "../../components/table.tsx";
 import { Time } from "../../components/time.tsx";
 import { linkTo, pathOf } from "../../state/router.ts";
 import { KeyState } from "./key-state.tsx";
-import { environmentScopes } from "./scopes.ts";
+import { environmentScopes, furtherScopes } from "./scopes.ts";
 
 interface KeyDrawerProps {
   readonly of: Key;
@@ -69,7 +69,7 @@ type ScopeRow = readonly [scope: Scope, meaning: string];
 const rowsOf = ({ environment }: Key): readonly ScopeRow[] =>
   environment === ""
     ? [...environmentScopes, [Scope.ADMIN, "Manage environments, keys, providers and the store."]]
-    : environmentScopes;
+    : [...environmentScopes, ...furtherScopes];
 
 const columns = ({ scopes }: Key): readonly TableColumn<ScopeRow>[] => [
   { name: "Scope", show: ([scope]) => <code>{scopeName(scope)}</code> },

@@ -12,9 +12,17 @@ export const environmentScopes: readonly (readonly [scope: Scope, meaning: strin
   [Scope.SYNCS, "Trigger, start and pause syncs, and run actions."],
 ];
 
+/** Scopes that a key has only if it was asked for. */
+export const furtherScopes: readonly (readonly [scope: Scope, meaning: string])[] = [
+  [Scope.APPROVALS_DECIDE, "Answer requests that policies hold for a person."],
+];
+
 /** The scopes of a key in a few words. */
 export function scopesText(scopes: readonly Scope[]): string {
   if (scopes.includes(Scope.ADMIN)) return "Everything, in every environment";
-  if (environmentScopes.every(([scope]) => scopes.includes(scope))) return "Everything in its environment";
+  if (environmentScopes.every(([scope]) => scopes.includes(scope))) {
+    const further = furtherScopes.filter(([scope]) => scopes.includes(scope)).map(([scope]) => scopeName(scope));
+    return ["Everything in its environment", ...further].join(", ");
+  }
   return scopes.map(scopeName).join(", ");
 }

@@ -779,7 +779,7 @@ export type CreateKeyRequest = Message<"latchkey.v1.CreateKeyRequest"> & {
   id: string;
 
   /**
-   * Permissions of the key. Empty means all except `admin` and `edge`.
+   * Permissions of the key. Empty means all except `admin`, `edge` and `approvals:decide`.
    *
    * @generated from field: repeated latchkey.v1.Scope scopes = 3;
    */
