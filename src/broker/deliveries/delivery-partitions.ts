@@ -41,9 +41,9 @@ const handOverShare = 0.3;
 export function createDeliveryPartitions(options: DeliveryPartitionsOptions): DeliveryPartitions {
   const { store, partitions, onChange, world } = options;
   const ready = new Map<number, HeldPartition>();
-  /** Numbers of running attempts, and callbacks for when none is left. */
+  /** Numbers of running attempts, and promises for when none is left: a partition may be lost twice during one. */
   const running = new Map<number, number>();
-  const waiting = new Map<number, () => void>();
+  const waiting = new Map<number, PromiseWithResolvers<void>>();
   let gained: Set<number> | undefined;
 
   function allowsDelivery(): boolean {
@@ -77,7 +77,9 @@ export function createDeliveryPartitions(options: DeliveryPartitionsOptions): De
     onLost({ number }) {
       if (ready.delete(number)) changeSoon().delete(number);
       if (!running.has(number)) return undefined;
-      return new Promise<void>((resolve) => waiting.set(number, resolve));
+      const idle = waiting.get(number) ?? Promise.withResolvers<void>();
+      waiting.set(number, idle);
+      return idle.promise;
     },
   });
   for (const partition of partitions.all()) deliverFor(partition);
@@ -99,7 +101,7 @@ export function createDeliveryPartitions(options: DeliveryPartitionsOptions): De
         return;
       }
       running.delete(partition);
-      waiting.get(partition)?.();
+      waiting.get(partition)?.resolve();
       waiting.delete(partition);
     },
     report: () => world.metrics.delivering.set(allowsDelivery() ? 1 : 0),
