@@ -10,6 +10,7 @@ import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
 import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
 import { type ApprovalRoom, openApprovals } from "./approvals/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
+import { type Authorities, openAuthorities } from "./authority/authorities.ts";
 import { type RetentionPeriods, startBackground } from "./background.ts";
 import { openBaseRooms } from "./base-rooms.ts";
 import type { CallerRoom } from "./callers.ts";
@@ -24,7 +25,7 @@ import { type EmptyingRoom, openEmptying } from "./emptying/open.ts";
 import { type EndUserRoom, openEndUsers } from "./end-users/open.ts";
 import { createFeeds, type Feeds } from "./feeds.ts";
 import { createHints, type Hints } from "./hints.ts";
-import { type McpRoom, openMcp } from "./mcp/open.ts";
+import { createLackingScopes, type McpRoom, openMcp } from "./mcp/open.ts";
 import { openPolicies, type PolicyRoom } from "./policies/open.ts";
 import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
@@ -56,6 +57,8 @@ export interface Broker
     Omit<ConnectRoom, "descriptions" | "close">,
     SystemRoom {
   readonly scripts: ScriptHost;
+  /** The certificate authority of the forward proxy. */
+  readonly authorities: Authorities;
   /** Limits of providers, kept together with the other replicas. */
   readonly quotas: Quotas;
   readonly feeds: Feeds;
@@ -161,6 +164,8 @@ async function openRooms(options: BrokerOptions) {
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const { accessSessions: times } = options;
   const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
+  const authorities = openAuthorities({ store, collections, audit, world });
+  const noteLackingScopes = createLackingScopes({ ...shared, health });
   const edges = openEdges({
     ...shared,
     ...accessRoom,
@@ -169,6 +174,9 @@ async function openRooms(options: BrokerOptions) {
     policies: policiesInForce,
     live: credentials.live,
     quotas,
+    hostRoutes: connectionRoom.hostRoutes,
+    authorities,
+    noteLackingScopes,
   });
   const common = { shared, collections, connections, credentials };
   const { approvalRequests } = approvalRoom;
@@ -202,11 +210,12 @@ async function openRooms(options: BrokerOptions) {
     revocations,
     quotas,
     accessRoom,
+    authorities,
     edges,
     scripted,
     channels,
     connect,
-    mcp: openMcp({ shared, collections, health, connect, publicUrl, send }),
+    mcp: openMcp({ shared, collections, health, noteLackingScopes, connect, publicUrl, send }),
     endUsers,
     emptying,
     webhooks,
@@ -230,6 +239,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   return {
     ...operations,
     scripts,
+    authorities: rooms.authorities,
     quotas: rooms.quotas,
     feeds: createFeeds({ store, collections, ...outgoing, world }),
     hints: createHints({ ...rooms.setup, listing: rooms.connectionRoom.listing, scripts }),
@@ -256,7 +266,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     async close() {
       await background.retire();
-      system.authorities.close();
+      rooms.authorities.close();
       await system.replicas.close();
       await rooms.edges.close();
       await rooms.quotas.close();

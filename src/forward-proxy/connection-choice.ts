@@ -1,7 +1,7 @@
 import { Fault } from "../base/fault.ts";
 import { type Caller, requireConnectionWithin } from "../broker/setup/caller.ts";
 import type { ProxyConnectionName } from "../data-plane/proxy/forwarding/forward-target.ts";
-import type { RouteRow, RouteTable } from "./route-tables.ts";
+import type { RouteTable, TableRow } from "./route-tables.ts";
 
 interface ChoiceInput {
   readonly caller: Caller;
@@ -46,7 +46,7 @@ export function chosenConnection({ caller, table, authority, path }: ChoiceInput
  * Returns the row with the connections that the caller's limits name: a caller that is limited to one never has to name
  * it. Undefined if the limits name none of the integration's.
  */
-function withinLimits(row: RouteRow, { limits }: Caller): RouteRow | undefined {
+function withinLimits(row: TableRow, { limits }: Caller): TableRow | undefined {
   if (limits?.integrations === undefined) return row;
   const { integration } = row;
   if (!limits.integrations.has(integration)) return undefined;
@@ -67,7 +67,7 @@ function refuseAll({ rows: [row] }: RouteTable, caller: Caller): never {
 }
 
 /** The rows whose base path is the longest that the path begins with; all rows if it begins with none. */
-function fittingRows(rows: readonly RouteRow[], path: string): readonly RouteRow[] {
+function fittingRows(rows: readonly TableRow[], path: string): readonly TableRow[] {
   const fitting = rows.filter(({ basePath }) => isUnder(path, basePath));
   if (fitting.length === 0) return rows;
   const longest = Math.max(...fitting.map(({ basePath }) => basePath.length));

@@ -1,15 +1,16 @@
 import { createRecentCache } from "../base/recent-cache.ts";
-import type { HostRoute, HostRoutes, RoutedConnections } from "../broker/connections/hosts/host-routes.ts";
+import type { HostRoutes } from "../broker/connections/hosts/host-routes.ts";
+import { type RouteRow, readRouteRows } from "../broker/connections/hosts/route-rows.ts";
 
 /** What a host stands for in an environment. */
 export interface RouteTable {
   readonly environment: string;
-  readonly rows: readonly RouteRow[];
+  readonly rows: readonly TableRow[];
   /** Time of the monotonic clock until which the table is new. */
   readonly freshUntilMs: number;
 }
 
-export interface RouteRow extends HostRoute, RoutedConnections {}
+export type TableRow = Omit<RouteRow, "isForAll">;
 
 /** The tables of the hosts in use, in memory. */
 export interface RouteTables {
@@ -29,15 +30,7 @@ export function createRouteTables(routes: Pick<HostRoutes, "routesOf" | "connect
 
   async function read(environment: string, origin: string): Promise<RouteTable> {
     const beganMs = performance.now();
-    const origins = origin.startsWith("http:") ? [origin.replace("http:", "https:"), origin] : [origin];
-    const rows: RouteRow[] = [];
-    for (const one of origins) {
-      for (const route of await routes.routesOf(environment, one)) {
-        if (rows.some(({ integration }) => integration === route.integration)) continue;
-        const { integration } = route;
-        rows.push({ ...route, ...(await routes.connectionsOf({ environment, integration, origin: one })) });
-      }
-    }
+    const rows = await readRouteRows(routes, environment, origin);
     return { environment, rows, freshUntilMs: beganMs + freshMs };
   }
 

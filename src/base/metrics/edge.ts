@@ -17,7 +17,7 @@ export const edgeMetrics = {
   edgeHeld: {
     kind: "gauge",
     name: "latchkey_edge_held",
-    help: "In an edge: connections and keys in memory.",
+    help: "In an edge: connections, keys, policies and addresses (`routes`) in memory.",
     labels: ["kind"],
   },
   edgeChanges: {
@@ -48,13 +48,13 @@ export const edgeMetrics = {
   edgePushes: {
     kind: "counter",
     name: "latchkey_edge_pushes_total",
-    help: "In a broker: changes sent to edges, by kind: connection, key, integration or provider.",
+    help: "In a broker: changes sent to edges, by kind: connection, key, integration, provider, policies, routes or authorities.",
     labels: ["kind"],
   },
   edgeWants: {
     kind: "counter",
     name: "latchkey_edge_requests_total",
-    help: "In a broker: requests of edges, by kind: connection, key, or pass (a place within a provider's limit).",
+    help: "In a broker: requests of edges, by kind: connection, key, pass (a place within a provider's limit), requests (of a budget), routes or certificate.",
     labels: ["kind"],
   },
 } as const satisfies Record<string, MetricRow>;

@@ -1,20 +1,14 @@
-import { create } from "@bufbuild/protobuf";
 import type { SigningAuthority } from "../../base/certificates/authority.ts";
 import { Fault } from "../../base/fault.ts";
-import { randomId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import {
-  type StoredAuthority,
-  type StoredAuthorityKey,
-  StoredAuthoritySchema,
-} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { StoredAuthority, StoredAuthorityKey } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { AuthorityCertificate } from "../../gen/latchkey/v1/authority_pb.ts";
 import type { Store, Watch } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { AuthorityCollections } from "./authority-collections.ts";
-import { authoritiesAt, newAuthorityKey, signerOf, successionAt } from "./authority-keys.ts";
+import { authoritiesAt, signerOf } from "./authority-keys.ts";
+import { authorityName, createAuthorityWrites } from "./authority-writes.ts";
 
 /** The certificate authority of the forward proxy. Replicas share it: the first one to commit has made it. */
 export interface Authorities {
@@ -22,6 +16,10 @@ export interface Authorities {
   start(): Promise<void>;
   /** Returns the authority that signs now. Throws before `start`. */
   signer(): SigningAuthority;
+  /** Returns the same as `certificates`, from memory. Empty before `start`. */
+  known(): readonly AuthorityCertificate[];
+  /** Calls the function after each rotation, from `start` on. Returns a function that ends this. */
+  listen(onChange: () => void): () => void;
   /** Returns what programs must trust: what signs now, then what signs next. Throws `not_found` if there is none. */
   certificates(): Promise<readonly AuthorityCertificate[]>;
   /** Makes the next authority, which signs once the overlap is over. Returns what programs must trust then. */
@@ -36,35 +34,21 @@ interface AuthoritiesOptions {
   readonly world: World;
 }
 
-const name = "forward-proxy";
 export const defaultAuthorityOverlapMs = 7 * 86_400_000;
 
 export function openAuthorities({ store, collections, audit, world }: AuthoritiesOptions): Authorities {
   const { authorities } = collections;
   let known: readonly StoredAuthorityKey[] = [];
   const signers = new Map<string, SigningAuthority>();
+  const listeners = new Set<() => void>();
   let watch: Promise<Watch> | undefined;
 
-  const changesOf = (actor: string, action: "authority.create" | "authority.rotate", id: string) =>
-    audit.changes({ actor, action, environment: "", targets: [id] });
+  const writes = createAuthorityWrites({ store, collections, audit, world });
 
   const note = (stored: StoredAuthority | undefined) => {
     known = stored?.keys ?? [];
+    for (const tell of listeners) tell();
   };
-
-  function make(): Promise<StoredAuthority> {
-    return transact(store, async () => {
-      const before = await authorities.get(name);
-      // Another replica has made the authority first.
-      if (before !== undefined) return { changes: [], result: before.value };
-      const id = randomId();
-      const after = create(StoredAuthoritySchema, { name, keys: [await newAuthorityKey(id, world.now())] });
-      return {
-        changes: [...authorities.change({ before, after }), ...changesOf("latchkey", "authority.create", id)],
-        result: after,
-      };
-    }).then(({ result }) => result);
-  }
 
   const followChanges = () =>
     follow({
@@ -72,22 +56,32 @@ export function openAuthorities({ store, collections, audit, world }: Authoritie
       world,
       spaces: [authorities.name],
       async read() {
-        const stored = await authorities.get(name);
+        const stored = await authorities.get(authorityName);
         return () => note(stored?.value);
       },
       onCommit({ changes, revision }) {
         for (const change of changes) {
           const read = authorities.read(change, revision);
-          if (read?.parts[0] === name) note(read.value);
+          if (read?.parts[0] === authorityName) note(read.value);
         }
       },
     });
 
+  async function begin(): Promise<Watch> {
+    note(await writes.make());
+    return followChanges();
+  }
+
   return {
     async start() {
-      note(await make());
-      watch ??= followChanges();
-      await watch;
+      watch ??= begin();
+      try {
+        await watch;
+      } catch (error) {
+        // The next call tries again.
+        watch = undefined;
+        throw error;
+      }
     },
     signer() {
       const [key] = authoritiesAt(known, world.now());
@@ -97,36 +91,24 @@ export function openAuthorities({ store, collections, audit, world }: Authoritie
       signers.set(id, signer);
       return signer;
     },
+    known: () => certificatesOf(authoritiesAt(known, world.now())),
+    listen(onChange) {
+      listeners.add(onChange);
+      return () => listeners.delete(onChange);
+    },
     async certificates() {
-      const stored = await authorities.get(name);
+      const stored = await authorities.get(authorityName);
       if (stored === undefined) {
         throw new Fault("not_found", "there is no certificate authority: set LATCHKEY_FORWARD_PROXY_LISTEN first");
       }
       return certificatesOf(authoritiesAt(stored.value.keys, world.now()));
     },
     async rotate({ overlapMs }, actor) {
-      const { result } = await transact(store, async () => {
-        const before = await authorities.get(name);
-        const nowMs = world.now();
-        const current = authoritiesAt(before?.value.keys ?? [], nowMs);
-        if (current.length > 1 && overlapMs > 0) {
-          throw new Fault(
-            "conflict",
-            "the last rotation is still in its overlap; wait for its end, or rotate with --overlap 0s",
-          );
-        }
-        const id = randomId();
-        const keys = successionAt(current, await newAuthorityKey(id, nowMs), nowMs + overlapMs);
-        const after = create(StoredAuthoritySchema, { name, keys: [...authoritiesAt(keys, nowMs)] });
-        return {
-          changes: [...authorities.change({ before, after }), ...changesOf(actor, "authority.rotate", id)],
-          result: after,
-        };
-      });
+      const result = await writes.rotate(overlapMs, actor);
       if (watch !== undefined) note(result);
       return certificatesOf(result.keys);
     },
-    close: () => void watch?.then((one) => one.close()),
+    close: () => void watch?.then((one) => one.close()).catch(() => {}),
   };
 }
 

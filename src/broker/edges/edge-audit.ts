@@ -10,6 +10,8 @@ export interface EdgeAudit {
   disconnected(stream: EdgeStream): void;
   /** Notes that the edge got a connection's credentials. Repeated deliveries on the same stream are one entry. */
   delivered(stream: EdgeStream, target: string): void;
+  /** Notes that the edge got a server certificate for a host. */
+  certified(stream: EdgeStream, host: string): void;
   refused(refusal: EdgeRefusal): void;
   close(): Promise<void>;
 }
@@ -46,6 +48,9 @@ export function createEdgeAudit(options: EdgeAuditOptions): EdgeAudit {
     connected: visits.begin,
     disconnected: visits.end,
     delivered: writer.deliver,
+    certified({ edge: { identity: actor, environment, id, proof } }, host) {
+      writer.add({ actor, action: "edge.certify", environment, targets: [id, host], fields: [proof] });
+    },
     refused: createRefusals(writer.add, options.world),
     async close() {
       visits.close();

@@ -5,12 +5,14 @@ import { partsOf } from "../../store/keys.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { EdgeConnections } from "./edge-connections.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
+import type { EdgeRoutes } from "./forward/edge-routes.ts";
 
 interface EdgeChangesOptions {
   readonly store: Store;
   readonly collections: Pick<ConnectionCollections, "connections">;
   readonly connections: Pick<EdgeConnections, "changed" | "integrationChanged" | "allChanged">;
   readonly setups: Pick<EdgeSetups, "integrationChanged" | "allChanged">;
+  readonly routes: Pick<EdgeRoutes, "connectionChanged" | "integrationChanged" | "allChanged">;
   readonly world: World;
 }
 
@@ -27,7 +29,7 @@ export interface EdgeChanges {
 }
 
 export function createEdgeChanges(options: EdgeChangesOptions): EdgeChanges {
-  const { store, collections, connections, setups, world } = options;
+  const { store, collections, connections, setups, routes, world } = options;
   let watch: Promise<Watch> | undefined;
 
   const begin = (): Promise<Watch> =>
@@ -39,6 +41,7 @@ export function createEdgeChanges(options: EdgeChangesOptions): EdgeChanges {
       read: async () => () => {
         connections.allChanged();
         setups.allChanged();
+        routes.allChanged();
       },
       onCommit({ changes, revision }) {
         for (const change of changes) {
@@ -47,8 +50,11 @@ export function createEdgeChanges(options: EdgeChangesOptions): EdgeChanges {
           const named = { environment, integration, id };
           if (space === "credentials") connections.changed(named);
           else if (space === "connection") {
-            connections.changed(named, () => collections.connections.read(change, revision)?.value);
+            const recordOf = () => collections.connections.read(change, revision)?.value;
+            connections.changed(named, recordOf);
+            routes.connectionChanged(named, recordOf);
           } else {
+            routes.integrationChanged(environment);
             setups.integrationChanged(environment, integration);
             connections.integrationChanged(environment, integration);
           }

@@ -38,7 +38,7 @@ export interface EdgeConnections {
 
 /** A connection in the environment of an edge. */
 type FollowedName = Pick<ConnectionRef, "integration" | "id">;
-type ChangedConnection = Pick<ConnectionRef, "environment" | "integration" | "id">;
+export type ChangedConnection = Pick<ConnectionRef, "environment" | "integration" | "id">;
 
 interface EdgeConnectionsOptions {
   readonly live: Live & StoredConnections;

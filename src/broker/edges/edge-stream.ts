@@ -20,6 +20,8 @@ export interface EdgeDescription {
   readonly appliesTools: boolean;
   /** It refuses what policies refuse. */
   readonly appliesPolicies: boolean;
+  /** It needs the authorities of the forward proxy. */
+  readonly hasForwardProxy: boolean;
   readonly connectedAtMs: number;
 }
 
@@ -39,6 +41,8 @@ export class EdgeStream {
   readonly integrations = new Map<string, Uint8Array>();
   /** Versions of providers, by name. */
   readonly providers = new Map<string, Uint8Array>();
+  /** Names of the followed addresses. */
+  readonly routes = new Set<string>();
   /** When a message last came, by the monotonic clock. */
   heardAtMs = performance.now();
   /** When the broker's time was last sent, by the monotonic clock. */

@@ -27,6 +27,8 @@ import { listEdges } from "./edge-list.ts";
 import type { EdgePolicies } from "./edge-policies.ts";
 import type { EdgeSetups } from "./edge-setups.ts";
 import { EdgeStream } from "./edge-stream.ts";
+import type { EdgeAuthorities } from "./forward/edge-authorities.ts";
+import type { EdgeRoutes } from "./forward/edge-routes.ts";
 import { heartbeatEveryMs, keepAlive } from "./keep-alive.ts";
 import type { ReadStream } from "./stream-reader.ts";
 
@@ -59,6 +61,8 @@ interface EdgesOptions {
   readonly keys: EdgeKeys;
   readonly policies: EdgePolicies;
   readonly setups: EdgeSetups;
+  readonly routes: EdgeRoutes;
+  readonly authorities: EdgeAuthorities;
   readonly read: ReadStream;
   readonly audit: EdgeAudit;
   readonly world: World;
@@ -71,7 +75,9 @@ const maxEdges = 20_000;
 const comparedAtOnce = 16;
 
 export function createEdges(options: EdgesOptions): EdgeStreams {
-  const { environments, changes, connections, keys, policies, setups, read, audit, world } = options;
+  const { environments, changes, connections, keys, policies, setups, routes, authorities, read, audit, world } =
+    options;
+  const followed = [connections, keys, policies, setups, routes, authorities];
   const { metrics, log } = world;
   const brokerId = randomId();
   const streams = new Map<EdgeStream, EdgeCall>();
@@ -101,7 +107,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
 
   function exit(stream: EdgeStream): void {
     streams.delete(stream);
-    for (const followed of [connections, keys, policies, setups]) followed.dropAll(stream);
+    for (const one of followed) one.dropAll(stream);
     metrics.edges.set(streams.size);
     audit.disconnected(stream);
     const { host, identity, environment } = stream.edge;
@@ -152,7 +158,7 @@ export function createEdges(options: EdgesOptions): EdgeStreams {
     close() {
       clearInterval(timer);
       for (const { outbox } of streams.keys()) outbox.end();
-      for (const followed of [connections, keys, policies, setups]) followed.close();
+      for (const one of followed) one.close();
     },
   };
 }
@@ -174,6 +180,7 @@ function newStream(hello: EdgeHello, { caller, environment, nowMs }: StreamPlace
     appliesLimits: hello.appliesLimits,
     appliesTools: hello.appliesTools,
     appliesPolicies: hello.appliesPolicies,
+    hasForwardProxy: hello.hasForwardProxy,
     proofEndsAtMs: caller.edge?.endsAtMs,
     connectedAtMs: nowMs,
   });
@@ -195,6 +202,7 @@ function welcomeOf({ edge }: EdgeStream, broker: WelcomeParts): EdgeWelcome {
     maxConnections,
     now: timestampFromMs(broker.nowMs),
     heldMessages: broker.heldMessages,
+    servesRoutes: true,
   });
 }
 
@@ -202,8 +210,9 @@ function welcomeOf({ edge }: EdgeStream, broker: WelcomeParts): EdgeWelcome {
 async function resume(
   stream: EdgeStream,
   { hello, held }: Pick<EdgeGreeting, "hello" | "held">,
-  { keys, policies, setups, connections }: Pick<EdgesOptions, "keys" | "policies" | "setups" | "connections">,
+  options: Pick<EdgesOptions, "keys" | "policies" | "setups" | "connections" | "authorities">,
 ): Promise<void> {
+  const { keys, policies, setups, connections, authorities } = options;
   policies.resume(stream, hello.policiesVersion);
   // Keys first: they are in memory, and what was revoked matters most.
   for (const part of held) for (const one of part.keys) keys.resume(stream, one);
@@ -212,6 +221,6 @@ async function resume(
   const compare = async () => {
     for (const one of rest) await connections.resume(stream, one);
   };
-  await Promise.all(Array.from({ length: comparedAtOnce }, compare));
+  await Promise.all([...Array.from({ length: comparedAtOnce }, compare), authorities.resume(stream)]);
   stream.outbox.answer({ case: "inSync", value: create(EdgeInSyncSchema) });
 }

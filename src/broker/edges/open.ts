@@ -21,7 +21,8 @@ import { createEdgePolicies } from "./edge-policies.ts";
 import { createEdgeProviders } from "./edge-providers.ts";
 import { createEdgeSetups } from "./edge-setups.ts";
 import { createEdges, type Edges } from "./edges.ts";
-import { createStreamReader } from "./stream-reader.ts";
+import { createForwardParts, type ForwardPartsOptions } from "./forward/forward-parts.ts";
+import { createStreamReader, type StreamReaderOptions } from "./stream-reader.ts";
 
 /** Serves edges: sidecars without a store, which get what they need over one stream each. */
 export interface EdgeRoom {
@@ -35,7 +36,7 @@ export interface EdgeAccess extends Omit<EdgeIdentities, "configure"> {
   refused(refusal: EdgeRefusal): void;
 }
 
-interface EdgeRoomOptions {
+interface EdgeRoomOptions extends Pick<ForwardPartsOptions, "hostRoutes" | "authorities"> {
   readonly store: Store;
   readonly collections: Pick<ConnectionCollections, "connections">;
   readonly setup: Pick<SetupRoom, "access" | "environments" | "integrations" | "providers"> &
@@ -45,6 +46,7 @@ interface EdgeRoomOptions {
   readonly policies: PoliciesInForce;
   readonly live: Live & StoredConnections;
   readonly quotas: Quotas;
+  readonly noteLackingScopes: StreamReaderOptions["noteLackingScopes"];
   readonly lastUsed: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;
@@ -76,13 +78,19 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     audit: edgeAudit,
     world,
   });
-  const changes = createEdgeChanges({ store, collections, connections, setups, world });
+  const { routes, certify, authorities } = createForwardParts({ ...options, audit: edgeAudit, onPush: pushed });
+  // Which hosts an integration has depends on its provider.
+  const stopRoutes = providers.listen(routes.allChanged);
+  const changes = createEdgeChanges({ store, collections, connections, setups, routes, world });
   const passes = createEdgePasses({ live, quotas });
   const read = createStreamReader({
     connections,
     keys,
     passes,
     drawRequests: createEdgeBudgets(sources, accessBudgets),
+    routes,
+    certify,
+    noteLackingScopes: options.noteLackingScopes,
     lastUsed,
     onWant: (kind) => edgeWants.inc({ kind }),
     world,
@@ -94,6 +102,8 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     keys,
     policies,
     setups,
+    routes,
+    authorities,
     read,
     audit: edgeAudit,
     world,
@@ -102,6 +112,7 @@ export function openEdges(options: EdgeRoomOptions): EdgeRoom {
     edges,
     edgeAccess: { ...setup.edgeIdentities, refused: edgeAudit.refused },
     async close() {
+      stopRoutes();
       edges.close();
       await edgeAudit.close();
       await changes.close();

@@ -2,8 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import type { EdgeUse, FollowRequest } from "../../gen/latchkey/v1/edge_pb.ts";
-import { connectionTouchKey } from "../connections/connection-collections.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { EdgeUse, FollowRequest, ScopesNotice } from "../../gen/latchkey/v1/edge_pb.ts";
+import { connectionKey, connectionTouchKey } from "../connections/connection-collections.ts";
 import { keyTouchKey } from "../setup/setup-collections.ts";
 import { type LastUsedTimes, touchedBy } from "../stored/last-used.ts";
 import type { AnswerWantedRequests } from "./edge-budgets.ts";
@@ -11,14 +12,20 @@ import type { EdgeConnections } from "./edge-connections.ts";
 import type { EdgeKeys } from "./edge-keys.ts";
 import type { EdgePasses } from "./edge-passes.ts";
 import type { EdgeStream } from "./edge-stream.ts";
+import type { AnswerWantedCertificate } from "./forward/edge-certificates.ts";
+import type { EdgeRoutes } from "./forward/edge-routes.ts";
 
-interface StreamReaderOptions {
+export interface StreamReaderOptions {
   readonly connections: EdgeConnections;
   readonly keys: EdgeKeys;
   readonly passes: EdgePasses;
   readonly drawRequests: AnswerWantedRequests;
+  readonly routes: Pick<EdgeRoutes, "answer" | "drop">;
+  readonly certify: AnswerWantedCertificate;
+  /** Notes that a provider wants further scopes of a connection. */
+  readonly noteLackingScopes: (ref: ConnectionRef, scopes: readonly string[]) => void;
   readonly lastUsed: LastUsedTimes;
-  readonly onWant: (kind: "connection" | "key" | "pass" | "requests") => void;
+  readonly onWant: (kind: "connection" | "key" | "pass" | "requests" | "routes" | "certificate") => void;
   readonly world: World;
 }
 
@@ -32,7 +39,8 @@ const perSecond = 1_000;
 export type ReadStream = (stream: EdgeStream, messages: AsyncIterator<FollowRequest>) => Promise<void>;
 
 export function createStreamReader(options: StreamReaderOptions): ReadStream {
-  const { connections, keys, passes, drawRequests, lastUsed, onWant, world } = options;
+  const { connections, keys, passes, drawRequests, routes, certify, noteLackingScopes, lastUsed, onWant, world } =
+    options;
 
   function noteUse(stream: EdgeStream, use: EdgeUse): void {
     const now = world.now();
@@ -65,6 +73,18 @@ export function createStreamReader(options: StreamReaderOptions): ReadStream {
       case "wantRequests":
         onWant("requests");
         return () => drawRequests(stream, message.value);
+      case "wantRoutes":
+        onWant("routes");
+        return () => routes.answer(stream, message.value);
+      case "wantCertificate":
+        onWant("certificate");
+        return () => certify(stream, message.value);
+      case "dropRoutes":
+        routes.drop(stream, message.value);
+        return undefined;
+      case "scopesNotice":
+        noteScopes(stream, message.value, noteLackingScopes);
+        return undefined;
       case "dropConnection":
         connections.drop(stream, message.value);
         return undefined;
@@ -113,6 +133,16 @@ export function createStreamReader(options: StreamReaderOptions): ReadStream {
       stream.isPaused = false;
     }
   };
+}
+
+/** Notes scopes only of a connection that the edge uses. */
+function noteScopes(
+  { edge: { environment }, connections }: EdgeStream,
+  { ref, scopes }: ScopesNotice,
+  note: StreamReaderOptions["noteLackingScopes"],
+): void {
+  const own = ref && { ...ref, environment };
+  if (own !== undefined && connections.has(connectionKey(own))) note(own, scopes);
 }
 
 /** Returns a function that resolves when the next request may be read. */

@@ -14,6 +14,9 @@ import { createOnlyConnection, type OnlyConnection } from "./only-connection.ts"
 import { createRediscovery } from "./rediscovery.ts";
 import { createRegistration } from "./registration.ts";
 
+/** Edges note lacking scopes too, before this room is open. */
+export { createLackingScopes };
+
 /** MCP servers as integrations. */
 export interface McpRoom {
   readonly mcp: McpIntegrations & McpCalls;
@@ -38,12 +41,14 @@ interface McpRoomOptions {
   readonly shared: SharedServices;
   readonly collections: SetupCollections & ConnectionCollections;
   readonly health: ConnectionHealth;
+  readonly noteLackingScopes: NoteLackingScopes;
   readonly connect: Pick<ConnectRoom, "authorizations">;
   readonly publicUrl: () => string;
   readonly send: SendSmallRequest;
 }
 
-export function openMcp({ shared, collections, health, connect, publicUrl, send }: McpRoomOptions): McpRoom {
+export function openMcp(options: McpRoomOptions): McpRoom {
+  const { shared, collections, health, noteLackingScopes, connect, publicUrl, send } = options;
   const { store, integrations, providers, audit, world } = shared;
   const { now } = world;
   const mcp = createMcpIntegrations({
@@ -61,7 +66,7 @@ export function openMcp({ shared, collections, health, connect, publicUrl, send 
   return {
     mcp: {
       ...mcp,
-      noteLackingScopes: createLackingScopes({ store, health, integrations, providers, world }),
+      noteLackingScopes,
       onlyConnection: createOnlyConnection(collections),
     },
     declarations: createMcpDeclarations({ store, collections, now }),

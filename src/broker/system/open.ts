@@ -1,9 +1,6 @@
 import type { World } from "../../base/world.ts";
 import type { Backend } from "../../store/contract.ts";
 import type { SealedStore } from "../../store/sealed/sealed.ts";
-import type { Audit } from "../audit/audit.ts";
-import { type Authorities, openAuthorities } from "../authority/authorities.ts";
-import type { AuthorityCollections } from "../authority/authority-collections.ts";
 import type { Partitions } from "../partitions/partitions.ts";
 import { createReplicas, type Replicas } from "./replicas.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
@@ -14,16 +11,12 @@ export interface SystemRoom {
   readonly upkeep: Upkeep;
   readonly replicas: Replicas;
   readonly warnings: Warnings;
-  /** The certificate authority of the forward proxy. */
-  readonly authorities: Authorities;
 }
 
 interface SystemOptions extends Omit<WarningsOptions, "upkeep" | "replicas"> {
   readonly store: SealedStore;
   readonly backend: Backend;
   readonly partitions: Partitions;
-  readonly collections: WarningsOptions["collections"] & AuthorityCollections;
-  readonly audit: Audit;
   /** Name of the host or pod. */
   readonly host: string;
   readonly world: World;
@@ -35,7 +28,6 @@ export function openSystem(options: SystemOptions): SystemRoom {
   return {
     upkeep,
     replicas,
-    authorities: openAuthorities(options),
     warnings: createWarnings({ ...options, upkeep, replicas }),
   };
 }

@@ -140,6 +140,22 @@ export async function startForwardProxied(
     files: { "/provider-ca": readFileSync(provider.ca, "utf8"), ...options.files },
     resolve: options.resolve ?? (async () => [{ address: provider.address, family: 4 }]),
   });
+  await furnishForwarded(running, integrations);
+  const { certificates } = await running.client(AuthorityService).getAuthority({});
+  const proxy = running.sidecar.addresses.forwardProxy ?? "";
+  return {
+    ...running,
+    proxy,
+    proxyUrl: proxy.replace("http://", `http://latchkey:${secretKey}@`),
+    ca: certificates.map(({ pem }) => pem).join(""),
+  };
+}
+
+/** Creates integrations with their connections. */
+export async function furnishForwarded(
+  running: TestSidecar,
+  integrations: Readonly<Record<string, ForwardedIntegration>>,
+): Promise<void> {
   for (const [key, { baseUrl, connections = ["ada"], header }] of Object.entries(integrations)) {
     await running.client(ProviderService).createProvider({
       provider: {
@@ -149,22 +165,16 @@ export async function startForwardProxied(
       },
     });
     await made(running, "/integrations", { unique_key: key, provider: key });
-    for (const id of connections) {
-      await made(running, "/connections", {
-        provider_config_key: key,
-        connection_id: id,
-        credentials: { type: "API_KEY", apiKey: id === "ada" ? providerToken : `the-provider-token-of-${id}` },
-      });
-    }
+    for (const id of connections) await connectForwarded(running, key, id);
   }
-  const { certificates } = await running.client(AuthorityService).getAuthority({});
-  const proxy = running.sidecar.addresses.forwardProxy ?? "";
-  return {
-    ...running,
-    proxy,
-    proxyUrl: proxy.replace("http://", `http://latchkey:${secretKey}@`),
-    ca: certificates.map(({ pem }) => pem).join(""),
-  };
+}
+
+export async function connectForwarded(running: TestSidecar, key: string, id: string): Promise<void> {
+  await made(running, "/connections", {
+    provider_config_key: key,
+    connection_id: id,
+    credentials: { type: "API_KEY", apiKey: id === "ada" ? providerToken : `the-provider-token-of-${id}` },
+  });
 }
 
 async function made({ rest }: TestSidecar, path: string, body: object): Promise<void> {

@@ -20,6 +20,8 @@ export interface RoutedConnections {
   readonly ids: readonly string[];
   /** There may be more of them. */
   readonly hasMore: boolean;
+  /** Each connection of the integration has the host, whatever its settings are. */
+  readonly isForAll: boolean;
 }
 
 /** Finds what a URL stands for: integrations by the host, and their connections. */
@@ -28,8 +30,12 @@ export interface HostRoutes {
   routesOf(environment: string, origin: string): Promise<readonly HostRoute[]>;
   /** Returns the connections of an integration whose credentials may be sent to this origin. */
   connectionsOf(place: RoutePlace): Promise<RoutedConnections>;
+  /** Returns whether the credentials of a connection may be sent to this origin. */
+  isBound(place: RoutePlace, connection: Connection): Promise<boolean>;
   /** Returns the hosts of an environment's integrations, for messages. */
   hostsOf(environment: string): Promise<readonly string[]>;
+  /** Reads the integrations of an environment again when they are next asked for; undefined: of all. */
+  forget(environment?: string): void;
 }
 
 export interface RoutePlace {
@@ -109,14 +115,8 @@ export function createHostRoutes({ integrations, providers, listing }: HostRoute
     async connectionsOf({ environment, integration: key, origin }) {
       const all = await integrationsOf(environment);
       const found = all.find(({ integration }) => integration.key === key);
-      if (found === undefined) return { ids: [], hasMore: false };
-      const { integration, provider, patterns } = found;
-      const { scheme, host } = partsOf(origin);
-      // Without a part of its own in the host, each connection of the integration has it.
-      const isForAll = patterns.some((one) => one.scheme === scheme && one.host === host);
-      const isBound = (connection: Connection) =>
-        isForAll ||
-        partialBindingOf({ connection, integration, provider }).binding.pathWithin(`${origin}/`) !== undefined;
+      if (found === undefined) return { ids: [], hasMore: false, isForAll: true };
+      const isForAll = hasFixed(found, origin);
       const ids: string[] = [];
       let token = "";
       let left = isForAll ? mostConnections + 1 : mostLookedAt;
@@ -124,19 +124,37 @@ export function createHostRoutes({ integrations, providers, listing }: HostRoute
         const query = { environment, integrations: [key], id: "", tags: {}, states: [], search: "" };
         const page = await listing.list(query, { size: Math.min(left, 100), token });
         for (const connection of page.items) {
-          if (isBound(connection)) ids.push(connection.ref?.id ?? "");
+          if (isForAll || isBoundTo(found, connection, origin)) ids.push(connection.ref?.id ?? "");
         }
         left -= page.items.length;
         token = page.next;
       } while (token !== "" && left > 0 && ids.length <= mostConnections);
-      return { ids: ids.slice(0, mostConnections), hasMore: token !== "" || ids.length > mostConnections };
+      const hasMore = token !== "" || ids.length > mostConnections;
+      return { ids: ids.slice(0, mostConnections), hasMore, isForAll };
+    },
+    async isBound({ environment, integration: key, origin }, connection) {
+      const found = (await integrationsOf(environment)).find(({ integration }) => integration.key === key);
+      return found !== undefined && (hasFixed(found, origin) || isBoundTo(found, connection, origin));
     },
     async hostsOf(environment) {
       const all = await integrationsOf(environment);
       return [...new Set(all.flatMap(({ patterns }) => patterns.map(({ text }) => text)))].sort();
     },
+    forget(environment) {
+      if (environment === undefined) known.clear();
+      else known.delete(environment);
+    },
   };
 }
+
+/** Without a part of its own in the host, each connection of the integration has it. */
+function hasFixed({ patterns }: RoutedIntegration, origin: string): boolean {
+  const { scheme, host } = partsOf(origin);
+  return patterns.some((one) => one.scheme === scheme && one.host === host);
+}
+
+const isBoundTo = ({ integration, provider }: RoutedIntegration, connection: Connection, origin: string): boolean =>
+  partialBindingOf({ connection, integration, provider }).binding.pathWithin(`${origin}/`) !== undefined;
 
 function partsOf(origin: string): { readonly scheme: string; readonly host: string } {
   const [, scheme = "", host = ""] = /^(https?):\/\/(.*)$/.exec(origin) ?? [];

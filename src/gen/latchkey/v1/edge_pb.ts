@@ -10,6 +10,8 @@ import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@
 import { file_latchkey_v1_access } from "./access_pb.ts";
 import type { AccessAudience } from "./access_session_pb.ts";
 import { file_latchkey_v1_access_session } from "./access_session_pb.ts";
+import type { AuthorityCertificate } from "./authority_pb.ts";
+import { file_latchkey_v1_authority } from "./authority_pb.ts";
 import type { Connection, ConnectionRef } from "./connection_pb.ts";
 import { file_latchkey_v1_connection } from "./connection_pb.ts";
 import type { Credentials } from "./credentials_pb.ts";
@@ -28,7 +30,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/edge.proto.
  */
 export const file_latchkey_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSKnBAoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAEjQKDXdhbnRfcmVxdWVzdHMYCyABKAsyGy5sYXRjaGtleS52MS5XYW50ZWRSZXF1ZXN0c0gAQhAKB21lc3NhZ2USBbpIAggBIuUDCglFZGdlSGVsbG8SGgoHZWRnZV9pZBgBIAEoCUIJukgGcgQQCBhAEhYKBGhvc3QYAiABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAyABKAlCB7pIBHICGEASHAoLZW52aXJvbm1lbnQYBCABKAlCB7pIBHICGEASPAoLY29ubmVjdGlvbnMYBSADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAYgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgHIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgIIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEhYKDmFwcGxpZXNfbGltaXRzGAkgASgIEh4KDWhlbGRfbWVzc2FnZXMYCiABKA1CB7pIBCoCGBQSGAoQYXBwbGllc19wb2xpY2llcxgLIAEoCBIhChBwb2xpY2llc192ZXJzaW9uGAwgASgMQge6SAR6AhhAEhUKDWFwcGxpZXNfdG9vbHMYDSABKAgi7AEKCEVkZ2VIZWxkEjwKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuSGVsZENvbm5lY3Rpb25CCrpIB5IBBBCgjQYSLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLkhlbGRLZXlCCbpIBpIBAxCQThI6CgxpbnRlZ3JhdGlvbnMYAyADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQThI3Cglwcm92aWRlcnMYBCADKAsyGS5sYXRjaGtleS52MS5IZWxkUmVzb3VyY2VCCbpIBpIBAxCQTiJbCg5IZWxkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESGAoHdmVyc2lvbhgCIAEoDEIHukgEegIYQCI8CgdIZWxkS2V5EhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoIBIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIkAKDEhlbGRSZXNvdXJjZRIWCgRuYW1lGAEgASgJQgi6SAVyAxj/ARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIpEBChBXYW50ZWRDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEiAKD3JlZnVzZWRfdmVyc2lvbhgDIAEoDEIHukgEegIYQBIWCgV0b2tlbhgEIAEoCUIHukgEcgIYQCI4CglXYW50ZWRLZXkSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiPQoOV2FudGVkUmVxdWVzdHMSEgoKcmVxdWVzdF9pZBgBIAEoBBIXCgZkaWdlc3QYAiABKAxCB7pIBHoCaCAiJQoKRWRnZUtleVJlZhIXCgZkaWdlc3QYASABKAxCB7pIBHoCaCAidQoHRWRnZVVzZRI7Cgtjb25uZWN0aW9ucxgBIAMoCzIbLmxhdGNoa2V5LnYxLlVzZWRDb25uZWN0aW9uQgm6SAaSAQMQkE4SLQoEa2V5cxgCIAMoCzIULmxhdGNoa2V5LnYxLlVzZWRLZXlCCbpIBpIBAxCQTiJzCg5Vc2VkQ29ubmVjdGlvbhIvCgNyZWYYASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESMAoMbGFzdF91c2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgdVc2VkS2V5EhcKBmtleV9pZBgBIAEoCUIHukgEcgIYQBIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgpXYW50ZWRQYXNzEhIKCnJlcXVlc3RfaWQYASABKAQSLwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAyABKAlCCLpIBXIDGIBAEhUKDWlzX2JhY2tncm91bmQYBCABKAgSKwoIcGF0aWVuY2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24igAEKC0xpbWl0Tm90aWNlEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgRwYXRoGAIgASgJQgi6SAVyAxiAQBIOCgZzdGF0dXMYAyABKA0SGAoGZmllbGRzGAQgAygJQgi6SAWSAQIQICI4Cg1FZGdlSGVhcnRiZWF0EicKA25vdxgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijwQKDkZvbGxvd1Jlc3BvbnNlEisKB3dlbGNvbWUYASABKAsyGC5sYXRjaGtleS52MS5FZGdlV2VsY29tZUgAEioKB2luX3N5bmMYAiABKAsyFy5sYXRjaGtleS52MS5FZGdlSW5TeW5jSAASLQoIcHJvdmlkZXIYAyABKAsyGS5sYXRjaGtleS52MS5FZGdlUHJvdmlkZXJIABIzCgtpbnRlZ3JhdGlvbhgEIAEoCzIcLmxhdGNoa2V5LnYxLkVkZ2VJbnRlZ3JhdGlvbkgAEjEKCmNvbm5lY3Rpb24YBSABKAsyGy5sYXRjaGtleS52MS5FZGdlQ29ubmVjdGlvbkgAEiMKA2tleRgGIAEoCzIULmxhdGNoa2V5LnYxLkVkZ2VLZXlIABInCgRwYXNzGAcgASgLMhcubGF0Y2hrZXkudjEuUGFzc0Fuc3dlckgAEi8KCWhlYXJ0YmVhdBgIIAEoCzIaLmxhdGNoa2V5LnYxLkVkZ2VIZWFydGJlYXRIABInCgVsZWF2ZRgJIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VMZWF2ZUgAEisKBWRyYXduGAogASgLMhoubGF0Y2hrZXkudjEuRHJhd25SZXF1ZXN0c0gAEi0KCHBvbGljaWVzGAsgASgLMhkubGF0Y2hrZXkudjEuRWRnZVBvbGljaWVzSABCCQoHbWVzc2FnZSLTAQoLRWRnZVdlbGNvbWUSEQoJYnJva2VyX2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSEwoLZW52aXJvbm1lbnQYAyABKAkSMgoPaGVhcnRiZWF0X2V2ZXJ5GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhcKD21heF9jb25uZWN0aW9ucxgFIAEoDRInCgNub3cYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDWhlbGRfbWVzc2FnZXMYByABKA0iDAoKRWRnZUluU3luYyILCglFZGdlTGVhdmUiRgoMRWRnZVBvbGljaWVzEg8KB3ZlcnNpb24YASABKAwSJQoIcG9saWNpZXMYAiADKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kiVgoMRWRnZVByb3ZpZGVyEgwKBG5hbWUYASABKAkSDwoHdmVyc2lvbhgCIAEoDBInCghwcm92aWRlchgDIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIpUBCg9FZGdlSW50ZWdyYXRpb24SCwoDa2V5GAEgASgJEg8KB3ZlcnNpb24YAiABKAwSLQoLaW50ZWdyYXRpb24YAyABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbhI1CgdzZWNyZXRzGAQgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZWNyZXRzQgOAAQEiwQEKDkVkZ2VDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSJwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIPCgd2ZXJzaW9uGAMgASgMEi8KBGxpdmUYBCABKAsyHy5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb25IABInCgVmYXVsdBgFIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdEgAQgcKBXN0YXRlIuQCChJFZGdlTGl2ZUNvbm5lY3Rpb24SKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SMgoLY3JlZGVudGlhbHMYAiABKAsyGC5sYXRjaGtleS52MS5DcmVkZW50aWFsc0IDgAEBEi8KC3ZhbGlkX3VudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxpc19yZW5ld2FibGUYBCABKAgSUQoSdG9rZW5zX3ZhbGlkX3VudGlsGAUgAygLMjUubGF0Y2hrZXkudjEuRWRnZUxpdmVDb25uZWN0aW9uLlRva2Vuc1ZhbGlkVW50aWxFbnRyeRpTChVUb2tlbnNWYWxpZFVudGlsRW50cnkSCwoDa2V5GAEgASgJEikKBXZhbHVlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcDoCOAEiTgoJRWRnZUZhdWx0EgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEhQKDGRldGFpbHNfanNvbhgEIAEoCSK1AQoHRWRnZUtleRISCgpyZXF1ZXN0X2lkGAEgASgEEg4KBmRpZ2VzdBgCIAEoDBIPCgd2ZXJzaW9uGAMgASgMEh0KA2tleRgEIAEoCzIQLmxhdGNoa2V5LnYxLktleRIvCgdzZXNzaW9uGAUgASgLMh4ubGF0Y2hrZXkudjEuRWRnZUFjY2Vzc1Nlc3Npb24SJQoFZmF1bHQYBiABKAsyFi5sYXRjaGtleS52MS5FZGdlRmF1bHQiYgoRRWRnZUFjY2Vzc1Nlc3Npb24SCgoCaWQYASABKAkSLQoIYXVkaWVuY2UYAiABKAsyGy5sYXRjaGtleS52MS5BY2Nlc3NBdWRpZW5jZRISCgpoYXNfYnVkZ2V0GAMgASgIIlkKDURyYXduUmVxdWVzdHMSEgoKcmVxdWVzdF9pZBgBIAEoBBINCgVjb3VudBgCIAEoDRIlCgVmYXVsdBgDIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdCJHCgpQYXNzQW5zd2VyEhIKCnJlcXVlc3RfaWQYASABKAQSJQoFZmF1bHQYAiABKAsyFi5sYXRjaGtleS52MS5FZGdlRmF1bHQibQoQTGlzdEVkZ2VzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgAgiTgoRTGlzdEVkZ2VzUmVzcG9uc2USIAoFZWRnZXMYASADKAsyES5sYXRjaGtleS52MS5FZGdlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKHAgoERWRnZRIKCgJpZBgBIAEoCRIMCgRob3N0GAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEwoLZW52aXJvbm1lbnQYBCABKAkSEAoIaWRlbnRpdHkYBSABKAkSMAoMY29ubmVjdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtjb25uZWN0aW9ucxgHIAEoDRIMCgRrZXlzGAggASgNEiUKBXByb29mGAkgASgOMhYubGF0Y2hrZXkudjEuRWRnZVByb29mEjEKDXByb29mX2VuZHNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKncKCUVkZ2VQcm9vZhIaChZFREdFX1BST09GX1VOU1BFQ0lGSUVEEAASEgoORURHRV9QUk9PRl9LRVkQARIeChpFREdFX1BST09GX1NFUlZJQ0VfQUNDT1VOVBACEhoKFkVER0VfUFJPT0ZfQ0VSVElGSUNBVEUQAzKvAQoLRWRnZVNlcnZpY2USSwoGRm9sbG93EhoubGF0Y2hrZXkudjEuRm9sbG93UmVxdWVzdBobLmxhdGNoa2V5LnYxLkZvbGxvd1Jlc3BvbnNlIgTI8xgJKAEwARJTCglMaXN0RWRnZXMSHS5sYXRjaGtleS52MS5MaXN0RWRnZXNSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuTGlzdEVkZ2VzUmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_access_session, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_policy, file_latchkey_v1_provider]);
+  fileDesc("ChZsYXRjaGtleS92MS9lZGdlLnByb3RvEgtsYXRjaGtleS52MSL7BQoNRm9sbG93UmVxdWVzdBInCgVoZWxsbxgBIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VIZWxsb0gAEjgKD3dhbnRfY29ubmVjdGlvbhgCIAEoCzIdLmxhdGNoa2V5LnYxLldhbnRlZENvbm5lY3Rpb25IABI1Cg9kcm9wX2Nvbm5lY3Rpb24YAyABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmSAASKgoId2FudF9rZXkYBCABKAsyFi5sYXRjaGtleS52MS5XYW50ZWRLZXlIABIjCgN1c2UYBSABKAsyFC5sYXRjaGtleS52MS5FZGdlVXNlSAASLAoJd2FudF9wYXNzGAYgASgLMhcubGF0Y2hrZXkudjEuV2FudGVkUGFzc0gAEjAKDGxpbWl0X25vdGljZRgHIAEoCzIYLmxhdGNoa2V5LnYxLkxpbWl0Tm90aWNlSAASKwoIZHJvcF9rZXkYCCABKAsyFy5sYXRjaGtleS52MS5FZGdlS2V5UmVmSAASLwoJaGVhcnRiZWF0GAkgASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEiUKBGhlbGQYCiABKAsyFS5sYXRjaGtleS52MS5FZGdlSGVsZEgAEjQKDXdhbnRfcmVxdWVzdHMYCyABKAsyGy5sYXRjaGtleS52MS5XYW50ZWRSZXF1ZXN0c0gAEjAKC3dhbnRfcm91dGVzGAwgASgLMhkubGF0Y2hrZXkudjEuV2FudGVkUm91dGVzSAASMAoLZHJvcF9yb3V0ZXMYDSABKAsyGS5sYXRjaGtleS52MS5Sb3V0ZVN1YmplY3RIABI6ChB3YW50X2NlcnRpZmljYXRlGA4gASgLMh4ubGF0Y2hrZXkudjEuV2FudGVkQ2VydGlmaWNhdGVIABIyCg1zY29wZXNfbm90aWNlGA8gASgLMhkubGF0Y2hrZXkudjEuU2NvcGVzTm90aWNlSABCEAoHbWVzc2FnZRIFukgCCAEigAQKCUVkZ2VIZWxsbxIaCgdlZGdlX2lkGAEgASgJQgm6SAZyBBAIGEASFgoEaG9zdBgCIAEoCUIIukgFcgMY/wESGAoHdmVyc2lvbhgDIAEoCUIHukgEcgIYQBIcCgtlbnZpcm9ubWVudBgEIAEoCUIHukgEcgIYQBI8Cgtjb25uZWN0aW9ucxgFIAMoCzIbLmxhdGNoa2V5LnYxLkhlbGRDb25uZWN0aW9uQgq6SAeSAQQQoI0GEi0KBGtleXMYBiADKAsyFC5sYXRjaGtleS52MS5IZWxkS2V5Qgm6SAaSAQMQkE4SOgoMaW50ZWdyYXRpb25zGAcgAygLMhkubGF0Y2hrZXkudjEuSGVsZFJlc291cmNlQgm6SAaSAQMQkE4SNwoJcHJvdmlkZXJzGAggAygLMhkubGF0Y2hrZXkudjEuSGVsZFJlc291cmNlQgm6SAaSAQMQkE4SFgoOYXBwbGllc19saW1pdHMYCSABKAgSHgoNaGVsZF9tZXNzYWdlcxgKIAEoDUIHukgEKgIYFBIYChBhcHBsaWVzX3BvbGljaWVzGAsgASgIEiEKEHBvbGljaWVzX3ZlcnNpb24YDCABKAxCB7pIBHoCGEASFQoNYXBwbGllc190b29scxgNIAEoCBIZChFoYXNfZm9yd2FyZF9wcm94eRgOIAEoCCLsAQoIRWRnZUhlbGQSPAoLY29ubmVjdGlvbnMYASADKAsyGy5sYXRjaGtleS52MS5IZWxkQ29ubmVjdGlvbkIKukgHkgEEEKCNBhItCgRrZXlzGAIgAygLMhQubGF0Y2hrZXkudjEuSGVsZEtleUIJukgGkgEDEJBOEjoKDGludGVncmF0aW9ucxgDIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOEjcKCXByb3ZpZGVycxgEIAMoCzIZLmxhdGNoa2V5LnYxLkhlbGRSZXNvdXJjZUIJukgGkgEDEJBOIlsKDkhlbGRDb25uZWN0aW9uEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIYCgd2ZXJzaW9uGAIgASgMQge6SAR6AhhAIjwKB0hlbGRLZXkSFwoGZGlnZXN0GAEgASgMQge6SAR6AmggEhgKB3ZlcnNpb24YAiABKAxCB7pIBHoCGEAiQAoMSGVsZFJlc291cmNlEhYKBG5hbWUYASABKAlCCLpIBXIDGP8BEhgKB3ZlcnNpb24YAiABKAxCB7pIBHoCGEAikQEKEFdhbnRlZENvbm5lY3Rpb24SEgoKcmVxdWVzdF9pZBgBIAEoBBIvCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESIAoPcmVmdXNlZF92ZXJzaW9uGAMgASgMQge6SAR6AhhAEhYKBXRva2VuGAQgASgJQge6SARyAhhAIjgKCVdhbnRlZEtleRISCgpyZXF1ZXN0X2lkGAEgASgEEhcKBmRpZ2VzdBgCIAEoDEIHukgEegJoICI9Cg5XYW50ZWRSZXF1ZXN0cxISCgpyZXF1ZXN0X2lkGAEgASgEEhcKBmRpZ2VzdBgCIAEoDEIHukgEegJoICIlCgpFZGdlS2V5UmVmEhcKBmRpZ2VzdBgBIAEoDEIHukgEegJoICJ1CgdFZGdlVXNlEjsKC2Nvbm5lY3Rpb25zGAEgAygLMhsubGF0Y2hrZXkudjEuVXNlZENvbm5lY3Rpb25CCbpIBpIBAxCQThItCgRrZXlzGAIgAygLMhQubGF0Y2hrZXkudjEuVXNlZEtleUIJukgGkgEDEJBOInMKDlVzZWRDb25uZWN0aW9uEi8KA3JlZhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlQKB1VzZWRLZXkSFwoGa2V5X2lkGAEgASgJQge6SARyAhhAEjAKDGxhc3RfdXNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirQEKCldhbnRlZFBhc3MSEgoKcmVxdWVzdF9pZBgBIAEoBBIvCgNyZWYYAiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFgoEcGF0aBgDIAEoCUIIukgFcgMYgEASFQoNaXNfYmFja2dyb3VuZBgEIAEoCBIrCghwYXRpZW5jZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKAAQoLTGltaXROb3RpY2USLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEhYKBHBhdGgYAiABKAlCCLpIBXIDGIBAEg4KBnN0YXR1cxgDIAEoDRIYCgZmaWVsZHMYBCADKAlCCLpIBZIBAhAgIl0KDFJvdXRlU3ViamVjdBIaCgZvcmlnaW4YASABKAlCCLpIBXIDGKwCSAASHwoLaW50ZWdyYXRpb24YAiABKAlCCLpIBXIDGP8BSABCEAoHc3ViamVjdBIFukgCCAEiVgoMV2FudGVkUm91dGVzEhIKCnJlcXVlc3RfaWQYASABKAQSMgoHc3ViamVjdBgCIAEoCzIZLmxhdGNoa2V5LnYxLlJvdXRlU3ViamVjdEIGukgDyAEBIl8KEVdhbnRlZENlcnRpZmljYXRlEhIKCnJlcXVlc3RfaWQYASABKAQSGAoGb3JpZ2luGAIgASgJQgi6SAVyAxisAhIcCgpwdWJsaWNfa2V5GAMgASgMQgi6SAV6AxjIASJgCgxTY29wZXNOb3RpY2USLwoDcmVmGAEgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZkIGukgDyAEBEh8KBnNjb3BlcxgCIAMoCUIPukgMkgEJEGQiBXIDGOgHIjgKDUVkZ2VIZWFydGJlYXQSJwoDbm93GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKkBQoORm9sbG93UmVzcG9uc2USKwoHd2VsY29tZRgBIAEoCzIYLmxhdGNoa2V5LnYxLkVkZ2VXZWxjb21lSAASKgoHaW5fc3luYxgCIAEoCzIXLmxhdGNoa2V5LnYxLkVkZ2VJblN5bmNIABItCghwcm92aWRlchgDIAEoCzIZLmxhdGNoa2V5LnYxLkVkZ2VQcm92aWRlckgAEjMKC2ludGVncmF0aW9uGAQgASgLMhwubGF0Y2hrZXkudjEuRWRnZUludGVncmF0aW9uSAASMQoKY29ubmVjdGlvbhgFIAEoCzIbLmxhdGNoa2V5LnYxLkVkZ2VDb25uZWN0aW9uSAASIwoDa2V5GAYgASgLMhQubGF0Y2hrZXkudjEuRWRnZUtleUgAEicKBHBhc3MYByABKAsyFy5sYXRjaGtleS52MS5QYXNzQW5zd2VySAASLwoJaGVhcnRiZWF0GAggASgLMhoubGF0Y2hrZXkudjEuRWRnZUhlYXJ0YmVhdEgAEicKBWxlYXZlGAkgASgLMhYubGF0Y2hrZXkudjEuRWRnZUxlYXZlSAASKwoFZHJhd24YCiABKAsyGi5sYXRjaGtleS52MS5EcmF3blJlcXVlc3RzSAASLQoIcG9saWNpZXMYCyABKAsyGS5sYXRjaGtleS52MS5FZGdlUG9saWNpZXNIABIpCgZyb3V0ZXMYDCABKAsyFy5sYXRjaGtleS52MS5FZGdlUm91dGVzSAASMwoLYXV0aG9yaXRpZXMYDSABKAsyHC5sYXRjaGtleS52MS5FZGdlQXV0aG9yaXRpZXNIABIzCgtjZXJ0aWZpY2F0ZRgOIAEoCzIcLmxhdGNoa2V5LnYxLkVkZ2VDZXJ0aWZpY2F0ZUgAQgkKB21lc3NhZ2Ui6gEKC0VkZ2VXZWxjb21lEhEKCWJyb2tlcl9pZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEhMKC2Vudmlyb25tZW50GAMgASgJEjIKD2hlYXJ0YmVhdF9ldmVyeRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9tYXhfY29ubmVjdGlvbnMYBSABKA0SJwoDbm93GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1oZWxkX21lc3NhZ2VzGAcgASgNEhUKDXNlcnZlc19yb3V0ZXMYCCABKAgiDAoKRWRnZUluU3luYyILCglFZGdlTGVhdmUiRgoMRWRnZVBvbGljaWVzEg8KB3ZlcnNpb24YASABKAwSJQoIcG9saWNpZXMYAiADKAsyEy5sYXRjaGtleS52MS5Qb2xpY3kiVgoMRWRnZVByb3ZpZGVyEgwKBG5hbWUYASABKAkSDwoHdmVyc2lvbhgCIAEoDBInCghwcm92aWRlchgDIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIpUBCg9FZGdlSW50ZWdyYXRpb24SCwoDa2V5GAEgASgJEg8KB3ZlcnNpb24YAiABKAwSLQoLaW50ZWdyYXRpb24YAyABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbhI1CgdzZWNyZXRzGAQgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25TZWNyZXRzQgOAAQEiwQEKDkVkZ2VDb25uZWN0aW9uEhIKCnJlcXVlc3RfaWQYASABKAQSJwoDcmVmGAIgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIPCgd2ZXJzaW9uGAMgASgMEi8KBGxpdmUYBCABKAsyHy5sYXRjaGtleS52MS5FZGdlTGl2ZUNvbm5lY3Rpb25IABInCgVmYXVsdBgFIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdEgAQgcKBXN0YXRlIuQCChJFZGdlTGl2ZUNvbm5lY3Rpb24SKwoKY29ubmVjdGlvbhgBIAEoCzIXLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24SMgoLY3JlZGVudGlhbHMYAiABKAsyGC5sYXRjaGtleS52MS5DcmVkZW50aWFsc0IDgAEBEi8KC3ZhbGlkX3VudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxpc19yZW5ld2FibGUYBCABKAgSUQoSdG9rZW5zX3ZhbGlkX3VudGlsGAUgAygLMjUubGF0Y2hrZXkudjEuRWRnZUxpdmVDb25uZWN0aW9uLlRva2Vuc1ZhbGlkVW50aWxFbnRyeRpTChVUb2tlbnNWYWxpZFVudGlsRW50cnkSCwoDa2V5GAEgASgJEikKBXZhbHVlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcDoCOAEiTgoJRWRnZUZhdWx0EgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEhQKDGRldGFpbHNfanNvbhgEIAEoCSK1AQoHRWRnZUtleRISCgpyZXF1ZXN0X2lkGAEgASgEEg4KBmRpZ2VzdBgCIAEoDBIPCgd2ZXJzaW9uGAMgASgMEh0KA2tleRgEIAEoCzIQLmxhdGNoa2V5LnYxLktleRIvCgdzZXNzaW9uGAUgASgLMh4ubGF0Y2hrZXkudjEuRWRnZUFjY2Vzc1Nlc3Npb24SJQoFZmF1bHQYBiABKAsyFi5sYXRjaGtleS52MS5FZGdlRmF1bHQiYgoRRWRnZUFjY2Vzc1Nlc3Npb24SCgoCaWQYASABKAkSLQoIYXVkaWVuY2UYAiABKAsyGy5sYXRjaGtleS52MS5BY2Nlc3NBdWRpZW5jZRISCgpoYXNfYnVkZ2V0GAMgASgIIlkKDURyYXduUmVxdWVzdHMSEgoKcmVxdWVzdF9pZBgBIAEoBBINCgVjb3VudBgCIAEoDRIlCgVmYXVsdBgDIAEoCzIWLmxhdGNoa2V5LnYxLkVkZ2VGYXVsdCKqAQoKRWRnZVJvdXRlcxISCgpyZXF1ZXN0X2lkGAEgASgEEioKB3N1YmplY3QYAiABKAsyGS5sYXRjaGtleS52MS5Sb3V0ZVN1YmplY3QSJgoGcm91dGVzGAMgAygLMhYubGF0Y2hrZXkudjEuRWRnZVJvdXRlEg0KBWhvc3RzGAQgAygJEiUKBWZhdWx0GAUgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0IlIKCUVkZ2VSb3V0ZRITCgtpbnRlZ3JhdGlvbhgBIAEoCRIRCgliYXNlX3BhdGgYAiABKAkSCwoDaWRzGAMgAygJEhAKCGhhc19tb3JlGAQgASgIIkoKD0VkZ2VBdXRob3JpdGllcxI3CgxjZXJ0aWZpY2F0ZXMYASADKAsyIS5sYXRjaGtleS52MS5BdXRob3JpdHlDZXJ0aWZpY2F0ZSKIAQoPRWRnZUNlcnRpZmljYXRlEhIKCnJlcXVlc3RfaWQYASABKAQSLgoGaXNzdWVkGAIgASgLMhwubGF0Y2hrZXkudjEuSG9zdENlcnRpZmljYXRlSAASJwoFZmF1bHQYAyABKAsyFi5sYXRjaGtleS52MS5FZGdlRmF1bHRIAEIICgZyZXN1bHQimQEKD0hvc3RDZXJ0aWZpY2F0ZRITCgtjZXJ0aWZpY2F0ZRgBIAEoDBIUCgxhdXRob3JpdHlfaWQYAiABKAkSLAoIcmVuZXdfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCW5vdF9hZnRlchgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoKUGFzc0Fuc3dlchISCgpyZXF1ZXN0X2lkGAEgASgEEiUKBWZhdWx0GAIgASgLMhYubGF0Y2hrZXkudjEuRWRnZUZhdWx0Im0KEExpc3RFZGdlc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAIIk4KEUxpc3RFZGdlc1Jlc3BvbnNlEiAKBWVkZ2VzGAEgAygLMhEubGF0Y2hrZXkudjEuRWRnZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkihwIKBEVkZ2USCgoCaWQYASABKAkSDAoEaG9zdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhMKC2Vudmlyb25tZW50GAQgASgJEhAKCGlkZW50aXR5GAUgASgJEjAKDGNvbm5lY3RlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29ubmVjdGlvbnMYByABKA0SDAoEa2V5cxgIIAEoDRIlCgVwcm9vZhgJIAEoDjIWLmxhdGNoa2V5LnYxLkVkZ2VQcm9vZhIxCg1wcm9vZl9lbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp3CglFZGdlUHJvb2YSGgoWRURHRV9QUk9PRl9VTlNQRUNJRklFRBAAEhIKDkVER0VfUFJPT0ZfS0VZEAESHgoaRURHRV9QUk9PRl9TRVJWSUNFX0FDQ09VTlQQAhIaChZFREdFX1BST09GX0NFUlRJRklDQVRFEAMyrwEKC0VkZ2VTZXJ2aWNlEksKBkZvbGxvdxIaLmxhdGNoa2V5LnYxLkZvbGxvd1JlcXVlc3QaGy5sYXRjaGtleS52MS5Gb2xsb3dSZXNwb25zZSIEyPMYCSgBMAESUwoJTGlzdEVkZ2VzEh0ubGF0Y2hrZXkudjEuTGlzdEVkZ2VzUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkxpc3RFZGdlc1Jlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_access_session, file_latchkey_v1_authority, file_latchkey_v1_connection, file_latchkey_v1_credentials, file_latchkey_v1_environment, file_latchkey_v1_integration, file_latchkey_v1_policy, file_latchkey_v1_provider]);
 
 /**
  * FollowRequest is a message of an edge.
@@ -129,6 +131,38 @@ export type FollowRequest = Message<"latchkey.v1.FollowRequest"> & {
      */
     value: WantedRequests;
     case: "wantRequests";
+  } | {
+    /**
+     * Asks for the connections of an address, and follows them from then on.
+     *
+     * @generated from field: latchkey.v1.WantedRoutes want_routes = 12;
+     */
+    value: WantedRoutes;
+    case: "wantRoutes";
+  } | {
+    /**
+     * Ends following an address: the edge has forgotten it.
+     *
+     * @generated from field: latchkey.v1.RouteSubject drop_routes = 13;
+     */
+    value: RouteSubject;
+    case: "dropRoutes";
+  } | {
+    /**
+     * Asks for a server certificate, for the edge's forward proxy.
+     *
+     * @generated from field: latchkey.v1.WantedCertificate want_certificate = 14;
+     */
+    value: WantedCertificate;
+    case: "wantCertificate";
+  } | {
+    /**
+     * An MCP server wants further scopes.
+     *
+     * @generated from field: latchkey.v1.ScopesNotice scopes_notice = 15;
+     */
+    value: ScopesNotice;
+    case: "scopesNotice";
   } | { case: undefined; value?: undefined };
 };
 
@@ -235,6 +269,13 @@ export type EdgeHello = Message<"latchkey.v1.EdgeHello"> & {
    * @generated from field: bool applies_tools = 13;
    */
   appliesTools: boolean;
+
+  /**
+   * The edge has a forward proxy: it is told which authorities programs must trust.
+   *
+   * @generated from field: bool has_forward_proxy = 14;
+   */
+  hasForwardProxy: boolean;
 };
 
 /**
@@ -665,6 +706,134 @@ export const LimitNoticeSchema: GenMessage<LimitNotice> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_edge, 14);
 
 /**
+ * RouteSubject is an address that requests are sent to without naming a connection.
+ *
+ * @generated from message latchkey.v1.RouteSubject
+ */
+export type RouteSubject = Message<"latchkey.v1.RouteSubject"> & {
+  /**
+   * The kind of address.
+   *
+   * @generated from oneof latchkey.v1.RouteSubject.subject
+   */
+  subject: {
+    /**
+     * Origin of a URL, `https://host[:port]` in lower case. With `http:`, integrations with `https:` count too.
+     *
+     * @generated from field: string origin = 1;
+     */
+    value: string;
+    case: "origin";
+  } | {
+    /**
+     * Key of an integration, as in `/mcp/<integration>`.
+     *
+     * @generated from field: string integration = 2;
+     */
+    value: string;
+    case: "integration";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.RouteSubject.
+ * Use `create(RouteSubjectSchema)` to create a new message.
+ */
+export const RouteSubjectSchema: GenMessage<RouteSubject> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 15);
+
+/**
+ * WantedRoutes asks for the connections of an address.
+ *
+ * @generated from message latchkey.v1.WantedRoutes
+ */
+export type WantedRoutes = Message<"latchkey.v1.WantedRoutes"> & {
+  /**
+   * Number of the request; the response repeats it.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * The address.
+   *
+   * @generated from field: latchkey.v1.RouteSubject subject = 2;
+   */
+  subject?: RouteSubject | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.WantedRoutes.
+ * Use `create(WantedRoutesSchema)` to create a new message.
+ */
+export const WantedRoutesSchema: GenMessage<WantedRoutes> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 16);
+
+/**
+ * WantedCertificate asks for a server certificate that the authority of the forward proxy has signed.
+ *
+ * @generated from message latchkey.v1.WantedCertificate
+ */
+export type WantedCertificate = Message<"latchkey.v1.WantedCertificate"> & {
+  /**
+   * Number of the request; the response repeats it.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * Origin of the host, `https://host[:port]`: an integration of the environment must have it.
+   *
+   * @generated from field: string origin = 2;
+   */
+  origin: string;
+
+  /**
+   * Public key in DER (SubjectPublicKeyInfo), on the curve P-256. Its private key stays with the edge.
+   *
+   * @generated from field: bytes public_key = 3;
+   */
+  publicKey: Uint8Array;
+};
+
+/**
+ * Describes the message latchkey.v1.WantedCertificate.
+ * Use `create(WantedCertificateSchema)` to create a new message.
+ */
+export const WantedCertificateSchema: GenMessage<WantedCertificate> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 17);
+
+/**
+ * ScopesNotice is an answer of an MCP server that wants further scopes.
+ *
+ * @generated from message latchkey.v1.ScopesNotice
+ */
+export type ScopesNotice = Message<"latchkey.v1.ScopesNotice"> & {
+  /**
+   * The connection.
+   *
+   * @generated from field: latchkey.v1.ConnectionRef ref = 1;
+   */
+  ref?: ConnectionRef | undefined;
+
+  /**
+   * The scopes, as the server names them.
+   *
+   * @generated from field: repeated string scopes = 2;
+   */
+  scopes: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.ScopesNotice.
+ * Use `create(ScopesNoticeSchema)` to create a new message.
+ */
+export const ScopesNoticeSchema: GenMessage<ScopesNotice> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 18);
+
+/**
  * EdgeHeartbeat shows that the other side is there.
  *
  * @generated from message latchkey.v1.EdgeHeartbeat
@@ -683,7 +852,7 @@ export type EdgeHeartbeat = Message<"latchkey.v1.EdgeHeartbeat"> & {
  * Use `create(EdgeHeartbeatSchema)` to create a new message.
  */
 export const EdgeHeartbeatSchema: GenMessage<EdgeHeartbeat> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 15);
+  messageDesc(file_latchkey_v1_edge, 19);
 
 /**
  * FollowResponse is a message of a broker.
@@ -784,6 +953,30 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
      */
     value: EdgePolicies;
     case: "policies";
+  } | {
+    /**
+     * The connections of an address: the answer to a request, or a change.
+     *
+     * @generated from field: latchkey.v1.EdgeRoutes routes = 12;
+     */
+    value: EdgeRoutes;
+    case: "routes";
+  } | {
+    /**
+     * The authorities of the forward proxy, for an edge that has one: before `in_sync`, and when they change.
+     *
+     * @generated from field: latchkey.v1.EdgeAuthorities authorities = 13;
+     */
+    value: EdgeAuthorities;
+    case: "authorities";
+  } | {
+    /**
+     * The answer to `want_certificate`.
+     *
+     * @generated from field: latchkey.v1.EdgeCertificate certificate = 14;
+     */
+    value: EdgeCertificate;
+    case: "certificate";
   } | { case: undefined; value?: undefined };
 };
 
@@ -792,7 +985,7 @@ export type FollowResponse = Message<"latchkey.v1.FollowResponse"> & {
  * Use `create(FollowResponseSchema)` to create a new message.
  */
 export const FollowResponseSchema: GenMessage<FollowResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 16);
+  messageDesc(file_latchkey_v1_edge, 20);
 
 /**
  * EdgeWelcome is the broker's answer to `hello`.
@@ -848,6 +1041,13 @@ export type EdgeWelcome = Message<"latchkey.v1.EdgeWelcome"> & {
    * @generated from field: uint32 held_messages = 7;
    */
   heldMessages: number;
+
+  /**
+   * The broker answers `want_routes` and `want_certificate`, and takes `scopes_notice`.
+   *
+   * @generated from field: bool serves_routes = 8;
+   */
+  servesRoutes: boolean;
 };
 
 /**
@@ -855,7 +1055,7 @@ export type EdgeWelcome = Message<"latchkey.v1.EdgeWelcome"> & {
  * Use `create(EdgeWelcomeSchema)` to create a new message.
  */
 export const EdgeWelcomeSchema: GenMessage<EdgeWelcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 17);
+  messageDesc(file_latchkey_v1_edge, 21);
 
 /**
  * EdgeInSync has no content.
@@ -870,7 +1070,7 @@ export type EdgeInSync = Message<"latchkey.v1.EdgeInSync"> & {
  * Use `create(EdgeInSyncSchema)` to create a new message.
  */
 export const EdgeInSyncSchema: GenMessage<EdgeInSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 18);
+  messageDesc(file_latchkey_v1_edge, 22);
 
 /**
  * EdgeLeave has no content.
@@ -885,7 +1085,7 @@ export type EdgeLeave = Message<"latchkey.v1.EdgeLeave"> & {
  * Use `create(EdgeLeaveSchema)` to create a new message.
  */
 export const EdgeLeaveSchema: GenMessage<EdgeLeave> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 19);
+  messageDesc(file_latchkey_v1_edge, 23);
 
 /**
  * EdgePolicies are all policies of the environment that are on.
@@ -913,7 +1113,7 @@ export type EdgePolicies = Message<"latchkey.v1.EdgePolicies"> & {
  * Use `create(EdgePoliciesSchema)` to create a new message.
  */
 export const EdgePoliciesSchema: GenMessage<EdgePolicies> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 20);
+  messageDesc(file_latchkey_v1_edge, 24);
 
 /**
  * EdgeProvider is a provider for an edge.
@@ -948,7 +1148,7 @@ export type EdgeProvider = Message<"latchkey.v1.EdgeProvider"> & {
  * Use `create(EdgeProviderSchema)` to create a new message.
  */
 export const EdgeProviderSchema: GenMessage<EdgeProvider> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 21);
+  messageDesc(file_latchkey_v1_edge, 25);
 
 /**
  * EdgeIntegration is an integration for an edge.
@@ -990,7 +1190,7 @@ export type EdgeIntegration = Message<"latchkey.v1.EdgeIntegration"> & {
  * Use `create(EdgeIntegrationSchema)` to create a new message.
  */
 export const EdgeIntegrationSchema: GenMessage<EdgeIntegration> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 22);
+  messageDesc(file_latchkey_v1_edge, 26);
 
 /**
  * EdgeConnection is a connection for an edge.
@@ -1048,7 +1248,7 @@ export type EdgeConnection = Message<"latchkey.v1.EdgeConnection"> & {
  * Use `create(EdgeConnectionSchema)` to create a new message.
  */
 export const EdgeConnectionSchema: GenMessage<EdgeConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 23);
+  messageDesc(file_latchkey_v1_edge, 27);
 
 /**
  * EdgeLiveConnection is a connection with credentials that are valid now.
@@ -1097,7 +1297,7 @@ export type EdgeLiveConnection = Message<"latchkey.v1.EdgeLiveConnection"> & {
  * Use `create(EdgeLiveConnectionSchema)` to create a new message.
  */
 export const EdgeLiveConnectionSchema: GenMessage<EdgeLiveConnection> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 24);
+  messageDesc(file_latchkey_v1_edge, 28);
 
 /**
  * EdgeFault is the fault that callers are answered with.
@@ -1139,7 +1339,7 @@ export type EdgeFault = Message<"latchkey.v1.EdgeFault"> & {
  * Use `create(EdgeFaultSchema)` to create a new message.
  */
 export const EdgeFaultSchema: GenMessage<EdgeFault> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 25);
+  messageDesc(file_latchkey_v1_edge, 29);
 
 /**
  * EdgeKey is what a key may do.
@@ -1196,7 +1396,7 @@ export type EdgeKey = Message<"latchkey.v1.EdgeKey"> & {
  * Use `create(EdgeKeySchema)` to create a new message.
  */
 export const EdgeKeySchema: GenMessage<EdgeKey> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 26);
+  messageDesc(file_latchkey_v1_edge, 30);
 
 /**
  * EdgeAccessSession is what an edge needs of an access session.
@@ -1231,7 +1431,7 @@ export type EdgeAccessSession = Message<"latchkey.v1.EdgeAccessSession"> & {
  * Use `create(EdgeAccessSessionSchema)` to create a new message.
  */
 export const EdgeAccessSessionSchema: GenMessage<EdgeAccessSession> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 27);
+  messageDesc(file_latchkey_v1_edge, 31);
 
 /**
  * DrawnRequests answers `want_requests`.
@@ -1266,7 +1466,205 @@ export type DrawnRequests = Message<"latchkey.v1.DrawnRequests"> & {
  * Use `create(DrawnRequestsSchema)` to create a new message.
  */
 export const DrawnRequestsSchema: GenMessage<DrawnRequests> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 28);
+  messageDesc(file_latchkey_v1_edge, 32);
+
+/**
+ * EdgeRoutes are the connections of an address.
+ *
+ * @generated from message latchkey.v1.EdgeRoutes
+ */
+export type EdgeRoutes = Message<"latchkey.v1.EdgeRoutes"> & {
+  /**
+   * Number of the request that this answers; 0 for a change.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * The address.
+   *
+   * @generated from field: latchkey.v1.RouteSubject subject = 2;
+   */
+  subject?: RouteSubject | undefined;
+
+  /**
+   * Integrations with this address. Of an unknown integration: none.
+   *
+   * @generated from field: repeated latchkey.v1.EdgeRoute routes = 3;
+   */
+  routes: EdgeRoute[];
+
+  /**
+   * Hosts of the environment's integrations, for the message that refuses an unknown origin. Set only for such a one.
+   *
+   * @generated from field: repeated string hosts = 4;
+   */
+  hosts: string[];
+
+  /**
+   * The connections could not be read.
+   *
+   * @generated from field: latchkey.v1.EdgeFault fault = 5;
+   */
+  fault?: EdgeFault | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeRoutes.
+ * Use `create(EdgeRoutesSchema)` to create a new message.
+ */
+export const EdgeRoutesSchema: GenMessage<EdgeRoutes> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 33);
+
+/**
+ * EdgeRoute is an integration with the connections whose credentials may be sent to an address.
+ *
+ * @generated from message latchkey.v1.EdgeRoute
+ */
+export type EdgeRoute = Message<"latchkey.v1.EdgeRoute"> & {
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * Requests of the integration begin with this path. Empty: with any.
+   *
+   * @generated from field: string base_path = 2;
+   */
+  basePath: string;
+
+  /**
+   * IDs of the first connections, in order.
+   *
+   * @generated from field: repeated string ids = 3;
+   */
+  ids: string[];
+
+  /**
+   * There may be more of them.
+   *
+   * @generated from field: bool has_more = 4;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeRoute.
+ * Use `create(EdgeRouteSchema)` to create a new message.
+ */
+export const EdgeRouteSchema: GenMessage<EdgeRoute> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 34);
+
+/**
+ * EdgeAuthorities are the authorities of the forward proxy.
+ *
+ * @generated from message latchkey.v1.EdgeAuthorities
+ */
+export type EdgeAuthorities = Message<"latchkey.v1.EdgeAuthorities"> & {
+  /**
+   * The one that signs now, then the one that will sign next.
+   *
+   * @generated from field: repeated latchkey.v1.AuthorityCertificate certificates = 1;
+   */
+  certificates: AuthorityCertificate[];
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeAuthorities.
+ * Use `create(EdgeAuthoritiesSchema)` to create a new message.
+ */
+export const EdgeAuthoritiesSchema: GenMessage<EdgeAuthorities> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 35);
+
+/**
+ * EdgeCertificate answers `want_certificate`.
+ *
+ * @generated from message latchkey.v1.EdgeCertificate
+ */
+export type EdgeCertificate = Message<"latchkey.v1.EdgeCertificate"> & {
+  /**
+   * Number of the request that this answers.
+   *
+   * @generated from field: uint64 request_id = 1;
+   */
+  requestId: bigint;
+
+  /**
+   * The certificate, or why there is none.
+   *
+   * @generated from oneof latchkey.v1.EdgeCertificate.result
+   */
+  result: {
+    /**
+     * The certificate.
+     *
+     * @generated from field: latchkey.v1.HostCertificate issued = 2;
+     */
+    value: HostCertificate;
+    case: "issued";
+  } | {
+    /**
+     * There is none.
+     *
+     * @generated from field: latchkey.v1.EdgeFault fault = 3;
+     */
+    value: EdgeFault;
+    case: "fault";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message latchkey.v1.EdgeCertificate.
+ * Use `create(EdgeCertificateSchema)` to create a new message.
+ */
+export const EdgeCertificateSchema: GenMessage<EdgeCertificate> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 36);
+
+/**
+ * HostCertificate is a server certificate for one host.
+ *
+ * @generated from message latchkey.v1.HostCertificate
+ */
+export type HostCertificate = Message<"latchkey.v1.HostCertificate"> & {
+  /**
+   * The certificate in DER.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+
+  /**
+   * ID of the authority that has signed it, and whose certificate is shown with it.
+   *
+   * @generated from field: string authority_id = 2;
+   */
+  authorityId: string;
+
+  /**
+   * When the edge should ask for the next one.
+   *
+   * @generated from field: google.protobuf.Timestamp renew_at = 3;
+   */
+  renewAt?: Timestamp | undefined;
+
+  /**
+   * End of its validity.
+   *
+   * @generated from field: google.protobuf.Timestamp not_after = 4;
+   */
+  notAfter?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.HostCertificate.
+ * Use `create(HostCertificateSchema)` to create a new message.
+ */
+export const HostCertificateSchema: GenMessage<HostCertificate> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_edge, 37);
 
 /**
  * PassAnswer answers `want_pass`.
@@ -1294,7 +1692,7 @@ export type PassAnswer = Message<"latchkey.v1.PassAnswer"> & {
  * Use `create(PassAnswerSchema)` to create a new message.
  */
 export const PassAnswerSchema: GenMessage<PassAnswer> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 29);
+  messageDesc(file_latchkey_v1_edge, 38);
 
 /**
  * ListEdgesRequest asks for the edges of a broker.
@@ -1329,7 +1727,7 @@ export type ListEdgesRequest = Message<"latchkey.v1.ListEdgesRequest"> & {
  * Use `create(ListEdgesRequestSchema)` to create a new message.
  */
 export const ListEdgesRequestSchema: GenMessage<ListEdgesRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 30);
+  messageDesc(file_latchkey_v1_edge, 39);
 
 /**
  * ListEdgesResponse is a page of edges.
@@ -1357,7 +1755,7 @@ export type ListEdgesResponse = Message<"latchkey.v1.ListEdgesResponse"> & {
  * Use `create(ListEdgesResponseSchema)` to create a new message.
  */
 export const ListEdgesResponseSchema: GenMessage<ListEdgesResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 31);
+  messageDesc(file_latchkey_v1_edge, 40);
 
 /**
  * Edge is a connected edge.
@@ -1441,7 +1839,7 @@ export type Edge = Message<"latchkey.v1.Edge"> & {
  * Use `create(EdgeSchema)` to create a new message.
  */
 export const EdgeSchema: GenMessage<Edge> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_edge, 32);
+  messageDesc(file_latchkey_v1_edge, 41);
 
 /**
  * EdgeProof is what proves the identity of an edge.

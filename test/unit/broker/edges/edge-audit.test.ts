@@ -24,7 +24,14 @@ function prepared({ isAway = false } = {}) {
 const streamOf = (id: string): EdgeStream =>
   new EdgeStream({
     ...{ id, host: "pod-1", version: "1", environment: "dev", identity: "edges", proof: "key" },
-    ...{ appliesLimits: true, appliesTools: true, appliesPolicies: true, proofEndsAtMs: undefined, connectedAtMs: 0 },
+    ...{
+      appliesLimits: true,
+      appliesTools: true,
+      appliesPolicies: true,
+      hasForwardProxy: false,
+      proofEndsAtMs: undefined,
+      connectedAtMs: 0,
+    },
   });
 
 it("notes at its end who is still connected, or left a moment ago", async () => {

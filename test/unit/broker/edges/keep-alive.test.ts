@@ -6,7 +6,14 @@ import { heartbeatEveryMs, keepAlive } from "../../../../src/broker/edges/keep-a
 const newStream = (): EdgeStream =>
   new EdgeStream({
     ...{ id: "e", host: "pod-1", version: "1", environment: "dev", identity: "edges", proof: "key" },
-    ...{ appliesLimits: true, appliesPolicies: true, appliesTools: true, proofEndsAtMs: undefined, connectedAtMs: 0 },
+    ...{
+      appliesLimits: true,
+      appliesPolicies: true,
+      hasForwardProxy: false,
+      appliesTools: true,
+      proofEndsAtMs: undefined,
+      connectedAtMs: 0,
+    },
   });
 
 it("tells its time at each interval, also to an edge that got something else a moment ago", async () => {
