@@ -55,7 +55,7 @@ export function edgeSecrets(
 
 /** Returns a provider as edges get it: the rules of requests, without those of anything else. */
 export function edgeProvider(provider: Provider): Provider {
-  const { name, displayName, auth, proxy, connectionFields, integrationSettings, quota, choices } = provider;
+  const { name, displayName, auth, proxy, connectionFields, integrationSettings, quota, choices, mcp } = provider;
   return create(ProviderSchema, {
     name,
     displayName,
@@ -65,5 +65,7 @@ export function edgeProvider(provider: Provider): Provider {
     choices,
     ...(proxy && { proxy }),
     ...(quota && { quota }),
+    // Without the rest, which each discovery changes.
+    ...(mcp && { mcp: { url: mcp.url } }),
   });
 }
