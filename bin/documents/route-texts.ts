@@ -474,6 +474,17 @@ export const otherRoutes: readonly OtherRoute[] = [
     errors: ["unproven_webhook", "invalid_body", "not_found", "self_approval", "approval_mismatch", "conflict"],
   },
   {
+    subject: "Proxy",
+    method: "GET",
+    path: "/forward-proxy",
+    security: "key",
+    summary: "Returns the address of the forward proxy, and what programs must trust",
+    description:
+      "The certificates are that of the authority that signs now, then that of the one that will sign next. `latchkey edge` answers for its own forward proxy.",
+    answer: data(ref("ForwardProxy")),
+    errors: ["not_found"],
+  },
+  {
     subject: "Webhooks",
     method: "GET",
     path: "/webhook/:environment/:key",

@@ -124,6 +124,20 @@ export const schemas: Readonly<Record<string, Schema>> = {
   }),
   AccessSession: object(accessSession),
   Approval: object(approval, "content"),
+  ForwardProxy: object({
+    address: described("`http://host:port`, for `HTTPS_PROXY`.", text),
+    certificates: list(
+      object({
+        id: text,
+        pem: text,
+        sha256: text,
+        not_before: time,
+        not_after: time,
+        signs_from: timeOrNull,
+        signs_until: timeOrNull,
+      }),
+    ),
+  }),
   CreatedAccessSession: object({ token: text, ...accessSession }),
   EndUser: object({
     id: text,

@@ -10,7 +10,6 @@ import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
 import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
 import { type ApprovalRoom, openApprovals } from "./approvals/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
-import { type Authorities, openAuthorities } from "./authority/authorities.ts";
 import { type RetentionPeriods, startBackground } from "./background.ts";
 import { openBaseRooms } from "./base-rooms.ts";
 import type { CallerRoom } from "./callers.ts";
@@ -31,7 +30,7 @@ import { openQuotas, type Quotas } from "./quotas/open.ts";
 import { createRevocationPlan, openRevocations, type RevocationRoom } from "./revocations/open.ts";
 import type { SignInRoom } from "./sign-in/open.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
-import { openSystem, type SystemRoom } from "./system/open.ts";
+import { type Authorities, openAuthorities, openSystem, type SystemRoom } from "./system/open.ts";
 import { openTraffic, type Traffic } from "./traffic/open.ts";
 import { openWebhooks, type WebhookLimits, type WebhookRoom } from "./webhooks/open.ts";
 

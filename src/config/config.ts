@@ -26,7 +26,7 @@ import {
   type UpstreamLimits,
 } from "./limits.ts";
 import { ConfigMistakes } from "./mistakes.ts";
-import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
+import { forwardProxyOf, type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "./read-file.ts";
 import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
@@ -80,6 +80,8 @@ export interface Config extends IdentityConfig, ListeningConfig {
   readonly proxy: ProxyLimits;
   /** Hosts that the forward proxy passes on without looking inside. */
   readonly forwardProxyTunnels: readonly string[];
+  /** Where the certificates are written that programs behind the forward proxy must trust. */
+  readonly forwardProxyCaFile: string | undefined;
   readonly webhooks: WebhookConfig;
   readonly retention: RetentionConfig;
   readonly mcpListing: McpListing;
@@ -167,7 +169,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse: refuseAt }),
-    forwardProxyTunnels: file.forward_proxy?.tunnel ?? [],
+    ...forwardProxyOf({ file, variables, refuse }),
     webhooks: webhooksOf({ file, refuse: refuseAt }),
     retention: retentionOf({ file, refuse: refuseAt }),
     mcpListing: mcpListingOf(file),

@@ -4,6 +4,7 @@ import { type IntegrationRates, integrationName, type Rates } from "../core/limi
 import type { Rate } from "../core/limits/token-buckets.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
+import type { VariableReader } from "./variable-reader.ts";
 
 /** Settings of the proxy that can change without a restart. */
 export interface ProxyLimits {
@@ -20,6 +21,26 @@ export const defaultProxyLimits: ProxyLimits = {
   overload: { delayMs: 500, forMs: 2_000 },
   rates: undefined,
 };
+
+interface ForwardProxySource {
+  readonly file: ConfigFile;
+  readonly variables: Pick<VariableReader, "text">;
+  readonly refuse: Refuse;
+}
+
+/** Settings of the forward proxy besides its address. */
+interface ForwardProxySettings {
+  readonly forwardProxyTunnels: readonly string[];
+  readonly forwardProxyCaFile: string | undefined;
+}
+
+export function forwardProxyOf({ file, variables: { text }, refuse }: ForwardProxySource): ForwardProxySettings {
+  const forwardProxyCaFile = text("LATCHKEY_FORWARD_PROXY_CA_FILE");
+  if (forwardProxyCaFile !== undefined && text("LATCHKEY_FORWARD_PROXY_LISTEN") === undefined) {
+    refuse("LATCHKEY_FORWARD_PROXY_CA_FILE needs LATCHKEY_FORWARD_PROXY_LISTEN: without it there is no authority");
+  }
+  return { forwardProxyTunnels: file.forward_proxy?.tunnel ?? [], forwardProxyCaFile };
+}
 
 export function proxyLimitsOf({ file: { proxy = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): ProxyLimits {
   const { requests, overload } = defaultProxyLimits;

@@ -27,6 +27,12 @@ export const variables = [
     meaning: "address of the forward proxy, for the `HTTPS_PROXY` of programs",
   },
   {
+    name: "LATCHKEY_FORWARD_PROXY_CA_FILE",
+    default: "none",
+    meaning:
+      "file that is written, and replaced after rotations, with the authorities that programs behind the forward proxy must trust: its own and the system's",
+  },
+  {
     name: "LATCHKEY_UI",
     default: "off; on under `latchkey dev`",
     meaning: "`on` serves the dashboard at `/ui/` of the control listener",

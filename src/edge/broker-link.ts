@@ -17,6 +17,7 @@ interface BrokerLinkOptions {
   readonly environment: string;
   readonly held: () => HeldVersions;
   readonly policiesVersion: () => Uint8Array;
+  readonly hasForwardProxy: boolean;
   /** A broker has answered: from now on, all messages are its own. */
   readonly onWelcome: (welcome: LinkWelcome) => void;
   readonly onMessage: (message: FromBroker) => void;
@@ -32,6 +33,8 @@ export interface LinkWelcome {
   readonly maxConnections: number;
   /** What the broker has read of what we have. */
   readonly offered: readonly HeldVersions[];
+  /** It answers questions of addresses and certificates. */
+  readonly servesRoutes: boolean;
 }
 
 /** Limits connecting, and the wait for the first message. */
@@ -195,6 +198,7 @@ export class BrokerLink {
       appliesLimits: true,
       appliesTools: true,
       appliesPolicies: true,
+      hasForwardProxy: this.#options.hasForwardProxy,
     };
     const hello = { ...self, ...first, policiesVersion: this.#options.policiesVersion(), heldMessages: more.length };
     stream.send({ case: "hello", value: create(EdgeHelloSchema, hello) });
@@ -245,6 +249,7 @@ export class BrokerLink {
       maxConnections: welcome.maxConnections,
       // A broker of an earlier version reads the greeting only.
       offered: offered.slice(0, 1 + welcome.heldMessages),
+      servesRoutes: welcome.servesRoutes,
     });
   }
 

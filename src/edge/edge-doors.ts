@@ -8,11 +8,14 @@ import { createPolicyGate } from "../broker/policies/policy-gate.ts";
 import { openTraffic } from "../broker/traffic/open.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createAdmission } from "../data-plane/proxy/admission.ts";
+import { forwardProxyRoute } from "../data-plane/proxy/forwarding/forward-proxy-route.ts";
 import { createProxy } from "../data-plane/proxy/proxy.ts";
 import { createDoor } from "../data-plane/server/door.ts";
 import { createLoad } from "../data-plane/server/load.ts";
 import { createRateLimits } from "../data-plane/server/rate-limits.ts";
+import type { Route } from "../data-plane/server/routes.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import { createForwardProxies, type ForwardProxies } from "../sidecar/forward-proxies.ts";
 import type { Listeners } from "../sidecar/listeners.ts";
 import type { Upstreams } from "../sidecar/upstreams.ts";
 import { createBrokerRelay } from "./broker-relay.ts";
@@ -33,11 +36,14 @@ interface EdgeDoorOptions {
 /** Opens the data listener, and the aliases with an address of their own. */
 export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close(): void }> {
   const { config, followed, upstreams, listeners, warn, world } = options;
-  const { access, live, quotas, policies } = followed;
+  const { access, live, quotas, policies, routes } = followed;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
   const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
+  const forward = forwardProxiesOf(options);
   const proxy = createProxy({
+    mcp: { onlyConnection: routes.onlyConnection, noteLackingScopes: followed.noteLackingScopes },
+    choices: forward?.choices,
     access,
     live,
     attachments: createAttachments(world),
@@ -64,27 +70,40 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
     proxy,
     access,
     limits: config.limits,
+    connections: listeners.connectionLimit("data"),
     hasFastPath: config.fastLane,
     sharesReads: config.fastLane && (await canReadFast()),
     stallMs: Math.min(config.relay.idleMs, maxStallMs),
     guard: listeners.guard(),
-    connections: listeners.connectionLimit("data"),
     routes: [],
     relay,
     warn,
     world,
   };
   const aliases = aliasRefs(config);
-  const { data } = config.doors;
+  const { data, forwardProxy } = config.doors;
+  const proxyOf = (alias: ConnectionRef | undefined) => forward && { forward: forward.forListener(alias) };
   try {
-    await listeners.open("data", data, createDoor({ ...common, aliases, tls: data.tls }));
+    const ofData = { ...common, routes: [routeOf(options)], aliases };
+    await listeners.open("data", data, createDoor({ ...ofData, tls: data.tls }));
     for (const address of config.identitySockets) {
-      await listeners.openIdentity(address, createDoor({ ...common, aliases, tls: undefined }));
+      await listeners.openIdentity(address, createDoor({ ...ofData, tls: undefined }));
     }
     for (const { name, address } of config.aliases) {
       const alias = aliases.get(`${name}.localhost`);
       if (address === undefined || alias === undefined) continue;
-      await listeners.openAlias(name, address, createDoor({ ...common, alias, tls: undefined }));
+      await listeners.openAlias(name, address, createDoor({ ...common, ...proxyOf(alias), alias, tls: undefined }));
+    }
+    if (forwardProxy !== undefined) {
+      const { relay: _, ...ofForward } = common;
+      const door = createDoor({
+        ...ofForward,
+        ...proxyOf(undefined),
+        name: "forwardProxy",
+        connections: listeners.connectionLimit("forwardProxy"),
+        tls: undefined,
+      });
+      await listeners.open("forwardProxy", forwardProxy, door);
     }
   } catch (error) {
     close();
@@ -92,6 +111,28 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
   }
   return { close };
 }
+
+/** Undefined while the forward proxy is off. */
+function forwardProxiesOf(options: EdgeDoorOptions): ForwardProxies | undefined {
+  const { config, followed, upstreams, listeners, warn, world } = options;
+  if (config.doors.forwardProxy === undefined) return undefined;
+  const { access, routes, certificates } = followed;
+  return createForwardProxies({
+    config,
+    access,
+    tables: routes.tables,
+    hostsFor: (_environment, origin) => routes.hostsFor(origin),
+    certificates,
+    toProviders: upstreams.toProviders,
+    listeners,
+    warn,
+    world,
+  });
+}
+
+/** The forward proxy is the edge's own: brokers know nothing of it. */
+const routeOf = ({ followed: { authorities }, listeners }: EdgeDoorOptions): Route =>
+  forwardProxyRoute({ address: () => listeners.addresses.forwardProxy, certificates: authorities.certificates });
 
 /** Whether connections of callers may share one read buffer. */
 async function canReadFast(): Promise<boolean> {

@@ -8,6 +8,7 @@ import type { World } from "../base/world.ts";
 import type { EdgeConfig } from "../config/edges/edge-config.ts";
 import { createOpsDoor } from "../data-plane/ops.ts";
 import type { ResolveHost } from "../relay/egress.ts";
+import { keepAuthorityFile } from "../sidecar/authority-file.ts";
 import { openEgressProxy } from "../sidecar/egress-proxy.ts";
 import { faultDocsBase } from "../sidecar/fault-docs-base.ts";
 import { createIssuerKeyFetch } from "../sidecar/issuer-key-fetch.ts";
@@ -56,7 +57,8 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(listeners.close);
 
-  const followed = openFollowed(brokers, world);
+  const hasForwardProxy = doors.forwardProxy !== undefined;
+  const followed = openFollowed(brokers, world, { hasForwardProxy });
   cleanup.defer(followed.close);
   const ops = createOpsDoor({
     readiness,
@@ -74,6 +76,9 @@ export async function startEdge(config: EdgeConfig, base: World, { resolve, sign
   await Promise.race([followed.inSync, ...(signal === undefined ? [] : [once(signal, "abort")])]);
   signal?.throwIfAborted();
 
+  const { certificates, listen } = followed.authorities;
+  if (hasForwardProxy && certificates().length === 0) log.warn("no broker has named the forward proxy's authority yet");
+  await keepAuthorityFile({ path: config.forwardProxyCaFile, certificates, listen, world });
   const fetchKeySet = createIssuerKeyFetch({ ...config, resolve, proxy: egress?.proxy });
   const callers = createEdgeCallers({ config, followed, fetchKeySet, world });
   const { access } = callers;

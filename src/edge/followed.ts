@@ -5,17 +5,23 @@ import type { Live } from "../broker/credentials/live-connections.ts";
 import type { PolicySets } from "../broker/policies/policies-in-force.ts";
 import type { Quotas } from "../broker/quotas/quotas.ts";
 import type { BrokersConfig } from "../config/edges/edge-config.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import {
   type DrawnRequests,
   type EdgeFault,
   EdgeKeyRefSchema,
+  type HostCertificate,
+  ScopesNoticeSchema,
   WantedConnectionSchema,
   WantedKeySchema,
+  WantedRoutesSchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
+import { type AuthorityMemory, createAuthorityMemory } from "./authority-memory.ts";
 import { BrokerLink, type LinkWelcome } from "./broker-link.ts";
 import { ConnectionMemory } from "./connection-memory.ts";
 import { createEdgeAccess, type EdgeKeyAccess } from "./edge-access.ts";
 import { createEdgeBudgets } from "./edge-budgets.ts";
+import { certificateIn, createEdgeCertificates } from "./edge-certificates.ts";
 import { type BrokerSilence, createEdgeLive } from "./edge-live.ts";
 import { createEdgeQuotas } from "./edge-quotas.ts";
 import type { FromBroker } from "./follow-stream.ts";
@@ -23,7 +29,8 @@ import type { HeldConnection } from "./held-connection.ts";
 import type { HeldVersions } from "./held-parts.ts";
 import { createKeyMemory, type KeyMemory } from "./key-memory.ts";
 import { createPolicyMemory, type PolicyMemory } from "./policy-memory.ts";
-import { createQuestions, type Questions } from "./questions.ts";
+import { createQuestions, type Question, type Questions } from "./questions.ts";
+import { createRouteMemory, type RouteMemory } from "./route-memory.ts";
 import { createUses } from "./uses.ts";
 
 /** What the proxy needs of a store, from a broker and from memory. */
@@ -34,6 +41,12 @@ export interface Followed {
   /** Returns the environment that brokers have named; undefined: no broker has answered yet. */
   environment(): string | undefined;
   readonly policies: PolicySets;
+  readonly routes: RouteMemory;
+  readonly authorities: AuthorityMemory;
+  /** Server certificates of the forward proxy. */
+  readonly certificates: ReturnType<typeof createEdgeCertificates>;
+  /** Tells brokers that an MCP server wants further scopes. */
+  noteLackingScopes(ref: ConnectionRef, scopes: readonly string[]): void;
   /** Resolves once a broker has brought everything up to date for the first time. */
   readonly inSync: Promise<void>;
   /** Since when no broker can be reached; undefined while there is one. */
@@ -44,12 +57,24 @@ export interface Followed {
 }
 
 /** The answers to the kinds of questions. */
-type Answer = HeldConnection | Fault | EdgeFault | DrawnRequests | undefined;
+type Answer = HeldConnection | Fault | EdgeFault | HostCertificate | DrawnRequests | undefined;
+
+interface FollowedOptions {
+  readonly hasForwardProxy?: boolean;
+}
 
 /** Follows a broker, and keeps in memory what it says. */
-export function openFollowed(config: BrokersConfig, world: World): Followed {
+export function openFollowed(
+  config: BrokersConfig,
+  world: World,
+  { hasForwardProxy = false }: FollowedOptions = {},
+): Followed {
   const link = (): BrokerLink => follower.link;
-  const questions = createQuestions<Answer>({ link, world });
+  const questions = createQuestions<Answer>({ link, servesRoutes: () => follower.servesRoutes, world });
+  const ask =
+    <A extends Answer>() =>
+    (question: Question) =>
+      questions.ask(question) as Promise<A>;
   const uses = createUses(link);
   const connections = new ConnectionMemory({
     maxConnections: config.maxConnections,
@@ -58,38 +83,53 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
   });
   const keys = createKeyMemory({
     onEvict: (digest) => void link().send({ case: "dropKey", value: create(EdgeKeyRefSchema, { digest }) }),
-    budgets: createEdgeBudgets({ ask: (question) => questions.ask(question) as Promise<DrawnRequests> }),
+    budgets: createEdgeBudgets({ ask: ask<DrawnRequests>() }),
     world,
   });
   const policies = createPolicyMemory(world);
-  const follower = new BrokerFollower({ config, connections, keys, policies, questions, world });
+  const authorities = createAuthorityMemory(world);
   const silence: BrokerSilence = {
     isAway: () => link().awaySinceMs() !== undefined,
     // Not left to the timer that forgets everything: a process that was stopped meanwhile may serve requests before it.
     isTooLong: () => link().silentMs() >= config.maxAwayMs,
   };
+  const routes = createRouteMemory({
+    questions: { ask: ask<Fault | undefined>() },
+    onEvict: (value) => void (follower.servesRoutes && link().send({ case: "dropRoutes", value })),
+    silence,
+    world,
+  });
+  const memory = { connections, keys, policies, routes, authorities };
+  const follower = new BrokerFollower({ config, hasForwardProxy, ...memory, questions, world });
   return {
     access: createEdgeAccess({
       keys,
-      questions: { ask: (question) => questions.ask(question) as Promise<EdgeFault | undefined> },
+      questions: { ask: ask<EdgeFault | undefined>() },
       uses,
       silence,
       world,
     }),
     live: createEdgeLive({
       memory: connections,
-      questions: { ask: (question) => questions.ask(question) as Promise<HeldConnection | Fault> },
+      questions: { ask: ask<HeldConnection | Fault>() },
       uses,
       silence,
       world,
     }),
     quotas: createEdgeQuotas({
-      questions: { ask: (question) => questions.ask(question) as Promise<EdgeFault | undefined> },
+      questions: { ask: ask<EdgeFault | undefined>() },
       link,
       world,
     }),
     environment: () => follower.environment(),
     policies,
+    routes,
+    authorities,
+    certificates: createEdgeCertificates({ authorities, questions: { ask: ask<HostCertificate | Fault>() }, world }),
+    noteLackingScopes(ref, scopes) {
+      const value = create(ScopesNoticeSchema, { ref, scopes: [...scopes] });
+      if (scopes.length > 0 && follower.servesRoutes) link().send({ case: "scopesNotice", value });
+    },
     inSync: follower.inSync.promise,
     away() {
       const sinceMs = link().awaySinceMs();
@@ -108,9 +148,12 @@ export function openFollowed(config: BrokersConfig, world: World): Followed {
 
 interface BrokerFollowerOptions {
   readonly config: BrokersConfig;
+  readonly hasForwardProxy: boolean;
   readonly connections: ConnectionMemory;
   readonly keys: KeyMemory;
   readonly policies: PolicyMemory;
+  readonly routes: RouteMemory;
+  readonly authorities: AuthorityMemory;
   readonly questions: Questions<Answer>;
   readonly world: World;
 }
@@ -120,6 +163,8 @@ class BrokerFollower {
   readonly inSync = Promise.withResolvers<void>();
   readonly link: BrokerLink;
   readonly #options: BrokerFollowerOptions;
+  /** Whether the broker answers questions of addresses and certificates. */
+  servesRoutes = false;
   #environment: string | undefined;
   #forgetting: NodeJS.Timeout | undefined;
 
@@ -132,6 +177,7 @@ class BrokerFollower {
       environment: config.environment,
       held: () => this.#offer(),
       policiesVersion: () => options.policies.version(),
+      hasForwardProxy: options.hasForwardProxy,
       onWelcome: (welcome) => this.#welcomed(welcome),
       onMessage: (message) => this.#received(message),
       onClock: (aheadMs) => options.connections.setAhead(aheadMs),
@@ -158,6 +204,7 @@ class BrokerFollower {
     this.#options.connections.clear();
     this.#options.keys.clear();
     this.#options.policies.clear();
+    this.#options.routes.clear();
   }
 
   #welcomed(welcome: LinkWelcome): void {
@@ -168,6 +215,7 @@ class BrokerFollower {
       this.#forgetAll();
     }
     this.#environment = welcome.environment;
+    this.servesRoutes = welcome.servesRoutes;
     connections.limit(welcome.maxConnections);
     this.#followTheRest(welcome.offered);
     questions.resend();
@@ -186,7 +234,7 @@ class BrokerFollower {
   }
 
   #received(message: FromBroker): void {
-    const { connections, keys, policies, questions } = this.#options;
+    const { connections, keys, policies, routes, authorities, questions } = this.#options;
     switch (message.case) {
       case "policies":
         this.#countChange("policies");
@@ -217,6 +265,17 @@ class BrokerFollower {
       case "drawn":
         questions.answer(message.value.requestId, message.value);
         return;
+      case "routes":
+        if (message.value.requestId === 0n) this.#countChange("routes");
+        questions.answer(message.value.requestId, routes.apply(message.value));
+        return;
+      case "authorities":
+        this.#countChange("authorities");
+        authorities.apply(message.value);
+        return;
+      case "certificate":
+        questions.answer(message.value.requestId, certificateIn(message.value));
+        return;
       case "inSync":
         policies.settle();
         this.inSync.resolve();
@@ -230,7 +289,7 @@ class BrokerFollower {
 
   /** Has the new broker follow what came from the one before after the greeting was written, and what it did not read. */
   #followTheRest(offered: readonly HeldVersions[]): void {
-    const { connections, keys } = this.#options;
+    const { connections, keys, routes } = this.#options;
     const offeredRefs = new Set(
       offered.flatMap((part) => part.connections.map(({ ref }) => `${ref?.integration}\0${ref?.id}`)),
     );
@@ -244,6 +303,10 @@ class BrokerFollower {
     for (const { digest } of keys.versions()) {
       if (offeredKeys.has(Buffer.from(digest).toString("hex"))) continue;
       this.link.send({ case: "wantKey", value: create(WantedKeySchema, { digest }) });
+    }
+    if (!this.servesRoutes) return;
+    for (const subject of routes.subjects()) {
+      this.link.send({ case: "wantRoutes", value: create(WantedRoutesSchema, { subject }) });
     }
   }
 }

@@ -3,10 +3,13 @@ import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import {
+  type RouteSubject,
+  WantedCertificateSchema,
   WantedConnectionSchema,
   WantedKeySchema,
   WantedPassSchema,
   WantedRequestsSchema,
+  WantedRoutesSchema,
 } from "../gen/latchkey/v1/edge_pb.ts";
 import type { BrokerLink } from "./broker-link.ts";
 import type { ToBroker } from "./follow-stream.ts";
@@ -28,6 +31,8 @@ export type Question =
   | { readonly kind: "connection"; readonly ref: ConnectionRef; readonly token: string; readonly refused: Uint8Array }
   | { readonly kind: "key"; readonly digest: Uint8Array }
   | { readonly kind: "requests"; readonly digest: Uint8Array }
+  | { readonly kind: "routes"; readonly subject: RouteSubject }
+  | { readonly kind: "certificate"; readonly origin: string; readonly publicKey: Uint8Array }
   | {
       readonly kind: "pass";
       readonly ref: ConnectionRef;
@@ -38,6 +43,8 @@ export type Question =
 
 interface QuestionsOptions {
   readonly link: () => Pick<BrokerLink, "send" | "awaySinceMs">;
+  /** The broker answers questions of addresses and certificates. */
+  readonly servesRoutes: () => boolean;
   readonly world: World;
 }
 
@@ -57,8 +64,10 @@ const awayMs = 3_000;
 /** Limits the callers that wait for brokers. */
 const maxOpen = 20_000;
 
-export function createQuestions<A>({ link, world }: QuestionsOptions): Questions<A> {
+export function createQuestions<A>({ link, servesRoutes, world }: QuestionsOptions): Questions<A> {
   const { metrics } = world;
+  /** An older broker would end the stream. */
+  const isServed = (kind: Question["kind"]) => (kind !== "routes" && kind !== "certificate") || servesRoutes();
   const open = new Map<bigint, WaitingQuestion<A>>();
   const shared = new Map<string, Promise<A>>();
   let lastId = 0n;
@@ -75,6 +84,10 @@ export function createQuestions<A>({ link, world }: QuestionsOptions): Questions
       const awaySince = link().awaySinceMs();
       if (awaySince !== undefined && world.now() - awaySince > awayMs) {
         reject(brokersUnavailable());
+        return;
+      }
+      if (awaySince === undefined && !isServed(kind)) {
+        reject(brokerTooOld());
         return;
       }
       const timer = setTimeout(() => giveUp(id), awaySince === undefined ? answerMs : awayMs);
@@ -125,7 +138,14 @@ export function createQuestions<A>({ link, world }: QuestionsOptions): Questions
     shorten: () => restartTimers(awayMs),
     resend() {
       restartTimers(answerMs);
-      for (const { message } of open.values()) link().send(message);
+      for (const [id, question] of open) {
+        if (isServed(question.kind)) {
+          link().send(question.message);
+          continue;
+        }
+        close(id, question, "lost");
+        question.reject(brokerTooOld());
+      }
     },
     close() {
       for (const id of [...open.keys()]) giveUp(id);
@@ -138,13 +158,28 @@ export const brokersUnavailable = (): Fault =>
     retryAfterSeconds: 1,
   });
 
+const brokerTooOld = (): Fault =>
+  Fault.withoutStack("not_implemented", "the broker does not know this request of an edge: update the brokers");
+
 /** Undefined: each caller asks for itself. */
 function nameOf(question: Question): string | undefined {
-  if (question.kind === "pass") return undefined;
-  if (question.kind === "requests") return `requests ${Buffer.from(question.digest).toString("base64")}`;
-  if (question.kind === "key") return `key ${Buffer.from(question.digest).toString("base64")}`;
-  const { ref, token, refused } = question;
-  return ["connection", ref.integration, ref.id, token, Buffer.from(refused).toString("base64")].join("\0");
+  switch (question.kind) {
+    case "pass":
+      return undefined;
+    case "requests":
+    case "key":
+      return `${question.kind} ${Buffer.from(question.digest).toString("base64")}`;
+    case "routes": {
+      const { subject } = question.subject;
+      return ["routes", subject.case, subject.value].join("\0");
+    }
+    case "certificate":
+      return `certificate ${question.origin}`;
+    case "connection": {
+      const { ref, token, refused } = question;
+      return ["connection", ref.integration, ref.id, token, Buffer.from(refused).toString("base64")].join("\0");
+    }
+  }
 }
 
 function messageOf(requestId: bigint, question: Question): ToBroker {
@@ -160,6 +195,12 @@ function messageOf(requestId: bigint, question: Question): ToBroker {
       return { case: "wantKey", value: create(WantedKeySchema, { requestId, digest: question.digest }) };
     case "requests":
       return { case: "wantRequests", value: create(WantedRequestsSchema, { requestId, digest: question.digest }) };
+    case "routes":
+      return { case: "wantRoutes", value: create(WantedRoutesSchema, { requestId, subject: question.subject }) };
+    case "certificate": {
+      const { origin, publicKey } = question;
+      return { case: "wantCertificate", value: create(WantedCertificateSchema, { requestId, origin, publicKey }) };
+    }
     case "pass": {
       const { ref, path, isBackground, patienceMs } = question;
       const patience = { seconds: BigInt(Math.floor(patienceMs / 1_000)), nanos: (patienceMs % 1_000) * 1_000_000 };

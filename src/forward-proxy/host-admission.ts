@@ -1,5 +1,4 @@
 import { Fault } from "../base/fault.ts";
-import type { HostRoutes } from "../broker/connections/hosts/host-routes.ts";
 import type { Caller } from "../broker/setup/caller.ts";
 import type { ForwardTarget } from "../data-plane/proxy/forwarding/forward-target.ts";
 import { callerOfTarget } from "../data-plane/proxy/forwarding/target-caller.ts";
@@ -26,7 +25,8 @@ export interface HostAdmission {
 export interface HostAdmissionOptions {
   readonly access: CallerAccess;
   readonly tables: RouteTables;
-  readonly routes: Pick<HostRoutes, "hostsOf">;
+  /** Returns the hosts of an environment, for the message that refuses this origin. */
+  readonly hostsFor: (environment: string, origin: string) => readonly string[] | Promise<readonly string[]>;
   /** Whether a host is passed on without looking inside. */
   readonly isTunneled: (host: string, port: number) => boolean;
   /** Whether an address is a listener of this process. */
@@ -37,7 +37,7 @@ export interface HostAdmissionOptions {
 const mostHosts = 10;
 
 export function createHostAdmission(options: HostAdmissionOptions): HostAdmission {
-  const { access, tables, routes, isTunneled, isOwn } = options;
+  const { access, tables, hostsFor, isTunneled, isOwn } = options;
 
   async function callerOf(target: ForwardTarget): Promise<Caller> {
     try {
@@ -54,11 +54,11 @@ export function createHostAdmission(options: HostAdmissionOptions): HostAdmissio
     return rows.some((row) => integration === undefined || row.integration === integration);
   }
 
-  async function refusal(caller: Caller, { alias, authority }: ForwardTarget): Promise<Fault> {
+  async function refusal(caller: Caller, { alias, authority, origin }: ForwardTarget): Promise<Fault> {
     if (alias !== undefined) {
       return Fault.withoutStack("host_not_allowed", `the connection of this alias does not have the host ${authority}`);
     }
-    const hosts = await routes.hostsOf(environmentOf(caller));
+    const hosts = await hostsFor(environmentOf(caller), origin);
     const more = hosts.length > mostHosts ? ` and ${hosts.length - mostHosts} more` : "";
     const allowed = hosts.length === 0 ? "nothing, as it has none" : `${hosts.slice(0, mostHosts).join(", ")}${more}`;
     const message = `no integration of this environment has the host ${authority}; allowed: ${allowed}`;

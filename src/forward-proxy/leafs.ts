@@ -16,8 +16,11 @@ export interface HostCertificate {
 
 /** Server certificates for the hosts of tunnels. */
 export interface HostCertificates {
-  /** Returns a valid certificate. Callers that ask for one host at the same time share the work. */
-  of(host: string): Promise<HostCertificate>;
+  /**
+   * Returns a valid certificate for the host of an origin. Callers that ask for one host at the same time share the
+   * work.
+   */
+  of(host: string, origin: string): Promise<HostCertificate>;
   /** Returns whether a certificate may still be used. */
   isCurrent(certificate: HostCertificate): boolean;
 }

@@ -75,7 +75,7 @@ export function createTlsEnd({ certificates, onSecure, onFailure }: TlsEndOption
   }
 
   async function make(target: ForwardTarget, host: string): Promise<TargetServer> {
-    const certificate = await certificates.of(host);
+    const certificate = await certificates.of(host, target.origin);
     const server = createServer(target, host, certificate);
     const made = { certificate, take: (socket: Socket) => giveSocket(server, socket) };
     keep(target, made);

@@ -20,7 +20,7 @@ import { createRateLimits } from "../data-plane/server/rate-limits.ts";
 import type { FieldRules } from "../data-plane/server/route-requests.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Upstream } from "../relay/upstream.ts";
-import { openForwardProxies } from "./forward-proxies.ts";
+import { openForwardProxies } from "./broker-forward-proxies.ts";
 import type { Listeners } from "./listeners.ts";
 
 /** The doors for HTTP and JSON: for the customer's services, for aliases, and for the public. */
@@ -51,6 +51,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const { doors, limits } = config;
   const { access, origins, hints } = broker;
   const { publicUrl } = listeners;
+  const proxyAddress = () => listeners.addresses.forwardProxy;
   const rates = createRateLimits(world.metrics);
   rates.configure(config.proxy.rates);
   const load = createLoad({ limits: config.proxy, onTick: rates.sweep, world });
@@ -66,7 +67,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   let listing = config.mcpListing;
   const sendToProvider = createRequestSender(proxy);
   const tools = mcpRoutes({ broker, sendToProvider, rules: () => listing, world });
-  const routes = [...restRoutes({ broker, sockets, publicUrl }), ...tools];
+  const routes = [...restRoutes({ broker, sockets, publicUrl, proxyAddress }), ...tools];
   const forServices = {
     ...common,
     name: "data" as const,

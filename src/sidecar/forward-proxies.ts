@@ -1,14 +1,11 @@
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { World } from "../base/world.ts";
-import type { Broker } from "../broker/broker.ts";
 import type { Config } from "../config/config.ts";
 import type { ForwardChoices } from "../data-plane/proxy/forwarding/forwarded-requests.ts";
 import type { ForwardTraffic } from "../data-plane/server/forward-traffic.ts";
 import { createForwardChoices } from "../forward-proxy/forward-choices.ts";
-import { createForwardProxy } from "../forward-proxy/forward-proxy.ts";
-import { createHostCertificates } from "../forward-proxy/leafs.ts";
+import { createForwardProxy, type ForwardProxyParts } from "../forward-proxy/forward-proxy.ts";
 import { createOwnAddresses } from "../forward-proxy/own-addresses.ts";
-import { createRouteTables } from "../forward-proxy/route-tables.ts";
 import { createTunnelHosts } from "../forward-proxy/tunnel-hosts.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Upstream } from "../relay/upstream.ts";
@@ -21,37 +18,27 @@ export interface ForwardProxies {
   forListener(alias?: ConnectionRef): ForwardTraffic;
 }
 
-interface ForwardProxiesOptions {
-  readonly config: Pick<Config, "doors" | "forwardProxyTunnels">;
-  readonly broker: Pick<Broker, "access" | "authorities" | "hostRoutes">;
+export interface ForwardProxiesOptions
+  extends Pick<ForwardProxyParts, "access" | "tables" | "hostsFor" | "certificates"> {
+  readonly config: Pick<Config, "forwardProxyTunnels">;
   readonly toProviders: Upstream;
   readonly listeners: Listeners;
   readonly warn: RareWarning;
   readonly world: World;
 }
 
-/** Undefined while the forward proxy is off: then no authority is made. */
-export async function openForwardProxies(options: ForwardProxiesOptions): Promise<ForwardProxies | undefined> {
-  const { config, broker, toProviders, listeners, warn, world } = options;
-  if (config.doors.forwardProxy === undefined) return undefined;
-  const { access, authorities, hostRoutes: routes } = broker;
-  await authorities.start();
-  const tables = createRouteTables(routes);
+export function createForwardProxies(options: ForwardProxiesOptions): ForwardProxies {
+  const { config, toProviders: upstream, listeners, ...shared } = options;
   const listening = () =>
     [...Object.values(listeners.addresses), ...Object.values(listeners.aliases)].flatMap((address) => address ?? []);
   const parts = {
-    access,
-    tables,
-    routes,
-    certificates: createHostCertificates({ authority: authorities.signer, world }),
-    upstream: toProviders,
+    ...shared,
+    upstream,
     isTunneled: createTunnelHosts(config.forwardProxyTunnels),
     isOwn: createOwnAddresses(listening),
-    warn,
-    world,
   };
   return {
-    choices: createForwardChoices(tables),
+    choices: createForwardChoices(options.tables),
     forListener: (alias) => createForwardProxy({ ...parts, alias }),
   };
 }

@@ -251,6 +251,23 @@ it("closes every way of a program but that through the forward proxy, and gives 
   expect(names).toEqual(expect.arrayContaining(set));
 });
 
+it("gives an application beside an edge what `latchkey run` does", () => {
+  const all = render(join(kubernetes, "overlays/edge-forward"));
+  const [app] = podOf(all).spec.containers;
+  const { doors, forwardProxyCaFile } = parseEdgeConfig(configSourceOf(all));
+  const value = (name: string) => app.env.find((one: Manifest) => one.name === name)?.value;
+  expect(doors.forwardProxy).toMatchObject({ address: { host: "127.0.0.1", port: 3008 } });
+  expect(value("HTTPS_PROXY")).toMatch(/@127\.0\.0\.1:3008$/);
+  const program = { proxyUrl: "http://proxy", bundle: "/ca.pem", trustStore: "/ca.jks", localPort: undefined };
+  for (const [name, given] of Object.entries(programEnvironment({}, program))) {
+    if (given === "/ca.pem") expect([name, value(name)]).toEqual([name, forwardProxyCaFile]);
+  }
+  // The edge writes the file that the application reads.
+  const mountOf = ({ volumeMounts }: Manifest) => volumeMounts.find((one: Manifest) => one.name === "ca");
+  expect(forwardProxyCaFile?.startsWith(`${mountOf(latchkeyOf(all)).mountPath}/`)).toBe(true);
+  expect(mountOf(app)).toEqual({ ...mountOf(latchkeyOf(all)), readOnly: true });
+});
+
 it("gives a store of one's own to one pod at a time, and replicas a database", () => {
   const sidecar = render(join(kubernetes, "overlays/sidecar"));
   const shared = render(join(kubernetes, "overlays/sidecar-shared"));
@@ -279,7 +296,7 @@ it("gives a store of one's own to one pod at a time, and replicas a database", (
 });
 
 it("starts before the application and ends after it, beside it", () => {
-  for (const name of ["sidecar", "sidecar-shared", "edge"]) {
+  for (const name of ["sidecar", "sidecar-shared", "edge", "edge-forward"]) {
     const { spec } = podOf(render(join(kubernetes, "overlays", name)));
     expect(spec.initContainers).toHaveLength(1);
     expect(spec.initContainers[0]).toMatchObject({ name: "latchkey", restartPolicy: "Always" });

@@ -6,6 +6,9 @@ import { createReplicas, type Replicas } from "./replicas.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWarnings, type Warnings, type WarningsOptions } from "./warnings.ts";
 
+/** Opened before the rest of this room: edges need the authority. */
+export { type Authorities, openAuthorities } from "../authority/authorities.ts";
+
 /** What operators ask about the deployment as a whole. */
 export interface SystemRoom {
   readonly upkeep: Upkeep;

@@ -1,5 +1,6 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
+import { systemAuthorities } from "../../base/certificates/system-authorities.ts";
 import {
   AuthorityCertificateSchema,
   AuthorityService,
@@ -10,7 +11,12 @@ import { requireYes, withYes, type YesOption } from "../terminal/confirm.ts";
 import { durationMs } from "../terminal/option-values.ts";
 import { write } from "../terminal/terminal.ts";
 import { listCommand } from "./command-kinds.ts";
-import { systemAuthorities } from "./run/system-authorities.ts";
+import { proxyOfEdge } from "./run/edge-proxy.ts";
+
+interface ExportOptions {
+  readonly withSystem?: boolean;
+  readonly edge?: string;
+}
 
 /** Adds the `ca` commands, for the certificate authority of the forward proxy. */
 export function addAuthority(program: Command, act: Act): void {
@@ -32,12 +38,18 @@ export function addAuthority(program: Command, act: Act): void {
   group
     .command("export")
     .option("--with-system", "add the authorities of the system, for programs that read one file only")
+    .option(
+      "--edge <address>",
+      "data listener of an edge, such as http://127.0.0.1:3003, in place of the control plane",
+    )
     .summary("print the certificates in PEM")
     .action(
-      act(async ({ client, terminal }, { withSystem = false }: { readonly withSystem?: boolean }) => {
-        const { certificates } = await client(AuthorityService).getAuthority({});
-        const system = withSystem ? await systemAuthorities(terminal.env) : "";
-        await write(terminal.stdout, `${certificates.map(({ pem }) => pem).join("")}${system}`);
+      act(async ({ client, terminal, key }, { withSystem = false, edge }: ExportOptions) => {
+        const pem =
+          edge === undefined
+            ? (await client(AuthorityService).getAuthority({})).certificates.map((one) => one.pem).join("")
+            : (await proxyOfEdge({ edge, key, terminal })).pem;
+        await write(terminal.stdout, pem + (withSystem ? await systemAuthorities(terminal.env) : ""));
       }),
     );
 

@@ -5,7 +5,7 @@ import { egressOf } from "../egress/egress.ts";
 import { withIdentitySockets } from "../identities/identity-sockets.ts";
 import { limitsOf, relayOf } from "../limits.ts";
 import { ConfigMistakes } from "../mistakes.ts";
-import { proxyLimitsOf } from "../proxy.ts";
+import { forwardProxyOf, proxyLimitsOf } from "../proxy.ts";
 import { emptyFile, readConfigFile, withPlace } from "../read-file.ts";
 import { createSecretSource } from "../secrets.ts";
 import { tracingOf } from "../tracing.ts";
@@ -32,6 +32,8 @@ export interface BrokersConfig {
 type SharedConfig = Pick<
   Config,
   | "aliases"
+  | "forwardProxyTunnels"
+  | "forwardProxyCaFile"
   | "docsUrl"
   | "allowPrivate"
   | "providerCa"
@@ -52,7 +54,7 @@ type SharedConfig = Pick<
 
 /** The configuration of `latchkey edge`. */
 export interface EdgeConfig extends SharedConfig, EdgeIdentityConfig {
-  readonly doors: Pick<DoorsConfig, "data" | "ops">;
+  readonly doors: Pick<DoorsConfig, "data" | "ops" | "forwardProxy">;
   readonly publicUrl: undefined;
   readonly brokers: BrokersConfig;
 }
@@ -60,7 +62,7 @@ export interface EdgeConfig extends SharedConfig, EdgeIdentityConfig {
 /** What an edge must not be able to read, and what it ignores. */
 const ofBrokers = ["LATCHKEY_SEAL_KEYS", "LATCHKEY_ADMIN_KEY", "LATCHKEY_STORE", "LATCHKEY_SECRET_KEY"] as const;
 /** Keys of the configuration file that an edge reads. */
-const ownKeys = new Set(["aliases", "egress", "identities", "limits", "proxy", "tls"]);
+const ownKeys = new Set(["aliases", "egress", "forward_proxy", "identities", "limits", "proxy", "tls"]);
 const mostConnections = 100_000;
 
 /** Returns the configuration of an edge. Throws a `ConfigMistakes` with every mistake in it. */
@@ -94,8 +96,9 @@ export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
   const identities = edgeRulesOf({ file, files, refuse: refuseAt });
   const listening = withIdentitySockets({ file, doors, aliases, refuse: refuseAt });
   const config: EdgeConfig = {
-    doors: { data: listening.doors.data, ops: doors.ops },
+    doors: { data: listening.doors.data, ops: doors.ops, forwardProxy: doors.forwardProxy },
     aliases,
+    ...forwardProxyOf({ file, variables, refuse }),
     identities,
     identitySockets: listening.identitySockets,
     configFile,
@@ -129,7 +132,11 @@ export function parseEdgeConfig({ env, files }: ConfigSource): EdgeConfig {
   return Object.freeze(config);
 }
 
-const edgeDoors: ReadonlySet<string> = new Set(["LATCHKEY_DATA_LISTEN", "LATCHKEY_OPS_LISTEN"]);
+const edgeDoors: ReadonlySet<string> = new Set([
+  "LATCHKEY_DATA_LISTEN",
+  "LATCHKEY_OPS_LISTEN",
+  "LATCHKEY_FORWARD_PROXY_LISTEN",
+]);
 
 interface BrokersSource extends ConfigSource {
   readonly variables: VariableReader;

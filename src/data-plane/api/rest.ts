@@ -9,6 +9,7 @@ import { oauthRoutes } from "../connect/oauth-routes.ts";
 import { createSessionBrowsers } from "../connect/session-browser.ts";
 import { sessionRoutes } from "../connect/session-routes.ts";
 import { docRoutes, greet } from "../docs/doc-routes.ts";
+import { forwardProxyRoute } from "../proxy/forwarding/forward-proxy-route.ts";
 import type { Route } from "../server/routes.ts";
 import { signedAnswerRoutes } from "./approvals/approval-routes.ts";
 import { bindRoutes } from "./json-route.ts";
@@ -20,10 +21,12 @@ interface RestOptions {
   readonly sockets: ConnectSockets;
   /** The URL under which browsers and providers reach Latchkey. */
   readonly publicUrl: () => string;
+  /** Address of the forward proxy; undefined: it is off. */
+  readonly proxyAddress: () => string | undefined;
 }
 
 /** The JSON routes and the pages, over the methods of the broker. The first match answers. */
-export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {
+export function restRoutes({ broker, sockets, publicUrl, proxyAddress }: RestOptions): Route[] {
   const cookies = createBrowserCookies(publicUrl);
   const browsers = createSessionBrowsers({ sessions: broker.sessions, cookies });
   const choices = createConnectChoices(broker);
@@ -37,6 +40,7 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
       answer: () => ({ status: 200, body: { result: "ok" } }),
     },
     ...bindRoutes(broker, jsonRoutes),
+    forwardProxyRoute({ address: proxyAddress, certificates: () => broker.authorities.known() }),
     ...docRoutes,
     greetingRoute(services),
     ...bindConnectRoutes(services, [...sessionRoutes, ...hostedRoutes, ...oauthRoutes, ...apiAuthRoutes]),

@@ -44,7 +44,7 @@ interface DoorOptions {
   readonly routes: readonly Route[];
   /** Routes that come and go with the customer's scripts. */
   readonly otherRoutes?: (path: string) => readonly Route[];
-  /** Takes all requests that are not for providers, in place of routes. */
+  /** Takes all requests that are neither for providers nor for a path of `routes`. */
   readonly relay?: RouteRelay;
   /** Handles requests to providers; the public listener has none. */
   readonly proxy?: ProviderProxy;
@@ -124,6 +124,13 @@ export function createDoor(options: DoorOptions): Door {
     ignored: createIgnoredFields(world),
   });
 
+  const isRouted = ({
+    method = "GET",
+    url = "",
+  }: {
+    readonly method?: string | undefined;
+    readonly url?: string | undefined;
+  }) => routes.length > 0 && router.find(method, url.split("?", 1)[0] ?? "") !== undefined;
   const webhookRoute = createWebhookLookup(routes);
   const usesFastPath = hasFastPath && tls === undefined && (proxy !== undefined || webhookRoute !== undefined);
   const { textOf, textOfAnswer } = answers;
@@ -140,7 +147,7 @@ export function createDoor(options: DoorOptions): Door {
       : undefined,
     onRequest(call) {
       if (providers?.includes(call.request) === true) providers.send(call);
-      else if (relayed !== undefined) relayed.send(call);
+      else if (relayed !== undefined && !isRouted(call.request)) relayed.send(call);
       else void toRoute(call);
     },
     onConnect:

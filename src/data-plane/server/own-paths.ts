@@ -17,7 +17,7 @@ export const ownFirstSegments: ReadonlySet<string> = new Set([
   ],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],
   ...["sync", "action", "records", "scripts", "revocations", "end-users", "access-sessions"],
-  ...["approvals", "approval-answers"],
+  ...["approvals", "approval-answers", "forward-proxy"],
 ]);
 
 export const isOwnPath = ({ path }: { readonly path: string }): boolean =>

@@ -10,11 +10,12 @@ export async function certificateMemory(): Promise<void> {
   const authority = await makeAuthority("bench", Date.now());
   const world = { now: Date.now, metrics: createMetrics() };
   const certificates = createHostCertificates({ authority: () => authority, world });
-  await certificates.of("warm.example.com");
+  const make = (host: string) => certificates.of(host, `https://${host}`);
+  await make("warm.example.com");
   const before = await memory();
   const since = performance.now();
   for (let at = 0; at < hosts; at += 100) {
-    await Promise.all(Array.from({ length: 100 }, (_, i) => certificates.of(`host-${at + i}.example.com`)));
+    await Promise.all(Array.from({ length: 100 }, (_, i) => make(`host-${at + i}.example.com`)));
   }
   const ms = performance.now() - since;
   const used = ((await memory()) - before) / 1_048_576;

@@ -24,7 +24,12 @@ it("serves the document of the checkout, which describes every route", async () 
   expect(document).toEqual(JSON.parse(readFileSync(file, "utf8")));
   expect(document.openapi).toBe("3.1.0");
   // Reads the table of routes and calls none.
-  const routes = restRoutes({ broker: {} as Broker, sockets: {} as ConnectSockets, publicUrl: () => "" });
+  const routes = restRoutes({
+    broker: {} as Broker,
+    sockets: {} as ConnectSockets,
+    publicUrl: () => "",
+    proxyAddress: () => undefined,
+  });
   const described = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ":$1")}`),
   );

@@ -4,12 +4,16 @@ import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
 import { parseEdgeConfig } from "../../../src/config/edges/edge-config.ts";
 import { startEdge } from "../../../src/edge/edge.ts";
+import type { ResolveHost } from "../../../src/relay/egress.ts";
 import { isFastLane, secretKey } from "../sidecar/harness.ts";
 
 /** An edge in this process, with its own ports. */
 export interface TestEdge {
   readonly data: string;
   readonly ops: string;
+  /** `http://127.0.0.1:port` of the forward proxy; empty: it is off. */
+  readonly forward: string;
+  readonly aliases: Readonly<Record<string, string>>;
   readonly logged: readonly string[];
   readonly world: World;
   /** A request to a provider through the edge. */
@@ -33,16 +37,26 @@ interface TestEdgeOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
   readonly now?: () => number;
+  /** Resolves names of providers; default: the system's resolver. */
+  readonly resolve?: ResolveHost;
   /** False: does not wait for a broker. `data` is empty then. */
   readonly isAwaited?: boolean;
 }
 
 /** Starts an edge, and stops it when the test has finished. */
-export async function startTestEdge({
+export async function startTestEdge(options: TestEdgeOptions): Promise<TestEdge> {
+  const edge = await startUnmanagedEdge(options);
+  onTestFinished(edge.stop);
+  return edge;
+}
+
+/** Like `startTestEdge`, for a whole file; its caller must stop it. */
+export async function startUnmanagedEdge({
   brokers,
   env = {},
   files: given = {},
   now = Date.now,
+  resolve,
   isAwaited = true,
 }: TestEdgeOptions): Promise<TestEdge> {
   const files = { ...given };
@@ -68,10 +82,10 @@ export async function startTestEdge({
   const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
   const world: World = { now, log, metrics: createMetrics() };
   const abort = new AbortController();
-  const starting = startEdge(config, world, { signal: abort.signal });
+  const starting = startEdge(config, world, { signal: abort.signal, ...(resolve && { resolve }) });
   starting.catch(() => {});
   const edge = isAwaited ? await starting : undefined;
-  const { data = "", ops = "" } = edge?.addresses ?? {};
+  const { data = "", ops = "", forwardProxy: forward = "" } = edge?.addresses ?? {};
   async function end(): Promise<void> {
     abort.abort();
     await starting.then(
@@ -81,13 +95,14 @@ export async function startTestEdge({
   }
   let stopped: Promise<void> | undefined;
   const stop = () => (stopped ??= end());
-  onTestFinished(stop);
   /** The ops listener opens before there is a broker. */
   const opsNow = () =>
     ops || (logged.map((line) => JSON.parse(line)).find(({ door }) => door === "ops")?.address as string);
   return {
     data,
     ops,
+    forward,
+    aliases: edge?.aliases ?? {},
     logged,
     world,
     proxy: (id, { key = secretKey, path = "/", headers = {} } = {}) =>

@@ -14,8 +14,8 @@ export interface RunAccess {
 }
 
 /** The longest that a session may live. A program that runs longer is refused then. */
-const mostMs = 86_400_000;
-const label = "latchkey run";
+export const mostMs = 86_400_000;
+export const runLabel = "latchkey run";
 
 /**
  * Returns the access of a program: a session for these connections, which ends with the program. Without connections it
@@ -30,7 +30,7 @@ export async function accessFor(session: CommandSession, connections: readonly s
   const environment = isControlKey && wanted === "" ? "dev" : wanted;
   if (connections.length > 0) {
     const service = client(AccessSessionService);
-    const request = { environment, limits, allowSeveral: true, lifetime: durationFromMs(mostMs), label };
+    const request = { environment, limits, allowSeveral: true, lifetime: durationFromMs(mostMs), label: runLabel };
     const { session: made, token } = await service.createAccessSession(request);
     return { key: token, end: async () => void (await service.endAccessSession({ environment, id: made?.id ?? "" })) };
   }
@@ -42,7 +42,7 @@ export async function accessFor(session: CommandSession, connections: readonly s
 }
 
 /** `integration/connection`, or an integration alone for all of its connections. */
-function limitedConnection(text: string) {
+export function limitedConnection(text: string) {
   const at = text.indexOf("/");
   const [integration, id] = at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
   if (integration === "" || (at !== -1 && id === "")) {

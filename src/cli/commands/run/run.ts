@@ -2,17 +2,20 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { systemAuthorities } from "../../../base/certificates/system-authorities.ts";
 import { AuthorityService } from "../../../gen/latchkey/v1/authority_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { accessAtEdge, type ForwardProxyView, proxyOfEdge } from "./edge-proxy.ts";
 import { javaTrustStore } from "./java-trust-store.ts";
 import { openLocalPort } from "./local-port.ts";
 import { programEnvironment } from "./program-environment.ts";
+import { reachable } from "./reachable.ts";
 import { accessFor, type RunAccess } from "./run-access.ts";
-import { systemAuthorities } from "./system-authorities.ts";
 
 interface RunOptions {
   readonly connection?: readonly string[];
+  readonly edge?: string;
   readonly proxy?: string;
 }
 
@@ -27,6 +30,10 @@ export function addRun(program: Command, act: Act): void {
       "connection that it may use, such as github/ada; repeatable",
       (text: string, before: readonly string[] = []) => [...before, text],
     )
+    .option(
+      "--edge <address>",
+      "data listener of an edge, such as http://127.0.0.1:3003, in place of the control plane",
+    )
     .option("--proxy <address>", "address of the forward proxy (default: as the control plane says)")
     .action(
       act((session, [command = "", ...args]: readonly string[], options: RunOptions) => {
@@ -40,20 +47,24 @@ export function addRun(program: Command, act: Act): void {
 type Use = (env: Readonly<Record<string, string>>) => Promise<number>;
 
 async function withProgramEnvironment(session: CommandSession, options: RunOptions, use: Use): Promise<number> {
-  const { client, terminal } = session;
-  const { certificates, proxyAddress } = await client(AuthorityService).getAuthority({});
-  const proxy = options.proxy ?? reachable(proxyAddress, session.address);
+  const { terminal, key } = session;
+  const { connection: connections = [], edge } = options;
+  const found = edge === undefined ? await proxyOfControl(session) : await proxyOfEdge({ edge, key, terminal });
+  const proxy = options.proxy ?? found.address;
   if (proxy === "" || !URL.canParse(proxy)) {
     throw new UsageMistake(
       "the forward proxy is off: set LATCHKEY_FORWARD_PROXY_LISTEN, or pass --proxy http://host:port",
     );
   }
-  const access = await accessFor(session, options.connection ?? []);
+  const access =
+    edge === undefined
+      ? await accessFor(session, connections)
+      : await accessAtEdge({ edge, key, terminal }, connections);
   const folder = await mkdtemp(join(tmpdir(), "latchkey-run-"));
   const authorization = `Basic ${Buffer.from(`latchkey:${access.key}`).toString("base64")}`;
   const localPort = await openLocalPort({ proxy, authorization, uid: process.getuid?.() ?? 0 });
   try {
-    const pem = `${certificates.map((one) => one.pem).join("")}${await systemAuthorities(terminal.env)}`;
+    const pem = found.pem + (await systemAuthorities(terminal.env));
     const [bundle, trustStore] = [join(folder, "ca.pem"), join(folder, "ca.jks")];
     await writeFile(bundle, pem);
     await writeFile(trustStore, javaTrustStore(pem, Date.now()));
@@ -67,14 +78,10 @@ async function withProgramEnvironment(session: CommandSession, options: RunOptio
   }
 }
 
+async function proxyOfControl({ client, address }: CommandSession): Promise<ForwardProxyView> {
+  const { certificates, proxyAddress } = await client(AuthorityService).getAuthority({});
+  return { address: reachable(proxyAddress, address), pem: certificates.map(({ pem }) => pem).join("") };
+}
+
 const urlOf = (proxy: string, { key }: RunAccess): string =>
   proxy.replace(/^http:\/\//, `http://latchkey:${encodeURIComponent(key)}@`).replace(/\/$/, "");
-
-/** A listener on all addresses is reached where the control plane was. */
-function reachable(proxyAddress: string, control: string): string {
-  if (!URL.canParse(proxyAddress)) return proxyAddress;
-  const url = new URL(proxyAddress);
-  if (!["0.0.0.0", "[::]"].includes(url.hostname)) return url.origin;
-  url.hostname = URL.canParse(control) && control.startsWith("http") ? new URL(control).hostname : "127.0.0.1";
-  return url.origin;
-}
