@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { Code } from "@connectrpc/connect";
 import { beforeEach, describe, expect, it } from "vitest";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
@@ -55,6 +56,16 @@ describe("effects", () => {
     expect(provider.received()).not.toContain("DELETE");
     expect(await running.metric('latchkey_policy_decisions_total{decision="denied"}')).toBeGreaterThan(0);
     expect(await running.metric('latchkey_policy_decisions_total{decision="allowed"}')).toBeGreaterThan(0);
+  });
+
+  it("refuses forms, whose body may name another method, if a policy says so", async () => {
+    const page = readFileSync("docs/policies.md", "utf8");
+    const [, condition = ""] = /```cel\n([\s\S]*?)```/.exec(page) ?? [];
+    await create("DENY", condition);
+    const post = (type: string) => ask("POST", "/a", { body: "_method=delete", headers: { "content-type": type } });
+    await settled(denied, () => post("application/x-www-form-urlencoded"));
+    expect(await post("Multipart/Form-Data; boundary=x")).toEqual(denied);
+    expect(await post("application/json")).toEqual(sent);
   });
 
   it("sends only what an allow policy matches", async () => {

@@ -90,8 +90,9 @@ it("comes to the same verdict on every face", { timeout: 7_200_000 }, async () =
   };
   const work = async () => {
     const { faces, close } = openFaces(world);
-    while (next < count) {
+    while (next < count && found.passed.length === 0 && found.sentOther.length === 0) {
       const n = next++;
+      if (n > 0 && n % 10_000 === 0) process.stdout.write(`${n} requests: ${JSON.stringify([...found.verdicts])}\n`);
       const request = fuzzedRequest(random);
       const able = faces.filter(({ takes }) => takes(request));
       const outcomes = await Promise.all(able.map((face) => ask(face, n, request)));
