@@ -153,7 +153,7 @@ retention:
 
 access_sessions:                             # needs a restart
   default_life: 1h                           # if the creator names none
-  longest_life: 24h                          # at most 24h
+  longest_life: 24h                          # at most 30d
 
 aliases:                                     # an address for one connection, for SDKs without headers
   - name: gcal-ada                           # http://gcal-ada.localhost:3003

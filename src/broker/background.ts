@@ -1,5 +1,6 @@
 import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
+import type { AccessSessionRoom } from "./access-sessions/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
 import type { ChannelRoom } from "./channels/open.ts";
 import type { Collections } from "./collections.ts";
@@ -38,6 +39,7 @@ interface BackgroundRooms {
   readonly emptying: EmptyingRoom;
   readonly edges: EdgeRoom;
   readonly mcp: McpRoom;
+  readonly accessRoom: AccessSessionRoom;
 }
 
 interface BackgroundOptions {
@@ -60,6 +62,7 @@ export function startBackground(rooms: BackgroundRooms, { store, retention, worl
     destinations: outgoing.destinations,
     logs: rooms.auditing.logs,
     audit: rooms.auditing.audit,
+    sessionCallers: rooms.accessRoom.sessionCallers,
     world,
     idleRefresh: credentials.idleRefresh,
     retention,

@@ -2,6 +2,7 @@ import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import type { Lease } from "../store/leases.ts";
+import type { SessionCallers } from "./access-sessions/session-callers.ts";
 import { createSessionSweep } from "./access-sessions/session-sweep.ts";
 import { createApprovalSweep } from "./approvals/approval-sweep.ts";
 import type { Audit } from "./audit/audit.ts";
@@ -52,6 +53,7 @@ interface HousekeepingOptions {
   readonly destinations: Pick<Destinations, "isCurrent">;
   readonly logs: Logs;
   readonly audit: Audit;
+  readonly sessionCallers: SessionCallers;
   readonly world: World;
 }
 
@@ -77,7 +79,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const revocationSweep = createRevocationSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const interruptedSweep = createInterruptedSweep({ store, collections, logs: options.logs, world });
-  const accessSessionSweep = createSessionSweep({ store, collections, world });
+  const accessSessionSweep = createSessionSweep({ store, collections, memory: options.sessionCallers, world });
   const approvalSweep = createApprovalSweep({ store, collections, audit: options.audit, world });
   const ended = new AbortController();
   let { retention } = options;

@@ -16,7 +16,8 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 import type { AccessSessionCollections } from "./access-session-collections.ts";
 import { type AccessSessionTimes, type NewAccessSession, newAccessSession } from "./new-session.ts";
-import { expiryOf } from "./session-memory.ts";
+import type { SessionCallers } from "./session-callers.ts";
+import { expiryOf, keyMarkOf } from "./session-memory.ts";
 
 /** Creates, shows and ends access sessions. A limited key sees and ends those that it has created. */
 export interface AccessSessions {
@@ -46,18 +47,18 @@ export interface AccessSessionQuery {
 interface AccessSessionsOptions {
   readonly store: Store;
   readonly collections: AccessSessionCollections & SetupCollections & { readonly connections: Records<Connection> };
-  /** Number of sessions in memory. */
-  readonly count: () => number;
+  readonly memory: Pick<SessionCallers, "size" | "hasCreator">;
   readonly times: AccessSessionTimes;
   readonly audit: Audit;
   readonly world: World;
 }
 
+const noMark = new Uint8Array();
 /** Every replica keeps all sessions in memory: these take about 60 MB. */
 const maxSessions = 200_000;
 
 export function createAccessSessions(options: AccessSessionsOptions): AccessSessions {
-  const { store, collections, count, times, audit, world } = options;
+  const { store, collections, memory, times, audit, world } = options;
   const { accessSessions, endedAccessSessions, accessSessionBudgets } = collections;
 
   async function find({ environment, id }: AccessSessionRef, caller: Caller) {
@@ -69,11 +70,15 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
     return { live, found };
   }
 
-  function withState(session: AccessSession, budgetLeft?: bigint): AccessSession {
-    const isOver = session.endedAt !== undefined || expiryOf(session) <= world.now();
-    const ended = session.endedBy === "" ? AccessSessionState.EXPIRED : AccessSessionState.ENDED;
-    const state = isOver ? ended : AccessSessionState.ACTIVE;
-    return { ...session, state, ...(budgetLeft !== undefined && { budgetLeft }) };
+  function stateOf(session: AccessSession): AccessSessionState {
+    if (session.endedBy !== "") return AccessSessionState.ENDED;
+    if (session.endedAt !== undefined || expiryOf(session) <= world.now()) return AccessSessionState.EXPIRED;
+    return memory.hasCreator(session) ? AccessSessionState.ACTIVE : AccessSessionState.ENDED;
+  }
+
+  function shown(session: AccessSession, budgetLeft?: bigint): AccessSession {
+    const state = stateOf(session);
+    return { ...session, state, keyMark: noMark, ...(budgetLeft !== undefined && { budgetLeft }) };
   }
 
   async function budgetChanges(id: string): Promise<Change[]> {
@@ -84,7 +89,7 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
 
   return {
     async create(wanted, caller) {
-      if (count() >= maxSessions) {
+      if (memory.size >= maxSessions) {
         throw new Fault("too_many_requests", `there are ${maxSessions} access sessions already; end some`);
       }
       const token = newSessionToken();
@@ -99,26 +104,24 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
         ...audit.changes({ actor: caller.keyId, action: "access_session.create", environment, targets: [id] }),
       ]);
       const made = { ...session, revision: BigInt(revision) };
-      return { session: withState(made, budget === 0n ? undefined : budget), token };
+      return { session: shown(made, budget === 0n ? undefined : budget), token };
     },
     async get(ref, caller) {
       const { found, live } = await find(ref, caller);
       const { value } = found;
-      if (value.budget === 0n || live === undefined) return withState(value);
-      return withState(value, (await accessSessionBudgets.get(ref.id))?.value.left ?? 0n);
+      if (value.budget === 0n || live === undefined) return shown(value);
+      return shown(value, (await accessSessionBudgets.get(ref.id))?.value.left ?? 0n);
     },
-    list({ environment, ended }, page, caller) {
+    async list({ environment, ended }, page, caller) {
       const records = ended ? endedAccessSessions : accessSessions;
-      return siftedPage({
+      const { items, next } = await siftedPage({
         question: ["access-sessions", environment, ended, caller.limits === undefined ? "" : caller.keyId],
         page,
-        read: async (request) => {
-          const found = await records.pageBy("environment", { under: [environment], reverse: true, ...request });
-          return found.map((one) => ({ ...one, value: withState(one.value) }));
-        },
-        isWanted: (session) => isVisible(session, caller) && (ended || session.state === AccessSessionState.ACTIVE),
+        read: (request) => records.pageBy("environment", { under: [environment], reverse: true, ...request }),
+        isWanted: (session) => isVisible(session, caller) && (ended || stateOf(session) === AccessSessionState.ACTIVE),
         isPast: () => false,
       });
+      return { items: items.map((session) => shown(session)), next };
     },
     async end(ref, caller) {
       const { result, revision } = await transact(store, async () => {
@@ -135,7 +138,7 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
           result: after,
         };
       });
-      return withState(revision === 0 ? result : { ...result, revision: BigInt(revision) });
+      return shown(revision === 0 ? result : { ...result, revision: BigInt(revision) });
     },
     async deletionOfAll(environment) {
       const everything = { under: [environment], limit: Number.MAX_SAFE_INTEGER };
@@ -161,8 +164,11 @@ export const endingOf = (
   ...endedAccessSessions.change({ before: undefined, after }),
 ];
 
-const isVisible = ({ createdBy }: AccessSession, { limits, keyId }: Caller): boolean =>
-  limits === undefined || createdBy === keyId;
+/** A session sees itself too: its caller has the ID of its key, and no mark. */
+const isVisible = (session: AccessSession, { limits, keyId, keyMark, accessSession }: Caller): boolean =>
+  limits === undefined ||
+  accessSession?.id === session.id ||
+  (session.createdBy === keyId && keyMarkOf(session) === keyMark);
 
 /** The ID finds the session in memory, and says nothing of the token. */
 const idOfToken = (token: string): string => digestOf(token).slice(0, 32);

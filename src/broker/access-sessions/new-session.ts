@@ -56,10 +56,11 @@ interface SessionSource {
 export function newAccessSession(wanted: NewAccessSession, source: SessionSource): AccessSession {
   const { caller, id, nowMs, times } = source;
   if (caller.accessSession !== undefined) throw new Fault("not_in_session", "an access session creates no others");
-  if (caller.identity !== undefined) {
+  requireKeyItself(caller, "the token of an access session is not given");
+  const { keyMark } = caller;
+  if (keyMark === undefined) {
     throw new Fault("key_required", "an access session ends with the key that has created it: send a key");
   }
-  requireKeyItself(caller, "the token of an access session is not given");
   const asked = wanted.limits ?? create(AccessLimitsSchema);
   const { limits, mistakes: beyond } = narrowLimits(asked, caller.limits?.given);
   const scopes = wanted.scopes.length === 0 ? [Scope.PROXY] : wanted.scopes;
@@ -86,6 +87,7 @@ export function newAccessSession(wanted: NewAccessSession, source: SessionSource
     expiresAt: timestampFromMs(nowMs + lifetimeMs),
     budget: wanted.budget,
     createdBy: caller.keyId,
+    keyMark: Buffer.from(keyMark, "hex"),
     createdAt: timestampFromMs(nowMs),
     label: wanted.label,
     ...(wanted.audience && { audience: wanted.audience }),

@@ -37,9 +37,8 @@ export async function openAccessSessions(options: AccessSessionRoomOptions): Pro
   const { store, collections, keys, times = usualTimes, audit, world } = options;
   const accessBudgets = createAccessBudgets({ store, collections, world });
   const sessionCallers = await openSessionCallers({ store, keys, budgets: accessBudgets, world });
-  const count = () => sessionCallers.size;
   return {
-    accessSessions: createAccessSessions({ store, collections, count, times, audit, world }),
+    accessSessions: createAccessSessions({ store, collections, memory: sessionCallers, times, audit, world }),
     sessionCallers,
     accessBudgets,
     access: joinAccess(keys, sessionCallers),

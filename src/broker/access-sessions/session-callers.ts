@@ -1,18 +1,18 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { isSessionToken, shortDigestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { compileAudience } from "../../core/access/audience.ts";
+import { intersectLimits } from "../../core/access/intersected-limits.ts";
 import { compileLimits } from "../../core/access/limits.ts";
 import type { AccessSession } from "../../gen/latchkey/v1/access_session_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
-import type { Authentication } from "../setup/authentication.ts";
-import type { Caller, CallerAccessSession } from "../setup/caller.ts";
+import type { Authentication, MarkedKey } from "../setup/authentication.ts";
+import { type Caller, type CallerAccessSession, mayDo } from "../setup/caller.ts";
 import { accessSessionSpace } from "./access-session-collections.ts";
 import type { AccessBudgets } from "./budgets.ts";
-import { createSessionMemory, expiryOf } from "./session-memory.ts";
+import { createSessionMemory, expiryOf, keyMarkOf, type SessionCreator } from "./session-memory.ts";
 
 /** Authenticates callers by the tokens of access sessions. */
 export interface SessionCallers {
@@ -23,7 +23,13 @@ export interface SessionCallers {
   /** Returns the caller of a session now; undefined if the session cannot be used. */
   callerWithDigest(digest: string): SessionCaller | undefined;
   /** Returns whether `authenticate` would return this caller again now. */
-  isCurrent(caller: Caller & { readonly accessSession: CallerAccessSession }): boolean;
+  isCurrent(caller: SessionCaller): boolean;
+  /** Returns the caller of the same session now; undefined if the session cannot be used. */
+  currentCaller(caller: SessionCaller): SessionCaller | undefined;
+  /** Returns whether the key that created a session is still there. */
+  hasCreator(session: Pick<AccessSession, "createdBy" | "keyMark">): boolean;
+  /** Returns the sessions in memory, with their creators. */
+  creators(): Iterable<SessionCreator>;
   /** Calls back whenever sessions have changed, with the IDs of those. */
   listen(onChange: (ids: readonly string[]) => void): () => void;
   close(): void;
@@ -33,13 +39,16 @@ export type SessionCaller = Caller & { readonly accessSession: CallerAccessSessi
 
 /** A session that was used lately. */
 interface UsedSession {
-  readonly caller: SessionCaller;
+  readonly session: AccessSession;
+  readonly keyMark: string;
   readonly endsAtMs: number;
+  /** What the session may do by what its key may do. */
+  made: { readonly creator: Caller; readonly caller: SessionCaller } | undefined;
 }
 
 interface SessionCallersOptions {
   readonly store: Store;
-  readonly keys: Pick<Authentication, "keyNamed" | "listen">;
+  readonly keys: Pick<Authentication, "keyMarked" | "listen">;
   readonly budgets: AccessBudgets;
   readonly world: World;
 }
@@ -47,10 +56,8 @@ interface SessionCallersOptions {
 export async function openSessionCallers(options: SessionCallersOptions): Promise<SessionCallers> {
   const { store, keys, budgets, world } = options;
   const memory = createSessionMemory<UsedSession>({
-    use: (session) => ({ caller: sessionCaller(session, budgets, isOver), endsAtMs: expiryOf(session) }),
-    drop: ({ caller }) => {
-      caller.accessSession.isStale = true;
-    },
+    use: (session) => ({ session, keyMark: keyMarkOf(session), endsAtMs: expiryOf(session), made: undefined }),
+    drop: retire,
   });
   const listeners = new Set<(ids: readonly string[]) => void>();
 
@@ -77,23 +84,31 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
       if (changed.length > 0) for (const listener of listeners) listener(changed);
     },
   });
-  // A session ends with the key that has created it.
+  // A session ends with the key that has created it, and never allows more than that key allows now.
   const stop = keys.listen(() => {
-    for (const { caller } of memory.decoded()) caller.accessSession.isStale = true;
+    for (const used of memory.decoded()) retire(used);
   });
 
   function find(digest: string): SessionCaller | undefined {
     const used = memory.get(digest);
-    const key = used && keys.keyNamed(used.caller.keyId);
-    if (used === undefined || key === undefined) return undefined;
-    const { caller, endsAtMs } = used;
-    const { accessSession } = caller;
-    accessSession.expiresAtMs = key.expiresAt === undefined ? endsAtMs : Math.min(endsAtMs, timestampMs(key.expiresAt));
+    const key = used && keys.keyMarked(used.session.createdBy, used.keyMark);
+    if (used === undefined || key === undefined || !isIn(used.session.environment, key)) return undefined;
+    const { creator, caller } = used.made ?? {};
+    const found = caller !== undefined && creator === key.caller ? caller : callerOf(used, key.caller);
+    const { accessSession } = found;
+    accessSession.expiresAtMs = Math.min(used.endsAtMs, key.expiresAtMs);
     accessSession.isStale = false;
-    return accessSession.expiresAtMs > world.now() ? caller : undefined;
+    return accessSession.expiresAtMs > world.now() ? found : undefined;
   }
 
-  const isOver = (id: string): boolean => find(Buffer.from(id, "hex").toString("latin1")) === undefined;
+  function callerOf(used: UsedSession, creator: Caller): SessionCaller {
+    retire(used);
+    const caller = sessionCaller(used.session, creator, budgets);
+    used.made = { creator, caller };
+    return caller;
+  }
+
+  const findById = (id: string) => find(Buffer.from(id, "hex").toString("latin1"));
 
   function usable(digest: string): SessionCaller {
     const caller = find(digest);
@@ -115,8 +130,11 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
       const behind = store.caughtUp();
       return behind === undefined ? usable(digest) : behind.then(() => usable(digest));
     },
-    callerWithDigest: (digest) => find(Buffer.from(digest.slice(0, 32), "hex").toString("latin1")),
+    callerWithDigest: (digest) => findById(digest.slice(0, 32)),
     isCurrent: ({ accessSession }) => !accessSession.isStale && accessSession.expiresAtMs > world.now(),
+    currentCaller: ({ accessSession }) => findById(accessSession.id),
+    hasCreator: (session) => keys.keyMarked(session.createdBy, keyMarkOf(session)) !== undefined,
+    creators: memory.creators,
     listen(onChange) {
       listeners.add(onChange);
       return () => void listeners.delete(onChange);
@@ -128,20 +146,28 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
   };
 }
 
-function sessionCaller(session: AccessSession, budgets: AccessBudgets, isOver: (id: string) => boolean): SessionCaller {
+/** The caller of before is looked up again. */
+function retire({ made }: UsedSession): void {
+  if (made !== undefined) made.caller.accessSession.isStale = true;
+}
+
+const isIn = (environment: string, { caller }: MarkedKey): boolean =>
+  caller.environment === undefined || caller.environment === environment;
+
+/** Returns the caller of a session: it may do what the session and its creator both may do. */
+function sessionCaller(session: AccessSession, creator: Caller, budgets: AccessBudgets): SessionCaller {
   const { id, environment, scopes, createdBy, budget } = session;
   return {
     keyId: createdBy,
     environment,
-    scopes: new Set(scopes),
-    limits: compileLimits(session.limits),
+    scopes: new Set(scopes.filter((scope) => mayDo(creator, scope))),
+    limits: compileLimits(intersectLimits(session.limits, creator.limits?.given)),
     accessSession: {
       id,
       expiresAtMs: expiryOf(session),
       isStale: false,
       audience: compileAudience(session.audience),
       budget: budget === 0n ? undefined : { tryTake: () => budgets.tryTake(id), take: () => budgets.take(id) },
-      isOver: () => isOver(id),
     },
   };
 }

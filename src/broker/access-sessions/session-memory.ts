@@ -15,6 +15,14 @@ export interface SessionMemory<T> {
   clear(): void;
   /** All sessions that are decoded now. */
   decoded(): Iterable<T>;
+  /** All sessions, with the keys that created them. */
+  creators(): Iterable<SessionCreator>;
+}
+
+export interface SessionCreator {
+  readonly id: string;
+  readonly createdBy: string;
+  readonly keyMark: Uint8Array;
 }
 
 interface SessionMemoryOptions<T> {
@@ -67,6 +75,12 @@ export function createSessionMemory<T extends object>(options: SessionMemoryOpti
       encoded.clear();
     },
     decoded: () => decoded.values(),
+    *creators() {
+      for (const [digest, text] of encoded) {
+        const bytes = Buffer.from(text, "latin1");
+        yield { id: Buffer.from(digest, "latin1").toString("hex"), ...creatorIn(bytes) };
+      }
+    },
   };
 }
 
@@ -85,10 +99,26 @@ function checkedFieldsOf(stored: Uint8Array): Buffer {
   return Buffer.concat(kept);
 }
 
-const { environment, limits, scopes, audience, expiresAt, budget, createdBy } = AccessSessionSchema.field;
+const { environment, limits, scopes, audience, expiresAt, budget, createdBy, keyMark } = AccessSessionSchema.field;
 const checkedFields = new Set(
-  [environment, limits, scopes, audience, expiresAt, budget, createdBy].map(({ number }) => number),
+  [environment, limits, scopes, audience, expiresAt, budget, createdBy, keyMark].map(({ number }) => number),
 );
+
+/** Reads two fields, without decoding the others. */
+function creatorIn(encoded: Uint8Array): Omit<SessionCreator, "id"> {
+  const reader = new BinaryReader(encoded);
+  const found: { createdBy: string; keyMark: Uint8Array } = { createdBy: "", keyMark: new Uint8Array() };
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (field === createdBy.number) found.createdBy = reader.string();
+    else if (field === keyMark.number) found.keyMark = reader.bytes();
+    else reader.skip(wireType, field);
+  }
+  return found;
+}
+
+export const keyMarkOf = ({ keyMark: mark }: Pick<AccessSession, "keyMark">): string =>
+  Buffer.from(mark.buffer, mark.byteOffset, mark.byteLength).toString("hex");
 
 export const expiryOf = ({ expiresAt }: AccessSession): number =>
   expiresAt === undefined ? 0 : timestampMs(expiresAt);

@@ -50,6 +50,7 @@ interface AccessOptions {
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const { store, collections, lastUsed, audit, world } = options;
   const keys = await openAuthentication({ store, collections, lastUsed, world });
+  const { isDeclared: _, isTaken: __, all: ___, storedOf: ____, digestsOf: _____, ...authentication } = keys;
   const changes = createKeyChanges({ collections, keys });
 
   function requireUnused(id: string): void {
@@ -57,16 +58,8 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   }
 
   return {
-    authenticate: keys.authenticate,
+    ...authentication,
     callerOfPeer: () => undefined,
-    callerWithDigest: keys.callerWithDigest,
-    callerWithId: keys.callerWithId,
-    keyWithDigest: keys.keyWithDigest,
-    keyNamed: keys.keyNamed,
-    listen: keys.listen,
-    isCurrent: keys.isCurrent,
-    declare: keys.declare,
-    close: keys.close,
     async create({ id: asked, environment, scopes: wanted, expiresAtMs, limits: asksLimits }, actor) {
       const id = asked === "" ? randomId() : asked;
       const limits = asksLimits === undefined || isUnlimited(asksLimits) ? undefined : asksLimits;

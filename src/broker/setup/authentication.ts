@@ -8,9 +8,10 @@ import type { World } from "../../base/world.ts";
 import type { DeclaredKey } from "../../core/declared.ts";
 import { KeyDigestSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
-import type { Store } from "../../store/contract.ts";
+import type { Change, Entry, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";
 import { type Caller, callerOfKey } from "./caller.ts";
 import { keyTouchKey, type SetupCollections } from "./setup-collections.ts";
@@ -32,12 +33,17 @@ export interface Authentication {
   callerWithId(id: string): Caller | undefined;
   /** Returns the key whose secret has this hash; undefined if there is none now. The same object until it changes. */
   keyWithDigest(digest: string): Key | undefined;
-  /** Returns the key with this ID; undefined if there is none now. */
-  keyNamed(id: string): Key | undefined;
+  /** Returns the key with this ID and mark; undefined if there is none now. */
+  keyMarked(id: string, mark: string): MarkedKey | undefined;
   /** Calls back whenever keys have changed, until the returned function is called. */
   listen(onChange: () => void): () => void;
   /** Returns whether `authenticate` would return this caller again now. */
   isCurrent(caller: Caller): boolean;
+  /**
+   * Returns the caller with what it may do now; undefined: it would be refused now. For requests that last longer than
+   * their authentication counts.
+   */
+  currentCaller(caller: Caller): Caller | undefined;
   /** Replaces the keys of the configuration file. */
   declare(keys: readonly DeclaredKey[]): void;
   close(): void;
@@ -55,10 +61,14 @@ export interface KnownKeys extends Omit<Authentication, "callerOfPeer"> {
   digestsOf(id: string): readonly string[];
 }
 
-interface CachedKey {
-  readonly key: Key;
+/** A key, and until when it counts. The caller is the same object until the key changes. */
+export interface MarkedKey {
   readonly caller: Caller;
   readonly expiresAtMs: number;
+}
+
+interface CachedKey extends MarkedKey {
+  readonly key: Key;
   readonly touched: UsedThing;
 }
 
@@ -75,10 +85,9 @@ interface AuthenticationOptions {
  */
 export async function openAuthentication(options: AuthenticationOptions): Promise<KnownKeys> {
   const { store, collections, lastUsed, world } = options;
-  const stored = new Map<string, CachedKey>();
+  const stored = createStoredKeys(collections);
   const declared = new Map<string, CachedKey>();
   const declaredById = new Map<string, CachedKey>();
-  const digests = new Map<string, string>();
   /** The key of the last `isCurrent` call, until a key changes: callers of one process mostly share one key. */
   let last: CachedKey | undefined;
   const changed = createCallbacks<void>();
@@ -93,38 +102,26 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
         collections.keys.page({ under: [], limit: Number.MAX_SAFE_INTEGER }),
       ]);
       return () => {
-        digests.clear();
-        stored.clear();
         last = undefined;
-        for (const { key, value } of readDigests) noteDigest(partsOf(key)[1] ?? "", value);
-        for (const { value } of readKeys) noteKey(value.id, value);
+        stored.replace(readDigests, readKeys);
         changed.run();
       };
     },
     onCommit({ changes, revision }) {
-      for (const change of changes) {
-        if (!change.key.startsWith("key")) continue;
-        const [space, part = ""] = partsOf(change.key);
-        if (space === "key-digest") noteDigest(part, change.value);
-        const key = collections.keys.read(change, revision);
-        if (key !== undefined) noteKey(part, key.value);
-      }
-      if (changes.some(({ key }) => key.startsWith("key"))) changed.run();
+      const ofKeys = changes.filter(({ key }) => key.startsWith("key"));
+      if (ofKeys.length === 0) return;
+      last = undefined;
+      stored.apply(ofKeys, revision);
+      changed.run();
     },
   });
 
-  function noteDigest(digest: string, value: Uint8Array | undefined): void {
-    if (value === undefined) digests.delete(digest);
-    else digests.set(digest, fromBinary(KeyDigestSchema, value).keyId);
+  function marked(id: string, mark: string): CachedKey | undefined {
+    const known = [declaredById.get(id), stored.get(id)].find((one) => one?.caller.keyMark === mark);
+    return unlessExpired(known, world.now());
   }
 
-  function noteKey(id: string, key: Key | undefined): void {
-    last = undefined;
-    if (key === undefined) stored.delete(id);
-    else stored.set(id, cachedKeyOf(key));
-  }
-
-  const keyWith = (digest: string) => declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
+  const keyWith = (digest: string) => declared.get(digest) ?? stored.withDigest(digest);
 
   function callerOf(known: CachedKey | undefined): Caller {
     if (known === undefined) throw new Fault("unknown_key", "the key is not known", { hint: keysHint });
@@ -144,7 +141,7 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
     callerWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.caller,
     callerWithId: (id) => unlessExpired(declaredById.get(id) ?? stored.get(id), world.now())?.caller,
     keyWithDigest: (digest) => unlessExpired(keyWith(digest), world.now())?.key,
-    keyNamed: (id) => unlessExpired(declaredById.get(id) ?? stored.get(id), world.now())?.key,
+    keyMarked: marked,
     listen: changed.add,
     isCurrent(caller) {
       if (last?.caller !== caller) last = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
@@ -154,17 +151,19 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
       lastUsed.touch(known.touched, now);
       return true;
     },
+    currentCaller: ({ keyId, keyMark }) => (keyMark === undefined ? undefined : marked(keyId, keyMark)?.caller),
     isDeclared: (id) => declaredById.has(id),
-    isTaken: (id) => declaredById.has(id) || stored.has(id),
-    all: () => [...declared.values(), ...stored.values()].map(({ key }) => key),
-    storedOf: (environment) => idsIn(stored, environment),
-    digestsOf: (id) => [...digests].filter(([, keyId]) => keyId === id).map(([digest]) => digest),
+    isTaken: (id) => declaredById.has(id) || stored.get(id) !== undefined,
+    all: () => [...declared.values(), ...stored.all()].map(({ key }) => key),
+    storedOf: (environment) => idsIn(stored.all(), environment),
+    digestsOf: stored.digestsOf,
     declare(keys) {
       for (const one of [declared, declaredById]) one.clear();
       last = undefined;
       for (const one of keys) {
-        const cached = declaredKey(one);
-        declared.set(digestOf(one.secret), cached);
+        const digest = digestOf(one.secret);
+        const cached = declaredKey(one, digest);
+        declared.set(digest, cached);
         declaredById.set(one.id, cached);
       }
       changed.run();
@@ -173,21 +172,82 @@ export async function openAuthentication(options: AuthenticationOptions): Promis
   };
 }
 
+/** The keys of the store, and the hashes of their secrets. */
+function createStoredKeys({ keys }: Pick<SetupCollections, "keys">) {
+  const byId = new Map<string, CachedKey>();
+  const idByDigest = new Map<string, string>();
+  const digestById = new Map<string, string>();
+
+  function noteDigest(digest: string, value: Uint8Array | undefined): void {
+    if (value === undefined) {
+      const id = idByDigest.get(digest) ?? "";
+      if (digestById.get(id) === digest) digestById.delete(id);
+      idByDigest.delete(digest);
+    } else {
+      const { keyId } = fromBinary(KeyDigestSchema, value);
+      idByDigest.set(digest, keyId);
+      digestById.set(keyId, digest);
+    }
+  }
+
+  function noteKey(id: string, key: Key | undefined): void {
+    if (key === undefined) byId.delete(id);
+    else byId.set(id, cachedKeyOf(key, digestById.get(id)));
+  }
+
+  return {
+    get: (id: string) => byId.get(id),
+    withDigest: (digest: string) => byId.get(idByDigest.get(digest) ?? ""),
+    all: () => [...byId.values()],
+    digestsOf: (id: string) => [...idByDigest].filter(([, keyId]) => keyId === id).map(([digest]) => digest),
+    /** Digests first: a key is known by the mark that its digest gives. */
+    replace(digests: readonly Entry[], all: readonly StoredRecordOf<Key>[]): void {
+      for (const one of [byId, idByDigest, digestById]) one.clear();
+      for (const { key, value } of digests) noteDigest(partsOf(key)[1] ?? "", value);
+      for (const { value } of all) noteKey(value.id, value);
+    },
+    apply(changes: readonly Change[], revision: number): void {
+      for (const { key, value } of changes) {
+        const [space, digest = ""] = partsOf(key);
+        if (space === "key-digest") noteDigest(digest, value);
+      }
+      for (const change of changes) {
+        const read = keys.read(change, revision);
+        if (read !== undefined) noteKey(read.parts[0] ?? "", read.value);
+      }
+    },
+  };
+}
+
 const keysHint =
   'create a key with "latchkey keys create"; generated keys are in the files secret-key and admin-key beside the store';
 
-const idsIn = (keys: ReadonlyMap<string, CachedKey>, environment: string): string[] =>
-  [...keys.values()].filter(({ key }) => key.environment === environment).map(({ key }) => key.id);
+const idsIn = (keys: readonly CachedKey[], environment: string): string[] =>
+  keys.filter(({ key }) => key.environment === environment).map(({ key }) => key.id);
 
 const unlessExpired = (known: CachedKey | undefined, nowMs: number): CachedKey | undefined =>
   known === undefined || known.expiresAtMs <= nowMs ? undefined : known;
 
-const declaredKey = ({ id, environment, scopes, limits }: DeclaredKey): CachedKey =>
-  cachedKeyOf(create(KeySchema, { id, environment, scopes: [...scopes], declared: true, ...(limits && { limits }) }));
+const declaredKey = ({ id, environment, scopes, limits }: DeclaredKey, digest: string): CachedKey =>
+  cachedKeyOf(
+    create(KeySchema, { id, environment, scopes: [...scopes], declared: true, ...(limits && { limits }) }),
+    digest,
+  );
 
-const cachedKeyOf = (key: Key): CachedKey => ({
+const cachedKeyOf = (key: Key, digest: string | undefined): CachedKey => ({
   key,
   touched: touchedBy(keyTouchKey(key.id)),
   expiresAtMs: key.expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(key.expiresAt),
-  caller: callerOfKey(key),
+  caller: callerOfKey(key, digest === undefined ? undefined : markOf(key, digest)),
 });
+
+/** A key that is deleted and created again has another secret, and so has a key whose declared secret is replaced. */
+const markOf = ({ declared }: Key, digest: string): string =>
+  `${declared ? declaredMark : storedMark}${digest.slice(0, 16)}`;
+
+/** Begin the marks of keys in the configuration, and of keys in the store. */
+const declaredMark = "01";
+const storedMark = "00";
+
+/** Returns whether a mark is that of a key in the store. */
+export const isStoredMark = (mark: string): boolean => mark.startsWith(storedMark);

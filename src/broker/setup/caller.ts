@@ -12,6 +12,8 @@ export interface Caller {
   /** Undefined for a control key, which belongs to no environment. */
   readonly environment: string | undefined;
   readonly scopes: ReadonlySet<Scope>;
+  /** Tells the key from a later one with the same ID; undefined where no key of this process proves the caller. */
+  readonly keyMark?: string | undefined;
   /** Undefined for a key. */
   readonly session?: CallerSession | undefined;
   /** How an edge without a key has proven who it is. */
@@ -36,8 +38,6 @@ export interface CallerAccessSession {
   readonly audience: CallerAudience | undefined;
   /** Undefined: any number of requests. */
   readonly budget: RequestBudget | undefined;
-  /** Looks again whether the session can still be used. */
-  isOver(): boolean;
 }
 
 /** The requests that a session may still send. */
@@ -75,12 +75,13 @@ export interface CallerSession {
 }
 
 /** Returns the caller that sends a key. A limited key has no scope that reaches beyond limits, whatever was stored. */
-export function callerOfKey({ id, environment, scopes, limits: given }: Key): Caller {
+export function callerOfKey({ id, environment, scopes, limits: given }: Key, keyMark?: string): Caller {
   const limits = compileLimits(given);
   return {
     keyId: id,
     environment: environment === "" ? undefined : environment,
     scopes: new Set(limits === undefined ? scopes : scopes.filter((scope) => limitableScopes.has(scope))),
+    ...(keyMark !== undefined && { keyMark }),
     ...(limits && { limits }),
   };
 }
@@ -95,6 +96,14 @@ export function requireUnlimited({ limits, accessSession }: Caller): void {
       : "an access session may not do this; send a key",
   );
 }
+
+/** Returns a name for what a caller begins. Access sessions have names of their own; a later key has another one. */
+export const starterOf = ({ keyId, keyMark, accessSession, identity }: Caller): string =>
+  accessSession !== undefined
+    ? `session ${accessSession.id}`
+    : identity !== undefined
+      ? keyId
+      : `key ${keyId} ${keyMark ?? ""}`;
 
 type LimitedCaller = Pick<Caller, "limits" | "accessSession" | "identity">;
 
@@ -156,7 +165,12 @@ export function requireRequestWithin(
 export function requireAudience({ accessSession }: Pick<Caller, "accessSession">, origin: CallerOrigin): void {
   const refused = accessSession?.audience?.refusalOf(origin);
   if (refused === undefined) return;
-  throw new Fault("not_in_session", `this access session may not be used from this ${refused}`);
+  throw new Fault(
+    "not_in_session",
+    refused === "relay"
+      ? "an edge has relayed this request, and its broker cannot check the audience of the access session; send the request to a broker itself"
+      : `this access session may not be used from this ${refused}`,
+  );
 }
 
 /** Takes a request from the caller's budget. Returns undefined if that needs no promise; rejects if it is used up. */

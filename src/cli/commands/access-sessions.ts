@@ -89,7 +89,7 @@ function addCreate(group: Command, act: Act): void {
         "proxy, syncs, connections:read; repeatable or comma-separated (default: proxy)",
       ).argParser(scopes),
     )
-    .option("--for <duration>", "how long it can be used, at most 24h (default: 1h)", durationMs)
+    .option("--for <duration>", "how long it can be used: up to 24h, or as the server allows (default: 1h)", durationMs)
     .option("--budget <count>", "number of requests that it may send in all (default: any number)", count)
     .option("--label <text>", "what it is for")
     .option("--listener <name>", "listener that it may use: data, control, forward; repeatable", listed)

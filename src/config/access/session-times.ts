@@ -10,13 +10,16 @@ export const sessionTimes = v.pipe(
     default_life: v.optional(
       v.pipe(life, v.description("Life of an access session whose creator names none: a minute to `longest_life`.")),
     ),
-    longest_life: v.optional(v.pipe(life, v.description("Longest life of an access session: a minute to a day."))),
+    longest_life: v.optional(
+      v.pipe(life, v.description("Longest life of an access session: a minute to 30 days; a day if left out.")),
+    ),
   }),
   v.description("How long access sessions can be used. Read at the start."),
 );
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
+const mostMs = 30 * dayMs;
 
 interface SessionTimesSource {
   readonly file: { readonly access_sessions?: v.InferOutput<typeof sessionTimes> | undefined };
@@ -28,8 +31,8 @@ export function sessionTimesOf({
   refuse,
 }: SessionTimesSource): AccessSessionTimes {
   const longestMs = millisecondsIn(given.longest_life ?? "") ?? dayMs;
-  if (longestMs < minuteMs || longestMs > dayMs) {
-    refuse("access_sessions.longest_life: must be from 1m to 24h");
+  if (longestMs < minuteMs || longestMs > mostMs) {
+    refuse("access_sessions.longest_life: must be from 1m to 30d");
     return { usualMs: longestMs, longestMs };
   }
   const usualMs = millisecondsIn(given.default_life ?? "") ?? Math.min(3_600_000, longestMs);

@@ -10,13 +10,17 @@ export interface CallerOrigin {
   readonly address: string | undefined;
   /** Returns the names in the client certificate that the listener has verified. */
   readonly certificateNames: () => readonly string[];
+  /** The connection is that of an edge, which has relayed the request of its own caller. */
+  readonly isRelayed: boolean;
 }
+
+export type AudienceRefusal = "listener" | "address" | "client certificate" | "service account" | "relay";
 
 /** From where a caller may come, compiled. */
 export interface CallerAudience {
   readonly given: AccessAudience;
   /** Returns what does not fit; undefined: everything fits. */
-  refusalOf(origin: CallerOrigin): "listener" | "address" | "client certificate" | "service account" | undefined;
+  refusalOf(origin: CallerOrigin): AudienceRefusal | undefined;
 }
 
 /** Compiles an audience. Returns undefined if everybody belongs to it. */
@@ -30,6 +34,7 @@ export function compileAudience(given: AccessAudience | undefined): CallerAudien
   return {
     given,
     refusalOf(origin) {
+      if (origin.isRelayed) return "relay";
       if (listeners.length > 0 && !listeners.includes(origin.listener)) return "listener";
       if (addresses.length > 0 && !isWithin(networks, origin.address)) return "address";
       if (names.size > 0 && !origin.certificateNames().some((name) => names.has(name))) return "client certificate";

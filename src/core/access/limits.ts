@@ -29,6 +29,8 @@ export interface CallerLimits {
   /** Tools are limited. */
   readonly limitsTools: boolean;
   admitsConnection(ref: { readonly integration: string; readonly id: string }): boolean;
+  /** `api.example.com`, with its port unless that is the default of the scheme. */
+  admitsHost(host: string): boolean;
   /** Returns which part of the request is outside the limits; undefined: none. */
   refusalOf(request: LimitedRequest): LimitRefusal | undefined;
   /** Whether a tool may be called, of any MCP server, and shown in its list. */
@@ -55,6 +57,7 @@ export function compileLimits(given: AccessLimits | undefined): CallerLimits | u
       const named = ids.get(integration);
       return named !== undefined && (named === "all" || named.has(id));
     },
+    admitsHost: (host) => allowsHost === undefined || allowsHost(host),
     refusalOf({ method, host, basePath, path, rawHeaders }) {
       if (allowedMethods !== undefined && !admitsMethods(allowedMethods, { method, path, rawHeaders })) return "method";
       if (allowsHost !== undefined && !allowsHost(host)) return "host";

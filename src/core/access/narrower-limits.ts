@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import type { Mistake } from "../../base/fault.ts";
-import { type AccessLimits, AccessLimitsSchema } from "../../gen/latchkey/v1/access_pb.ts";
+import { type AccessLimits, AccessLimitsSchema, type LimitedConnection } from "../../gen/latchkey/v1/access_pb.ts";
 import { coversPath } from "./path-pattern.ts";
 import { coversTool } from "./tool-pattern.ts";
 
@@ -24,9 +24,7 @@ export function narrowLimits(wanted: AccessLimits, wider: AccessLimits | undefin
     return [...wanted];
   }
   const limits = create(AccessLimitsSchema, {
-    connections: narrow("connections", wanted.connections, wider.connections, (wide, one) => {
-      return wide.integration === one.integration && (wide.id === "" || wide.id === one.id);
-    }),
+    connections: narrow("connections", wanted.connections, wider.connections, coversConnection),
     methods: narrow("methods", wanted.methods, wider.methods, (wide, one) => wide === one),
     paths: narrow("paths", wanted.paths, wider.paths, coversPath),
     hosts: narrow("hosts", wanted.hosts, wider.hosts, coversHost),
@@ -35,7 +33,12 @@ export function narrowLimits(wanted: AccessLimits, wider: AccessLimits | undefin
   return { limits, mistakes };
 }
 
-function coversHost(wide: string, one: string): boolean {
+/** Returns whether an entry admits every connection that another one admits. */
+export const coversConnection = (wide: LimitedConnection, one: LimitedConnection): boolean =>
+  wide.integration === one.integration && (wide.id === "" || wide.id === one.id);
+
+/** Returns whether a pattern of hosts admits every host that another one admits. */
+export function coversHost(wide: string, one: string): boolean {
   if (wide === one) return true;
   const ending = wide.slice(1);
   const host = one.startsWith("*.") ? one.slice(1) : one;

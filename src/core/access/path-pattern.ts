@@ -37,6 +37,23 @@ export function coversPath(wide: string, narrow: string): boolean {
   return outer.length === inner.length;
 }
 
+/** Returns the pattern of the paths that both patterns match; undefined: there are none. */
+export function commonPath(a: string, b: string): string | undefined {
+  const [left, right] = [a.split("/"), b.split("/")];
+  const met: string[] = [];
+  for (let i = 0; i < Math.max(left.length, right.length); i += 1) {
+    const [x, y] = [left[i], right[i]];
+    if (x === undefined || y === undefined) return undefined;
+    if (x === "**") return [...met, ...right.slice(i)].join("/");
+    if (y === "**") return [...met, ...left.slice(i)].join("/");
+    const one = x === "*" ? y : x;
+    // `*` matches no empty segment.
+    if (x !== y && (one === "" || (x !== "*" && y !== "*"))) return undefined;
+    met.push(one);
+  }
+  return met.join("/");
+}
+
 /**
  * Returns whether servers may disagree about the segments of a path: empty and dot segments, path parameters, and
  * encoded characters that separate segments or could once they are decoded again. Such a path matches no pattern.

@@ -9,7 +9,7 @@ import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import { createAccessSessionCollections } from "../../../src/broker/access-sessions/access-session-collections.ts";
 import { createAccessBudgets } from "../../../src/broker/access-sessions/budgets.ts";
 import { openSessionCallers } from "../../../src/broker/access-sessions/session-callers.ts";
-import type { Caller, CallerAccessSession } from "../../../src/broker/setup/caller.ts";
+import { type Caller, type CallerAccessSession, callerOfKey } from "../../../src/broker/setup/caller.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { AccessSessionSchema } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { KeySchema } from "../../../src/gen/latchkey/v1/environment_pb.ts";
@@ -28,7 +28,9 @@ export async function sessions(asked: number): Promise<void> {
 }
 
 const key = create(KeySchema, { id: "backend", environment: "prod", scopes: [Scope.PROXY] });
-const keys = { keyNamed: () => key, listen: () => () => {} };
+const mark = "0011223344556677ab";
+const marked = { caller: callerOfKey(key, mark), expiresAtMs: Number.POSITIVE_INFINITY };
+const keys = { keyMarked: () => marked, listen: () => () => {} };
 
 async function measure(folder: string, count: number): Promise<void> {
   const world = {
@@ -98,6 +100,7 @@ const sessionOf = (token: string, i: number) =>
     scopes: [Scope.PROXY],
     expiresAt: timestampFromMs(Date.now() + 3_600_000),
     createdBy: "backend",
+    keyMark: Buffer.from(mark, "hex"),
     createdAt: timestampFromMs(Date.now()),
     label: "triage",
   });

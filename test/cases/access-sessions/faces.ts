@@ -12,6 +12,12 @@ import { openSession, streamed } from "../../support/wire/http2-call.ts";
 /** A slow machine refuses no request. */
 export const unhurried = { proxy: { overload: { delay: "0s" } } };
 
+/** An address for each connection. */
+export const aliases = ["ada", "bob"].map((name) => ({
+  ...{ name, environment: "dev", integration: "here", connection: name },
+  listen: "127.0.0.1:0",
+}));
+
 /** Sends requests until the budget of their session is used up. */
 export async function useUp(ask: () => Promise<readonly [status: number, code: string | null]>): Promise<void> {
   for (let code: string | null = null; code !== "not_in_session"; ) [, code] = await ask();
@@ -39,10 +45,6 @@ export async function startForSessions(options: HarnessOptions = {}): Promise<Se
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  const aliases = ["ada", "bob"].map((name) => ({
-    ...{ name, environment: "dev", integration: "here", connection: name },
-    listen: "127.0.0.1:0",
-  }));
   const running = await startProxied(port, {
     ...options,
     files: { "/config": JSON.stringify({ aliases, ...unhurried }), ...options.files },

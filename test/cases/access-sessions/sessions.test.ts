@@ -323,6 +323,17 @@ it("lives as long as the configuration file says, and no longer", async () => {
   expect([refused.status, refused.body.error.message]).toEqual([400, expect.stringContaining("at most 600 seconds")]);
 });
 
+it("lives up to 30 days if the configuration file says so", async () => {
+  const files = { "/config": JSON.stringify({ access_sessions: { longest_life: "30d" } }) };
+  const running = await startForSessions({ files });
+  expect(await sessionOf(running, { expires_in: 2_592_000 })).toMatch(/^lks_/);
+  const sessions = running.client(AccessSessionService);
+  const wanted = { environment: "dev", limits: ofAda, lifetime: { seconds: 2_592_000n } };
+  expect((await sessions.createAccessSession(wanted)).token).toMatch(/^lks_/);
+  const longer = { ...wanted, lifetime: { seconds: 2_592_001n } };
+  await expect(sessions.createAccessSession(longer)).rejects.toThrow("not valid");
+});
+
 it("sends no more requests than its budget, and keeps both over a restart", async () => {
   const running = await startForSessions();
   const token = await sessionOf(running, { budget: 20 });

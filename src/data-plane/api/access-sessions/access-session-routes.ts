@@ -16,7 +16,7 @@ const createBody = {
   allow_several: inBody.flag,
   scopes: inBody.texts,
   audience: inBody.json,
-  expires_in: inBody.integer({ min: 0, max: 86_400, fallback: 0 }),
+  expires_in: inBody.integer({ min: 0, max: 2_592_000, fallback: 0 }),
   budget: inBody.integer({ min: 0, max: 1_000_000_000_000, fallback: 0 }),
   label: inBody.boundedText(100),
 };
