@@ -18,7 +18,7 @@ interface EdgeAccessOptions {
   readonly world: World;
 }
 
-export type EdgeKeyAccess = Pick<Authentication, "authenticate" | "callerOfPeer" | "isCurrent">;
+export type EdgeKeyAccess = Pick<Authentication, "authenticate" | "callerOfPeer" | "isCurrent" | "currentCaller">;
 
 /** Authenticates callers by the keys in memory; asks a broker about others. */
 export function createEdgeAccess(options: EdgeAccessOptions): EdgeKeyAccess {
@@ -51,5 +51,18 @@ export function createEdgeAccess(options: EdgeAccessOptions): EdgeKeyAccess {
       uses.key(held, now);
       return true;
     },
+    currentCaller(caller) {
+      const digest = keys.digestOf(caller);
+      if (digest === undefined || silence.isTooLong()) return undefined;
+      const held = keys.peek(digest);
+      if (held !== undefined) return held.expiresAtMs > world.now() ? held.caller : undefined;
+      if (keys.isUnknown(digest)) return undefined;
+      // Memory had no room for the key: a broker knows, and says so before the next look.
+      questions.ask({ kind: "key", digest: Buffer.from(digest, "hex") }).catch(ignore);
+      return caller;
+    },
   };
 }
+
+/** Without a broker, callers keep what they have until the silence is too long. */
+const ignore = () => {};

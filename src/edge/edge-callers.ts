@@ -45,6 +45,10 @@ export function createEdgeCallers({ config, followed, fetchKeySet, world }: Edge
       return found && own(found);
     },
     isCurrent: (caller) => caller.environment === followed.environment() && identities.isCurrent(caller),
+    currentCaller(caller) {
+      const found = identities.currentCaller(caller);
+      return found?.environment === followed.environment() ? found : undefined;
+    },
   };
   return {
     access: withIdentities(followed.access, ofEdge),

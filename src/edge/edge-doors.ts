@@ -51,7 +51,10 @@ export async function openEdgeDoors(options: EdgeDoorOptions): Promise<{ close()
     hints: { add: async () => {} },
     rates,
     quotas,
-    admission: createAdmission({ policyGate: createPolicyGate({ sets: policies, knowsConnections: false, world }) }),
+    admission: createAdmission({
+      access,
+      policyGate: createPolicyGate({ sets: policies, knowsConnections: false, world }),
+    }),
     load,
     // No command line reads the last requests of an edge.
     traffic: openTraffic({ world, keepsRequests: false }),

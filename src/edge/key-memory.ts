@@ -25,6 +25,8 @@ export interface KeyMemory {
   isUnknown(digest: string): boolean;
   /** Returns the key of a caller, as long as it is in memory. */
   ofCaller(caller: Caller): KnownCaller | undefined;
+  /** Returns the hash of the secret that a caller has sent, also if the key is not in memory any more. */
+  digestOf(caller: Caller): string | undefined;
   apply(message: EdgeKey): void;
   clear(): void;
   versions(): EdgeHello["keys"];
@@ -46,6 +48,7 @@ export function createKeyMemory({ onEvict, budgets, world }: KeyMemoryOptions): 
   const { metrics } = world;
   const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownMs });
   const callers = new Map<Caller, KnownCaller>();
+  const digests = new WeakMap<Caller, string>();
   const keys = new LRUCache<string, KnownCaller>({
     max: maxKeys,
     dispose(held, _digest, why) {
@@ -59,6 +62,7 @@ export function createKeyMemory({ onEvict, budgets, world }: KeyMemoryOptions): 
     peek: (digest) => keys.get(digest),
     isUnknown: (digest) => unknown.has(digest),
     ofCaller: (caller) => callers.get(caller),
+    digestOf: (caller) => digests.get(caller),
     apply({ requestId, digest: bytes, version, key, session }) {
       const digest = Buffer.from(bytes).toString("hex");
       // The broker had not read yet that the key was forgotten, and tells about it only this once.
@@ -72,20 +76,19 @@ export function createKeyMemory({ onEvict, budgets, world }: KeyMemoryOptions): 
       } else {
         const { expiresAt } = key;
         const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
-        const isHeld = () => (keys.peek(digest)?.expiresAtMs ?? 0) > world.now();
         const ofKey = callerOfKey(key);
         const caller =
           session === undefined
             ? ofKey
             : sessionCallerOf(ofKey, session, {
                 expiresAtMs,
-                isHeld,
                 budget: session.hasBudget ? budgets.of(bytes) : undefined,
               });
         const held = { digest: bytes, version, caller, expiresAtMs, usedAt: 0 };
         unknown.delete(digest);
         keys.set(digest, held);
         callers.set(caller, held);
+        digests.set(caller, digest);
       }
       showCount();
     },
@@ -102,13 +105,12 @@ export function createKeyMemory({ onEvict, budgets, world }: KeyMemoryOptions): 
 interface HeldSession {
   readonly expiresAtMs: number;
   readonly budget: RequestBudget | undefined;
-  readonly isHeld: () => boolean;
 }
 
 function sessionCallerOf(
   ofKey: Caller,
   { id, audience }: EdgeAccessSession,
-  { expiresAtMs, budget, isHeld }: HeldSession,
+  { expiresAtMs, budget }: HeldSession,
 ): Caller {
   return {
     keyId: ofKey.keyId,
@@ -121,7 +123,6 @@ function sessionCallerOf(
       isStale: false,
       audience: compileAudience(audience),
       budget,
-      isOver: () => !isHeld(),
     },
   };
 }

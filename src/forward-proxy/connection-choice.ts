@@ -1,5 +1,5 @@
 import { Fault } from "../base/fault.ts";
-import { type Caller, requireConnectionWithin } from "../broker/setup/caller.ts";
+import type { Caller } from "../broker/setup/caller.ts";
 import type { ProxyConnectionName } from "../data-plane/proxy/forwarding/forward-target.ts";
 import type { RouteTable, TableRow } from "./route-tables.ts";
 
@@ -21,7 +21,7 @@ const mostNamed = 10;
 export function chosenConnection({ caller, table, authority, path }: ChoiceInput): ProxyConnectionName {
   const all = table.rows.map((row) => withinLimits(row, caller));
   const allowed = all.filter((row) => row !== undefined);
-  if (allowed.length === 0) refuseAll(table, caller);
+  if (allowed.length === 0) refuseAll(caller);
   const rows = fittingRows(allowed, path);
   const names = rows.flatMap(({ integration, ids }) => ids.map((id) => ({ integration, id })));
   const [first] = names;
@@ -54,16 +54,12 @@ function withinLimits(row: TableRow, { limits }: Caller): TableRow | undefined {
   return named.includes("") ? row : { ...row, ids: [...new Set(named)], hasMore: false };
 }
 
-/** Throws the refusal of the limits, or that of a host without an integration. */
-function refuseAll({ rows: [row] }: RouteTable, caller: Caller): never {
-  if (row !== undefined) {
-    const {
-      integration,
-      ids: [id = ""],
-    } = row;
-    requireConnectionWithin(caller, { integration, id });
+/** A limited caller gets the same refusal whether the host is that of another connection or of none. */
+function refuseAll({ limits }: Caller): never {
+  if (limits?.integrations === undefined) {
+    throw new Fault("host_not_allowed", "no integration of this environment has that host");
   }
-  throw new Fault("host_not_allowed", "no integration of this environment has that host");
+  throw new Fault("not_in_session", "the caller's limits include no connection with that host");
 }
 
 /** The rows whose base path is the longest that the path begins with; all rows if it begins with none. */

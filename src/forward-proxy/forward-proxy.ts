@@ -38,7 +38,7 @@ export function createForwardProxy(options: ForwardProxyOptions): ForwardTraffic
   const { metrics } = world;
   const targets = createForwardTargets(alias);
   const admission = createHostAdmission(options);
-  const passOn = createPassing({ upstream, metrics });
+  const passOn = createPassing({ access: options.access, upstream, metrics });
   /** The targets of decrypted sockets. */
   const tunnels = new WeakMap<Socket, ForwardTarget>();
   /** Sockets of callers that wait for their tunnel, or whose tunnel is passed on without looking inside. */

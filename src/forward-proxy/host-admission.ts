@@ -47,21 +47,24 @@ export function createHostAdmission(options: HostAdmissionOptions): HostAdmissio
     }
   }
 
-  /** Whether a connection of the caller's environment may have this host. */
-  async function isKnown(caller: Caller, { origin, alias, named }: ForwardTarget): Promise<boolean> {
+  /** Returns the integrations of the caller's environment that have a host. */
+  async function integrationsWith({ origin, alias, named }: ForwardTarget, caller: Caller): Promise<readonly string[]> {
     const { rows } = await tables.of(environmentOf(caller), origin);
-    const integration = alias?.integration ?? named?.integration;
-    return rows.some((row) => integration === undefined || row.integration === integration);
+    const wanted = alias?.integration ?? named?.integration;
+    const all = rows.map(({ integration }) => integration);
+    return wanted === undefined ? all : all.filter((integration) => integration === wanted);
   }
 
   async function refusal(caller: Caller, { alias, authority, origin }: ForwardTarget): Promise<Fault> {
     if (alias !== undefined) {
       return Fault.withoutStack("host_not_allowed", `the connection of this alias does not have the host ${authority}`);
     }
-    const hosts = await hostsFor(environmentOf(caller), origin);
-    const more = hosts.length > mostHosts ? ` and ${hosts.length - mostHosts} more` : "";
-    const allowed = hosts.length === 0 ? "nothing, as it has none" : `${hosts.slice(0, mostHosts).join(", ")}${more}`;
-    const message = `no integration of this environment has the host ${authority}; allowed: ${allowed}`;
+    const { limits } = caller;
+    if (limits?.integrations !== undefined && limits.given.hosts.length === 0) return outsideLimits(authority, []);
+    const isNamed = limits !== undefined && limits.given.hosts.length > 0;
+    const hosts = isNamed ? limits.given.hosts : await hostsFor(environmentOf(caller), origin);
+    if (limits !== undefined) return outsideLimits(authority, hosts);
+    const message = `no integration of this environment has the host ${authority}; allowed: ${listOf(hosts)}`;
     return Fault.withoutStack("host_not_allowed", message);
   }
 
@@ -70,13 +73,28 @@ export function createHostAdmission(options: HostAdmissionOptions): HostAdmissio
       const { host, port } = place;
       const caller = await callerOf(target);
       if (isOwn(host, port)) throw new Fault("host_not_allowed", `${place.authority} is Latchkey itself`);
-      if (await isKnown(caller, target)) return { kind: "ended", caller };
-      if (target.alias === undefined && isTunneled(host, port) && mayPassOn(caller, place)) {
+      const integrations = await integrationsWith(target, caller);
+      const isAllowed = integrations.some((integration) => admitsIntegration(caller, integration));
+      if (isAllowed && admitsHost(caller, target.authority)) return { kind: "ended", caller };
+      const isFree = integrations.length === 0 && target.alias === undefined;
+      if (isFree && isTunneled(host, port) && mayPassOn(caller, place)) {
         return { kind: "passed_on", caller };
       }
       throw await refusal(caller, target);
     },
   };
+}
+
+/** A limited caller gets the same answer whether other integrations have the host or none has. */
+function outsideLimits(authority: string, hosts: readonly string[]): Fault {
+  const allowed = hosts.length === 0 ? "" : `; allowed: ${listOf(hosts)}`;
+  const message = `the caller's limits include no connection with the host ${authority}${allowed}`;
+  return Fault.withoutStack("not_in_session", message);
+}
+
+function listOf(hosts: readonly string[]): string {
+  const more = hosts.length > mostHosts ? ` and ${hosts.length - mostHosts} more` : "";
+  return hosts.length === 0 ? "nothing, as it has none" : `${hosts.slice(0, mostHosts).join(", ")}${more}`;
 }
 
 /** The key is the proxy's: clients that get 401 would believe that the host refuses them. */
@@ -85,8 +103,16 @@ function asProxyFault(error: unknown): unknown {
   return new Fault("proxy_key_required", error.message);
 }
 
-/** Limits of methods, paths and tools cannot be checked where nothing is looked at. */
-function mayPassOn({ limits }: Caller, { authority }: ConnectTarget): boolean {
+const admitsIntegration = ({ limits }: Caller, integration: string): boolean =>
+  limits?.integrations === undefined || limits.integrations.has(integration);
+
+const admitsHost = ({ limits }: Caller, host: string): boolean => limits === undefined || limits.admitsHost(host);
+
+/**
+ * Returns whether a caller may have a tunnel that is passed on. Limits of methods, paths and tools cannot be checked
+ * where nothing is looked at.
+ */
+export function mayPassOn({ limits }: Caller, { authority }: ConnectTarget): boolean {
   if (limits === undefined) return true;
   const { methods, paths } = limits.given;
   if (limits.limitsTools || methods.length + paths.length > 0) return false;

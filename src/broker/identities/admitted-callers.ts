@@ -1,28 +1,48 @@
 import type { World } from "../../base/world.ts";
-import type { IdentityGrant, ProvenSubject } from "../../core/identities/identity-rules.ts";
+import type { IdentityGrant, ProvenSubject, TokenIssuer } from "../../core/identities/identity-rules.ts";
 import { readAccountSubject } from "../../core/identities/service-account.ts";
 import type { Caller, CallerIdentity } from "../setup/caller.ts";
 import { callerOfIdentity } from "./identity-caller.ts";
 
-/** Returns whether the proof of a caller still counts at a time. */
-export type ProofCheck = (nowMs: number) => boolean;
+/** What proves a caller. */
+export interface CallerProof {
+  /** Returns whether it still counts at a time. */
+  readonly isValid: (nowMs: number) => boolean;
+  /** Undefined: the connection itself proves the caller. */
+  readonly issuer: TokenIssuer | undefined;
+}
 
 /** Callers that have proven an identity, for as long as their proofs count. */
 export interface AdmittedCallers {
-  admit(proven: ProvenSubject, grant: IdentityGrant, proof: ProofCheck): Caller;
+  admit(proven: ProvenSubject, grant: IdentityGrant, proof: CallerProof): Caller;
   isCurrent(caller: Caller): boolean;
 }
 
-export function createAdmittedCallers({ now }: Pick<World, "now">): AdmittedCallers {
-  const proofs = new WeakMap<Caller, ProofCheck>();
-  return {
+/** A caller that was admitted, and why. */
+export interface AdmittedProof {
+  readonly proven: ProvenSubject;
+  readonly proof: CallerProof;
+  readonly caller: Caller;
+  /** The rules that have admitted it. */
+  readonly by: AdmittedCallers;
+}
+
+/** What admitted callers have proven, by the identity that each has: copies of a caller share it. */
+export type AdmittedProofs = WeakMap<CallerIdentity, AdmittedProof>;
+
+export function createAdmittedCallers({ now }: Pick<World, "now">, all: AdmittedProofs): AdmittedCallers {
+  const proofs = new WeakMap<Caller, CallerProof>();
+  const admitted: AdmittedCallers = {
     admit(proven, grant, proof) {
-      const caller = callerOfIdentity(identityOf(proven, grant), grant);
+      const identity = identityOf(proven, grant);
+      const caller = callerOfIdentity(identity, grant);
       proofs.set(caller, proof);
+      all.set(identity, { proven, proof, caller, by: admitted });
       return caller;
     },
-    isCurrent: (caller) => proofs.get(caller)?.(now()) === true,
+    isCurrent: (caller) => proofs.get(caller)?.isValid(now()) === true,
   };
+  return admitted;
 }
 
 /** Returns the name of what was proven. No name is that of a key, and no two kinds share one. */

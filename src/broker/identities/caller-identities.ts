@@ -1,9 +1,15 @@
 import type { World } from "../../base/world.ts";
-import { type IdentityRules, noIdentities } from "../../core/identities/identity-rules.ts";
-import type { Caller } from "../setup/caller.ts";
-import { type AdmittedCallers, createAdmittedCallers } from "./admitted-callers.ts";
+import { grantFor, type IdentityRules, noIdentities } from "../../core/identities/identity-rules.ts";
+import { readSpiffeId } from "../../core/identities/spiffe.ts";
+import type { Caller, CallerIdentity } from "../setup/caller.ts";
+import {
+  type AdmittedCallers,
+  type AdmittedProof,
+  type AdmittedProofs,
+  createAdmittedCallers,
+} from "./admitted-callers.ts";
 import type { FetchKeySet } from "./issuer-keys.ts";
-import { createKeySets } from "./key-sets.ts";
+import { createKeySets, isSameIssuer } from "./key-sets.ts";
 import { type CallerOfPeer, createPeerCallers } from "./peer-callers.ts";
 import { refusedIdentity } from "./refusals.ts";
 import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
@@ -19,6 +25,8 @@ export interface CallerIdentities {
   readonly callerOfPeer: CallerOfPeer;
   /** Returns whether a caller with an identity would be accepted again now. */
   isCurrent(caller: Caller): boolean;
+  /** Returns the caller with what the rules grant now; undefined if its proof has ended, or no rule fits any more. */
+  currentCaller(caller: Caller): Caller | undefined;
   explain(token: string): Promise<ExplainedToken>;
 }
 
@@ -29,6 +37,7 @@ interface CallerIdentitiesOptions {
 
 /** Callers by the rules of one configuration: those by earlier rules are not among them. */
 interface RuledCallers {
+  readonly rules: IdentityRules;
   readonly admitted: AdmittedCallers;
   /** Undefined: there is no issuer. */
   readonly tokens: TokenCallers | undefined;
@@ -39,16 +48,20 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
   const { world } = options;
   const { owners = createSocketOwners({ world }) } = options;
   const keySets = createKeySets(world);
+  const proofs: AdmittedProofs = new WeakMap();
+  /** Callers of earlier rules, with what the rules of now grant them. */
+  let again = new WeakMap<CallerIdentity, Caller>();
   let current = callersBy(noIdentities, async () => {
     throw new Error("there is no issuer");
   });
 
   function callersBy(rules: IdentityRules, fetch: FetchKeySet): RuledCallers {
     const { issuers } = rules;
-    const admitted = createAdmittedCallers(world);
+    const admitted = createAdmittedCallers(world, proofs);
     const shared = { rules, admitted, world };
     const keysOf = keySets(issuers, fetch);
     return {
+      rules,
       admitted,
       tokens: issuers.length === 0 ? undefined : createTokenCallers({ ...shared, keysOf }),
       ofPeer: createPeerCallers({ ...shared, owners }),
@@ -83,17 +96,42 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
     });
   };
 
+  function currentCaller({ identity }: Caller): Caller | undefined {
+    const found = identity && proofs.get(identity);
+    if (identity === undefined || found === undefined) return undefined;
+    const { proven, proof, by, caller: admitted } = found;
+    if (!proof.isValid(world.now()) || !isStillTaken(found, current.rules)) return undefined;
+    if (by === current.admitted) return admitted;
+    const known = again.get(identity);
+    const grant = known === undefined ? grantFor(current.rules.grants, proven) : undefined;
+    if (grant === undefined) return known;
+    const caller = current.admitted.admit(proven, grant, proof);
+    again.set(identity, caller);
+    return caller;
+  }
+
   return {
     configure(rules, fetch) {
       current = callersBy(rules, fetch);
+      again = new WeakMap();
     },
     takesTokens: () => current.tokens !== undefined,
     callerWithToken,
     callerOfPeer,
     isCurrent: (caller) => current.admitted.isCurrent(caller),
+    currentCaller,
     async explain(token) {
       if (current.tokens === undefined) throw refusedIdentity("tokens are not accepted here: there is no issuer");
       return current.tokens.explain(token);
     },
   };
+}
+
+/** Returns whether rules still take what has proven a caller. */
+function isStillTaken(
+  { proven, proof: { issuer } }: AdmittedProof,
+  { issuers, certificateDomain }: IdentityRules,
+): boolean {
+  if (issuer !== undefined) return issuers.some((one) => isSameIssuer(one, issuer));
+  return proven.kind !== "spiffe" || readSpiffeId(proven.id)?.trustDomain === certificateDomain;
 }

@@ -3,10 +3,9 @@ import type { CallerIdentities } from "./caller-identities.ts";
 import { isTokenForm } from "./token-verifier.ts";
 
 /** Adds identities to keys: a token travels where a key travels, and a connection may prove its caller without either. */
-export function withIdentities<A extends Pick<Authentication, "authenticate" | "callerOfPeer" | "isCurrent">>(
-  access: A,
-  identities: CallerIdentities,
-): A {
+export function withIdentities<
+  A extends Pick<Authentication, "authenticate" | "callerOfPeer" | "isCurrent" | "currentCaller">,
+>(access: A, identities: CallerIdentities): A {
   return {
     ...access,
     authenticate: (secret) =>
@@ -15,5 +14,7 @@ export function withIdentities<A extends Pick<Authentication, "authenticate" | "
         : access.authenticate(secret),
     callerOfPeer: identities.callerOfPeer,
     isCurrent: (caller) => (caller.identity === undefined ? access.isCurrent(caller) : identities.isCurrent(caller)),
+    currentCaller: (caller) =>
+      caller.identity === undefined ? access.currentCaller(caller) : identities.currentCaller(caller),
   };
 }

@@ -29,6 +29,15 @@ export function createKeySets(world: World): (issuers: readonly TokenIssuer[], f
   };
 }
 
+/** Returns whether tokens that one issuer has vouched for are those of another one, from the same place. */
+export const isSameIssuer = (a: TokenIssuer, b: TokenIssuer): boolean =>
+  placeName(a) === placeName(b) && termsOf(a) === termsOf(b);
+
+const termsOf = (issuer: TokenIssuer): string => {
+  const { name, audience, issuer: from } = issuer;
+  return JSON.stringify([name, audience, from, issuer.kind === "spiffe" ? issuer.trustDomain : undefined]);
+};
+
 const placeName = ({ kind, keys }: TokenIssuer): string => JSON.stringify([kind, placeOf(keys)]);
 
 /** A changed file is read again in any case. */

@@ -54,7 +54,7 @@ export function createPeerCallers({ rules, owners, admitted, world }: PeerCaller
       throw refusedIdentity("the certificate has several names of `identities.rules`; it must have exactly one");
     }
     if (endsAtMs <= world.now()) throw refusedIdentity(`the client certificate of ${shown} has expired`);
-    return admitted.admit(proven, grant, (nowMs) => endsAtMs > nowMs);
+    return admitted.admit(proven, grant, { isValid: (nowMs) => endsAtMs > nowMs, issuer: undefined });
   }
 
   /** Connections of one user share a caller: what is cached for it serves all of them. */
@@ -88,7 +88,7 @@ export function createPeerCallers({ rules, owners, admitted, world }: PeerCaller
   };
 }
 
-const always = () => true;
+const always = { isValid: () => true, issuer: undefined };
 
 /** A certificate with a SPIFFE ID of our trust domain is an X.509-SVID; all others are known by their names. */
 function provenBy(

@@ -54,7 +54,10 @@ export function createTokenCallers({ rules, keysOf, admitted, world }: TokenCall
     const proven = subjectOf(token);
     const grant = grantFor(grants, proven);
     if (grant === undefined) throw noRuleFor(identityOf(proven).name);
-    const caller = admitted.admit(proven, grant, (nowMs) => isStillValid(token, nowMs));
+    const caller = admitted.admit(proven, grant, {
+      isValid: (nowMs) => isStillValid(token, nowMs),
+      issuer: token.issuer,
+    });
     known.set(digest, { token, caller });
     return caller;
   }

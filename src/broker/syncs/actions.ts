@@ -34,6 +34,8 @@ export interface ActionRequest {
   readonly ref: ConnectionRef;
   readonly name: string;
   readonly input: JsonValue | undefined;
+  /** Name of the caller, by `starterOf`; undefined for a script. */
+  readonly starter?: string;
 }
 
 interface ActionsOptions {
@@ -72,12 +74,13 @@ export function createActions(options: ActionsOptions): Actions {
         throw new Fault("overloaded", "too many actions are running", { retryAfterSeconds: 1 });
       }
       running += 1;
-      const { ref, input } = request;
+      const { ref, input, starter } = request;
       const { provider } = connection;
       return runNow({
         script,
         ref,
         provider,
+        starter,
         input,
         cause: "trigger",
         deadlineMs,
@@ -92,14 +95,14 @@ export function createActions(options: ActionsOptions): Actions {
       await connections.get(request.ref);
       scriptOf(request);
       const nowMs = world.now();
-      const { ref, name, input } = request;
+      const { ref, name, input, starter = "" } = request;
       const id = sequentialId(nowMs);
       const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
       const kind = Script_Kind.ACTION;
       // Each action has its own lane: actions do not wait for each other.
       const lane = ["action", ref.environment, id].join("\0");
       const place = { ref, name, variant: baseVariant };
-      const run = newRun({ ...place, id, kind, cause: "trigger", lane, dueMs: nowMs, environmentId });
+      const run = newRun({ ...place, id, kind, cause: "trigger", lane, dueMs: nowMs, environmentId, starter });
       await store.commit(runs.added(run, input));
       return runOf(run);
     },

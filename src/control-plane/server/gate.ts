@@ -73,6 +73,8 @@ const originOf = (peer: CallPeer | undefined): CallerOrigin => ({
   listener: "control",
   address: peer?.address,
   certificateNames: () => peer?.certificate()?.names ?? [],
+  // Edges relay to data listeners alone.
+  isRelayed: false,
 });
 
 async function callerIn({ sources, header, values, isUse }: Authorization, needed: Scope): Promise<Caller> {

@@ -3,7 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
+import { requireScriptsWithin, spendRequest, starterOf } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import type { RunStep } from "../../broker/syncs/runs/run-console.ts";
 import { withOutput } from "../../broker/syncs/runs/run-results.ts";
@@ -56,8 +56,9 @@ export const runMethods = ({ runs, watchRun, actions, environments, feeds }: Bro
     requireScriptsWithin(caller);
     await spendRequest(caller);
     const input = given === undefined ? undefined : toJson(ValueSchema, given);
-    if (isAsync) return { run: await actions.begin({ ref, name, input }) };
-    const { run, outcome } = await actions.run({ ref, name, input }, { signal: context.signal });
+    const action = { ref, name, input, starter: starterOf(caller) };
+    if (isAsync) return { run: await actions.begin(action) };
+    const { run, outcome } = await actions.run(action, { signal: context.signal });
     if (outcome.kind === "failed") throw faultOfAction(outcome.failure, run.id);
     return { run: withOutput(run, outcome.output) };
   },

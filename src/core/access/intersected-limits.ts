@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { type AccessLimits, AccessLimitsSchema, type LimitedConnection } from "../../gen/latchkey/v1/access_pb.ts";
 import { coversConnection, coversHost } from "./narrower-limits.ts";
 import { commonPath, coversPath } from "./path-pattern.ts";
+import { coversTool } from "./tool-pattern.ts";
 
 /** No integration has an empty key, so this admits no connection. An empty list would admit every one. */
 const noConnection: LimitedConnection = {
@@ -9,6 +10,9 @@ const noConnection: LimitedConnection = {
   integration: "",
   id: "",
 };
+
+/** No tool has this name. */
+const noTool = "\0";
 
 /** Returns the limits that admit exactly what both admit. Undefined limits admit everything. */
 export function intersectLimits(a: AccessLimits | undefined, b: AccessLimits | undefined): AccessLimits | undefined {
@@ -25,7 +29,16 @@ export function intersectLimits(a: AccessLimits | undefined, b: AccessLimits | u
   ] as const;
   // Both limit the field, and have nothing in common.
   const isEmpty = fields.some(([both, x, y]) => both.length === 0 && x.length > 0 && y.length > 0);
-  return create(AccessLimitsSchema, { connections: isEmpty ? [noConnection] : connections, methods, paths, hosts });
+  const tools = common(a.tools, b.tools, narrowerBy(coversTool), coversTool);
+  const hasNoTool = tools.length === 0 && a.tools.length > 0 && b.tools.length > 0;
+  return create(AccessLimitsSchema, {
+    connections: isEmpty ? [noConnection] : connections,
+    methods,
+    paths,
+    hosts,
+    // Limits of tools leave other requests alone.
+    tools: hasNoTool ? [noTool] : tools,
+  });
 }
 
 type Covers<T> = (wide: T, one: T) => boolean;

@@ -68,10 +68,14 @@ export interface NewRun extends SyncIdentity {
   readonly lane: string;
   readonly dueMs: number;
   readonly environmentId: string;
+  /** Name of the caller of an action; empty for all other runs. */
+  readonly starter?: string;
 }
 
-export function newRun({ id, ref, name, variant, kind, cause, lane, dueMs, environmentId }: NewRun): StoredRun {
+export function newRun(wanted: NewRun): StoredRun {
+  const { id, ref, name, variant, kind, cause, lane, dueMs, environmentId, starter = "" } = wanted;
   return create(StoredRunSchema, {
+    starter,
     variant,
     lane,
     dueMs,

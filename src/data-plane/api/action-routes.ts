@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireConnectionWithin, requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
+import { requireConnectionWithin, requireScriptsWithin, spendRequest, starterOf } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -33,7 +33,7 @@ async function triggerAction(
   requireConnectionWithin(request.caller, ref);
   requireScriptsWithin(request.caller);
   await spendRequest(request.caller);
-  const action = { ref, name, input };
+  const action = { ref, name, input, starter: starterOf(request.caller) };
   if (request.headers["x-async"] === "true") {
     const { id } = await actions.begin(action);
     return { status: 202, body: { id, statusUrl: `/action/${id}` } };
@@ -44,7 +44,9 @@ async function triggerAction(
 }
 
 async function getOutput({ environment, params, caller }: JsonRequest, { runs }: Broker): Promise<RouteAnswer> {
-  const run = await runs.get({ environment, id: params["id"] ?? "" });
+  // A limited caller sees only its own runs, although it may use the connection.
+  const starter = caller.limits === undefined ? undefined : starterOf(caller);
+  const run = await runs.get({ environment, id: params["id"] ?? "" }, starter);
   requireConnectionWithin(caller, run.connection ?? { integration: "", id: "" });
   switch (run.state) {
     case Run_State.SUCCEEDED:

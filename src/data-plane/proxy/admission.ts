@@ -1,5 +1,7 @@
+import { Fault } from "../../base/fault.ts";
 import type { ApprovalRequests } from "../../broker/approvals/approval-requests.ts";
 import type { GatedRequest, PolicyGate } from "../../broker/policies/policy-gate.ts";
+import type { Access } from "../../broker/setup/access.ts";
 import {
   type Caller,
   mayCallTool,
@@ -18,9 +20,8 @@ import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
+import { type CallerStreams, createCallerStreams } from "./caller-streams.ts";
 import type { ProviderCall } from "./provider-call.ts";
-import type { SessionStreams } from "./proxy-call.ts";
-import { createSessionStreams } from "./session-streams.ts";
 
 /**
  * Decides whether a request may be sent to a provider, for every way by which requests come: both lanes, WebSockets,
@@ -35,8 +36,10 @@ export interface Admission {
   spend(call: Pick<AdmissibleCall, "caller">): Promise<void> | undefined;
   /** Counts it only if that needs no promise; returns whether it did. */
   trySpend(caller: Caller): boolean;
-  /** Cuts what is still open once a session has ended. */
-  readonly streams: SessionStreams;
+  /** Cuts what is still open once its caller may not have it any more. */
+  readonly streams: CallerStreams;
+  /** Returns the caller with what it may do now. Throws if it would be refused now. */
+  callerNow(caller: Caller): Caller;
   /** Returns what policies say about a call whose body was not read; undefined: there are none. */
   judge(call: AdmissibleCall, request: FrontHead): Verdict | undefined;
   /** Does the same for a call whose body was read. */
@@ -55,11 +58,12 @@ export type ToolCheck = (tool: string) => boolean;
 export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | "host" | "basePath" | "attachment">;
 
 interface AdmissionOptions {
+  readonly access: Pick<Access, "currentCaller">;
   readonly policyGate: PolicyGate;
   readonly approvalRequests?: ApprovalRequests;
 }
 
-export const createAdmission = ({ policyGate, approvalRequests }: AdmissionOptions): Admission => ({
+export const createAdmission = ({ access, policyGate, approvalRequests }: AdmissionOptions): Admission => ({
   approvals: approvalRequests,
   requireConnection: requireConnectionWithin,
   requireRequest({ caller, proxied, host, basePath }) {
@@ -69,7 +73,14 @@ export const createAdmission = ({ policyGate, approvalRequests }: AdmissionOptio
   },
   spend: ({ caller }) => (caller.accessSession === undefined ? undefined : spendRequest(caller)),
   trySpend: ({ accessSession }) => accessSession?.budget === undefined || accessSession.budget.tryTake(),
-  streams: createSessionStreams(),
+  streams: createCallerStreams(access),
+  callerNow(caller) {
+    if (caller.session !== undefined) return caller;
+    const now = access.currentCaller(caller);
+    if (now === undefined) throw new Fault("unknown_key", "the key or session of this request has just ended");
+    // A control key sends requests in the environment of a connection.
+    return now.environment === caller.environment ? now : { ...now, environment: caller.environment };
+  },
   judge(call, request) {
     if (!policyGate.hasPolicies(call.live)) return undefined;
     const body = unreadBody(call, request);

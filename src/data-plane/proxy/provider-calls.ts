@@ -3,8 +3,11 @@ import type { World } from "../../base/world.ts";
 import type { Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { QuotaRequest, Quotas } from "../../broker/quotas/quotas.ts";
+import { requireScope } from "../../broker/setup/caller.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
 import type { OutgoingRequest, ProxiedHead } from "../../core/outgoing/outgoing.ts";
+import { holdersText } from "../../core/policies/decisions.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { bodyOf, type FrontHead, isStream } from "../../relay/client/incoming.ts";
 import { asRpcFault, noteAnswer } from "../mcp/message.ts";
@@ -46,6 +49,11 @@ export interface ProviderCalls {
    * there are none.
    */
   withNewCredentials(context: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  /**
+   * Returns a call that repeats another one, with what its caller may do now. Throws if limits or policies refuse it:
+   * the connection was read again, and may have other tags, another host or other credentials.
+   */
+  admittedAgain(context: CallContext, repeated: ProviderCall, before: ProviderCall): ProviderCall;
   /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
   reloadConnection(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** Returns the input for `outgoing`, which writes the provider's request. */
@@ -156,12 +164,8 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
       return ready;
     },
     spend: (call) => admission.spend(call),
-    async withNewCredentials(context, refused) {
-      const { since, caller, options, use, proxied } = refused;
-      const fresh = await live.replacementOf(refused.live);
-      if (fresh === undefined) return undefined;
-      return prepareCall(parts, context, { since, caller, live: fresh, key: proxied.key ?? "", options, use });
-    },
+    withNewCredentials: (context, refused) => withNewCredentials(parts, context, refused),
+    admittedAgain: ({ request }, repeated, before) => admittedAgain(admission, request, { repeated, before }),
     reloadConnection: (call) => reloadConnection(parts, call),
     outgoingRequest: (call, proxied, content) => {
       const nowMs = world.now();
@@ -251,6 +255,44 @@ function requireAllowedBody(admission: Admission, call: ProviderCall, content: U
     throw asRpcFault(call, content, error);
   }
   return isHeld(call.verdict) ? undefined : admission.spend(call);
+}
+
+async function withNewCredentials(
+  parts: Pick<ProviderCallsOptions, "live" | "cache" | "admission">,
+  context: CallContext,
+  { since, caller, options, use, proxied, live: refused }: ProviderCall,
+): Promise<ProviderCall | undefined> {
+  const live = await parts.live.replacementOf(refused);
+  return live && prepareCall(parts, context, { since, caller, live, key: proxied.key ?? "", options, use });
+}
+
+/** The repetition was counted with the first attempt: here it counts only if policies refuse it. */
+function admittedAgain(admission: Admission, request: FrontHead, { repeated, before }: RepeatedCall): ProviderCall {
+  const caller = admission.callerNow(repeated.caller);
+  const isApproved = isHeld(before.verdict) && before.host === repeated.host && before.basePath === repeated.basePath;
+  // What was approved is sent as it was shown.
+  const { rawHeaders } = isApproved ? before.proxied : repeated.proxied;
+  const call = { ...repeated, caller, proxied: { ...repeated.proxied, rawHeaders, memo: undefined } };
+  const { ref } = call.live.connection;
+  requireScope(caller, Scope.PROXY);
+  if (ref !== undefined) admission.requireConnection(caller, ref);
+  admission.requireRequest(call);
+  const verdict = admission.judge(call, request);
+  if (verdict !== undefined && verdict.outcome !== "allowed") admission.enforce(call, verdict);
+  if (verdict?.outcome === "held" && !isApproved) {
+    throw new Fault(
+      "denied_by_policy",
+      `${holdersText(verdict.by)} must be answered by a person; send the request again`,
+    );
+  }
+  call.verdict = verdict;
+  return call;
+}
+
+interface RepeatedCall {
+  readonly repeated: ProviderCall;
+  /** The call that the provider has refused. */
+  readonly before: ProviderCall;
 }
 
 async function reloadConnection(

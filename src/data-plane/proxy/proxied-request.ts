@@ -193,7 +193,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
       (renewed) => {
         if (this.#refusal !== refusal) return;
         if (renewed === undefined) this.#forwardRefusalAfterReload(refusal);
-        else this.#sendAgain(renewed);
+        else this.#sendRenewed(renewed);
       },
       (err: unknown) => {
         world.log.debug("could not refresh refused credentials", { err });
@@ -208,6 +208,17 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   #maySendAgain(): boolean {
     const { proxied } = this.#ready;
     return proxied.body === "none" && safe.has(proxied.method);
+  }
+
+  /** Only this repetition has new facts: all others send what was judged before. */
+  #sendRenewed(renewed: ProviderCall): void {
+    try {
+      this.#sendAgain(this.#shared.calls.admittedAgain(this.#call.context, renewed, this.#ready));
+    } catch (error) {
+      this.#refusal = undefined;
+      this.#exchange?.abort();
+      this.#shared.fail(this.#call, faultOfPreparing(error));
+    }
   }
 
   #sendAgain(renewed: ProviderCall): void {
@@ -309,14 +320,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   }
 
   fieldsFor(head: ResponseHead): readonly string[] {
-    this.#shared.streams.begin(this.#call, this.#ready, isEventStream(head));
+    this.#call.beginAnswer(isEventStream(head));
     return this.#incoming(head.fields, head);
   }
 
   linesFor(head: ResponseHead): string {
     const { lines, notable = [], notableAt = [] } = head;
     if (lines === undefined) return this.#rewrittenLines(head);
-    this.#shared.streams.begin(this.#call, this.#ready, isEventStream(head));
+    this.#call.beginAnswer(isEventStream(head));
     if (notable.length === 0) return lines + addedLines + headerLines(stateFields(this.#ready));
     return callerLines(this.#ready, this.#call.context, { lines, notable, notableAt });
   }

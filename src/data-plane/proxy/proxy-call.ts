@@ -56,21 +56,3 @@ export interface RelayedCall {
   readonly traceId: string;
   readonly isTunnel: boolean;
 }
-
-/** Cuts responses and tunnels of access sessions that have ended. */
-export interface SessionStreams {
-  /** Follows a request whose response has not begun, if its caller has a session: a body may have no end. */
-  follow(call: ProxyCall, ready: Pick<ProviderCall, "caller">): void;
-  /** Begins a response, and follows it if its caller has a session. */
-  begin(call: ProxyCall, ready: Pick<ProviderCall, "caller">, isEndless: boolean): void;
-  /** Follows a tunnel. */
-  add(call: object, stream: SessionStream): void;
-  delete(call: object): void;
-}
-
-export interface SessionStream {
-  readonly caller: Caller;
-  /** It is cut at once; others may finish. */
-  readonly isEndless: boolean;
-  readonly cut: () => void;
-}

@@ -121,7 +121,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       // `ready` has checked that there is room.
       load.enter();
       open.add();
-      streams.follow(call, ready);
+      streams.follow(call);
       new ProxiedRequest(shared, { call, ready, content: undefined, trace: undefined }).attempt();
     },
     upgrade: (call) => (enter(call) ? upgrade(call) : undefined),

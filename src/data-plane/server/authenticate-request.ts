@@ -4,7 +4,7 @@ import type { Caller } from "../../broker/setup/caller.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
 
 /** What listeners need of keys, sessions and identities. */
-export type CallerAccess = Pick<Access, "authenticate" | "callerOfPeer" | "isCurrent">;
+export type CallerAccess = Pick<Access, "authenticate" | "callerOfPeer" | "isCurrent" | "currentCaller">;
 
 interface RequestProof {
   /** Key, access session or token that the request has sent; undefined: none. */

@@ -80,7 +80,7 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     if (caller !== undefined && route.takesLimited !== true) requireUnlimited(caller);
-    if (caller?.accessSession !== undefined) requireAudience(caller, callerOriginOf(request.socket, listener));
+    if (caller?.accessSession !== undefined) requireAudience(caller, callerOriginOf(request, listener));
     await route.admit?.(params);
     const body: JsonObject =
       route.takesBody === true || (route.takesBody === "optional" && bodyOf(request) !== "none")

@@ -53,6 +53,21 @@ it("holds sessions and limited keys on an edge to their limits, and ends a sessi
   await expect(stream.text()).rejects.toThrow();
 });
 
+it("refuses a session with an audience where an edge relays, since the connection is the edge's", async () => {
+  const { running, edge, create, ask } = await startEdge();
+  const current = async (token: string, at: string) => {
+    const answer = await fetch(`${at}/access-sessions/current`, { headers: { authorization: `Bearer ${token}` } });
+    return [answer.status, answer.headers.get("latchkey-error")];
+  };
+  const bound = await create({ audience: { addresses: ["127.0.0.0/8"] } });
+  const free = await create();
+  expect(await current(bound.token, running.data)).toEqual([200, null]);
+  expect(await current(bound.token, edge.data)).toEqual([403, "not_in_session"]);
+  expect(await current(free.token, edge.data)).toEqual([200, null]);
+  // Where the edge itself checks, it knows its caller.
+  expect(await ask(bound.token)).toEqual([200, null]);
+});
+
 it("shares the budget of a session between an edge and its broker", async () => {
   const { running, edge, create, ask } = await startEdge();
   const { token } = await create({ budget: 30 });

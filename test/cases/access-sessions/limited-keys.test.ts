@@ -5,6 +5,8 @@ import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
 import { startProvider, startProxied } from "../../support/peers/provider.ts";
+import { provider as integration } from "../channels/channels.ts";
+import { startScripted } from "../syncs/scripting.ts";
 
 it("holds a limited key to its connections, methods and paths on the proxy", async () => {
   const provider = await startProvider();
@@ -70,4 +72,36 @@ it("keeps the limits of a key that is rotated, and refuses scopes beyond limits"
   await expect(beyond).rejects.toThrow("must not contain credentials:read");
   const wrong = keys.createKey({ environment: "dev", limits: { paths: ["repos"] } });
   await expect(wrong).rejects.toThrow("limits.paths.0 must begin with a slash");
+});
+
+it("shows a limited caller only the runs that it has begun itself", async () => {
+  const script = `
+import { createAction } from "latchkey/scripts";
+export default createAction({ description: "Answers.", exec: async () => "the output" });`;
+  const { sidecar, connect } = await startScripted({ "actions/answers.ts": script });
+  await connect("ada");
+  const keys = sidecar.client(EnvironmentService);
+  const limits = { connections: [{ integration, id: "ada" }] };
+  const scopes = [Scope.SYNCS, Scope.CONNECTIONS_WRITE, Scope.PROXY];
+  const keyOf = async (id: string) => (await keys.createKey({ environment: "dev", id, limits, scopes })).secret;
+  const [first, second] = [await keyOf("first"), await keyOf("second")];
+  const { body } = await sidecar.rest("POST", "/access-sessions", { key: first, body: { limits, scopes: ["syncs"] } });
+  const callers = { first, second, session: body.data.token as string, unlimited: undefined };
+  const runs: Record<string, string> = {};
+  for (const [name, key] of Object.entries(callers)) {
+    const headers = { "provider-config-key": integration, "connection-id": "ada", "x-async": "true" };
+    const options = { headers, body: { action_name: "answers" }, ...(key !== undefined && { key }) };
+    runs[name] = (await sidecar.rest("POST", "/action/trigger", options)).body.id;
+  }
+  const shown = (key: string | undefined, id = "") =>
+    sidecar.rest("GET", `/action/${id}`, key === undefined ? {} : { key }).then(({ status }) => status);
+  for (const id of Object.values(runs)) await expect.poll(() => shown(undefined, id), { timeout: 20_000 }).toBe(200);
+  for (const [name, key] of Object.entries(callers)) {
+    if (key === undefined) continue;
+    const found = await Promise.all(Object.values(runs).map((id) => shown(key, id)));
+    expect([name, found]).toEqual([name, Object.keys(runs).map((one) => (one === name ? 200 : 404))]);
+  }
+  // A later key with the same id is another one.
+  await keys.revokeKey({ id: "second" });
+  expect(await shown(await keyOf("second"), runs["second"])).toBe(404);
 });

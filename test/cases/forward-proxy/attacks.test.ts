@@ -233,6 +233,25 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
     await closed(client);
   });
 
+  it("tunnels that are passed on, once their key was revoked", async () => {
+    const environments = sidecar.client(EnvironmentService);
+    const target = `${otherHost}:${provider.port}`;
+    const open = async () => {
+      const { key, secret } = await environments.createKey({ environment: "dev" });
+      const { socket } = await sendConnect(sidecar.proxy, target, { authorization: `Bearer ${secret}` });
+      const client = tls.connect({ socket, servername: otherHost, rejectUnauthorized: false });
+      await once(
+        client.on("error", () => {}),
+        "secureConnect",
+      );
+      return { client, id: key?.id ?? "" };
+    };
+    const [revoked, kept] = [await open(), await open()];
+    await environments.revokeKey({ id: revoked.id });
+    await closed(revoked.client);
+    expect(await askRaw(kept.client, `GET /raw HTTP/1.1\r\nHost: ${target}\r\n\r\n`)).toContain("401");
+  });
+
   it("another name in a tunnel that is passed on, and passes on the right one", async () => {
     const target = `${otherHost}:${provider.port}`;
     const right = await sendConnect(sidecar.proxy, target);

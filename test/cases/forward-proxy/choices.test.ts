@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
+import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -109,9 +110,31 @@ describe.skipIf(lacks("openssl"))("the connection of a request of the forward pr
     const authorization = `Bearer ${secret}`;
     expect(await ask(several, "/v1/x", { authorization })).toContain('"by":"Bearer the-provider-token-of-bob"');
     expect(await ask(several, "/v2/x", { authorization })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
-    expect(await ask(shared, "/drive/v3/x", { authorization })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
     const lines = "Provider-Config-Key: several\r\nConnection-Id: ada\r\n";
     expect(await ask(several, "/v1/x", { authorization, lines })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not_in_session/);
+  });
+
+  it("is not shown to a key that is limited to others, nor is its host", async () => {
+    const limits = { connections: [{ integration: "several", id: "bob" }] };
+    const { secret } = await sidecar.client(EnvironmentService).createKey({ environment: "dev", limits });
+    const refused = async (authority: string) => {
+      const { text } = await sendConnect(sidecar.proxy, authority, { authorization: `Bearer ${secret}` });
+      expect(text).toMatch(/^HTTP\/1\.1 403 [\s\S]*latchkey-error: not_in_session/i);
+      return JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4)).error.message;
+    };
+    // The same answer for the host of another integration and for the host of none.
+    const message = (authority: string) =>
+      `the caller's limits include no connection with the host ${authority}`;
+    expect(await refused(shared)).toBe(message(shared));
+    expect(await refused("nothing.test:443")).toBe(message("nothing.test"));
+    const plain = async (host: string) => {
+      const headers = { "proxy-authorization": `Bearer ${secret}`, host };
+      const request = http.request(sidecar.proxy, { path: `http://${host}/`, headers }).end();
+      const [response] = (await once(request, "response")) as [http.IncomingMessage];
+      response.resume();
+      return response.headers["latchkey-error"];
+    };
+    expect([await plain(shared), await plain("nothing.test")]).toEqual(["not_in_session", "not_in_session"]);
   });
 
   it("is the one that an access session names, on the listener of its audience, until the session ends", async () => {

@@ -13,6 +13,7 @@ export interface TestEdge {
   readonly ops: string;
   /** `http://127.0.0.1:port` of the forward proxy; empty: it is off. */
   readonly forward: string;
+  /** Addresses of aliases, by their names. */
   readonly aliases: Readonly<Record<string, string>>;
   readonly logged: readonly string[];
   readonly world: World;

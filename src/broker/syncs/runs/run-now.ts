@@ -33,6 +33,8 @@ export interface ImmediateRunRequest {
   readonly ref: ConnectionRef;
   readonly live: () => Promise<LiveConnection>;
   readonly provider: string;
+  /** Name of the caller of an action. */
+  readonly starter?: string | undefined;
   readonly input?: JsonValue | undefined;
   readonly cause: string;
   readonly deadlineMs: number;
@@ -87,6 +89,7 @@ export function createRunNow({
     ref,
     live,
     provider,
+    starter = "",
     input,
     cause,
     deadlineMs,
@@ -104,7 +107,7 @@ export function createRunNow({
     const place = { ref, name: script.name, variant: baseVariant };
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     const id = sequentialId(beganMs);
-    const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
+    const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId, starter });
     const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
     const running = startedRun(waiting, { nowMs: beganMs, version: script.version });
     log.show(id, ...scriptNames(script));

@@ -17,8 +17,8 @@ import { createRunResults, type RunAt, type RunResults } from "./run-results.ts"
 
 /** Runs of scripts: queued and running ones, and the results of the others. */
 export interface Runs extends Pick<RunResults, "inputOf" | "outputOf" | "withResult"> {
-  /** Returns a run with its output. */
-  get(at: RunAt): Promise<Run>;
+  /** Returns a run with its output; for a starter, only if that one began it. */
+  get(at: RunAt, starter?: string): Promise<Run>;
   /** Lists runs, newest first, without their outputs. */
   list(filter: RunFilter, page: PageOptions): Promise<PageOf<Run>>;
   /** Cancels a run. A queued run does not start; a running one ends soon, and can write nothing from now on. */
@@ -58,9 +58,10 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
     return destinations.isCurrent({ environment, environmentId: stored.environmentId });
   };
 
-  async function find({ environment, id }: RunAt): Promise<StoredRecordOf<StoredRun>> {
+  async function find({ environment, id }: RunAt, starter?: string): Promise<StoredRecordOf<StoredRun>> {
     const found = namesNothing(environment, id) ? undefined : await runs.get(environment, id);
-    if (found !== undefined && isOfNow(found.value)) return found;
+    const isItsOwn = starter === undefined || found?.value.starter === starter;
+    if (found !== undefined && isOfNow(found.value) && isItsOwn) return found;
     throw new Fault("not_found", `the run "${id}" does not exist, or was removed`);
   }
 
@@ -75,7 +76,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
   }
 
   return {
-    get: async (at) => results.show((await find(at)).value),
+    get: async (at, starter) => results.show((await find(at, starter)).value),
     async list(filter, page) {
       const { environment, integration, connectionId } = filter;
       const isNone = namesNothing(environment, integration, connectionId);

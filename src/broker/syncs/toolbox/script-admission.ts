@@ -25,6 +25,10 @@ interface AdmissibleScriptRequest {
   readonly request: ScriptRequest;
   readonly live: LiveConnection;
   readonly target: ConnectionRequestTarget;
+  /** False for a repetition: it counts only if it is refused. */
+  readonly isFirst: boolean;
+  /** Target of the same request that a person has approved before. */
+  readonly approved: ConnectionRequestTarget | undefined;
 }
 
 /** What decides about the requests of scripts. */
@@ -57,11 +61,16 @@ export function createScriptAdmission(options: ScriptAdmissionOptions): AdmitScr
     const gated = gatedRequest(sent);
     const verdict = policyGate.judge(gated);
     if (verdict === undefined) return false;
-    policyGate.enforce(gated, verdict);
-    if (verdict.outcome === "held") await requireApproved(sent, verdict.by);
-    return verdict.outcome === "held";
+    const isHeld = verdict.outcome === "held";
+    const isApproved = isHeld && isSameTarget(sent);
+    if (sent.isFirst || !(isApproved || verdict.outcome === "allowed")) policyGate.enforce(gated, verdict);
+    if (isHeld && !isApproved) await requireApproved(sent, verdict.by);
+    return isHeld;
   };
 }
+
+const isSameTarget = ({ target, approved }: AdmissibleScriptRequest): boolean =>
+  approved !== undefined && approved.origin === target.origin && approved.basePath === target.basePath;
 
 function gatedRequest({ script, request, live, target }: AdmissibleScriptRequest): GatedRequest {
   const { method, path, content } = request;

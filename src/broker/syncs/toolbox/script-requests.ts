@@ -61,13 +61,20 @@ export function createScriptRequests(scriptOptions: ScriptRequestsOptions): Send
     const { live, signal, isDraft, noteSent, isFirst, noteApproved } = context;
     const options = { deadlineMs, maxBytes, signal, noteSent };
     const found = await live();
-    // A request is judged once, whatever the number of attempts.
-    const admit = async (target: ConnectionRequestTarget): Promise<void> => {
-      if (await admitRequest({ script: context.script, signal, request, live: found, target })) noteApproved();
+    let approved: ConnectionRequestTarget | undefined;
+    /** Judged each time: a connection that was read again may have other tags, another host or other credentials. */
+    const ask = (one: LiveConnection, isFirst: boolean) => {
+      const admit = async (target: ConnectionRequestTarget): Promise<void> => {
+        const sent = { script: context.script, signal, request, live: one, target, isFirst, approved };
+        if (!(await admitRequest(sent))) return;
+        approved = target;
+        noteApproved();
+      };
+      return askWith(one, request, { ...options, admit });
     };
     // A script can wait, and makes room for requests that people wait for.
     await quotas.enter(found, { path: request.path, priority: "background", patienceMs: deadlineMs });
-    const answer = await askWith(found, request, isFirst ? { ...options, admit } : options);
+    const answer = await ask(found, isFirst);
     quotas.noteResponse(found, request.path, answer);
     if (answer.status !== 401 || isDraft) return answer;
     // The provider rejected the request, so it had no effect: it may be repeated with other credentials, whatever its
@@ -76,7 +83,7 @@ export function createScriptRequests(scriptOptions: ScriptRequestsOptions): Send
       if (error instanceof Fault) return undefined;
       throw error;
     });
-    return replacement === undefined ? answer : askWith(replacement, request, options);
+    return replacement === undefined ? answer : ask(replacement, false);
   }
 
   function waitMs(

@@ -73,6 +73,6 @@ export function createCallSources({ access, admission, choices, mcp }: CallSourc
 /** Throws unless the caller may come from there. Checked for each request: connections share what is remembered. */
 function withinAudience<T extends CalledBy>({ request, listener = "" }: CallContext, sender: T): T {
   const { caller } = sender;
-  if (caller.accessSession?.audience !== undefined) requireAudience(caller, callerOriginOf(request.socket, listener));
+  if (caller.accessSession?.audience !== undefined) requireAudience(caller, callerOriginOf(request, listener));
   return sender;
 }

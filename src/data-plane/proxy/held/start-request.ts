@@ -27,7 +27,7 @@ export function createRequestStarts(shared: ProxyServices): RequestStarts {
       answerLastHop(response, ready);
       return;
     }
-    streams.follow(call, ready);
+    streams.follow(call);
     const hasContent = needsContent(request, ready);
     if (!hasContent && !isHeld(ready.verdict)) {
       new ProxiedRequest(shared, { ...begun, content: undefined }).attempt();

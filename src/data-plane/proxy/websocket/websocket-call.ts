@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { Fault } from "../../../base/fault.ts";
+import type { Caller } from "../../../broker/setup/caller.ts";
 import { faultOfStore } from "../../../broker/stored/store-fault.ts";
 import { outgoingParts, via } from "../../../core/outgoing/outgoing.ts";
 import { createTunnelClose } from "../../../relay/client/tunnel-close.ts";
@@ -9,9 +10,10 @@ import { failureOf } from "../../../relay/dial-failure.ts";
 import { RelayFailure } from "../../../relay/failure.ts";
 import { endToEnd } from "../../../relay/http1/response-head.ts";
 import type { UpstreamLimits } from "../../../relay/upstream.ts";
+import { type CallerStreams, mayStillSend } from "../caller-streams.ts";
 import type { ObservedCall, ProviderCall } from "../provider-call.ts";
 import type { ProviderCalls } from "../provider-calls.ts";
-import type { CallNaming, NotableCall, RelayedCall, SessionStreams } from "../proxy-call.ts";
+import type { CallNaming, NotableCall, RelayedCall } from "../proxy-call.ts";
 import type { ProxyCount } from "../proxy-count.ts";
 import { isReflectionGuarded } from "../reflection.ts";
 import { faultOfRelay } from "../relay-fault.ts";
@@ -39,7 +41,7 @@ export interface WebSocketServices {
   readonly sendRequest: TunnelRequests;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
-  readonly streams: Pick<SessionStreams, "add">;
+  readonly streams: Pick<CallerStreams, "add">;
 }
 
 /** A request for a WebSocket, until its tunnel is open or the caller has another response. */
@@ -180,8 +182,10 @@ export class WebSocketCall implements NotableCall, RelayedCall {
     socket.setTimeout(this.#services.limits.idleMs, () => socket.destroy());
     const close = createTunnelClose({ here: socket, there });
     onTunnel(close);
-    const { caller } = this.ready;
-    if (caller.accessSession !== undefined) this.#services.streams.add(this, { caller, isEndless: true, cut: close });
+    const { ready } = this;
+    const { caller } = ready;
+    const isWithin = (now: Caller) => mayStillSend(now, caller, ready);
+    this.#services.streams.add(this, { caller, isWithin, cut: close });
   }
 
   /** Forwards the provider's response when the provider opens no tunnel. */

@@ -46,7 +46,9 @@ const choices = {
   methods: ["GET", "POST", "DELETE"],
   paths: ["/**", "/a/**", "/a/*", "/*/b", "/a/b", "/a/", "/*/*/c", "/b/**"],
   hosts: ["api.test", "*.test", "*.api.test", "x.api.test", "other.example"],
+  tools: ["read_*", "read_file", "read_f*", "write"],
 };
+const tools = ["read_file", "read_all", "write", "delete"];
 const requests = choices.methods.flatMap((method) =>
   ["/", "/a", "/a/", "/a/b", "/b/b", "/a/b/c", "/b/x", "/a/x/c"].flatMap((path) =>
     ["api.test", "x.api.test", "test", "other.example"].map((host) => {
@@ -57,9 +59,10 @@ const requests = choices.methods.flatMap((method) =>
 const connections = ["github", "calendar"].flatMap((integration) =>
   ["ada", "bob", "eve"].map((id) => ({ integration, id })),
 );
-const anything: Pick<CallerLimits, "admitsConnection" | "refusalOf"> = {
+const anything: Pick<CallerLimits, "admitsConnection" | "refusalOf" | "admitsTool"> = {
   admitsConnection: () => true,
   refusalOf: () => undefined,
+  admitsTool: () => true,
 };
 
 it("admits exactly what both limits admit", () => {
@@ -75,12 +78,14 @@ it("admits exactly what both limits admit", () => {
       methods: some(choices.methods),
       paths: some(choices.paths),
       hosts: some(choices.hosts),
+      tools: some(choices.tools),
     });
   const admits = (given: AccessLimits | undefined) => {
-    const { admitsConnection, refusalOf } = compileLimits(given) ?? anything;
-    return connections.flatMap((connection) =>
+    const { admitsConnection, refusalOf, admitsTool } = compileLimits(given) ?? anything;
+    const sent = connections.flatMap((connection) =>
       requests.map((request) => admitsConnection(connection) && refusalOf(request) === undefined),
     );
+    return [...sent, ...tools.map(admitsTool)];
   };
   let admitted = 0;
   for (let i = 0; i < 400; i += 1) {
