@@ -24,6 +24,41 @@ export interface MessageWriter {
   unknown(fields: readonly { readonly no: number; readonly wireType: number; readonly data: Uint8Array }[]): void;
 }
 
+function writeEntry(w: MessageWriter, tag: number, key: string, value: string): void {
+  const from = w.begin(tag);
+  w.text(10, key);
+  w.text(18, value);
+  w.end(from);
+}
+
+function writeStruct(w: MessageWriter, m: JsonObject): void {
+  for (const [key, value] of Object.entries(m)) {
+    const from = w.begin(10);
+    w.text(10, key);
+    const at = w.begin(18);
+    writeValue(w, value);
+    w.end(at);
+    w.end(from);
+  }
+}
+
+function writeValue(w: MessageWriter, m: JsonValue): void {
+  if (m === null) w.signed(8, 0);
+  else if (typeof m === "number") w.double(17, m);
+  else if (typeof m === "string") w.text(26, m);
+  else if (typeof m === "boolean") w.flag(32, m);
+  else {
+    const from = w.begin(Array.isArray(m) ? 50 : 42);
+    if (Array.isArray(m)) {
+      for (const one of m) {
+        const at = w.begin(10);
+        writeValue(w, one);
+        w.end(at);
+      }
+    } else writeStruct(w, m);
+    w.end(from);
+  }
+}
 function writeTouch(w: MessageWriter, m: Touch): void {
   if (m.at !== undefined) {
     const from = w.begin(10);
@@ -580,42 +615,6 @@ function writeAuditEvent(w: MessageWriter, m: AuditEvent): void {
   for (const one of m.targets) w.text(50, one);
   for (const one of m.fields) w.text(58, one);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeEntry(w: MessageWriter, tag: number, key: string, value: string): void {
-  const from = w.begin(tag);
-  w.text(10, key);
-  w.text(18, value);
-  w.end(from);
-}
-
-function writeStruct(w: MessageWriter, m: JsonObject): void {
-  for (const [key, value] of Object.entries(m)) {
-    const from = w.begin(10);
-    w.text(10, key);
-    const at = w.begin(18);
-    writeValue(w, value);
-    w.end(at);
-    w.end(from);
-  }
-}
-
-function writeValue(w: MessageWriter, m: JsonValue): void {
-  if (m === null) w.signed(8, 0);
-  else if (typeof m === "number") w.double(17, m);
-  else if (typeof m === "string") w.text(26, m);
-  else if (typeof m === "boolean") w.flag(32, m);
-  else {
-    const from = w.begin(Array.isArray(m) ? 50 : 42);
-    if (Array.isArray(m)) {
-      for (const one of m) {
-        const at = w.begin(10);
-        writeValue(w, one);
-        w.end(at);
-      }
-    } else writeStruct(w, m);
-    w.end(from);
-  }
 }
 
 /** Encoders by type name. */
