@@ -80,7 +80,9 @@ export async function forwardProxy({ only, rounds, seconds }: ForwardProxyBench)
   const url = `https://127.0.0.1:${originPort}`;
 
   if (parts.includes("latency")) {
-    await compareLatency({ proxy, url, originCa: readFileSync(authority.cert, "utf8"), ca, seconds: seconds || 10 });
+    const originCa = readFileSync(authority.cert, "utf8");
+    const peerUrl = `https://127.0.0.1:${nginxPort}`;
+    await compareLatency({ proxy, url, peerUrl, originCa, ca, seconds: seconds || 10 });
   }
   if (!parts.includes("requests")) return;
   const tunneled = ["proxychains4", "-q", "-f", chainFile(folder, proxy)];

@@ -123,8 +123,7 @@ describe.skipIf(lacks("openssl"))("the connection of a request of the forward pr
       return JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4)).error.message;
     };
     // The same answer for the host of another integration and for the host of none.
-    const message = (authority: string) =>
-      `the caller's limits include no connection with the host ${authority}`;
+    const message = (authority: string) => `the caller's limits include no connection with the host ${authority}`;
     expect(await refused(shared)).toBe(message(shared));
     expect(await refused("nothing.test:443")).toBe(message("nothing.test"));
     const plain = async (host: string) => {
