@@ -23,6 +23,7 @@ import {
 } from "../../support/peers/forward-proxied.ts";
 import { adminKey } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
+import { streamed } from "../../support/wire/http2-call.ts";
 
 describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
   let provider: TlsProvider;
@@ -47,7 +48,9 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
       integrations: {
         here: { baseUrl: `https://${apiHost}:${provider.port}` },
         moving: { baseUrl: `https://moving.test:${provider.port}` },
+        misnamed: { baseUrl: `https://misnamed.test:${provider.port}` },
       },
+      names: [apiHost, otherHost, elsewhere, "misnamed.test"],
       resolve: async (host) => {
         // A name that has a public address at first, and a private one later.
         if (host === "moving.test") return [{ address: isPrivate ? "10.0.0.1" : "192.0.2.1", family: 4 }];
@@ -185,6 +188,34 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
     const client = await openSecure(sidecar.proxy, moving, { ca: sidecar.ca });
     const text = await askRaw(client, `GET / HTTP/1.1\r\nHost: ${moving}\r\n\r\n`);
     expect(text).toMatch(/^HTTP\/1\.1 403 [\s\S]*latchkey-error: host_not_allowed/);
+  });
+
+  it.each(["http/1.1", "h2"])("a provider whose certificate is for another host (%s)", async (protocol) => {
+    const seen = provider.seen.length;
+    const misnamed = `misnamed.test:${provider.port}`;
+    const client = await openSecure(sidecar.proxy, misnamed, { ca: sidecar.ca, tls: { ALPNProtocols: [protocol] } });
+    const session = protocol === "h2" ? http2.connect(`https://${misnamed}`, { createConnection: () => client }) : null;
+    if (session === null) {
+      const text = await askRaw(client, `GET / HTTP/1.1\r\nHost: ${misnamed}\r\n\r\n`);
+      expect(text).toMatch(/^HTTP\/1\.1 502 [\s\S]*latchkey-error: provider_untrusted/);
+    } else {
+      const answer = await streamed(session, "/", { headers: { ":authority": misnamed } });
+      expect([answer.status, answer.headers["latchkey-error"]]).toEqual([502, "provider_untrusted"]);
+      session.destroy();
+    }
+    expect(provider.seen).toHaveLength(seen);
+  });
+
+  it("nothing more than one host by a certificate, which signs nothing itself", async () => {
+    const client = await secure();
+    const shown = client.getPeerX509Certificate();
+    expect([shown?.subjectAltName, shown?.ca]).toEqual([`DNS:${apiHost}`, false]);
+    // RFC 5280, 4.2.1.12: for servers alone.
+    expect(shown?.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
+    for (const host of [otherHost, `a.${apiHost}`, apiHost.replace(/^[^.]+\./, "")]) {
+      expect([host, shown?.checkHost(host)]).toEqual([host, undefined]);
+    }
+    client.destroy();
   });
 
   it("keys of other environments, control keys, and keys without the scope", async () => {

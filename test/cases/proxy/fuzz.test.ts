@@ -505,5 +505,5 @@ it(
       await expect.poll(() => sidecar.metric("latchkey_proxy_open")).toBe(0);
     }
   },
-  Math.max(300_000, seeds.length * count * 6),
+  Math.max(600_000, seeds.length * count * 60),
 );
