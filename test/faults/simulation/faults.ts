@@ -39,6 +39,16 @@ export class Faults {
     world.time.after(this.#hinder(link, forMs), () => link.state === state && link.set("up"));
   }
 
+  /** A broker's next commit reaches the server when its time is over, or not at all: seldom so by chance. */
+  delayCommit(): string {
+    const broker = this.#pick([...this.#options.fleet.brokers.keys()]);
+    if (broker === undefined) return "no broker";
+    const link = world.linkToDatabase(broker);
+    const forMs = this.#long(9_000, 16_000);
+    link.beforeCommit = () => link.state === "up" && this.#break(link, "frozen", forMs);
+    return this.#did("commit delayed", `of ${broker} by ${Math.round(forMs)} ms`);
+  }
+
   slowLink(): string {
     const link = this.#pick([...world.links.values()]);
     if (link === undefined) return "no link";
@@ -83,7 +93,10 @@ export class Faults {
     const { process, name } = this.#pick(this.#options.fleet.running()) ?? {};
     if (process === undefined || process.state !== "running") return "nothing to pause";
     process.state = "paused";
-    world.time.after(this.#hinder(process, this.#long(200, 40_000)), () => world.time.resume(process));
+    world.time.after(this.#hinder(process, this.#long(200, 40_000)), () => {
+      world.count("events that paused processes missed", process.missed.length);
+      world.time.resume(process);
+    });
     return this.#did("process paused", name ?? "");
   }
 

@@ -42,6 +42,7 @@ export class Fleet {
     for (const link of world.links.values()) {
       link.set("up");
       link.delayMs = 1;
+      link.beforeCommit = undefined;
     }
     for (const { process } of this.running()) {
       world.time.resume(process);

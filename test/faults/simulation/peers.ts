@@ -70,6 +70,7 @@ export function createPeers(): Peers {
     send(request) {
       const { process: by, now: at } = world.time;
       const wallMs = world.time.wallMs();
+      if (Math.abs(wallMs - world.time.trueWallMs()) > 60_000) world.count("token requests by wrong clocks");
       return sendTo(request, (body) => {
         const refreshToken = new URLSearchParams(body).get("refresh_token") ?? "";
         return by && tokens.refresh(refreshToken, { by, at, wallMs });

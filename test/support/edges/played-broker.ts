@@ -189,7 +189,7 @@ export async function startPlayedBroker(providerUrl: string, port = 0): Promise<
         wake();
       });
     try {
-      while (!isOver) {
+      while (!isOver || queue.length > 0) {
         for (const message of queue.splice(0)) yield create(FollowResponseSchema, { message });
         if (queue.length === 0 && !isOver) await new Promise<void>((resolve) => (wake = resolve));
       }

@@ -24,6 +24,8 @@ export class Link {
   /** When the state began. */
   since = 0;
   delayMs = 1;
+  /** Called once, right before a commit is sent over it. */
+  beforeCommit: (() => void) | undefined;
   readonly #time: SimulatedTime;
   readonly #random: () => number;
   readonly #count: LinkOptions["count"];

@@ -60,6 +60,7 @@ export class Client extends EventEmitter {
         world.fail(this.#process?.name ?? "?", new Error(`sent while another statement runs: ${text.slice(0, 100)}`));
       }
       this.#waiting.push({ resolve, reject });
+      if (text.includes("commit_3(")) this.#beforeCommit();
       this.#wire.toServer(() => this.#run(text, values), undefined);
     });
   }
@@ -81,6 +82,12 @@ export class Client extends EventEmitter {
 
   ref(): void {}
   unref(): void {}
+
+  #beforeCommit(): void {
+    const { beforeCommit } = this.#link;
+    this.#link.beforeCommit = undefined;
+    beforeCommit?.();
+  }
 
   #later(run: () => void): void {
     world.time.afterIn(this.#process, 0, run);

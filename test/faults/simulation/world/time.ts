@@ -48,6 +48,8 @@ interface Happening {
 
 const realImmediate = setImmediate;
 const current = new AsyncLocalStorage<SimulatedProcess | undefined>();
+/** Wall clocks run too fast or too slow between corrections, as NTP makes them. */
+const setRightEveryMs = 600_000;
 /** A Monday. */
 const epochMs = Date.UTC(2030, 0, 7);
 
@@ -77,12 +79,14 @@ export class SimulatedTime {
 
   wallMs(): number {
     const { process } = this;
-    return epochMs + this.now * (process?.rate ?? 1) + (process?.aheadMs ?? 0);
+    const driftMs = process === undefined ? 0 : (this.now % setRightEveryMs) * (process.rate - 1);
+    return epochMs + this.now + driftMs + (process?.aheadMs ?? 0);
   }
 
   /** What the wall clock of a process showed at the latest, within this time. */
   latestWallMs(process: SimulatedProcess, withinMs: number): number {
-    return epochMs + this.now * Math.max(1, process.rate) + process.mostAheadMs(this.now - withinMs);
+    const driftMs = setRightEveryMs * Math.max(0, process.rate - 1);
+    return epochMs + this.now + driftMs + process.mostAheadMs(this.now - withinMs);
   }
 
   trueWallMs(): number {
