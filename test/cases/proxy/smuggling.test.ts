@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { type DoorwayName, startDoorways } from "../../support/peers/doorways.ts";
 import { startProvider } from "../../support/peers/provider.ts";
 import { ambiguousRequests, disguisedCodings } from "../../support/wire/smuggling.ts";
-import { failuresOf } from "../../support/wire/smuggling-run.ts";
+import { failuresOf, leftOver, troubleOf } from "../../support/wire/smuggling-run.ts";
 
 /** Every way by which HTTP/1.1 comes to a provider. */
 const names: readonly DoorwayName[] = ["/proxy", "alias", "absolute form", "tunnel"];
@@ -13,9 +13,11 @@ async function failuresOfAll(attempts: Parameters<typeof failuresOf>[0]): Promis
   const failures: Record<string, string[]> = {};
   await Promise.all(
     names.map(async (name) => {
-      failures[name] = await failuresOf(attempts, { provider, sidecar, door: sidecar.doorways[name] });
+      failures[name] = await failuresOf(attempts, { provider, door: sidecar.doorways[name] });
     }),
   );
+  await expect.poll(() => leftOver(provider), { timeout: 30_000 }).toEqual([]);
+  expect(await troubleOf(sidecar)).toEqual([]);
   return failures;
 }
 

@@ -14,11 +14,14 @@ export const below = (random: () => number, n: number): number => Math.floor(ran
 
 export const randomSeed = (): number => Date.now() % 2 ** 31;
 
-/** A seed that a variable names: `random` draws a new one, and without the variable every run is the same. */
+/** A seed that a variable names: `random` draws and prints one, and without the variable every run is the same. */
 export function seedOf(variable: string, fixed = 1): number {
   const text = process.env[variable];
   if (text === undefined || text === "") return fixed;
-  return text === "random" ? randomSeed() : Number(text);
+  if (text !== "random") return Number(text);
+  const seed = randomSeed();
+  process.stdout.write(`${variable}=${seed}\n`);
+  return seed;
 }
 
 export const faultSeed = (): number => seedOf("LATCHKEY_FAULT_SEED");

@@ -5,15 +5,11 @@ import type { Attempt } from "./smuggling.ts";
 
 interface SmugglingTarget {
   readonly provider: RecordingProvider;
-  readonly sidecar: ProxiedSidecar;
   readonly door: Doorway;
 }
 
 /** Runs all attempts, a few at a time, and describes the unexpected outcomes. */
-export async function failuresOf(
-  attempts: readonly Attempt[],
-  { provider, sidecar, door }: SmugglingTarget,
-): Promise<string[]> {
+export async function failuresOf(attempts: readonly Attempt[], { provider, door }: SmugglingTarget): Promise<string[]> {
   const failures: string[] = [];
   const ran: { attempt: Attempt; id: string; probed: Probed }[] = [];
   // No path of one doorway is a path of another.
@@ -32,13 +28,12 @@ export async function failuresOf(
     if (failure !== undefined)
       failures.push(`${attempt.name}: ${failure}; ${JSON.stringify(probed.text.slice(0, 200))}`);
   }
-  // Bytes that a strict reader rejects might be a request for another reader.
-  for (const { rest, socket } of provider.connections) {
-    if (rest() !== "" && !socket.closed) failures.push(`left over at the provider: ${JSON.stringify(rest())}`);
-  }
-  failures.push(...(await troubleOf(sidecar)));
   return failures;
 }
+
+/** What open connections to the provider hold after the last request: another reader might take it for one. */
+export const leftOver = ({ connections }: RecordingProvider): readonly string[] =>
+  connections.filter(({ rest, socket }) => rest() !== "" && !socket.closed).map(({ rest }) => rest());
 
 /** A slow machine may take this long. */
 const patienceMs = 30_000;
@@ -96,7 +91,7 @@ function failureOf({ expected }: Attempt, { id, probed: { text, isClosed }, prov
 const isBody = (body: string, expected: string | RegExp) =>
   typeof expected === "string" ? body === expected : expected.test(body);
 
-async function troubleOf({ metric, logged }: ProxiedSidecar): Promise<string[]> {
+export async function troubleOf({ metric, logged }: ProxiedSidecar): Promise<string[]> {
   const unhandled = (await metric("latchkey_unhandled_errors_total")) ?? 0;
   const errors = logged.filter((line) => line.includes('"level":"error"'));
   return unhandled > 0 || errors.length > 0 ? [`unhandled: ${unhandled}, ${errors.join()}`] : [];
