@@ -127,13 +127,14 @@ const notKnown = new EvaluationFailure("an edge does not know the tags and the m
 
 const connectionOfEdge = ({ connection: { id } }: JudgedRequest) => ({ id, tags: notKnown, metadata: notKnown });
 
-export const scopesOf = ({ integration, caller, host }: JudgedRequest) => ({
+export const scopesOf = ({ integration, caller, host, connection }: JudgedRequest) => ({
   integration: integration.key,
   key: caller.key,
   session: caller.session,
   host,
   provider: integration.provider,
   environment: integration.environment,
+  connection: connection.id,
 });
 
 export function judgedRequest(request: GatedRequest, nowMs: number): JudgedRequest {

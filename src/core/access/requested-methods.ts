@@ -1,3 +1,4 @@
+import { byFieldName } from "../../base/http/field-name.ts";
 import { plainFieldName } from "../outgoing/outgoing-fields.ts";
 
 interface MethodRequest {
@@ -11,6 +12,8 @@ interface MethodRequest {
 const overrideField = /^(?:x-http-method-override|x-http-method|x-method-override)$/;
 const overrideParameter = /^(?:_method|\$httpmethod|x-http-method-override)$/i;
 const shortestField = "x-http-method".length;
+/** As the provider gets it: without the prefix of disguised fields, and servers may take an underscore for a dash. */
+const isOverrideField = byFieldName((lower) => overrideField.test(plainFieldName(lower)));
 
 const none: readonly string[] = [];
 
@@ -24,8 +27,7 @@ export function otherMethodsOf({ method, path, rawHeaders }: MethodRequest): rea
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     if (name.length < shortestField) continue;
-    // As the provider gets it: without the prefix of disguised fields, and servers may take an underscore for a dash.
-    if (overrideField.test(plainFieldName(name))) add(rawHeaders[i + 1] ?? "");
+    if (isOverrideField(name)) add(rawHeaders[i + 1] ?? "");
   }
   const at = path.indexOf("?");
   if (at === -1 || !/method|%/i.test(path.slice(at))) return found ?? none;

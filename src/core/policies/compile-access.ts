@@ -111,7 +111,7 @@ export function headerTerm(compiler: TermCompiler, expression: Expression, { nam
   const missing = new EvaluationFailure(`there is no header "${name}"`);
   const run: Term["run"] = ({ facts: { headers } }) => {
     if (headers instanceof EvaluationFailure) return headers;
-    const value = headers.values.get(name);
+    const value = headers.get(name);
     if (isTest) return value !== undefined;
     return value === undefined ? missing : value;
   };

@@ -1,8 +1,8 @@
 import { parse } from "@bufbuild/cel";
 import { ExpressionCompiler } from "./compile.ts";
 import type { Evaluation } from "./facts.ts";
-import { type Guards, guardsOf } from "./guards.ts";
 import { policyLimits } from "./limits.ts";
+import { type Guards, guardsOf } from "./selection/guards.ts";
 import * as types from "./static-type.ts";
 import { ConditionMistake } from "./term.ts";
 import { EvaluationFailure } from "./values.ts";

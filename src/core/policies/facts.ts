@@ -4,7 +4,7 @@ import type { PolicyVariable } from "./variables.ts";
 
 /** The headers of a request: looked up by name, or as a map. Names are in lower case. */
 export interface HeaderFacts {
-  readonly values: ReadonlyMap<string, string>;
+  get(name: string): string | undefined;
   readonly map: CelMap;
 }
 

@@ -1,6 +1,6 @@
 import { type ConditionError, compileCondition, isCondition, type PolicyCondition } from "./condition.ts";
 import type { Evaluation } from "./facts.ts";
-import type { Guards } from "./guards.ts";
+import { type Guards, noGuards } from "./selection/guards.ts";
 import { EvaluationFailure } from "./values.ts";
 
 /** What a policy is about; `name` is empty for an environment. */
@@ -49,7 +49,7 @@ export function createPolicyRule(
   const common = { id, description, scope, effect, hold, condition };
   if (isCondition(condition)) return { ...common, guards: condition.guards, evaluate: condition.evaluate };
   const failure = new EvaluationFailure(condition.message);
-  return { ...common, guards: { values: {}, pathPrefix: undefined }, evaluate: () => failure };
+  return { ...common, guards: noGuards, evaluate: () => failure };
 }
 
 /** Returns a scope in messages: `integration github`. */

@@ -248,13 +248,55 @@ function queryOf(path: string): CelMap | EvaluationFailure {
 const decodeField = (text: string): string => decodeURIComponent(text.replaceAll("+", " "));
 
 function headersOf(pairs: readonly string[]): HeaderFacts | EvaluationFailure {
-  if (pairs.length > policyLimits.headers * 2) return tooManyHeaders;
+  return pairs.length > policyLimits.headers * 2 ? tooManyHeaders : new LazyHeaders(pairs);
+}
+
+/** Most conditions read one header: it is searched, and a map is made for the second one. */
+class LazyHeaders implements HeaderFacts {
+  readonly #pairs: readonly string[];
+  #values: ReadonlyMap<string, string> | undefined;
+  #name: string | undefined;
+  #value: string | undefined;
+
+  constructor(pairs: readonly string[]) {
+    this.#pairs = pairs;
+  }
+
+  get(name: string): string | undefined {
+    if (this.#name === name) return this.#value;
+    if (this.#name !== undefined) return this.#all().get(name);
+    this.#name = name;
+    this.#value = valueIn(this.#pairs, name);
+    return this.#value;
+  }
+
+  get map(): CelMap {
+    return celMap(this.#all());
+  }
+
+  #all(): ReadonlyMap<string, string> {
+    this.#values ??= valuesIn(this.#pairs);
+    return this.#values;
+  }
+}
+
+const joined = (known: string | undefined, value: string): string =>
+  known === undefined ? value : `${known}, ${value}`;
+
+function valueIn(pairs: readonly string[], name: string): string | undefined {
+  let found: string | undefined;
+  for (let i = 0; i < pairs.length; i += 2) {
+    const one = pairs[i] ?? "";
+    if (one.length === name.length && lowerCase(one) === name) found = joined(found, pairs[i + 1] ?? "");
+  }
+  return found;
+}
+
+function valuesIn(pairs: readonly string[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (let i = 0; i < pairs.length; i += 2) {
     const name = lowerCase(pairs[i] ?? "");
-    const value = pairs[i + 1] ?? "";
-    const known = values.get(name);
-    values.set(name, known === undefined ? value : `${known}, ${value}`);
+    values.set(name, joined(values.get(name), pairs[i + 1] ?? ""));
   }
-  return { values, map: celMap(values) };
+  return values;
 }

@@ -60,6 +60,7 @@ export function policies(count = 200_000): void {
       host: "api.github.com",
       provider: "github",
       environment: "prod",
+      connection: "ada",
     };
     const plans = rules.map((_, i) => plan(conditionEnv, parse((conditions[i % 10] ?? (() => "false"))(i)).expr));
     const ours = () => {
