@@ -1,7 +1,7 @@
-import { type DescMethod, hasOption } from "@bufbuild/protobuf";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import { scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { connectErrorOf } from "./errors.ts";
+import { scopeOf } from "./method-scope.ts";
 
 interface BodyDeadlineOptions {
   readonly method: DescMethod;
@@ -19,7 +19,7 @@ export function boundBody(
   { method, bodyMs }: BodyDeadlineOptions,
 ): AsyncIterable<Uint8Array> {
   const hasOneMessage = method.methodKind === "unary" || method.methodKind === "server_streaming";
-  const isOpenToAll = !hasOption(method, scope);
+  const isOpenToAll = scopeOf(method) === undefined;
   if (!hasOneMessage && !isOpenToAll) return body;
   const endsMs = hasOneMessage && isOpenToAll ? performance.now() + bodyMs : Number.POSITIVE_INFINITY;
   return {

@@ -1,4 +1,4 @@
-import { type DescMethod, getOption, hasOption } from "@bufbuild/protobuf";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { type ContextValues, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
@@ -8,9 +8,10 @@ import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, requireAudience, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import type { BrowserSessions } from "../../broker/sign-in/browser-sessions.ts";
 import type { CallerOrigin } from "../../core/access/audience.ts";
-import { Scope, scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type CallPeer, peerKey } from "./call-peer.ts";
 import { limitedMethods } from "./limited-methods.ts";
+import { scopeOf } from "./method-scope.ts";
 import { claimsSession, sessionHeader, sessionProofOf } from "./session-proof.ts";
 
 /** Checks the head of a call before its body is read. Throws the error for the caller. */
@@ -21,7 +22,7 @@ export const callerKey = createContextKey<Caller | undefined>(undefined, { descr
 
 /** Refuses all calls except health and reflection until the store is ready. */
 export const refuseUntilReady: Gate = ({ method }) => {
-  if (hasOption(method, scope)) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
+  if (scopeOf(method) !== undefined) throw new Fault("not_ready", "Latchkey is starting", { retryAfterSeconds: 1 });
 };
 
 /** Tells callers by their key or browser session. */
@@ -52,8 +53,8 @@ interface Authorization {
 /** Returns the caller after checking that it may call the method; undefined if the method is open to all. */
 export async function authorize(call: Authorization): Promise<Caller | undefined> {
   const { sources, method, values } = call;
-  if (!hasOption(method, scope)) return undefined;
-  const needed = getOption(method, scope);
+  const needed = scopeOf(method);
+  if (needed === undefined) return undefined;
   let caller: Caller | undefined;
   try {
     caller = await callerIn(call, needed);
@@ -133,7 +134,7 @@ export function bearerOf(header: Headers): string {
 export const requireImplemented =
   (implemented: ReadonlySet<DescMethod>): Gate =>
   ({ method }) => {
-    if (!hasOption(method, scope) || implemented.has(method)) return;
+    if (scopeOf(method) === undefined || implemented.has(method)) return;
     throw new Fault("not_implemented", `this version does not implement ${method.parent.typeName}/${method.name}`);
   };
 
