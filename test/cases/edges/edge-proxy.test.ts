@@ -2,6 +2,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { startHttpProvider } from "../../support/edges/http-provider.ts";
 import { startPlayedBroker } from "../../support/edges/played-broker.ts";
 import { startTestEdge } from "../../support/edges/test-edge.ts";
+import { sendConnect } from "../../support/peers/forward-proxied.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
 interface StartOptions {
@@ -262,4 +263,17 @@ it("connects less and less often to a broker that ends each stream", async () =>
   await expect.poll(() => wants(broker.received, "hello"), { timeout: 20_000, interval: 5 }).toBe(hellos + 5);
   // Without longer waits: 0.3 s.
   expect(performance.now() - since).toBeGreaterThan(1_000);
+});
+
+it("says that brokers are too old for its forward proxy", async () => {
+  const { edge } = await start({ env: { LATCHKEY_FORWARD_PROXY_LISTEN: "127.0.0.1:0" } });
+  const { status, text } = await sendConnect(edge.forward, "api.provider.test:443");
+  expect([status, text]).toEqual([501, expect.stringContaining("update the brokers")]);
+  // The stream, which such a broker would end, goes on.
+  expect((await edge.proxy("ada")).status).toBe(200);
+});
+
+it("does not start without the file of its authorities, and without a use for it", async () => {
+  const file = { LATCHKEY_FORWARD_PROXY_CA_FILE: "/no/such/folder/ca.pem" };
+  await expect(start({ env: file })).rejects.toThrow("needs LATCHKEY_FORWARD_PROXY_LISTEN");
 });
