@@ -1,3 +1,5 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../../src/dev/sandbox/providers.ts";
@@ -12,10 +14,36 @@ const environment = "dev";
 let sandbox: Sandbox | undefined;
 const origin = () => sandbox?.origin ?? "";
 
+const mcpServer = createServer((request, response) => mcpAnswer(request, response));
+const mcpUrl = (path: string) => `http://localhost:${(mcpServer.address() as AddressInfo).port}${path}`;
+
+/** An open MCP server at `/open`; at `/closed` one whose authorization server registers no clients. */
+function mcpAnswer({ url = "" }: IncomingMessage, response: ServerResponse): void {
+  const base = mcpUrl("");
+  const answers: Readonly<Record<string, object>> = {
+    "/open": { jsonrpc: "2.0", id: 1, result: {} },
+    "/.well-known/oauth-protected-resource/closed": { resource: mcpUrl("/closed"), authorization_servers: [base] },
+    "/.well-known/oauth-authorization-server": {
+      issuer: base,
+      authorization_endpoint: `${base}/authorize`,
+      token_endpoint: `${base}/token`,
+      code_challenge_methods_supported: ["S256"],
+    },
+  };
+  const answer = answers[url];
+  const isClosed = url === "/closed";
+  response.writeHead(isClosed ? 401 : answer === undefined ? 404 : 200, { "content-type": "application/json" });
+  response.end(JSON.stringify(answer ?? {}));
+}
+
+beforeAll(() => new Promise<void>((resolve) => void mcpServer.listen(0, "127.0.0.1", resolve)));
+afterAll(() => mcpServer.close());
 beforeAll(async () => {
   sandbox = await startSandbox({ behaviour: { consent: "allow" } });
 });
-const dashboard = dashboardOfFile(() => ({ LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(origin()) }));
+const dashboard = dashboardOfFile(() => ({
+  LATCHKEY_ALLOW_PRIVATE: `${allowPrivateFor(origin())},${mcpUrl("")}`,
+}));
 beforeAll(async () => {
   const providers = dashboard.sidecar.client(ProviderService);
   const known = describeProviders(origin()).filter(({ name }) => name === "sandbox-calendar");
@@ -27,7 +55,7 @@ const integrations = () => dashboard.sidecar.client(IntegrationService);
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
 
 it("creates an integration from the catalog, and connects an account through the popup", {
-  timeout: 40_000,
+  timeout: 120_000,
 }, async () => {
   const page = await dashboard.open("/integrations?env=dev");
   // What others create appears by itself.
@@ -105,6 +133,27 @@ it("shows what another changed before it saves, replaces secrets and never shows
   expect(integration?.secrets?.clientSecret).toBe(`second-${secret}`);
   await page.getByText("Everything is saved").waitFor();
   expect(await page.content()).not.toContain(secret);
+});
+
+it("adds an MCP server by its URL, and says what a server without registration needs", {
+  timeout: 30_000,
+}, async () => {
+  const page = await dashboard.open("/catalog?env=dev");
+  await page.getByRole("link", { name: "Add an MCP server" }).click();
+  await button(page, "Add server").click();
+  await page.getByText("Enter the URL, such as").waitFor();
+  await page.getByLabel("URL of the server").fill("https://mcp.notion.com/mcp");
+  expect(await page.getByLabel("Key", { exact: true }).inputValue()).toBe("notion-mcp");
+  await page.getByLabel("URL of the server").fill(mcpUrl("/closed"));
+  await page.getByLabel("Key", { exact: true }).fill("pages-mcp");
+  await button(page, "Add server").click();
+  // The address to register, and what was written, stay.
+  await page.getByRole("alert").getByText("/oauth/callback").waitFor();
+  await page.getByLabel("URL of the server").fill(mcpUrl("/open"));
+  await button(page, "Add server").click();
+  await page.getByRole("heading", { name: /Ready/ }).waitFor();
+  const made = await integrations().getIntegration({ environment, key: "pages-mcp" });
+  expect(made.integration?.mcpUrl).toBe(mcpUrl("/open"));
 });
 
 it("describes a custom provider with mistakes at their lines", { timeout: 30_000 }, async () => {

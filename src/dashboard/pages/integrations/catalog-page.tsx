@@ -19,11 +19,18 @@ export function CatalogPage() {
       above={[["Integrations", linkTo("/integrations")]]}
       lead="Choose the provider of a new integration."
       actions={
-        may(Scope.ADMIN) && (
-          <a class="button" href={linkTo("/custom-provider")}>
-            Describe a custom provider
-          </a>
-        )
+        <>
+          {may(Scope.INTEGRATIONS_WRITE) && (
+            <a class="button" href={linkTo("/mcp-server")}>
+              Add an MCP server
+            </a>
+          )}
+          {may(Scope.ADMIN) && (
+            <a class="button" href={linkTo("/custom-provider")}>
+              Describe a custom provider
+            </a>
+          )}
+        </>
       }
     >
       <FilterBar>

@@ -18,6 +18,11 @@ export const integrationRoutes: readonly PageRoute[] = [
     load: async () => (await import("./new-integration-page.tsx")).NewIntegrationPage,
   },
   {
+    path: "/mcp-server",
+    title: "New MCP server",
+    load: async () => (await import("./new-mcp-page.tsx")).NewMcpPage,
+  },
+  {
     path: "/custom-provider",
     title: "New provider",
     load: async () => (await import("../providers/new-provider-page.tsx")).NewProviderPage,
