@@ -10,6 +10,7 @@ import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts"
 import { type Clients, createClients } from "../../relay/client/clients.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
 import type { RequestFields, RequestHead } from "../../relay/http1/request-head.ts";
+import { isUnderMcp, mcpPrefix } from "../mcp/target.ts";
 import type { ForwardTarget } from "../proxy/forwarding/forward-target.ts";
 import { type CallContext, type ProviderCall, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
@@ -75,7 +76,14 @@ export function createFastPath(options: FastPathOptions): Clients {
   } = options;
   const relaying = proxy && {
     proxy,
-    services: { listener, count, answered: count.of(providerRoute), textOf, endless },
+    services: {
+      listener,
+      count,
+      answered: count.of(providerRoute),
+      answeredByMcp: count.of(`${mcpPrefix}/*`),
+      textOf,
+      endless,
+    },
   };
 
   function take(connection: ClientConnection, head: RequestHead): boolean | Promise<void> {
@@ -128,7 +136,7 @@ export function createFastPath(options: FastPathOptions): Clients {
         checkInTunnel(call, call.forward);
       } else {
         call.alias = aliasOf(call);
-        if (call.alias === undefined && !head.url.startsWith(underProxy)) return false;
+        if (call.alias === undefined && !head.url.startsWith(underProxy) && !isUnderMcp(head)) return false;
         check(call);
       }
       ready = to.prepare(call.context);
@@ -188,6 +196,7 @@ interface ProviderPath {
 
 interface FastCallServices extends Pick<FastPathOptions, "listener" | "count" | "textOf" | "endless"> {
   readonly answered: RouteCount;
+  readonly answeredByMcp: RouteCount;
 }
 
 interface ConnectionHead {
@@ -279,11 +288,12 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   }
 
   over(status: number): void {
-    const { answered, endless } = this.#services;
+    const { answered, answeredByMcp, endless } = this.#services;
     this.#isOver = true;
     if (this.isEndless) endless.delete(this.#connection);
     const answeredWith = this.#hasBegun || this.fault !== undefined ? status : 0;
     this.#proxy.leave(this, answeredWith, performance.now());
-    answered.end(status, this.#since);
+    const count = isUnderMcp(this) ? answeredByMcp : answered;
+    count.end(status, this.#since);
   }
 }

@@ -3,7 +3,7 @@ import type { McpCalls } from "../../broker/mcp/open.ts";
 import { type Caller, requireConnectionWithin } from "../../broker/setup/caller.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
-import { requestedConnection, requireEnvironment } from "../proxy/call-request.ts";
+import { requestedConnection, requireEnvironment } from "../proxy/forwarding/requested-connection.ts";
 import type { CallContext } from "../proxy/provider-call.ts";
 import { isUnderMcp, mcpIntegrationOf } from "./target.ts";
 
@@ -30,7 +30,7 @@ export function namedConnection(
 }
 
 /** Returns the connection that a request to `/mcp` names. The ID may be empty: the only connection. */
-function mcpConnection(request: FrontHead, caller: McpCaller): ConnectionRef {
+export function mcpConnection(request: FrontHead, caller: McpCaller): ConnectionRef {
   const environment = requireEnvironment(caller.environment);
   const integration = mcpIntegrationOf(request);
   const named = request.headers["connection-id"] ?? "";

@@ -84,6 +84,7 @@ export function createForwardedRequests({ access, admission, choices }: Forwarde
         caller,
         ref,
         alias: undefined,
+        mcpIntegration: undefined,
         options: requestedOptions(request),
         slot: undefined,
       };
