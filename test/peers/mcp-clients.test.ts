@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import Provider from "oidc-provider";
 import { expect, it, onTestFinished } from "vitest";
@@ -25,7 +26,7 @@ const answers: Readonly<Record<string, (params: object) => object>> = {
   }),
   "tools/list": () => ({
     resultType: "complete",
-    tools: [{ name: "read_page", inputSchema: { type: "object" } }],
+    tools: ["read_page", "delete_page"].map((name) => ({ name, inputSchema: { type: "object" } })),
     ttlMs: 0,
     cacheScope: "private",
   }),
@@ -59,6 +60,12 @@ async function startServer() {
   const metadata = { resource, authorization_servers: [origin], scopes_supported: ["pages"] };
   const prm = "/.well-known/oauth-protected-resource/mcp";
   const callback = provider.callback();
+  /** The answer that a stream broke off before. */
+  let broken: object = {};
+  const repeated = (response: ServerResponse) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(`id: repeated\ndata: ${JSON.stringify(broken)}\n\n`);
+  };
   server.on("request", async (request, response) => {
     if (request.url === prm) {
       response.setHeader("content-type", "application/json").end(JSON.stringify(metadata));
@@ -70,16 +77,31 @@ async function startServer() {
         return;
       }
       const parts: Buffer[] = [];
-      for await (const part of request) parts.push(part as Buffer);
+      request.on("data", (part: Buffer) => void parts.push(part));
+      // A refused message breaks off, and has no end.
+      await once(request, "end").catch(() => {});
+      if (!request.complete) return;
       const message = JSON.parse(Buffer.concat(parts).toString() || "{}");
       headers.push(request.headers);
       const answer = answers[message.method];
-      if (request.method !== "POST") response.writeHead(405).end();
+      const resumes = request.headers["last-event-id"] === "cut-off";
+      if (request.method === "GET" && resumes) repeated(response);
+      else if (request.method !== "POST") response.writeHead(405).end();
       else if (answer === undefined) response.writeHead(202).end();
       else {
         // Events, as many servers send them for every answer.
         response.writeHead(200, { "content-type": "text/event-stream" });
         const result = answer(message.params ?? {});
+        const isOlder = request.headers["mcp-protocol-version"] === "2025-11-25";
+        if (
+          isOlder &&
+          message.method === "tools/call" &&
+          request.headers["user-agent"]?.startsWith("Python") === true
+        ) {
+          broken = { jsonrpc: "2.0", id: message.id, result };
+          response.end("id: cut-off\ndata: \n\n");
+          return;
+        }
         response.end(`event: message\ndata: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result })}\n\n`);
       }
     }
@@ -109,15 +131,16 @@ async function agreed(browser: TestBrowser, first: Page, publicUrl: string): Pro
 }
 
 const program = fileURLToPath(new URL("clients/mcp.mjs", import.meta.url));
+const rawProgram = fileURLToPath(new URL("clients/mcp_relayed.py", import.meta.url));
 
 function runClients(
   env: Readonly<Record<string, string>>,
+  command = process.execPath,
+  file = program,
 ): Promise<{ readonly text: string; readonly errors: string }> {
   const whole = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env };
   return new Promise((resolve) =>
-    execFile(process.execPath, [program], { env: whole, timeout: 60_000 }, (_, text, errors) =>
-      resolve({ text, errors }),
-    ),
+    execFile(command, [file], { env: whole, timeout: 60_000 }, (_, text, errors) => resolve({ text, errors })),
   );
 }
 
@@ -141,13 +164,25 @@ it.skipIf(lacks("clients"))(
     expect(errors).toBe("");
     const { older, modern } = JSON.parse(text);
     for (const one of [older, modern]) {
-      expect(one.tools).toEqual(["read_page"]);
+      expect(one.tools).toEqual(["read_page", "delete_page"]);
       expect(JSON.parse(one.text)).toMatchObject({ name: "read_page", arguments: { id: "p1", text: "Tee & ü" } });
     }
     const versions = new Set(server.headers.map((one) => one["mcp-protocol-version"]));
     expect(versions).toContain("2026-07-28");
     expect(server.headers.some((one) => one["mcp-name"] === "read_page")).toBe(true);
     expect(JSON.stringify(server.headers)).not.toContain(secretKey);
+
+    const limits = { connections: [{ integration: "pages", id }], tools: ["read_*"] };
+    const { body: session } = await sidecar.rest("POST", "/access-sessions", { body: { limits } });
+    for (const era of lacks("python") ? [] : ["2025-11-25", "2026-07-28"]) {
+      const run = await runClients({ ...env, KEY: session.data.token, ERA: era }, "python3", rawProgram);
+      expect(run.errors).toBe("");
+      const { tools, called, refused } = JSON.parse(run.text);
+      expect(tools).toEqual(["read_page"]);
+      expect(JSON.parse(called.result.content[0].text).arguments).toEqual({ id: "p1", text: "Tee & ü" });
+      expect(called.resumedAfter).toBe(era === "2025-11-25" ? "cut-off" : undefined);
+      expect(refused).toMatchObject([403, { id: 4, error: { code: -32602, data: { code: "not_in_session" } } }]);
+    }
 
     const refreshed = await sidecar.rest("GET", `/connections/${id}?provider_config_key=pages&force_refresh=true`);
     expect([refreshed.status, refreshed.body.error]).toEqual([200, undefined]);

@@ -1,16 +1,22 @@
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import type { ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { runCli } from "../../../src/cli/program.ts";
+import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { Integration_UseRecord, IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
+import { startTestEdge } from "../../support/edges/test-edge.ts";
 import { type RpcMessage, result, startMcpPeer } from "../../support/peers/mcp-peer.ts";
 import { notion } from "../../support/peers/mcp-vendors.ts";
-import { startUnmanaged } from "../../support/sidecar/harness.ts";
+import { adminKey, secretKey, startUnmanaged } from "../../support/sidecar/harness.ts";
+import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { call, connect, connectionsOf, create, type PeerAndSidecar, toLoopback } from "./connected-peer.ts";
 
 let all: PeerAndSidecar;
@@ -22,8 +28,11 @@ let token = "";
 beforeAll(async () => {
   const peer = await startMcpPeer(notion);
   folder = await mkdtemp(join(tmpdir(), "latchkey-test-"));
-  const env = { LATCHKEY_ALLOW_PRIVATE: peer.allowed() };
-  all = { peer, sidecar: await startUnmanaged({ folder, env, resolve: toLoopback }) };
+  await new Promise<void>((resolve) => void openServer.listen(0, "127.0.0.1", resolve));
+  const env = { LATCHKEY_ALLOW_PRIVATE: `${peer.allowed()},${openUrl("")}`, LATCHKEY_CONFIG: "/latchkey.yaml" };
+  // A machine that is slow for a moment must not answer for the rules.
+  const files = { "/latchkey.yaml": "proxy: { overload: { delay: 1m, for: 1m } }" };
+  all = { peer, sidecar: await startUnmanaged({ folder, env, files, resolve: toLoopback }) };
   await create(all);
   await connect(all);
   [{ connection_id: id = "" } = {}] = await connectionsOf(all);
@@ -37,12 +46,13 @@ beforeEach(() => {
 afterAll(async () => {
   await all.sidecar.stop();
   await all.peer.close();
+  openServer.close();
   await rm(folder, { recursive: true, force: true });
 });
 
 const sessionFor = (tools: string[]) =>
   all.sidecar
-    .client(AccessSessionService, "lk_test-secret-key-of-the-environment-dev")
+    .client(AccessSessionService, secretKey)
     .createAccessSession({ limits: { connections: [{ integration: "tools", id }], tools } });
 
 const names = ["search", "read_page", "delete_page", "READ_page", "search2"];
@@ -62,6 +72,19 @@ const modern = (name: string) => ({
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 const toolsOf = ({ body }: Awaited<ReturnType<typeof call>>): string[] =>
   body.result.tools.map(({ name }: { readonly name: string }) => name);
+
+/** A server without authorization, whose host an edge resolves as well. */
+const openServer = createServer(async (request, response) => {
+  const parts: Buffer[] = [];
+  request.on("data", (part: Buffer) => void parts.push(part));
+  // A refused message breaks off, and has no end.
+  request.on("error", () => {});
+  await once(request, "end").catch(() => {});
+  if (!request.complete) return;
+  if (request.url !== "/mcp") response.writeHead(404).end();
+  else served(JSON.parse(Buffer.concat(parts).toString() || "{}") as RpcMessage, response);
+});
+const openUrl = (path: string) => `http://localhost:${(openServer.address() as AddressInfo).port}${path}`;
 
 type Face = (message: object, headers?: Record<string, string>) => Promise<{ status: number; code: unknown }>;
 
@@ -304,5 +327,49 @@ describe("policies about messages", () => {
       "search",
       "read_page",
     ]);
+  });
+});
+
+describe("the command line", () => {
+  it("adds a server by its URL, and creates a session for some of its tools, which holds on an edge", async () => {
+    const { control, data, client } = all.sidecar;
+    const run = async (...args: string[]) => {
+      const env = { LATCHKEY_CONTROL: control, LATCHKEY_KEY: adminKey };
+      const terminal = memoryTerminal({ env });
+      expect(await runCli(["-e", "dev", ...args], terminal), terminal.err()).toBe(0);
+      return terminal.out();
+    };
+    await run("integrations", "create", "open-mcp", "--mcp", openUrl("/mcp"));
+    const { integration } = await client(IntegrationService).getIntegration({ environment: "dev", key: "open-mcp" });
+    expect(integration?.mcpUrl).toBe(openUrl("/mcp"));
+    const body = { connection_id: "ada", provider_config_key: "open-mcp", credentials: { type: "NONE" } };
+    expect((await all.sidecar.rest("POST", "/connections", { body })).status).toBe(201);
+    const created = ["access-sessions", "create", "open-mcp/ada", "--limit-tool", "search", "--json"];
+    // A control key belongs to no environment and may create sessions of each.
+    const session = JSON.parse(await run(...created)) as { readonly token: string };
+
+    const { secret } = await client(EnvironmentService).createKey({ environment: "dev", scopes: [Scope.EDGE] });
+    const edge = await startTestEdge({
+      brokers: [control],
+      env: { LATCHKEY_BROKERS_KEY: secret, LATCHKEY_BROKERS_DATA: data, LATCHKEY_ALLOW_PRIVATE: openUrl("") },
+    });
+    for (const at of [data, edge.data]) {
+      const send = async (message: object) => {
+        const fields = { ...bearer(session.token), "connection-id": "ada", "content-type": "application/json" };
+        const answer = await fetch(`${at}/mcp/open-mcp`, {
+          method: "POST",
+          headers: fields,
+          body: JSON.stringify({ jsonrpc: "2.0", id: 1, ...message }),
+        });
+        return { status: answer.status, body: await answer.json() };
+      };
+      expect(await send(toolCall("search"))).toMatchObject({ status: 200, body: { result: { content: [] } } });
+      expect(await send(toolCall("read_page"))).toMatchObject({
+        status: 403,
+        body: { error: { data: { code: "not_in_session" } } },
+      });
+      const shown = (await send({ method: "tools/list" })).body as { result: typeof listed };
+      expect(shown.result.tools.map(({ name }) => name)).toEqual(["search"]);
+    }
   });
 });
