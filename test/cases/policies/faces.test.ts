@@ -83,7 +83,9 @@ it("comes to the same verdict on every face", { timeout: 7_200_000 }, async () =
   let next = 0;
   const ask = async (face: Face, n: number, request: FuzzedRequest): Promise<Outcome> => {
     const id = `${n}.${face.name.replaceAll(/[^a-z0-9]/gi, "-")}`;
-    const verdict = await face.send(id, request);
+    let verdict = await face.send(id, request);
+    // A busy machine may miss the deadline of a handshake or a head.
+    if (verdict === "closed" || verdict === "request_timeout") verdict = await face.send(id, request);
     const arrived = take(id);
     // The provider has not seen it: somebody else has answered.
     return { face: face.name, verdict: verdict === "sent" && arrived === undefined ? "answered" : verdict, arrived };

@@ -12,8 +12,8 @@ const seeds = fuzzSeeds([363_639_072, 2, 3, 5]);
 const connectionsAtOnce = 12;
 /** After this time an incomplete request gets no more bytes. */
 const patienceMs = 250;
-/** Seconds without a byte, in which this process ran: one that gets no processor for a while has received nothing. */
-const hangsAfterTicks = 30;
+/** Seconds without a byte in which this process had nothing else to do: a busy one has not come to the bytes yet. */
+const hangsAfterIdleTicks = 15;
 
 interface Request {
   readonly method: string;
@@ -299,17 +299,20 @@ function converse(port: number, bytes: string, { isPatient }: { readonly isPatie
       clearTimeout(patience);
       if (!isPatient) patience = setTimeout(() => socket.end(), patienceMs);
     };
-    let silentTicks = 0;
+    let idleTicks = 0;
+    let before = performance.eventLoopUtilization();
     const hang = setInterval(() => {
-      silentTicks += 1;
-      if (silentTicks < hangsAfterTicks) return;
+      const now = performance.eventLoopUtilization();
+      if (performance.eventLoopUtilization(now, before).utilization < 0.5) idleTicks += 1;
+      before = now;
+      if (idleTicks < hangsAfterIdleTicks) return;
       resolve({ text, hung: true });
       socket.destroy();
     }, 1_000);
     socket.setEncoding("latin1").on("error", () => {});
     socket.on("data", (piece: string) => {
       text += piece;
-      silentTicks = 0;
+      idleTicks = 0;
       wait();
     });
     socket.on("close", () => {

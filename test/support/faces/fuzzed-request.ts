@@ -109,7 +109,8 @@ function targetFor(random: Random): string {
   if (oneIn(random, 3)) path = withOddity(path, random);
   if (oneIn(random, 20)) path = `/${"x".repeat(random.below(60))}`;
   if (oneIn(random, 3)) path += queryFor(random);
-  return path;
+  // HTTP/1.1 takes a space at the end for a second one before the version.
+  return path.trimEnd();
 }
 
 function withOddity(path: string, random: Random): string {
