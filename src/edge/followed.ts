@@ -208,7 +208,7 @@ class BrokerFollower {
   }
 
   #welcomed(welcome: LinkWelcome): void {
-    const { connections, questions, world } = this.#options;
+    const { connections, questions, routes, world } = this.#options;
     clearTimeout(this.#forgetting);
     if (this.#environment !== undefined && this.#environment !== welcome.environment) {
       world.log.warn("the brokers' environment has changed; everything in memory is forgotten");
@@ -216,6 +216,8 @@ class BrokerFollower {
     }
     this.#environment = welcome.environment;
     this.servesRoutes = welcome.servesRoutes;
+    // An older broker would not say what changes.
+    if (!welcome.servesRoutes) routes.clear();
     connections.limit(welcome.maxConnections);
     this.#followTheRest(welcome.offered);
     questions.resend();

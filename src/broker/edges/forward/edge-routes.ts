@@ -13,7 +13,7 @@ import type { ChangedConnection } from "../edge-connections.ts";
 import { edgeFaultOf } from "../edge-fault.ts";
 import type { EdgeStream } from "../edge-stream.ts";
 import { createRechecks } from "../rechecks.ts";
-import type { ReadSubject } from "./read-routes.ts";
+import { isReadable, type ReadSubject } from "./read-routes.ts";
 import { type FollowedSubject, FollowedSubjects, type ReadRoutes, subjectName } from "./route-subjects.ts";
 
 /** Which connections an address has, for edges whose callers name none. */
@@ -105,9 +105,9 @@ export function createEdgeRoutes({ routes, read, onPush, world }: EdgeRoutesOpti
   return {
     async answer(stream, { requestId, subject }) {
       if (subject === undefined) return;
-      if (stream.routes.size >= maxSubjects && !stream.routes.has(subjectName(subject))) {
-        const message = `the edge follows ${maxSubjects} addresses, which is the limit; it must drop some first`;
-        const fault = edgeFaultOf(new Fault("too_many_requests", message));
+      const refusal = refusalOf(stream, subject);
+      if (refusal !== undefined) {
+        const fault = edgeFaultOf(refusal);
         stream.outbox.answer({ case: "routes", value: create(EdgeRoutesSchema, { requestId, subject, fault }) });
         return;
       }
@@ -141,6 +141,16 @@ export function createEdgeRoutes({ routes, read, onPush, world }: EdgeRoutesOpti
     },
     close: rechecks.close,
   };
+}
+
+/** Returns why an edge may not follow an address. One that can never be read would be tried again and again. */
+function refusalOf({ routes }: EdgeStream, subject: RouteSubject): Fault | undefined {
+  if (!isReadable(subject)) {
+    return new Fault("invalid_body", "`origin` must be https:// or http:// and a host in lower case");
+  }
+  if (routes.size < maxSubjects || routes.has(subjectName(subject))) return undefined;
+  const message = `the edge follows ${maxSubjects} addresses, which is the limit; it must drop some first`;
+  return new Fault("too_many_requests", message);
 }
 
 const isEqual = (one: EdgeRoutesMessage, other: EdgeRoutesMessage): boolean =>

@@ -1,6 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { Fault } from "../../../base/fault.ts";
-import { EdgeRouteSchema, EdgeRoutesSchema } from "../../../gen/latchkey/v1/edge_pb.ts";
+import { EdgeRouteSchema, EdgeRoutesSchema, type RouteSubject } from "../../../gen/latchkey/v1/edge_pb.ts";
 import type { ConnectionCollections } from "../../connections/connection-collections.ts";
 import type { HostRoutes } from "../../connections/hosts/host-routes.ts";
 import { readRouteRows } from "../../connections/hosts/route-rows.ts";
@@ -21,9 +20,6 @@ const mostIds = 10;
 
 export function createReadSubject({ routes, collections }: ReadSubjectOptions): ReadSubject {
   async function ofOrigin(environment: string, origin: string): Promise<ReadRoutes> {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
-      throw new Fault("invalid_body", "`origin` must be https:// or http:// and a host in lower case");
-    }
     const rows = await readRouteRows(routes, environment, origin);
     const hosts = rows.length === 0 ? (await routes.hostsOf(environment)).slice(0, mostHosts) : [];
     return {
@@ -55,4 +51,11 @@ export function createReadSubject({ routes, collections }: ReadSubjectOptions): 
     subject.case === "integration"
       ? ofIntegration(environment, subject.value)
       : ofOrigin(environment, subject.value ?? "");
+}
+
+/** Returns whether an address is well formed. */
+export function isReadable({ subject }: RouteSubject): boolean {
+  if (subject.case !== "origin") return subject.case === "integration";
+  const { value } = subject;
+  return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
 }
