@@ -126,7 +126,15 @@ export interface RpcError {
   readonly id: string;
 }
 
+/** A whole answer for the client of another protocol, in place of the usual one. */
+export interface FaultAnswer {
+  readonly status: number;
+  /** JSON. */
+  readonly body: string;
+}
+
 interface FaultDetails {
+  readonly answer?: FaultAnswer;
   /** What the caller probably meant. Names only what the caller may list. */
   readonly hint?: string | undefined;
   readonly missing?: MissingName;
@@ -154,6 +162,7 @@ export class Fault extends Error {
   readonly payload: JsonValue | undefined;
   readonly script: ScriptErrorDetails | undefined;
   readonly rpcError: RpcError | undefined;
+  readonly answer: FaultAnswer | undefined;
   readonly missing: MissingName | undefined;
   /** Set later for a missing name: only the listener knows what the caller may list. */
   hint: string | undefined;
@@ -166,13 +175,14 @@ export class Fault extends Error {
     this.metadata = details.metadata ?? {};
     this.script = details.script;
     this.rpcError = details.rpcError;
+    this.answer = details.answer;
     this.missing = details.missing;
     this.hint = details.hint;
     this.payload = details.script?.payload ?? details.payload;
   }
 
   get status(): number {
-    return faults[this.code].status;
+    return this.answer?.status ?? faults[this.code].status;
   }
 
   get rpc(): (typeof faults)[FaultCode]["rpc"] {

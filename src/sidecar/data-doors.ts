@@ -139,7 +139,7 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
 type ProxyParts = Parameters<typeof createProxy>[0];
 
 function proxyFor(
-  { broker, config, toProviders, world }: DataDoorOptions,
+  { broker, config, toProviders, listeners, world }: DataDoorOptions,
   parts: Pick<ProxyParts, "rates" | "load" | "choices">,
 ): ReturnType<typeof createProxy> {
   const { access, live, attachments, hints, quotas, traffic, mcp } = broker;
@@ -153,7 +153,7 @@ function proxyFor(
     traffic,
     mcp,
     world,
-    admission: createAdmission(broker),
+    admission: createAdmission({ ...broker, dashboard: () => dashboardOf(broker, listeners) }),
     upstream: toProviders,
     limits: config.relay,
   });
@@ -177,3 +177,9 @@ const aliasRefs = ({ aliases }: Config): ReadonlyMap<string, ConnectionRef> =>
       create(ConnectionRefSchema, { environment, integration, id: connection }),
     ]),
   );
+
+/** Returns the origin of the dashboard, which its own listener or the control listener serves. */
+const dashboardOf = ({ dashboardOrigin }: Broker, { addresses }: Listeners): string | undefined => {
+  const origin = dashboardOrigin();
+  return origin === "" ? addresses.control : origin;
+};

@@ -3,7 +3,7 @@ import { docUrlOf } from "../fault-docs.ts";
 
 /** Error envelope of all JSON responses. A script's error has the SDK's fields in addition. */
 export const errorBody = (fault: Fault): string =>
-  fault.rpcError === undefined ? envelopeOf(fault) : rpcBody(fault, fault.rpcError);
+  fault.answer?.body ?? (fault.rpcError === undefined ? envelopeOf(fault) : rpcBody(fault, fault.rpcError));
 
 const rpcBody = ({ code, message }: Fault, { code: rpcCode, id }: RpcError): string =>
   `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: rpcCode, message, data: { code, doc_url: docUrlOf(code) } })}}`;

@@ -16,6 +16,8 @@ export interface HeldRequest {
   /** Headers of the caller that are sent: name, value, name, value. */
   readonly headers: readonly string[];
   readonly body: Uint8Array;
+  /** The part of the body that is compared; undefined: all of it. */
+  readonly comparedBody?: Uint8Array | undefined;
 }
 
 /** Headers that differ in each attempt, and change nothing that a provider does. */
@@ -33,10 +35,10 @@ function headerPairs(headers: readonly string[]): (readonly [name: string, value
 
 /** Returns the SHA-256 of a request in hex. Requests that differ in one byte have different ones. */
 export function digestOfRequest(request: HeldRequest): string {
-  const { environment, integration, connection, token, method, url, headers, body } = request;
+  const { environment, integration, connection, token, method, url, headers, body, comparedBody = body } = request;
   // JSON keeps the parts apart: no text can be read as two parts.
   const head = JSON.stringify([1, environment, integration, connection, token, method, url, headerPairs(headers)]);
-  return createHash("sha256").update(`${head}\n`).update(body).digest("hex");
+  return createHash("sha256").update(`${head}\n`).update(comparedBody).digest("hex");
 }
 
 const maxShownBody = 64 * 1_024;

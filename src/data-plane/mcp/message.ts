@@ -46,7 +46,7 @@ export function asRpcFault(call: ProviderCall, content: Uint8Array, error: unkno
 }
 
 /** Whether the body of a call is a message that must be checked. */
-const carriesMessage = ({ live, proxied }: ProviderCall): boolean =>
+export const carriesMessage = ({ live, proxied }: ProviderCall): boolean =>
   live.provider.mcp !== undefined && proxied.method === "POST";
 
 /** Checks the message of a call that was read whole, or has no body, and returns it. Throws a Fault. */

@@ -50,6 +50,8 @@ export interface Admission {
   enforce(call: AdmissibleCall, verdict: Verdict): void;
   /** Asks people about held calls. Undefined where there is no store, and held calls are refused. */
   readonly approvals: ApprovalRequests | undefined;
+  /** Returns the origin of the dashboard, where people answer; undefined: there is none. */
+  readonly dashboard: () => string | undefined;
 }
 
 export type ToolCheck = (tool: string) => boolean;
@@ -61,10 +63,19 @@ interface AdmissionOptions {
   readonly access: Pick<Access, "currentCaller">;
   readonly policyGate: PolicyGate;
   readonly approvalRequests?: ApprovalRequests;
+  readonly dashboard?: () => string | undefined;
 }
 
-export const createAdmission = ({ access, policyGate, approvalRequests }: AdmissionOptions): Admission => ({
+const noDashboard = () => undefined;
+
+export const createAdmission = ({
+  access,
+  policyGate,
+  approvalRequests,
+  dashboard = noDashboard,
+}: AdmissionOptions): Admission => ({
   approvals: approvalRequests,
+  dashboard,
   requireConnection: requireConnectionWithin,
   requireRequest({ caller, proxied, host, basePath }) {
     if (caller.limits === undefined) return;

@@ -159,7 +159,8 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     admit: (call) => admitCall(parts, call),
     requireAllowedBody: (call, content) => requireAllowedBody(admission, call, content),
     async again(context, before, content) {
-      const ready = await prepareAgain(begin, context, before);
+      const caller = context.caller && admission.callerNow(context.caller);
+      const ready = await prepareAgain(begin, { ...context, caller }, before);
       await requireAllowedBody(admission, ready, content);
       return ready;
     },

@@ -13,6 +13,6 @@ export interface ProxyServices {
   readonly world: World;
   readonly count: ProxyCount;
   readonly streams: Pick<CallerStreams, "follow">;
-  readonly admission: Pick<Admission, "toolCheck" | "approvals">;
+  readonly admission: Pick<Admission, "toolCheck" | "approvals" | "dashboard">;
   readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }

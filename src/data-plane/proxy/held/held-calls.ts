@@ -11,6 +11,7 @@ import { outgoingFields } from "../../../core/outgoing/outgoing-fields.ts";
 import { holdersText } from "../../../core/policies/decisions.ts";
 import type { PolicyMatch } from "../../../core/policies/policy-set.ts";
 import { type Approval, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
+import { type HeldMessage, heldMessage } from "../../mcp/held-message.ts";
 import { headerOf } from "../caller-lookup.ts";
 import { secretsOf, withoutSecrets } from "../path-secrets.ts";
 import type { ObservedCall, ProviderCall } from "../provider-call.ts";
@@ -18,7 +19,13 @@ import type { ObservedCall, ProviderCall } from "../provider-call.ts";
 /** Keeps requests that policies hold until people have answered. Latchkey never sends one by itself. */
 export interface HeldCalls {
   /** Resolves with what may be sent now: at once, unless a policy holds the call. Rejects with the caller's answer. */
-  admit(held: HeldCall): Promise<ProviderCall>;
+  admit(held: HeldCall): Promise<AdmittedCall>;
+}
+
+/** What may be sent. */
+interface AdmittedCall {
+  readonly ready: ProviderCall;
+  readonly content: Uint8Array | undefined;
 }
 
 interface HeldCall {
@@ -33,12 +40,14 @@ interface HeldCall {
 }
 
 interface HeldCallsOptions {
+  /** Origin of the dashboard; undefined: there is none. */
+  readonly dashboard: () => string | undefined;
   /** Undefined where there is no store: held calls are refused. */
   readonly approvals: ApprovalRequests | undefined;
   readonly world: World;
 }
 
-export function createHeldCalls({ approvals, world }: HeldCallsOptions): HeldCalls {
+export function createHeldCalls({ approvals, dashboard, world }: HeldCallsOptions): HeldCalls {
   const waits = world.metrics.approvalWaits.series({});
 
   /** Waits on the connection of the caller, as long as the caller wants. */
@@ -66,40 +75,62 @@ export function createHeldCalls({ approvals, world }: HeldCallsOptions): HeldCal
     });
   }
 
+  async function admitHeld(requests: ApprovalRequests, held: HeldCall, message?: HeldMessage): Promise<AdmittedCall> {
+    const { context, again, spend } = held;
+    const content = message?.content ?? held.content;
+    let { ready } = held;
+    let by = holders(ready);
+    if (by === undefined) return { ready, content };
+    let question = questionOf({ context, ready, content, message, by });
+    const { kind, approval } = await requests.ask(question);
+    let current = approval;
+    const refuse = () => {
+      const fault = faultFor(context, current, world.now());
+      if (fault.code !== "approval_required" || message === undefined) return fault;
+      return message.waiting(fault, { id: current.id, page: pageOf(dashboard(), current) });
+    };
+    if (kind === "asked" && isWaiting(current, world.now())) {
+      logHeld(ready, current);
+      const ms = waitMsOf(context, by);
+      if (ms > 0) current = await answered(requests, current, { context, ms });
+      if (ms === 0 || isWaiting(current, world.now())) throw refuse();
+      ready = await again();
+      by = holders(ready);
+      if (by === undefined) return { ready, content };
+      question = { ...questionOf({ context, ready, content, message, by }), named: current.id };
+      current = (await requests.ask(question)).approval;
+    }
+    if (kind === "asked" && currentState(current, world.now()) !== ApprovalState.APPROVED) throw refuse();
+    await spend(ready);
+    if (kind === "asked") await requests.use(current);
+    return { ready: sendable(ready), content };
+  }
+
   return {
-    async admit({ context, ready: first, content, again, spend }) {
-      let ready = first;
-      let by = holders(ready);
-      if (by === undefined) return ready;
+    async admit(held) {
+      const { ready, content } = held;
+      const by = holders(ready);
+      if (by === undefined) return { ready, content };
       if (approvals === undefined) {
-        throw new Fault(
-          "denied_by_policy",
-          `${holdersText(by)} must be answered by a person, which is not possible here`,
-        );
+        const message = `${holdersText(by)} must be answered by a person, which is not possible here`;
+        throw new Fault("denied_by_policy", message);
       }
-      let question = questionOf({ context, ready, content, by });
-      const { kind, approval } = await approvals.ask(question);
-      let current = approval;
-      const ms = kind === "asked" && isWaiting(current, world.now()) ? waitMsOf(context, by) : 0;
-      if (kind === "asked" && isWaiting(current, world.now())) logHeld(ready, current);
-      if (ms > 0) {
-        current = await answered(approvals, current, { context, ms });
-        if (isWaiting(current, world.now())) throw faultFor(context, current, world.now());
-        ready = await again();
-        by = holders(ready);
-        if (by === undefined) return ready;
-        question = { ...questionOf({ context, ready, content, by }), named: current.id };
-        current = (await approvals.ask(question)).approval;
+      const message = heldMessage(ready, content);
+      if (message === undefined) return admitHeld(approvals, held);
+      try {
+        return await admitHeld(approvals, held, message);
+      } catch (error) {
+        throw error instanceof Fault && error.answer !== undefined ? error : message.refused(error);
       }
-      if (kind === "asked" && currentState(current, world.now()) !== ApprovalState.APPROVED) {
-        throw faultFor(context, current, world.now());
-      }
-      await spend(ready);
-      if (kind === "asked") await approvals.use(current);
-      return sendable(ready);
     },
   };
 }
+
+/** Returns the URL of an approval's page. */
+const pageOf = (origin: string | undefined, { environment, id }: Approval): string | undefined =>
+  origin === undefined
+    ? undefined
+    : `${origin}/ui/approvals?${new URLSearchParams({ env: environment, approval: id }).toString()}`;
 
 interface CallerWait {
   readonly context: ObservedCall;
@@ -138,12 +169,13 @@ const sendable = (ready: ProviderCall): ProviderCall => ({
 });
 
 interface QuestionedCall extends Pick<HeldCall, "context" | "ready" | "content"> {
+  readonly message: HeldMessage | undefined;
   readonly by: readonly PolicyMatch[];
 }
 
 const noContent = new Uint8Array();
 
-function questionOf({ context, ready, content = noContent, by }: QuestionedCall): ApprovalQuestion {
+function questionOf({ context, ready, content = noContent, message, by }: QuestionedCall): ApprovalQuestion {
   const { caller, live, attachment, options, origin, host, basePath, proxied } = ready;
   const { method, path, rawHeaders, key } = proxied;
   const { integration, connection, provider } = live;
@@ -157,6 +189,7 @@ function questionOf({ context, ready, content = noContent, by }: QuestionedCall)
     url: `${origin.scheme}://${host}${basePath}${path}`,
     headers: outgoingFields(withoutWaitPreference(rawHeaders), withheld).pairs,
     body: content,
+    comparedBody: message?.compared,
   };
   const secrets = [key ?? "", ...secretsOf(attachment)];
   const hide = (text: string) => withoutSecrets(text, secrets);
@@ -167,7 +200,7 @@ function questionOf({ context, ready, content = noContent, by }: QuestionedCall)
     provider: provider.name,
     content: () => shownContent(request, hide),
     shownUrl: hide(request.url),
-    named: headerOf(context.request, "latchkey-approval") ?? "",
+    named: message?.approval || (headerOf(context.request, "latchkey-approval") ?? ""),
   };
 }
 

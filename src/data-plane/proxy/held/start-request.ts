@@ -16,7 +16,7 @@ interface RequestStarts {
 
 export function createRequestStarts(shared: ProxyServices): RequestStarts {
   const { calls, streams, admission, world, fail } = shared;
-  const held = createHeldCalls({ approvals: admission.approvals, world });
+  const held = createHeldCalls({ approvals: admission.approvals, dashboard: admission.dashboard, world });
   const start: StartRequest = (received, begun) => {
     const { request, response } = received;
     const { call, ready, trace } = begun;
@@ -38,10 +38,11 @@ export function createRequestStarts(shared: ProxyServices): RequestStarts {
       .then(async (content) => {
         await calls.requireAllowedBody(ready, content);
         const again = () => calls.again(received, ready, content);
-        const sent = await held.admit({ context: received, ready, content, again, spend: calls.spend });
+        const given = hasContent ? content : undefined;
+        const sent = await held.admit({ context: received, ready, content: given, again, spend: calls.spend });
         // The caller may have left while its budget was read, or an approval was awaited.
         if (response.closed) return;
-        new ProxiedRequest(shared, { ...begun, ready: sent, content: hasContent ? content : undefined }).attempt();
+        new ProxiedRequest(shared, { ...begun, ...sent }).attempt();
       })
       .catch((error: unknown) => fail(call, error));
   };

@@ -61,7 +61,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
         const again = () => calls.again(call, ready, noContent);
         Promise.resolve(counted)
           .then(() => held.admit({ context: call, ready, content: undefined, again, spend: calls.spend }))
-          .then((sent) => websocket.open(sent))
+          .then((sent) => websocket.open(sent.ready))
           .catch((error: unknown) => websocket.fail(error));
       },
       fail: (error) => websocket.fail(error),
