@@ -224,6 +224,10 @@ identities:                                  # callers that prove who they are i
       audience: latchkey
       jwks_file: /run/spire/bundle.json      # instead of jwks_url, ca and token_file
       x509: true                             # X.509-SVIDs count too; needs client_ca
+    - name: company                          # an OAuth server: its users reach the MCP endpoint
+      issuer: https://login.example.com
+      audience: https://latchkey.example.com/mcp  # the endpoint, as clients reach it
+      users: true
   rules:                                     # the first that fits a caller counts
     - service_account: shop/checkout         # namespace/name, or shop/* for all of a namespace
       issuer: cluster                        # needed if there are several clusters
@@ -236,6 +240,9 @@ identities:                                  # callers that prove who they are i
         hosts: ["*.googleapis.com"]
         tools: [search]                      # of MCP servers
     - spiffe: spiffe://example.org/ns/*/sa/report  # * is one segment, ** at the end any rest
+      environment: prod
+    - user: "*"                              # or the sub of one; needs issuer
+      issuer: company
       environment: prod
     - certificate: "DNS:batch.internal"      # or URI:… or CN:…; needs client_ca
       environment: prod

@@ -37,7 +37,7 @@ In a second terminal, in this folder, get Ada's files:
 
   export KEY=${keyWord}
 ${filesCall(data)}
-
+${mcpLine(data)}
 More to try, step by step${dashboard === undefined ? "" : ", and the dashboard, signed in"}:
 
   ${latchkey} tour
@@ -54,6 +54,16 @@ const filesCall = (data: string): string =>
     "-H 'Provider-Config-Key: files'",
     "-H 'Connection-Id: ada'",
   );
+
+/** Returns the line by which an agent gets Latchkey's tools. Many clients have such a command; no client has a socket. */
+const mcpLine = (data: string): string =>
+  data.startsWith("http")
+    ? `
+Add its tools to an agent, with the command of your MCP client:
+
+${command("<client> mcp add --transport http latchkey", `${data}/mcp`, '--header "Authorization: Bearer $KEY"')}
+`
+    : "";
 
 /** Returns the shell word that gives a key: read from its file, so that it is not printed. */
 export const shellWordOf = (key: { readonly file: string } | { readonly value: string }): string =>

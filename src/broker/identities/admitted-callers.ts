@@ -35,7 +35,8 @@ export function createAdmittedCallers({ now }: Pick<World, "now">, all: Admitted
   const admitted: AdmittedCallers = {
     admit(proven, grant, proof) {
       const identity = identityOf(proven, grant);
-      const caller = callerOfIdentity(identity, grant);
+      const found = callerOfIdentity(identity, grant);
+      const caller: Caller = proven.kind === "user" ? { ...found, endUserId: proven.subject } : found;
       proofs.set(caller, proof);
       all.set(identity, { proven, proof, caller, by: admitted });
       return caller;
@@ -55,6 +56,8 @@ export function identityOf(proven: ProvenSubject, grant?: IdentityGrant): Caller
     }
     case "spiffe":
       return { kind, name: proven.id };
+    case "user":
+      return { kind, name: `${proven.subject}@${proven.issuer}` };
     case "certificate":
       return { kind, name: grant?.subject.kind === "certificate" ? grant.subject.name : (proven.names[0] ?? "") };
     case "uid":

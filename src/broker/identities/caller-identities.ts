@@ -1,5 +1,11 @@
 import type { World } from "../../base/world.ts";
-import { grantFor, type IdentityRules, noIdentities } from "../../core/identities/identity-rules.ts";
+import {
+  grantFor,
+  type IdentityRules,
+  noIdentities,
+  type TokenIssuer,
+  type UserIssuer,
+} from "../../core/identities/identity-rules.ts";
 import { readSpiffeId } from "../../core/identities/spiffe.ts";
 import type { Caller, CallerIdentity } from "../setup/caller.ts";
 import {
@@ -14,6 +20,7 @@ import { type CallerOfPeer, createPeerCallers } from "./peer-callers.ts";
 import { refusedIdentity } from "./refusals.ts";
 import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
 import { createTokenCallers, type ExplainedToken, type TokenCallers } from "./token-callers.ts";
+import { issuerOfToken } from "./token-verifier.ts";
 
 /** Callers without a key: what proves them, and what the rules of the configuration let them do. */
 export interface CallerIdentities {
@@ -22,6 +29,10 @@ export interface CallerIdentities {
   /** Whether tokens of some issuer are accepted. */
   takesTokens(): boolean;
   callerWithToken(token: string): Caller | Promise<Caller>;
+  /** Returns the user of an access token for the MCP endpoint; undefined if its issuer is none of users. */
+  userWithToken(token: string): Caller | Promise<Caller> | undefined;
+  /** Issuers of users, with the endpoint that their tokens are for. */
+  userIssuers(): readonly UserIssuer[];
   readonly callerOfPeer: CallerOfPeer;
   /** Returns whether a caller with an identity would be accepted again now. */
   isCurrent(caller: Caller): boolean;
@@ -41,6 +52,9 @@ interface RuledCallers {
   readonly admitted: AdmittedCallers;
   /** Undefined: there is no issuer. */
   readonly tokens: TokenCallers | undefined;
+  /** Undefined: there is no issuer of users. */
+  readonly users: TokenCallers | undefined;
+  readonly userIssuers: readonly UserIssuer[];
   readonly ofPeer: CallerOfPeer;
 }
 
@@ -56,14 +70,18 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
   });
 
   function callersBy(rules: IdentityRules, fetch: FetchKeySet): RuledCallers {
-    const { issuers } = rules;
+    const { userIssuers, issuers } = issuersIn(rules);
     const admitted = createAdmittedCallers(world, proofs);
     const shared = { rules, admitted, world };
-    const keysOf = keySets(issuers, fetch);
+    const keysOf = keySets(rules.issuers, fetch);
+    const tokensOf = (some: readonly TokenIssuer[]) =>
+      some.length === 0 ? undefined : createTokenCallers({ ...shared, rules: { ...rules, issuers: some }, keysOf });
     return {
       rules,
       admitted,
-      tokens: issuers.length === 0 ? undefined : createTokenCallers({ ...shared, keysOf }),
+      tokens: tokensOf(issuers),
+      users: tokensOf(userIssuers),
+      userIssuers,
       ofPeer: createPeerCallers({ ...shared, owners }),
     };
   }
@@ -83,6 +101,16 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
     if (by.tokens === undefined) throw refusedIdentity("tokens are not accepted here: there is no issuer");
     const found = by.tokens.callerWith(token);
     return found instanceof Promise ? settled(by, found, () => callerWithToken(token)) : found;
+  }
+
+  function userWithToken(token: string): Caller | Promise<Caller> | undefined {
+    const by = current;
+    if (by.users === undefined || !isOfIssuer(token, by.userIssuers)) return undefined;
+    const found = by.users.callerWith(token);
+    if (!(found instanceof Promise)) return found;
+    return settled(by, found, () => {
+      return userWithToken(token) ?? refuseIssuer();
+    });
   }
 
   const callerOfPeer: CallerOfPeer = (socket) => {
@@ -117,6 +145,8 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
     },
     takesTokens: () => current.tokens !== undefined,
     callerWithToken,
+    userWithToken,
+    userIssuers: () => current.userIssuers,
     callerOfPeer,
     isCurrent: (caller) => current.admitted.isCurrent(caller),
     currentCaller,
@@ -125,6 +155,20 @@ export function createCallerIdentities(options: CallerIdentitiesOptions): Caller
       return current.tokens.explain(token);
     },
   };
+}
+
+const issuersIn = ({ issuers }: IdentityRules) => ({
+  userIssuers: issuers.filter((issuer) => issuer.kind === "user"),
+  issuers: issuers.filter(({ kind }) => kind !== "user"),
+});
+
+const isOfIssuer = (token: string, issuers: readonly UserIssuer[]): boolean => {
+  const named = issuerOfToken(token);
+  return issuers.some(({ issuer }) => issuer === named);
+};
+
+function refuseIssuer(): never {
+  throw refusedIdentity("tokens of this issuer are no longer accepted");
 }
 
 /** Returns whether rules still take what has proven a caller. */

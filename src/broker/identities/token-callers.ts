@@ -83,5 +83,5 @@ export function createTokenCallers({ rules, keysOf, admitted, world }: TokenCall
 function subjectOf({ issuer, subject }: VerifiedToken): ProvenSubject {
   return issuer.kind === "spiffe"
     ? { kind: "spiffe", id: subject }
-    : { kind: "service_account", issuer: issuer.name, subject };
+    : { kind: issuer.kind, issuer: issuer.name, subject };
 }

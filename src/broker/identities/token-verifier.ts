@@ -11,7 +11,7 @@ import type { KeySets } from "./key-sets.ts";
 /** A token whose signature, issuer, audience and times are right. */
 export interface VerifiedToken {
   readonly issuer: TokenIssuer;
-  /** `sub`: a service account or a SPIFFE ID. */
+  /** `sub`: a service account, a SPIFFE ID or a user. */
   readonly subject: string;
   readonly keyId: string;
   readonly endsAtMs: number;
@@ -35,6 +35,12 @@ const maxLength = 8_192;
 
 /** Whether a secret has the form of a JWT, which no key has. */
 export const isTokenForm = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/.test(secret);
+
+/** Returns the issuer that a token names; nothing of it is verified. */
+export const issuerOfToken = (text: string): string | undefined => {
+  const iss = text.length > maxLength ? undefined : readJwt(text, tokenAlgorithms)?.claims["iss"];
+  return typeof iss === "string" ? iss : undefined;
+};
 
 /** Verifies what is cheap first, so that made-up tokens cost no signature. */
 export function createTokenVerifier({ issuers, keysOf, world }: TokenVerifierOptions): TokenVerifier {
@@ -96,6 +102,9 @@ function claimsOf({ claims, keyId }: ParsedJwt<TokenAlgorithm>, issuer: TokenIss
   // Without tolerance: the end is the only way to end a token, and issuers renew tokens long before.
   const endsAtMs = Number(exp) * 1_000;
   if (endsAtMs <= nowMs) throw refused(issuer, wrongClaims.too_old());
+  if (issuer.kind === "user" && (typeof subject !== "string" || subject === "" || subject.length > maxSubject)) {
+    throw refused(issuer, "does not name its user (`sub`)");
+  }
   if (typeof subject !== "string" || (issuer.kind === "service_account" && readAccountSubject(subject) === undefined)) {
     throw refused(issuer, "is not one of a Kubernetes service account");
   }
@@ -110,7 +119,10 @@ const wrongClaims = {
   wrong_audience: (setting: string) => `is for another audience than \`${setting}\``,
 } as const;
 
-const nouns = { service_account: "service-account token", spiffe: "JWT-SVID" } as const;
+/** Longest ID of an end user. */
+const maxSubject = 255;
+
+const nouns = { service_account: "service-account token", spiffe: "JWT-SVID", user: "access token" } as const;
 
 function refused(issuer: TokenIssuer | undefined, what: string, identity?: string): Fault {
   const noun = issuer === undefined ? "token" : nouns[issuer.kind];

@@ -25,6 +25,11 @@ export interface Caller {
   /** What a limited key or an access session may use. Such a caller is refused wherever limits are not checked. */
   readonly limits?: CallerLimits | undefined;
   readonly accessSession?: CallerAccessSession | undefined;
+  /**
+   * The end user that the caller is. Without limits that name connections, it may use those of this user alone. Only
+   * the MCP endpoint takes such callers.
+   */
+  readonly endUserId?: string;
 }
 
 /** The access session of a caller. */
@@ -50,7 +55,7 @@ export interface RequestBudget {
 
 /** The proven identity of a caller that has no key. */
 export interface CallerIdentity {
-  readonly kind: "service_account" | "spiffe" | "certificate" | "unix";
+  readonly kind: "service_account" | "spiffe" | "certificate" | "unix" | "user";
   /** `shop/checkout@cluster`, a SPIFFE ID, the name in the certificate, `uid 1000` or the path of a Unix socket. */
   readonly name: string;
 }

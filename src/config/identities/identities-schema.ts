@@ -16,6 +16,12 @@ const issuer = v.strictObject({
     v.description("Name of the issuer in rules, logs and the audit trail."),
   ),
   issuer: text("`iss` of the tokens: the issuer of a Kubernetes cluster. Optional with trust_domain."),
+  users: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("The issuer is an OAuth authorization server, whose tokens let users into the MCP endpoint."),
+    ),
+  ),
   trust_domain: text("SPIFFE trust domain: the issuer issues JWT-SVIDs instead of tokens of service accounts."),
   audience: text("`aud` of the tokens, such as latchkey."),
   jwks_file: text(
@@ -65,6 +71,7 @@ export const identitiesSchema = ({ name, scope }: SharedSchemas) =>
               service_account: text("namespace/name, or namespace/* for all of the namespace."),
               issuer: text("Name of the issuer; needed if there are several with service accounts."),
               spiffe: text("SPIFFE ID. In its path, `*` is one segment, and `**` at the end any rest."),
+              user: text("`sub` of a user of an issuer with users, or * for all of them. Needs issuer."),
               certificate: text("Name in a client certificate: URI:…, DNS:… or CN:…."),
               unix: v.optional(unix),
               environment: v.optional(

@@ -81,6 +81,7 @@ function issuerOf(one: IssuerFile, { at, files, refuse }: IssuerContext): TokenI
   if (issuer !== undefined && trustDomain === undefined && (!isSafeUrl(issuer) || /[?#]/.test(issuer))) {
     refuse(`${at}.issuer: must be the https URL in the tokens' \`iss\``);
   }
+  if (one.users === true) return userIssuerOf(one, { at, files, refuse });
   if (trustDomain === undefined) {
     if (issuer === undefined) refuse(`${at}: needs issuer (a Kubernetes cluster) or trust_domain (SPIFFE)`);
     if (x509 !== undefined) refuse(`${at}.x509: needs trust_domain`);
@@ -97,6 +98,20 @@ function issuerOf(one: IssuerFile, { at, files, refuse }: IssuerContext): TokenI
   }
   const keys = keySetPlaceOf(places, { at, issuer: issuer ?? "", uses: ["sig", "jwt-svid"], files, refuse });
   return { kind: "spiffe", setting: at, name, trustDomain, issuer, audience: audience ?? "", keys };
+}
+
+function userIssuerOf(one: IssuerFile, { at, files, refuse }: IssuerContext): TokenIssuer {
+  const { name, issuer = "", audience = "", trust_domain: trustDomain, x509 } = one;
+  if (issuer === "") refuse(`${at}.issuer: is required: the \`iss\` of the access tokens`);
+  if (trustDomain !== undefined || x509 !== undefined) refuse(`${at}: users have no trust_domain and no x509`);
+  if (!isSafeUrl(audience) || /[?#]/.test(audience)) {
+    refuse(
+      `${at}.audience: must be the URL of the MCP endpoint, as clients reach it, such as https://latchkey.example.com/mcp`,
+    );
+  }
+  const places = { jwks_file: one.jwks_file, jwks_url: one.jwks_url, ca: one.ca, token_file: one.token_file };
+  const keys = keySetPlaceOf(places, { at, issuer, uses: ["sig"], files, refuse });
+  return { kind: "user", setting: at, name, issuer, audience, keys };
 }
 
 interface RuleContext {
@@ -135,13 +150,16 @@ function limitsOf(given: FileLimits, at: string, refuse: Refuse): AccessLimits {
 const invalidSubject: GrantSubject = { kind: "certificate", name: "" };
 
 function subjectOf(rule: RuleFile, { at, issuers, refuse }: RuleContext): GrantSubject {
-  const { service_account: account, spiffe, certificate, unix } = rule;
-  const given = Object.entries({ service_account: account, spiffe, certificate, unix });
+  const { service_account: account, spiffe, certificate, unix, user } = rule;
+  const given = Object.entries({ service_account: account, spiffe, certificate, unix, user });
   if (given.filter(([, value]) => value !== undefined).length !== 1) {
-    refuse(`${at}: needs exactly one of service_account, spiffe, certificate, unix`);
+    refuse(`${at}: needs exactly one of service_account, spiffe, user, certificate, unix`);
     return invalidSubject;
   }
-  if (rule.issuer !== undefined && account === undefined) refuse(`${at}.issuer: has a use for service_account only`);
+  if (rule.issuer !== undefined && account === undefined && user === undefined) {
+    refuse(`${at}.issuer: has a use for service_account and user only`);
+  }
+  if (user !== undefined) return userSubject(user, rule, { at, issuers, refuse });
   if (account !== undefined) return accountSubject(rule, { at, issuers, refuse });
   if (spiffe !== undefined) return spiffeSubject(spiffe, { at, issuers, refuse });
   if (certificate !== undefined) {
@@ -163,13 +181,21 @@ function accountSubject(rule: RuleFile, { at, issuers, refuse }: RuleContext): G
     refuse(`${at}.service_account: must be <namespace>/<service account>, or <namespace>/* for all of them`);
     return invalidSubject;
   }
-  const names = issuers.flatMap(({ name, trust_domain: domain }) => (domain === undefined ? [name] : []));
+  const names = issuers.flatMap(({ name, trust_domain: domain, users }) =>
+    domain === undefined && users !== true ? [name] : [],
+  );
   const [only, second] = names;
   const named = rule.issuer ?? (second === undefined ? only : undefined);
   if (only === undefined) refuse(`${at}.service_account: needs an issuer without trust_domain in identities.issuers`);
   else if (named === undefined) refuse(`${at}.issuer: is required, since there are several: ${names.join(", ")}`);
   else if (!names.includes(named)) refuse(`${at}.issuer: must be one of ${names.join(", ")}`);
   return { kind: "service_account", issuer: named ?? "", account };
+}
+
+function userSubject(name: string, { issuer = "" }: RuleFile, { at, issuers, refuse }: RuleContext): GrantSubject {
+  const known = issuers.some((one) => one.name === issuer && one.users === true);
+  if (!known) refuse(`${at}.issuer: must be the name of an issuer with users in identities.issuers`);
+  return { kind: "user", issuer, name };
 }
 
 function spiffeSubject(text: string, { at, issuers, refuse }: RuleContext): GrantSubject {

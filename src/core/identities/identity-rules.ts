@@ -25,7 +25,7 @@ export interface EdgeIdentityRules {
 export const noEdgeIdentities: EdgeIdentityRules = { serviceAccounts: undefined, certificates: [] };
 
 /** An issuer of tokens (JWT, RFC 7519). */
-export type TokenIssuer = AccountIssuer | SpiffeIssuer;
+export type TokenIssuer = AccountIssuer | SpiffeIssuer | UserIssuer;
 
 interface IssuerKeyRules {
   /** Where messages send the operator, such as `identities.issuers.0`. */
@@ -47,6 +47,15 @@ export interface SpiffeIssuer extends IssuerKeyRules {
   readonly trustDomain: string;
   /** Undefined: any; the standard requires none. */
   readonly issuer: string | undefined;
+}
+
+/**
+ * An OAuth 2.0 authorization server, which issues access tokens for people who use the MCP endpoint. The audience is
+ * the URL of the endpoint.
+ */
+export interface UserIssuer extends IssuerKeyRules {
+  readonly kind: "user";
+  readonly issuer: string;
 }
 
 export interface ServiceAccountRules {
@@ -98,6 +107,7 @@ export interface IdentityGrant {
 export type GrantSubject =
   | { readonly kind: "service_account"; readonly issuer: string; readonly account: ServiceAccount }
   | { readonly kind: "spiffe"; readonly pattern: SpiffePattern }
+  | { readonly kind: "user"; readonly issuer: string /** `*`: all. */; readonly name: string }
   | { readonly kind: "certificate"; readonly name: string }
   | { readonly kind: "uid"; readonly uid: number }
   | { readonly kind: "socket"; readonly path: string };
@@ -106,6 +116,7 @@ export type GrantSubject =
 export type ProvenSubject =
   | { readonly kind: "service_account"; readonly issuer: string; readonly subject: string }
   | { readonly kind: "spiffe"; readonly id: string }
+  | { readonly kind: "user"; readonly issuer: string; readonly subject: string }
   | { readonly kind: "certificate"; readonly names: readonly string[] }
   | { readonly kind: "uid"; readonly uid: number }
   | { readonly kind: "socket"; readonly path: string };
@@ -129,6 +140,13 @@ export function grantFor(grants: readonly IdentityGrant[], proven: ProvenSubject
       const id = readSpiffeId(proven.id);
       return id && grants.find(({ subject }) => subject.kind === "spiffe" && isMatchedBy(id, subject.pattern));
     }
+    case "user":
+      return grants.find(
+        ({ subject }) =>
+          subject.kind === "user" &&
+          subject.issuer === proven.issuer &&
+          (subject.name === "*" || subject.name === proven.subject),
+      );
     case "certificate":
       return grants.find(({ subject }) => subject.kind === "certificate" && proven.names.includes(subject.name));
     case "uid":

@@ -3,7 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { mayDo } from "../../broker/setup/caller.ts";
+import { type Caller, mayDo } from "../../broker/setup/caller.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
@@ -63,7 +63,7 @@ export function createConnectLinks({ sessions, connections }: LinkServices): Con
         overrides: {},
         webhookUrlOverride: "",
         // The page shows this user.
-        ...(existing === undefined && { endUser: create(EndUserSchema, { id: id === "" ? caller.keyId : id }) }),
+        ...(existing === undefined && { endUser: create(EndUserSchema, { id: userIdOf(caller, id) }) }),
         ...(existing !== undefined && { reconnect: ref }),
       },
       caller,
@@ -71,6 +71,9 @@ export function createConnectLinks({ sessions, connections }: LinkServices): Con
     );
     return { url: connectLink, sessionId: session.id };
   }
+
+  /** A caller who is an end user connects accounts of their own. */
+  const userIdOf = ({ endUserId, keyId }: Caller, id: string): string => endUserId ?? (id === "" ? keyId : id);
 
   return {
     async linkFor(needed, endpointCaller) {

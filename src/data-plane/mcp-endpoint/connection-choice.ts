@@ -2,9 +2,14 @@ import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { requireConnectionWithin } from "../../broker/setup/caller.ts";
-import { Connection_State, type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import {
+  type Connection,
+  Connection_State,
+  type ConnectionRef,
+  ConnectionRefSchema,
+} from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
-import { AccountNeeded, type CalledTool } from "./tool-call.ts";
+import { AccountNeeded, type CalledTool, type WantedAccount } from "./tool-call.ts";
 
 type ConnectionServices = Pick<Broker, "listing" | "connections">;
 
@@ -64,6 +69,7 @@ async function chosenId(services: ConnectionServices, wanted: WantedConnection):
   const named = asked ?? caller.connectionHeader;
   if (named !== "") {
     requireConnectionWithin(caller.caller, { integration, id: named });
+    await requireOwn(services, caller, { integration, id: named });
     return named;
   }
   const ids = limitedIds(caller, integration) ?? (await existingIds(services, caller, integration));
@@ -85,12 +91,47 @@ function limitedIds({ caller }: EndpointCaller, integration: string): string[] |
   return ids.includes("") ? undefined : [...new Set(ids)];
 }
 
+/** Throws if a caller who is an end user may not use a connection, as if there were none. */
+async function requireOwn(
+  { connections }: ConnectionServices,
+  caller: EndpointCaller,
+  { integration, id }: WantedAccount,
+): Promise<void> {
+  const userId = ownerOf(caller);
+  if (userId === undefined) return;
+  const [found] = await connections.getMany([
+    create(ConnectionRefSchema, { environment: caller.environment, integration, id }),
+  ]);
+  if (found?.endUser?.id === userId) return;
+  throw new Fault("unknown_connection", `you have no connection "${id}" of the integration "${integration}"`);
+}
+
+/** Returns the end user whose connections alone a caller may use; undefined: those within its limits. */
+const ownerOf = ({ caller: { endUserId, limits } }: EndpointCaller): string | undefined =>
+  limits?.integrations === undefined ? endUserId : undefined;
+
+/** Whether a caller may use a connection: tags alone prove no owner. */
+export function isOwn({ endUser }: Pick<Connection, "endUser">, caller: EndpointCaller): boolean {
+  const userId = ownerOf(caller);
+  return userId === undefined || endUser?.id === userId;
+}
+
+/** Returns the tags of the connections that a caller may use. */
+export function ownTags(caller: EndpointCaller): Readonly<Record<string, string>> {
+  const userId = ownerOf(caller);
+  return userId === undefined ? {} : { [endUserTag]: userId };
+}
+
+/** Mirrors the ID of a connection's end user, and is indexed. */
+const endUserTag = "end_user_id";
+
 async function existingIds(
   { listing }: ConnectionServices,
-  { environment }: EndpointCaller,
+  caller: EndpointCaller,
   integration: string,
 ): Promise<string[]> {
-  const query = { environment, integrations: [integration], id: "", search: "", tags: {}, states: [] };
+  const { environment } = caller;
+  const query = { environment, integrations: [integration], id: "", search: "", tags: ownTags(caller), states: [] };
   const { items } = await listing.list(query, { size: maxNamed + 1, token: "" });
-  return items.map(({ ref }) => ref?.id ?? "");
+  return items.filter((one) => isOwn(one, caller)).map(({ ref }) => ref?.id ?? "");
 }

@@ -7,7 +7,7 @@ import {
   ConnectionRefSchema,
   Connection_State as State,
 } from "../../gen/latchkey/v1/connection_pb.ts";
-import { withConnection } from "./connection-choice.ts";
+import { isOwn, ownTags, withConnection } from "./connection-choice.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { type CalledTool, ToolArguments, type ToolResult } from "./tool-call.ts";
 
@@ -31,9 +31,10 @@ export async function listConnections(services: ConnectionToolServices, call: Ca
     return { value: { connections: named.map((ref, i) => connectionJson(ref, found[i])), next_cursor: null } };
   }
   const integrations = integration === undefined ? [...(caller.caller.limits?.integrations ?? [])] : [integration];
-  const query = { environment: caller.environment, integrations, id: "", search: "", tags: {}, states: [] };
+  const tags = ownTags(caller);
+  const query = { environment: caller.environment, integrations, id: "", search: "", tags, states: [] };
   const { items, next } = await services.listing.list(query, { size: pageSize, token });
-  const admitted = items.filter(({ ref }) => ref !== undefined && admits(caller, ref));
+  const admitted = items.filter((one) => one.ref !== undefined && admits(caller, one.ref) && isOwn(one, caller));
   const connections = admitted.map((one) => connectionJson(one.ref, one));
   return { value: { connections, next_cursor: next === "" ? null : next } };
 }

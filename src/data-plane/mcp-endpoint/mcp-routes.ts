@@ -2,13 +2,15 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { Route } from "../server/routes.ts";
 import type { McpEndpoint } from "./endpoint.ts";
 import type { EndpointServices } from "./methods.ts";
-import { rpcFaultPage } from "./rpc-faults.ts";
+import { endpointFaultPage, resourceMetadataRoute } from "./protected-resource.ts";
 
 /** The route of the MCP endpoint. What answers it is loaded with the first message: most processes get none. */
 export function mcpRoutes(services: EndpointServices): Route[] {
+  const { identities } = services.broker;
   let endpoint: Promise<McpEndpoint> | undefined;
   const load = async () => (await import("./endpoint.ts")).createMcpEndpoint(services);
   return [
+    resourceMetadataRoute(identities),
     {
       method: "POST",
       path: "/mcp",
@@ -17,7 +19,8 @@ export function mcpRoutes(services: EndpointServices): Route[] {
       takesBody: true,
       takesLimited: true,
       browser: "script",
-      faultPage: rpcFaultPage,
+      callerWith: identities.userWithToken,
+      faultPage: endpointFaultPage(identities),
       async answer(request) {
         endpoint ??= load();
         return (await endpoint).answer(request);

@@ -69,14 +69,17 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     fieldRules,
   } = options;
 
+  function callerOf({ callerWith }: Route, request: FrontRequest): Caller | Promise<Caller> {
+    const secret = bearerOf(request);
+    const own = secret === undefined ? undefined : callerWith?.(secret);
+    return own ?? authenticateRequest(access, { secret, head: request });
+  }
+
   /** Reads the body in the way the route takes it, and calls the route. */
   async function run({ request, response, proceed, match, query: rawQuery, setCaller }: MatchedCall): Promise<void> {
     const { route, params } = match;
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
-    const caller =
-      route.scope === undefined
-        ? undefined
-        : await authenticateRequest(access, { secret: bearerOf(request), head: request });
+    const caller = route.scope === undefined ? undefined : await callerOf(route, request);
     setCaller(caller);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     if (caller !== undefined && route.takesLimited !== true) requireUnlimited(caller);

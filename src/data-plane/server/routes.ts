@@ -28,6 +28,8 @@ export interface Route {
   readonly changesState?: true;
   /** `true`: JSON; `optional`: JSON or nothing; `form`: a form, each field as text; `raw`: any bytes, unread. */
   readonly takesBody?: true | "optional" | "form" | "raw";
+  /** Finds callers of this route alone; undefined: the secret is none of theirs. Rejects for one that is refused. */
+  readonly callerWith?: (secret: string) => Caller | Promise<Caller> | undefined;
   /** The route checks the limits of its caller. All others refuse limited keys and access sessions. */
   readonly takesLimited?: true;
   /** Throws if the body must not be read. Returns undefined if that needs no promise. */
