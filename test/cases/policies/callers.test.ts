@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import http2 from "node:http2";
 import { expect, it, onTestFinished } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
@@ -7,6 +8,7 @@ import { startProvider, startProxied } from "../../support/peers/provider.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
+import { openSession, streamed } from "../../support/wire/http2-call.ts";
 import { provider as integration } from "../channels/channels.ts";
 import { edgeKey, openEdge } from "../edges/test-edge.ts";
 import { startScripted } from "../syncs/scripting.ts";
@@ -40,6 +42,33 @@ it("judges the request that opens a WebSocket", async () => {
   await deny(running, 'request.path == "/closed"');
   await expect.poll(() => open("/closed"), patient).toBe("denied_by_policy");
   expect(await open("/open")).toBe("open");
+});
+
+it("judges gRPC calls by their path and headers, and refuses what reads their messages", async () => {
+  const provider = http2.createServer();
+  provider.listen(0, "127.0.0.1");
+  await once(provider, "listening");
+  onTestFinished(() => void provider.close());
+  const arrived: string[] = [];
+  provider.on("stream", (stream, headers) => {
+    arrived.push(String(headers[":path"]));
+    stream.respond({ ":status": 200, "content-type": "application/grpc", "grpc-status": "0" }, { endStream: true });
+  });
+  const running = await startProxied((provider.address() as { port: number }).port);
+  const client = await openSession(running.data);
+  const call = async (path: string) => {
+    const headers = { ...running.proxyHeaders, "content-type": "application/grpc", te: "trailers", ":method": "POST" };
+    const answer = await streamed(client, path, { headers, body: Buffer.from([0, 0, 0, 0, 0]) });
+    return [answer.headers["grpc-status"] ?? answer.trailers?.["grpc-status"], answer.headers["latchkey-error"]];
+  };
+  await deny(running, 'request.path == "/files.Files/Delete"', "path");
+  await expect.poll(() => call("/files.Files/Delete"), patient).toEqual(["7", "denied_by_policy"]);
+  arrived.length = 0;
+  expect(await call("/files.Files/Delete")).toEqual(["7", "denied_by_policy"]);
+  expect(await call("/files.Files/Read")).toEqual(["0", undefined]);
+  await deny(running, 'request.path == "/files.Files/Write" && request.body.size > 1', "body");
+  await expect.poll(() => call("/files.Files/Write"), patient).toEqual(["7", "denied_by_policy"]);
+  expect(arrived.filter((path) => path !== "/files.Files/Write")).toEqual(["/files.Files/Read"]);
 });
 
 it("judges requests of scripts, which have a name and no key", async () => {
