@@ -37,6 +37,8 @@ export class Checks {
   served = 0;
   /** Uses of tokens of which it was certain that they must not have ended. */
   timed = 0;
+  /** Requests of which it was certain that their key or their connection is gone. */
+  gone = 0;
   /** Refused requests by the code of their error. */
   readonly refusals = new Map<string, number>();
   readonly #fleet: Fleet;
@@ -98,6 +100,7 @@ export class Checks {
     if (key === undefined || edge.process.state !== "running") return "no request";
     const { integration, id } = connection;
     const isGone = [key.register, connection.register].map((register) => this.#mustBeGone(edge, register));
+    if (isGone.includes(true)) this.gone += 1;
     const frozenMs = this.#frozenMs(edge);
     askOnEdge(edge, { secret: key.secret, integration, id }).then(
       (used) => {

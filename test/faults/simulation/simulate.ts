@@ -141,6 +141,7 @@ export async function simulate({ seed, steps, say }: SimulateOptions): Promise<S
       "webhooks acknowledged": books.lanes.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
       "webhooks twice": fleet.peers.repeats(),
       "requests served": checks.served,
+      "requests for what is gone": checks.gone,
       "tokens with a known end": checks.timed,
       "requests refused": [...checks.refusals].map(([code, count]) => `${count} ${code}`).join(", "),
       refreshes: `${observer.refreshes} stored, ${tokens.requests} requests, ${tokens.repeats} after a holder was gone`,
