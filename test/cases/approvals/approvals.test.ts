@@ -236,3 +236,33 @@ it("leaves traces of each step, and explains what it would do", async () => {
   expect(error).toMatchObject({ code: Code.InvalidArgument });
   await expect.poll(() => running.metric('latchkey_policy_decisions_total{decision="held"}')).toBeGreaterThan(0);
 });
+
+it("takes no answer in time for a no, and forgets old requests", async () => {
+  let later = 0;
+  const timed = await startHolding({ now: () => Date.now() + later });
+  const waiting = idOf(await timed.ask("POST", "/pay", pay));
+  const approved = idOf(await timed.ask("POST", "/more", pay));
+  expect((await timed.answer(approved, "approve")).status).toBe(200);
+  later = 3_600_000;
+  const late = await timed.answer(waiting, "approve");
+  expect([late.status, code(late)]).toEqual([409, "conflict"]);
+  for (const [path, id] of [
+    ["/pay", waiting],
+    ["/more", approved],
+  ] as const) {
+    const refused = await timed.ask("POST", path, { ...pay, headers: { ...pay.headers, "latchkey-approval": id } });
+    expect([refused.status, code(refused)]).toEqual([403, "approval_denied"]);
+    expect((await timed.rest("GET", `/approvals/${id}`)).body.data.state).toBe("expired");
+  }
+  await timed.sidecar.broker.keepHouse();
+  expect(await timed.metric('latchkey_approvals_total{result="expired"}')).toBe(2);
+  expect(await timed.metric("latchkey_approvals_waiting")).toBe(0);
+  // Without the name, it is a new question.
+  const next = await timed.ask("POST", "/pay", pay);
+  expect([next.status, idOf(next) === waiting]).toEqual([202, false]);
+  expect(timed.sent()).toEqual([]);
+  later = 15 * 86_400_000;
+  await timed.sidecar.broker.keepHouse();
+  await timed.sidecar.broker.keepHouse();
+  expect((await timed.rest("GET", "/approvals")).body.approvals).toEqual([]);
+});
