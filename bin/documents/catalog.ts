@@ -16,6 +16,7 @@ const kinds: { readonly [K in NonNullable<Provider["auth"]["case"]>]: string } =
   awsSigv4: "AWS Signature Version 4",
   clientCertificate: "client certificate",
   none: "none",
+  onBehalf: "token of the user",
 };
 
 /** A page of every provider in the catalog, and of what its description knows. */

@@ -8,6 +8,7 @@ import { none } from "./none.ts";
 import { oauth1 } from "./oauth1/oauth1.ts";
 import { oauth2Client } from "./oauth2/client-credentials.ts";
 import { oauth2 } from "./oauth2/oauth2.ts";
+import { onBehalf } from "./on-behalf.ts";
 import type { AuthScheme, SchemeName } from "./scheme.ts";
 import { signature } from "./signature.ts";
 import { tba } from "./tba.ts";
@@ -28,6 +29,7 @@ const schemes: { readonly [N in SchemeName]: AuthScheme<N> } = {
   awsSigv4,
   clientCertificate,
   none,
+  onBehalf,
 };
 
 /** The type of a scheme whose name is known only at run time. */

@@ -1,12 +1,14 @@
 import type { FaultCode } from "./fault.ts";
 import { type FaultEntry, faultSubjects } from "./faults/entry.ts";
 import { keyFaults } from "./faults/key-faults.ts";
+import { subjectFaults } from "./faults/subject-faults.ts";
 
 const [, request, names, state, connections, providers, own] = faultSubjects;
 
 /** Explains every error code. Loaded only for the page and its document. */
 export const faultCatalog: Readonly<Record<FaultCode, FaultEntry>> = {
   ...keyFaults,
+  ...subjectFaults,
   invalid_headers: {
     subject: request,
     meaning: "A header is missing or has a value that is not valid.",

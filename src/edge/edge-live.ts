@@ -65,7 +65,10 @@ export function createEdgeLive({ memory, questions, uses, silence, world }: Edge
       known.sureUntil = Math.min(known.validUntil, now + lookedForEveryMs) - begunAt;
       return usable;
     },
-    async get(ref, { forceRefresh = false, token } = {}) {
+    async get(ref, { forceRefresh = false, token, subject } = {}) {
+      if (subject !== undefined) {
+        throw new Fault("not_implemented", "an edge does not act on behalf of users: send the request to a broker");
+      }
       const known = memory.peek(ref);
       const usable = known && withToken(known, token);
       const isUsable = usable !== undefined && usable.validUntil > world.now() && !silence.isTooLong();

@@ -13,6 +13,7 @@ import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkFilledFields, checkNames } from "./check-filled-fields.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOAuth2 } from "./check-oauth2.ts";
+import { checkOnBehalf } from "./check-on-behalf.ts";
 import { checkRequest, isRead } from "./check-request.ts";
 import { checkRevocation } from "./check-revocation.ts";
 import { checkTokenRules } from "./check-token-rules.ts";
@@ -49,6 +50,7 @@ export function checkProvider(provider: Provider): Mistake[] {
       }),
     ),
     ...checkOAuth2(provider),
+    ...checkOnBehalf(provider),
     ...checkTokenRules(provider),
     ...(notification === undefined
       ? []
@@ -124,6 +126,9 @@ const oauth2Endpoints = (rules: OAuth2Rules): [string, string][] => [
   ...exchangeUrls(rules),
 ];
 
+const endpointsWithin = (place: string, rules: OAuth2Rules | undefined): [string, string][] =>
+  rules === undefined ? [] : oauth2Endpoints(rules).map(([name, url]) => [`${place}.${name}`, url]);
+
 const exchangeUrls = ({ exchanges }: Pick<OAuth2Rules, "exchanges">): [string, string][] =>
   exchanges.map(({ url }, i) => [`exchanges.${i}.url`, url]);
 
@@ -136,6 +141,13 @@ function endpoints({ auth }: Provider): [string, string][] {
     case "oauth2":
     case "oauth2Client":
       return oauth2Endpoints(auth.value);
+    case "onBehalf": {
+      const { authorizationServer, identityProvider } = auth.value;
+      return [
+        ...endpointsWithin("authorization_server", authorizationServer),
+        ...endpointsWithin("identity_provider", identityProvider),
+      ];
+    }
     case "oauth1":
     case "tba":
       return [

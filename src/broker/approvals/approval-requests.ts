@@ -112,7 +112,8 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
       if (own !== undefined && covers(own, question)) return { kind: "asked", approval: own };
       const wanted = newApproval(question, world.now());
       const { environment } = wanted;
-      const known = await remembered(wanted);
+      // What a person said about one user says nothing about another.
+      const known = question.request.subject === undefined ? await remembered(wanted) : undefined;
       if (known !== undefined) {
         count("remembered");
         return { kind: "remembered", approval: known };

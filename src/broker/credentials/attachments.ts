@@ -46,6 +46,7 @@ export function createAttachments(world: World): Attachments {
 
 function attach(live: LiveConnection, nowMs: number): MadeAttachment {
   const { connection, integration, provider, secrets } = live;
+  if (provider.auth.case === "onBehalf") throw subjectRequired();
   const client = {
     id: integration.oauth?.clientId ?? "",
     secret: secrets?.clientSecret ?? "",
@@ -75,3 +76,9 @@ function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]
 /** Whether a minted token has expired; the next one is then minted. */
 const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
   attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now();
+
+const subjectRequired = (): Fault =>
+  Fault.withoutStack(
+    "subject_token_required",
+    "this connection acts for a user: send the user's token in the header Latchkey-Subject-Token",
+  );

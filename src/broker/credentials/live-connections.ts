@@ -15,6 +15,8 @@ export interface LiveConnection {
   readonly slot?: CacheSlot;
   /** The further token that requests carry; undefined: the main one. */
   readonly token?: string;
+  /** Digest of the user whose token requests carry; undefined: the connection has credentials of its own. */
+  readonly subject?: string;
 }
 
 /**
@@ -50,6 +52,8 @@ export interface LiveRequest {
   readonly forceRefresh?: boolean;
   /** The further token to use. Rejects with a Fault if the connection has none of this name. */
   readonly token?: string | undefined;
+  /** Token of the user that the request acts for. Rejects with a Fault unless the connection needs one. */
+  readonly subject?: string | undefined;
 }
 
 /** Hands out connections for use. The only place that does. */
@@ -64,6 +68,6 @@ export interface Live {
    */
   peek(ref: ConnectionRef, before?: CacheSlot, token?: string): LiveConnection | undefined;
   /** Called when the provider refused the credentials. Returns their replacement; undefined: there is none. */
-  replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
+  replacementOf(refused: LiveConnection, options?: Pick<LiveRequest, "subject">): Promise<LiveConnection | undefined>;
   close(): void;
 }

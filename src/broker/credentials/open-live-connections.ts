@@ -16,6 +16,8 @@ import { openConnectionCache } from "./connection-cache.ts";
 import { createConnectionLoader } from "./connection-loader.ts";
 import { createFurtherConnections } from "./further-connections.ts";
 import type { Live, LiveConnection, StoredConnections } from "./live-connections.ts";
+import { SubjectConnection } from "./on-behalf/subject-connection.ts";
+import type { SubjectConnections } from "./on-behalf/subject-connections.ts";
 import type { RefreshReason } from "./refresh/refresh-request.ts";
 import type { Refresher } from "./refresh/refresher.ts";
 
@@ -27,6 +29,7 @@ interface LiveOptions {
   readonly providers: Providers;
   readonly lastUsed: LastUsedTimes;
   readonly refresher: Refresher;
+  readonly subjects: SubjectConnections;
   readonly world: World;
 }
 
@@ -39,7 +42,7 @@ const aheadAgainMs = 30_000;
 
 /** Joins the cache of connections with their refreshes. */
 export async function openLiveConnections(options: LiveOptions): Promise<Live & StoredConnections> {
-  const { store, collections, connections, integrations, providers, lastUsed, refresher, world } = options;
+  const { store, collections, connections, integrations, providers, lastUsed, refresher, subjects, world } = options;
   const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const load = createConnectionLoader({ collections, connections, integrations, providers });
@@ -93,9 +96,13 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live & 
       known.sureUntil = Math.min(known.validUntil, known.refreshFrom, now + lookedForEveryMs) - begunAt;
       return known;
     },
-    async get(ref, { forceRefresh = false, token } = {}) {
+    async get(ref, { forceRefresh = false, token, subject } = {}) {
       if (token !== undefined) return further.get(ref, token);
       let found = await cache.get(ref);
+      if (subject !== undefined) {
+        lastUsed.touch(found.lastUse);
+        return subjects.get(found, subject);
+      }
       let why: RefreshReason | undefined = isDue(found) ? "due" : undefined;
       if (forceRefresh && tokenRefreshOf(found) !== undefined) why = "requested";
       // Repeats if others replaced the credentials in the meantime, or the new ones expired before this call used them.
@@ -108,8 +115,9 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live & 
       lastUsed.touch(found.lastUse);
       return found;
     },
-    async replacementOf(refused) {
+    async replacementOf(refused, { subject } = {}) {
       const { ref } = refused.connection;
+      if (refused instanceof SubjectConnection) return subjects.replacementOf(refused, cache.get, subject);
       if (ref !== undefined && refused.token !== undefined) {
         return further.replacementOf(ref, refused.credentials, refused.token);
       }

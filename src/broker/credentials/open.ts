@@ -12,6 +12,8 @@ import { createExplain, type Explain } from "./explain.ts";
 import { createGrantCount, type GrantCount } from "./grant-count.ts";
 import { createIdleRefresh, type IdleRefresh } from "./idle-refresh.ts";
 import type { Live, StoredConnections } from "./live-connections.ts";
+import { createSubjectConnections } from "./on-behalf/subject-connections.ts";
+import { createSubjectTokens } from "./on-behalf/subject-tokens.ts";
 import { openLiveConnections } from "./open-live-connections.ts";
 import { createProviderRequests, type ProviderRequests } from "./provider-requests.ts";
 import { createRefresher } from "./refresh/refresher.ts";
@@ -69,6 +71,7 @@ export async function openCredentials(options: CredentialsRoomOptions): Promise<
     providers,
     lastUsed,
     refresher,
+    subjects: createSubjectConnections({ subjects: createSubjectTokens({ send, world }), endpoint: tokens, world }),
     world,
   });
   const idleRefresh = createIdleRefresh({

@@ -15,6 +15,7 @@ export interface GrantForm {
 }
 
 const deviceCode = "urn:ietf:params:oauth:grant-type:device_code";
+const jwtBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 /**
@@ -72,6 +73,13 @@ export function grantForm(grant: OAuth2Grant, rules: OAuth2Rules, scopes: readon
         },
         isRenewal: false,
         secrets: [grant.subjectToken],
+      };
+    case "jwt_bearer":
+      return {
+        grantType: jwtBearer,
+        parameters: { ...tokenParams, assertion: grant.assertion },
+        isRenewal: false,
+        secrets: [grant.assertion],
       };
   }
 }

@@ -59,7 +59,8 @@ export async function askOAuth2(
       onResponse(answer, sentAtMs) {
         const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
         const { tokenAnswer: at, defaultLifetime } = rules;
-        const options = { at, defaultLifetime, sentAtMs, isBound: proof !== undefined };
+        const isAssertion = grant.type === "token_exchange" && grant.isForAssertion === true;
+        const options = { at, defaultLifetime, sentAtMs, isBound: proof !== undefined, isAssertion };
         const reading =
           further === undefined
             ? readTokenAnswer(answered, options)

@@ -33,6 +33,8 @@ export interface TokenReadingOptions {
   readonly sentAtMs: number;
   /** True if the tokens are to be bound to a key (RFC 9449). */
   readonly isBound: boolean;
+  /** True if the token is to be an assertion for another server, whose type is `N_A` (RFC 8693, section 2.2.1). */
+  readonly isAssertion?: boolean;
   /** The access token so far, for a response that need not contain one. */
   readonly known?: string;
 }
@@ -127,7 +129,7 @@ function refusalIn(answer: JsonObject, path: string): { readonly text: string | 
 type TokenReadingContext = TokenReadingOptions & { readonly at: TokenFields };
 
 function readTokens(answer: JsonObject, options: TokenReadingContext): TokenReading {
-  const { at, sentAtMs, isBound } = options;
+  const { at, sentAtMs, isBound, isAssertion = false } = options;
   const accessPath = at.accessToken === "" ? "access_token" : at.accessToken;
   const found = valueAt(accessPath, answer);
   const accessToken = options.known === undefined ? (found ?? undefined) : (present(found) ?? options.known);
@@ -135,7 +137,8 @@ function readTokens(answer: JsonObject, options: TokenReadingContext): TokenRead
   if (!isSafe(accessToken)) return { is: "unusable", code: "unsafe_token" };
   const refreshToken = present(valueAt(at.refreshToken === "" ? "refresh_token" : at.refreshToken, answer));
   if (refreshToken !== undefined && !isSafe(refreshToken)) return { is: "unusable", code: "unsafe_refresh_token" };
-  if (!canBeUsed(typeOf(answer, accessPath), isBound)) return { is: "unusable", code: "token_type" };
+  const type = typeOf(answer, accessPath);
+  if (!(isAssertion ? type === "n_a" : canBeUsed(type, isBound))) return { is: "unusable", code: "token_type" };
   const idToken = valueAt("id_token", answer);
   const lifetime = lifetimeIn(answer, options);
   const refreshPath = at.refreshTokenExpiresIn === "" ? "refresh_token_expires_in" : at.refreshTokenExpiresIn;

@@ -152,7 +152,15 @@ export type TokenGrant =
   | { readonly type: "client_credentials"; readonly scopes: readonly string[] }
   | { readonly type: "device_code"; readonly deviceCode: string }
   /** RFC 8693. */
-  | { readonly type: "token_exchange"; readonly subjectToken: string; readonly subjectTokenType: string }
+  | {
+      readonly type: "token_exchange";
+      readonly subjectToken: string;
+      readonly subjectTokenType: string;
+      /** What is requested is no access token, but an assertion for another authorization server. */
+      readonly isForAssertion?: boolean;
+    }
+  /** RFC 7523, section 2.1. */
+  | { readonly type: "jwt_bearer"; readonly assertion: string }
   /** Used by Facebook and its family: a token that is still valid is exchanged for one with a longer lifetime. */
   | { readonly type: "renewal"; readonly accessToken: string }
   /** A request that `TokenRules` describe, of an app or a two-step flow, filled with the connection's fields. */

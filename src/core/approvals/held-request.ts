@@ -10,6 +10,8 @@ export interface HeldRequest {
   readonly connection: string;
   /** Name of the further token that it uses; empty: the main one. */
   readonly token: string;
+  /** Digest of the user whose verified token it acts with; undefined: none. */
+  readonly subject?: string | undefined;
   readonly method: string;
   /** With path and query. */
   readonly url: string;
@@ -35,9 +37,12 @@ function headerPairs(headers: readonly string[]): (readonly [name: string, value
 
 /** Returns the SHA-256 of a request in hex. Requests that differ in one byte have different ones. */
 export function digestOfRequest(request: HeldRequest): string {
-  const { environment, integration, connection, token, method, url, headers, body, comparedBody = body } = request;
+  const { environment, integration, connection, token, subject, method, url, headers, body } = request;
+  const { comparedBody = body } = request;
+  const subjects = subject === undefined ? [] : [subject];
   // JSON keeps the parts apart: no text can be read as two parts.
-  const head = JSON.stringify([1, environment, integration, connection, token, method, url, headerPairs(headers)]);
+  const target = [environment, integration, connection, token, method, url];
+  const head = JSON.stringify([1, ...target, headerPairs(headers), ...subjects]);
   return createHash("sha256").update(`${head}\n`).update(comparedBody).digest("hex");
 }
 

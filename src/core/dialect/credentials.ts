@@ -193,6 +193,7 @@ const kinds: { readonly [N in SchemeName]: CredentialDialect<N> } = {
     write: ({ certificate, privateKey }) => ({ certificate, private_key: privateKey }),
   },
   none: { type: "NONE", read: () => ({}), write: () => ({}) },
+  onBehalf: { type: "ON_BEHALF", read: () => ({}), write: () => ({}) },
 };
 
 /** Values of `type`, as the SDK writes them. */

@@ -202,6 +202,7 @@ const oauthUrlsByKind: { readonly [N in SchemeName]: (rules: RulesOf<N>) => Json
   awsSigv4: () => ({}),
   clientCertificate: () => ({}),
   none: () => ({}),
+  onBehalf: ({ authorizationServer }) => (authorizationServer === undefined ? {} : oauth2Urls(authorizationServer)),
 };
 
 function oauthUrls(auth: Provider["auth"]): JsonObject {

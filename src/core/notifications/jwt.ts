@@ -13,6 +13,8 @@ export interface ParsedJwt<A extends string = JwtAlgorithm> {
   readonly algorithm: A;
   /** ID of the signing key; undefined: any key of the signer. */
   readonly keyId: string | undefined;
+  /** `typ`, which tells tokens of one issuer apart (RFC 8725, section 3.11). */
+  readonly type: string | undefined;
   readonly claims: JsonObject;
   /** The signed content, and its signature. */
   readonly content: Uint8Array;
@@ -27,7 +29,7 @@ export function readJwt<A extends string>(token: string, algorithms: readonly A[
   const [, head = "", payload = "", signature = ""] = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(token) ?? [];
   const header = objectIn(head);
   const claims = objectIn(payload);
-  const { alg, kid, crit } = header ?? {};
+  const { alg, kid, typ, crit } = header ?? {};
   const algorithm = algorithms.find((known) => known === alg);
   if (claims === undefined || algorithm === undefined) return undefined;
   // RFC 7515, 4.1.11: no critical extension is supported here.
@@ -38,6 +40,7 @@ export function readJwt<A extends string>(token: string, algorithms: readonly A[
   return {
     algorithm,
     keyId: typeof kid === "string" ? kid : undefined,
+    type: typeof typ === "string" ? typ : undefined,
     claims,
     content: Buffer.from(`${head}.${payload}`, "latin1"),
     signature: bytes,

@@ -10,6 +10,8 @@ export interface ProxyOptions {
   readonly retryOn: readonly number[];
   /** The further token to use; undefined: the main one. */
   readonly token: string | undefined;
+  /** Token of the user that the request acts for. */
+  readonly subject: string | undefined;
 }
 
 const maxRetries = 10;
@@ -24,12 +26,16 @@ export function proxyOptions(header: (name: string) => string | undefined): Prox
   const retries = retriesOf(header("retries"));
   const retryOn = statusesOf(header("retry-on"));
   const token = tokenOf(header("latchkey-token"));
-  const isPlain = baseUrl === undefined && retries === 0 && retryOn.length === 0 && token === undefined;
-  return isPlain ? nothing : { baseUrl, retries, retryOn, token };
+  const subject = header("latchkey-subject-token") || undefined;
+  if (token !== undefined && subject !== undefined) {
+    throw new Fault("invalid_headers", "send either Latchkey-Token or Latchkey-Subject-Token, not both");
+  }
+  const isPlain = baseUrl === undefined && retries === 0 && retryOn.length === 0 && (token ?? subject) === undefined;
+  return isPlain ? nothing : { baseUrl, retries, retryOn, token, subject };
 }
 
 /** The options of most callers, shared by all of them. */
-const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [], token: undefined };
+const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [], token: undefined, subject: undefined };
 
 function tokenOf(text: string | undefined): string | undefined {
   if (text === undefined || text === "") return undefined;

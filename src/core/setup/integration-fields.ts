@@ -119,6 +119,8 @@ const fieldsByKind: { readonly [N in SchemeName]: FieldsOf<N> } = {
   signature: noFields,
   awsSigv4: noFields,
   none: noFields,
+  onBehalf: ({ authorizationServer: rules }, of) =>
+    rules === undefined ? [] : [clientId(of), ...clientProof(rules, of), scopesField(rules)],
 };
 
 function fieldsOfAuth(provider: Provider): readonly FieldText[] {

@@ -19,6 +19,7 @@ const needsApp: { readonly [N in SchemeName]: boolean } = {
   awsSigv4: false,
   clientCertificate: false,
   none: false,
+  onBehalf: true,
 };
 
 type App = Partial<Pick<Integration, "oauth" | "secrets">>;

@@ -57,6 +57,7 @@ const authTitles: Readonly<Record<NonNullable<Provider["auth"]["case"]>, string>
   awsSigv4: "AWS signature",
   clientCertificate: "Client certificate",
   none: "No credentials",
+  onBehalf: "On behalf of a user",
 };
 
 /** The kind of authentication, in words. */

@@ -127,6 +127,7 @@ const inputsByKind: { readonly [N in SchemeName]: ((input: MakeInput) => readonl
   signature: undefined,
   awsSigv4: undefined,
   clientCertificate: undefined,
+  onBehalf: undefined,
 };
 
 /** Returns whether a person can type in credentials of this kind. */

@@ -116,10 +116,10 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
         const spent = waits === undefined ? spend(admission, call) : waits.then(() => spend(admission, call));
         return spent === undefined ? void ready(call) : spent.then(() => ready(call));
       };
-      const { token } = options;
-      const held = live.peek(ref, undefined, token);
+      const { token, subject } = options;
+      const held = subject === undefined ? live.peek(ref, undefined, token) : undefined;
       if (held !== undefined) return found(held);
-      return live.get(ref, { token }).then(found, async (error: unknown) => {
+      return live.get(ref, { token, subject }).then(found, async (error: unknown) => {
         if (error instanceof Fault) await hints.add(error, caller);
         throw error;
       });
@@ -140,7 +140,9 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     const wanted = sources.peek(context);
     if (wanted === undefined || wanted instanceof Promise) return wanted;
     const { caller, key, ref, options } = wanted;
-    const { token } = options;
+    const { token, subject } = options;
+    // The token of a user is verified on the full path.
+    if (subject !== undefined) return undefined;
     const held = live.peek(ref, wanted.slot, token);
     // The error is reported by the full path.
     if (held === undefined) return live.get(ref, { token }).then(ignore, ignore);
@@ -263,7 +265,7 @@ async function withNewCredentials(
   context: CallContext,
   { since, caller, options, use, proxied, live: refused }: ProviderCall,
 ): Promise<ProviderCall | undefined> {
-  const live = await parts.live.replacementOf(refused);
+  const live = await parts.live.replacementOf(refused, { subject: options.subject });
   return live && prepareCall(parts, context, { since, caller, live, key: proxied.key ?? "", options, use });
 }
 

@@ -32,6 +32,7 @@ export const singleHeaders = [
   "content-type",
   "host",
   "latchkey-key",
+  "latchkey-subject-token",
   "latchkey-token",
   "provider-config-key",
   "proxy-authorization",

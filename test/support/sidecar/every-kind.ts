@@ -169,6 +169,20 @@ export const everyKind: readonly KindOfCredentials[] = [
     whole: (secret) => ({ certificate: "certificate", private_key: secret("private_key") }),
     least: { certificate: "c", private_key: "k" },
   },
+  {
+    type: "ON_BEHALF",
+    auth: {
+      case: "onBehalf",
+      value: {
+        grant: "token_exchange",
+        authorizationServer: token,
+        identityProvider: { issuer: "https://idp.example", jwksUrl: "https://idp.example/keys" },
+        subjectAudience: "app",
+      },
+    },
+    whole: () => ({}),
+    least: {},
+  },
   { type: "NONE", auth: { case: "none", value: {} }, whole: () => ({}), least: {} },
 ];
 

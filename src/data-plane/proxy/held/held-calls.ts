@@ -185,6 +185,7 @@ function questionOf({ context, ready, content = noContent, message, by }: Questi
     integration: integration.key,
     connection: connection.ref?.id ?? "",
     token: options.token ?? "",
+    subject: live.subject,
     method,
     url: `${origin.scheme}://${host}${basePath}${path}`,
     headers: outgoingFields(withoutWaitPreference(rawHeaders), withheld).pairs,

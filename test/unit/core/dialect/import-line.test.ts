@@ -128,7 +128,7 @@ it.each([
 
 it("knows every type that the wire names", () => {
   const wire = ["API_KEY", "APP", "AWS_SIGV4", "BASIC", "CLIENT_CERTIFICATE", "JWT", "NONE", "OAUTH1", "OAUTH2"];
-  expect([...credentialTypes].sort()).toEqual([...wire, "OAUTH2_CC", "SIGNATURE", "TBA", "TWO_STEP"]);
+  expect([...credentialTypes].sort()).toEqual([...wire, "OAUTH2_CC", "ON_BEHALF", "SIGNATURE", "TBA", "TWO_STEP"]);
 });
 
 it.each([

@@ -2,7 +2,7 @@
 
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Connection, ConnectionError, ConnectionRef, EndUser, Organization } from "../../../latchkey/v1/connection_pb.ts";
-import type { ApiKeyCredentials, AppCredentials, AwsSigV4Credentials, BasicCredentials, ClientCertificateCredentials, ClientOverride, Credentials, JwtCredentials, NamedToken, NoCredentials, OAuth1Credentials, OAuth2ClientCredentials, OAuth2Credentials, SignatureCredentials, TbaCredentials, TwoStepCredentials } from "../../../latchkey/v1/credentials_pb.ts";
+import type { ApiKeyCredentials, AppCredentials, AwsSigV4Credentials, BasicCredentials, ClientCertificateCredentials, ClientOverride, Credentials, JwtCredentials, NamedToken, NoCredentials, OAuth1Credentials, OAuth2ClientCredentials, OAuth2Credentials, OnBehalfCredentials, SignatureCredentials, TbaCredentials, TwoStepCredentials } from "../../../latchkey/v1/credentials_pb.ts";
 import type { AuditEvent } from "../../../latchkey/v1/log_pb.ts";
 import type { Attempt, Header, Notification } from "../../../latchkey/v1/webhook_pb.ts";
 import type { ChannelHeard, NotificationSeen, RecordPlace, StoredForward, StoredNotification, StoredRecord, Touch, WaitingForward } from "./stored_pb.ts";
@@ -404,6 +404,11 @@ function writeCredentials(w: MessageWriter, m: Credentials): void {
     writeNoCredentials(w, m.kind.value);
     w.end(from);
   }
+  if (m.kind.case === "onBehalf") {
+    const from = w.begin(114);
+    writeOnBehalfCredentials(w, m.kind.value);
+    w.end(from);
+  }
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -599,6 +604,10 @@ function writeClientCertificateCredentials(w: MessageWriter, m: ClientCertificat
 }
 
 function writeNoCredentials(w: MessageWriter, m: NoCredentials): void {
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeOnBehalfCredentials(w: MessageWriter, m: OnBehalfCredentials): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
