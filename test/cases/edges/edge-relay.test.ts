@@ -40,6 +40,13 @@ it("relays JSON routes, with bodies, statuses and faults", async () => {
   expect(await edge.metric('latchkey_edge_relayed_total{answer="2xx"}')).toBe(3);
 });
 
+it("relays messages of MCP clients", async () => {
+  const { rest } = await start();
+  const listed = await rest("POST", "/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" });
+  const { result } = (await listed.json()) as { result: { tools: { name: string }[] } };
+  expect(result.tools.map(({ name }) => name)).toContain("provider_request");
+});
+
 it("refuses pages of other sites, and hosts that it does not serve", async () => {
   const { edge } = await start();
   const page = await fetch(`${edge.data}/connections`, { headers: { origin: "https://evil.example" } });
