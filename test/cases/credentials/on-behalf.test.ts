@@ -3,7 +3,10 @@ import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { TrafficService } from "../../../src/gen/latchkey/v1/traffic_pb.ts";
+import { startTestEdge } from "../../support/edges/test-edge.ts";
 import { type Issuer, startUnmanagedIssuer } from "../../support/identities/issuer.ts";
 import {
   client,
@@ -229,21 +232,23 @@ describe("a connection that acts on behalf of users", () => {
     expect(assertions.requests).toHaveLength(integration === "assertion" ? 2 : 0);
   });
 
-  it("gives each of 20 users their own token under 1,000 concurrent calls, with one exchange for each", async () => {
+  it("gives each of 20 users their own token in 1,000 calls, with one exchange for each", async () => {
     const users = Array.from({ length: 20 }, (_, i) => `user-${i}`);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    server.delay = promise;
     const tokens = users.map((user) => [tokenOf(user), tokenOf(user), tokenOf(user)] as const);
-    const calls = Array.from({ length: 1_000 }, async (_, i) => {
+    const answers = new Set<string>();
+    const callAs = async (i: number): Promise<void> => {
       const at = i % users.length;
-      return `${users[at]}: ${userOf(await ask(tokens[at]?.[i % 3]))}`;
-    });
-    await expect.poll(() => server.requests.length, { timeout: 60_000 }).toBe(users.length);
-    resolve();
-    const answers = new Set(await Promise.all(calls));
+      const answer = await ask(tokens[at]?.[i % 3]);
+      // A busy machine sheds load.
+      if (faultOf(answer) === "overloaded") return callAs(i);
+      answers.add(`${users[at]}: ${userOf(answer)}`);
+    };
+    for (let round = 0; round < 10; round += 1) {
+      await Promise.all(Array.from({ length: 100 }, (_, i) => callAs(100 * round + i)));
+    }
     expect([...answers].sort()).toEqual(users.map((user) => `${user}: 200 ${user}`).sort());
     expect(server.requests).toHaveLength(users.length);
-  }, 90_000);
+  }, 120_000);
 
   it("does not give a token of fewer rights what one of more rights got", async () => {
     for (const scope of ["write", "read"]) await ask(tokenOf("eve", { scope }));
@@ -359,6 +364,29 @@ describe("a connection that acts on behalf of users", () => {
     expect(again).toEqual(first);
     expect(other).toEqual([202, expect.any(String)]);
     expect(other).not.toEqual(first);
+    expect(received).toEqual([]);
+  });
+
+  it("refuses the token of a user on an edge, which has no secret of the client", async () => {
+    const keys = sidecar.client(EnvironmentService);
+    const { secret } = await keys.createKey({ environment: "dev", id: "edges", scopes: [Scope.EDGE] });
+    const edge = await startTestEdge({
+      brokers: [sidecar.control],
+      env: {
+        LATCHKEY_BROKERS_KEY: secret,
+        LATCHKEY_BROKERS_DATA: sidecar.data,
+        LATCHKEY_ALLOW_PRIVATE: sidecar.config.allowPrivate.join(),
+      },
+    });
+    const headers = {
+      authorization: `Bearer ${secretKey}`,
+      "provider-config-key": "exchange",
+      "connection-id": "all",
+    };
+    const withUser = { ...headers, "latchkey-subject-token": tokenOf("ada") };
+    const refused = await call(`${edge.data}/proxy/files`, { headers: withUser });
+    expect([refused.status, faultOf(refused)]).toEqual([501, "not_implemented"]);
+    expect(faultOf(await call(`${edge.data}/proxy/files`, { headers }))).toBe("subject_token_required");
     expect(received).toEqual([]);
   });
 
