@@ -7,8 +7,6 @@ const common = {
   testTimeout: 60_000,
   hookTimeout: 60_000,
   // Whoever promises a time says so in the test.
-  // The files of a worker share loaded modules: loading them for each of 600 files took a sixth of the time.
-  isolate: false,
   expect: { poll: { timeout: 5_000 } },
 };
 
@@ -53,6 +51,8 @@ export default defineConfig({
         test: {
           ...common,
           name: "general lane",
+          // Its files leave nothing behind: a worker loads the source once for all of them.
+          isolate: false,
           include: [...throughTheDoor, "test/cases/edges/edge-proxy.test.ts"],
           exclude: ["test/cases/proxy/{crowd,fuzz,h2-floods,lanes,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "general" },
@@ -63,6 +63,8 @@ export default defineConfig({
         test: {
           ...common,
           name: "crowd",
+          // Its files leave nothing behind: a worker loads the source once for all of them.
+          isolate: false,
           include: [...throughTheDoor, "test/unit/relay/http1/kept-connections.test.ts"],
           // Left out as well: what is decided once a head was read, and streams of HTTP/2, which are never read in batches.
           exclude: [

@@ -28,8 +28,8 @@ export function devPage({ data, control, ops, dashboard, sandbox, keyWord, latch
   const lines = listeners.map(([name, address, use]) => `  ${name.padEnd(11)}${address.padEnd(widest)}   ${use}`);
   const notReplaced = kept.length === 0 ? "" : `\nNot replaced, because they are yours: ${kept.join(", ")}.\n`;
   return `
-Latchkey is ready. The sandbox, a fake provider, has a test user: Ada.
-Her files, calendar and mail are connected.
+Latchkey is ready. Stop with Ctrl-C.
+Ada, a test user of the sandbox, a fake provider, has connected her accounts.
 
 ${lines.join("\n")}
 ${notReplaced}
@@ -38,12 +38,8 @@ In a second terminal, in this folder, get Ada's files:
   export KEY=${keyWord}
 ${filesCall(data)}
 ${mcpLine(data)}
-More to try, step by step${dashboard === undefined ? "" : ", and the dashboard, signed in"}:
-
-  ${latchkey} tour
-${dashboard === undefined ? "" : `  ${latchkey} open\n`}
-Stop with Ctrl-C.
-`;
+  ${latchkey} tour   more to try, step by step
+${dashboard === undefined ? "" : `  ${latchkey} open   the dashboard, signed in\n`}`;
 }
 
 const filesCall = (data: string): string =>

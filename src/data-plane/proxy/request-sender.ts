@@ -8,6 +8,8 @@ import { requireSingle } from "../server/heads.ts";
 import type { ProviderProxy } from "./proxy.ts";
 import type { NotableCall } from "./proxy-call.ts";
 
+/** What a server can parse as a path. Whether it may be sent is decided where every proxied request is judged. */
+const isTarget = /^\/[\x21-\x7e]*$/;
 const maxBodyBytes = 1024 * 1024;
 const maxMs = 30_000;
 /** Several at once share the room of all proxied requests; so do these, which hold their bodies in memory. */
@@ -86,7 +88,7 @@ class SentRequest {
     const { method, path, headers, body, signal } = this.#request;
     requirePlain(headers);
     // The server in memory would answer a path that it cannot parse, as if the provider had.
-    const mistake = mistakeInPath(path);
+    const mistake = isTarget.test(path) ? undefined : mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const deadline = AbortSignal.timeout(maxMs);
     const request = requestWith({

@@ -325,7 +325,7 @@ const usual = {
 
 it("says how to open the dashboard, if it is on", () => {
   expect(devPage(usual)).toContain(
-    "and the dashboard, signed in:\n\n  npm run -s latchkey -- tour\n  npm run -s latchkey -- open\n",
+    "tour   more to try, step by step\n  npm run -s latchkey -- open   the dashboard, signed in\n",
   );
   expect(devPage({ ...usual, dashboard: undefined })).not.toContain("dashboard");
 });

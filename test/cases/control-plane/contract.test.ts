@@ -76,7 +76,7 @@ const isRedacted = ({ proto }: DescField) => proto.options?.debugRedact === true
 
 /** Names that sound like secrets but are not: a position in a list, a URL, the name of a kind or of a method. */
 const harmless =
-  /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$|^tokens$|^token_(request_method|query|setting)$|^signature_path$|^further_token$/;
+  /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$|^tokens$|^token_(request_method|query|setting)$|^signature_path$|^further_token$|_token_type$|_secret_setting$/;
 const soundsSecret = /token|secret|password|passphrase|private_key|api_?key|credential|signature|seal|jwt|assertion/;
 
 it("redacts every field whose name sounds like a secret", () => {
