@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { refreshDashboard } from "../../../bin/dashboard.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
@@ -103,6 +104,7 @@ it("answers older clients by an error, and refuses notifications", async () => {
 });
 
 it("shows the page of the approval to clients that open URLs", async () => {
+  await refreshDashboard();
   const { all, ask } = await start({ dashboard: { enabled: true } });
   const first = await ask(pay(2));
   const id = first.headers.get("latchkey-approval") ?? "";
