@@ -65,7 +65,7 @@ export const keyFaults = {
   },
   approval_denied: {
     subject: keys,
-    meaning: "A person has denied the request, or nobody has approved it in time.",
+    meaning: "The request was denied, or it was not approved in time.",
     action: "Ask the person who answers for the reason. Do not repeat the request.",
     example: "the approval 3q2-7wAAB0CqfY1mXk9Z5g was denied: ask Ada first",
   },

@@ -53,7 +53,7 @@ export const proxyMetrics = {
   approvalsWaiting: {
     kind: "gauge",
     name: "latchkey_approvals_waiting",
-    help: "Approvals that nobody has answered: the same number in each replica.",
+    help: "Approvals that wait for an answer: the same number in each replica.",
     labels: [],
   },
   approvalWaits: {

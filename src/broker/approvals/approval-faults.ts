@@ -16,7 +16,7 @@ export function approvalFault(approval: Approval, nowMs: number): Fault {
     return faultOf("approval_denied", `the approval ${id} was denied${reason === "" ? "" : `: ${reason}`}`, approval);
   }
   if (state === ApprovalState.EXPIRED) {
-    const message = `nobody has approved the request in time (approval ${id})`;
+    const message = `the request was not approved in time (approval ${id})`;
     return faultOf("approval_denied", message, { ...approval, state });
   }
   if (state === ApprovalState.USED) return usedFault(approval);

@@ -78,7 +78,7 @@ function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name"> 
   return { opensUrls: flags === "u", name: plain(Buffer.from(encoded, "base64url").toString()) };
 }
 
-/** An empty `elicitation` stands for forms alone. */
+/** An empty `elicitation` means: forms only. */
 function opensUrls({ elicitation }: JsonObject): boolean {
   return isObject(elicitation) && isObject(elicitation["url"]);
 }

@@ -25,7 +25,7 @@ export interface JudgedRequest {
   /** Returns those of the caller's fields that are sent. Called when a condition reads them. */
   readonly sentHeaders: () => readonly string[];
   readonly body: JudgedBody;
-  /** The MCP message that the request stands for, or whether its body is one. */
+  /** The MCP message that the request carries, or whether its body is one. */
   readonly message: MessageFacts | "body" | "none";
   readonly nowMs: number;
   readonly caller: JudgedCaller;

@@ -76,7 +76,7 @@ export function createToolRunner(services: RunnerServices): RunTool {
   };
 }
 
-/** Returns the call that `call_tool` stands for: it is judged and noted as if the client had sent it. */
+/** Returns the call that `call_tool` asks for: it is judged and noted as if the client had sent it. */
 function innerOf(request: ToolRequest): ToolRequest | Fault {
   try {
     const given = new ToolArguments(request.given);

@@ -3,7 +3,7 @@ import type { HostRoute, HostRoutes, RoutedConnections } from "./host-routes.ts"
 /** An integration that a URL may mean, with its connections. */
 export interface RouteRow extends HostRoute, RoutedConnections {}
 
-/** Reads what an origin stands for in an environment. In `http://` form, `https` of the host counts too. */
+/** Reads the routes of an origin in an environment. In `http://` form, `https` of the host counts too. */
 export async function readRouteRows(
   routes: Pick<HostRoutes, "routesOf" | "connectionsOf">,
   environment: string,

@@ -25,7 +25,7 @@ export interface HeaderGuard {
 }
 
 /**
- * What a request must have, or the condition is false whatever the rest of it comes to. All of it is read from the
+ * What a request must have: without it the condition is false, whatever its other parts say. All of it is read from the
  * operands of the outermost `&&`, each of which may be an `||` of tests of the same variable.
  */
 export interface Guards {

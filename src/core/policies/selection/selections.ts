@@ -141,7 +141,7 @@ export function forMethod(selection: PolicySelection, method: string): PolicySel
   return made;
 }
 
-/** No connection has this ID: it stands for all that no condition names. */
+/** No connection has this ID: it is the key for all connections that no condition names. */
 const anyOther = "\0";
 
 /** Leaves out policies whose condition is false for this connection. */

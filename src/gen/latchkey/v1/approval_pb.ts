@@ -46,7 +46,7 @@ export type Approval = Message<"latchkey.v1.Approval"> & {
   policies: ApprovalPolicy[];
 
   /**
-   * Who sends the request.
+   * The caller that sends the request.
    *
    * @generated from field: latchkey.v1.ApprovalRequester requester = 4;
    */
@@ -116,7 +116,7 @@ export type Approval = Message<"latchkey.v1.Approval"> & {
   decidedAt?: Timestamp | undefined;
 
   /**
-   * Who answered: a key, a person of the dashboard, or `webhook:` and the name that the application gave.
+   * The one that answered: a key, a person of the dashboard, or `webhook:` and the name that the application gave.
    *
    * @generated from field: string decided_by = 14;
    */
@@ -571,7 +571,7 @@ export const ApprovalState = {
   UNSPECIFIED: 0,
 
   /**
-   * Nobody has answered yet.
+   * It waits for an answer.
    *
    * @generated from enum value: APPROVAL_STATE_WAITING = 1;
    */
@@ -592,7 +592,7 @@ export const ApprovalState = {
   DENIED: 3,
 
   /**
-   * Nobody answered in time, or the approval was not used in time.
+   * It was not answered in time, or not used in time.
    *
    * @generated from enum value: APPROVAL_STATE_EXPIRED = 4;
    */

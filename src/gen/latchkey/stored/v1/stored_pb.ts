@@ -2181,7 +2181,7 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
   hasFailure: boolean;
 
   /**
-   * Who began an action: a limited caller sees only its own runs. Empty for all other runs.
+   * The caller that started an action: a limited caller sees only its own runs. Empty for all other runs.
    *
    * @generated from field: string starter = 15;
    */
