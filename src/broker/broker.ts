@@ -39,7 +39,7 @@ export interface Broker
   extends AuditRoom,
     Omit<CallerRoom, "edgeIdentities" | "close">,
     SignInRoom,
-    Pick<AccessSessionRoom, "accessSessions">,
+    Pick<AccessSessionRoom, "accessSessions" | "explainAccessSession">,
     Pick<DeliveryRoom, "destinations" | "forwards">,
     Pick<ConnectionRoom, "health" | "listing" | "hostRoutes" | "census">,
     Pick<CredentialsRoom, "live" | "attachments" | "explain" | "asks" | "tokens">,
@@ -162,7 +162,7 @@ async function openRooms(options: BrokerOptions) {
   });
   const quotas = openQuotas({ store, isShared: backend.isShared, world });
   const { accessSessions: times } = options;
-  const accessRoom = await openAccessSessions({ store, collections, keys: setup.access, times, audit, world });
+  const accessRoom = await openAccessSessions({ ...shared, collections, setup, times, policies: policiesInForce });
   const authorities = openAuthorities({ store, collections, audit, world });
   const noteLackingScopes = createLackingScopes({ ...shared, health });
   const edges = openEdges({
@@ -328,6 +328,7 @@ function operationsOf(rooms: Rooms): Operations {
     ...settings,
     access: rooms.accessRoom.access,
     accessSessions: rooms.accessRoom.accessSessions,
+    explainAccessSession: rooms.accessRoom.explainAccessSession,
     ...signIn,
     destinations: outgoing.destinations,
     forwards: outgoing.forwards,

@@ -42,12 +42,14 @@ export interface AccessSessionQuery {
   readonly environment: string;
   /** Those that have ended, in place of the others. */
   readonly ended: boolean;
+  /** Those that this replica has seen requests of, latest use first, on one page. */
+  readonly inUse?: boolean;
 }
 
 interface AccessSessionsOptions {
   readonly store: Store;
   readonly collections: AccessSessionCollections & SetupCollections & { readonly connections: Records<Connection> };
-  readonly memory: Pick<SessionCallers, "size" | "hasCreator">;
+  readonly memory: Pick<SessionCallers, "size" | "hasCreator" | "useOf" | "inUse">;
   readonly times: AccessSessionTimes;
   readonly audit: Audit;
   readonly world: World;
@@ -78,13 +80,15 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
 
   function shown(session: AccessSession, budgetLeft?: bigint): AccessSession {
     const state = stateOf(session);
-    return { ...session, state, keyMark: noMark, ...(budgetLeft !== undefined && { budgetLeft }) };
+    const use = memory.useOf(session.id);
+    return { ...session, state, keyMark: noMark, ...(use && { use }), ...(budgetLeft !== undefined && { budgetLeft }) };
   }
 
-  async function budgetChanges(id: string): Promise<Change[]> {
-    const before = await accessSessionBudgets.get(id);
-    // A replica may draw from it at the same time: the commit then fails, and is tried again.
-    return before === undefined ? [] : accessSessionBudgets.change({ before, after: undefined });
+  async function listInUse(environment: string, size: number, caller: Caller): Promise<PageOf<AccessSession>> {
+    const ids = memory.inUse(environment).map((id) => [id]);
+    const found = (await accessSessions.getMany(ids)).flatMap((one) => (one === undefined ? [] : [one.value]));
+    const wanted = found.filter((one) => isVisible(one, caller) && stateOf(one) === AccessSessionState.ACTIVE);
+    return { items: wanted.slice(0, size).map((one) => shown(one)), next: "" };
   }
 
   return {
@@ -112,7 +116,12 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
       if (value.budget === 0n || live === undefined) return shown(value);
       return shown(value, (await accessSessionBudgets.get(ref.id))?.value.left ?? 0n);
     },
-    async list({ environment, ended }, page, caller) {
+    async list({ environment, ended, inUse = false }, page, caller) {
+      if (inUse && ended) {
+        const message = "must not be set together with ended";
+        throw new Fault("invalid_body", `in_use ${message}`, { mistakes: [{ path: ["in_use"], message }] });
+      }
+      if (inUse) return listInUse(environment, page.size, caller);
       const records = ended ? endedAccessSessions : accessSessions;
       const { items, next } = await siftedPage({
         question: ["access-sessions", environment, ended, caller.limits === undefined ? "" : caller.keyId],
@@ -132,7 +141,7 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
         return {
           changes: [
             ...endingOf(collections, live, after),
-            ...(await budgetChanges(id)),
+            ...(await budgetDeletion(collections, id)),
             ...audit.changes({ actor: caller.keyId, action: "access_session.end", environment, targets: [id] }),
           ],
           result: after,
@@ -140,18 +149,27 @@ export function createAccessSessions(options: AccessSessionsOptions): AccessSess
       });
       return shown(revision === 0 ? result : { ...result, revision: BigInt(revision) });
     },
-    async deletionOfAll(environment) {
-      const everything = { under: [environment], limit: Number.MAX_SAFE_INTEGER };
-      const live = await accessSessions.pageBy("environment", everything);
-      const ended = await endedAccessSessions.pageBy("environment", everything);
-      const budgets = await Promise.all(live.map(({ value }) => budgetChanges(value.id)));
-      return [
-        ...live.flatMap((before) => accessSessions.change({ before, after: undefined })),
-        ...ended.flatMap((before) => endedAccessSessions.change({ before, after: undefined })),
-        ...budgets.flat(),
-      ];
-    },
+    deletionOfAll: (environment) => deletionOfAll(collections, environment),
   };
+}
+
+async function budgetDeletion({ accessSessionBudgets }: AccessSessionCollections, id: string): Promise<Change[]> {
+  const before = await accessSessionBudgets.get(id);
+  // A replica may draw from it at the same time: the commit then fails, and is tried again.
+  return before === undefined ? [] : accessSessionBudgets.change({ before, after: undefined });
+}
+
+async function deletionOfAll(collections: AccessSessionCollections, environment: string): Promise<Change[]> {
+  const { accessSessions, endedAccessSessions } = collections;
+  const everything = { under: [environment], limit: Number.MAX_SAFE_INTEGER };
+  const live = await accessSessions.pageBy("environment", everything);
+  const ended = await endedAccessSessions.pageBy("environment", everything);
+  const budgets = await Promise.all(live.map(({ value }) => budgetDeletion(collections, value.id)));
+  return [
+    ...live.flatMap((before) => accessSessions.change({ before, after: undefined })),
+    ...ended.flatMap((before) => endedAccessSessions.change({ before, after: undefined })),
+    ...budgets.flat(),
+  ];
 }
 
 /** Returns the changes that move a session to those that have ended. */

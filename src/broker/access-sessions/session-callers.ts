@@ -4,7 +4,7 @@ import type { World } from "../../base/world.ts";
 import { compileAudience } from "../../core/access/audience.ts";
 import { intersectLimits } from "../../core/access/intersected-limits.ts";
 import { compileLimits } from "../../core/access/limits.ts";
-import type { AccessSession } from "../../gen/latchkey/v1/access_session_pb.ts";
+import type { AccessSession, AccessSessionUse } from "../../gen/latchkey/v1/access_session_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
@@ -13,6 +13,7 @@ import { type Caller, type CallerAccessSession, mayDo } from "../setup/caller.ts
 import { accessSessionSpace } from "./access-session-collections.ts";
 import type { AccessBudgets } from "./budgets.ts";
 import { createSessionMemory, expiryOf, keyMarkOf, type SessionCreator } from "./session-memory.ts";
+import { SessionUse } from "./session-use.ts";
 
 /** Authenticates callers by the tokens of access sessions. */
 export interface SessionCallers {
@@ -28,6 +29,10 @@ export interface SessionCallers {
   currentCaller(caller: SessionCaller): SessionCaller | undefined;
   /** Returns whether the key that created a session is still there. */
   hasCreator(session: Pick<AccessSession, "createdBy" | "keyMark">): boolean;
+  /** Returns what this replica has counted of a session's requests; undefined if it has seen none lately. */
+  useOf(id: string): AccessSessionUse | undefined;
+  /** Returns the IDs of sessions that this replica has seen requests of, latest use first. */
+  inUse(environment: string): readonly string[];
   /** Returns the sessions in memory, with their creators. */
   creators(): Iterable<SessionCreator>;
   /** Calls back whenever sessions have changed, with the IDs of those. */
@@ -42,6 +47,7 @@ interface UsedSession {
   readonly session: AccessSession;
   readonly keyMark: string;
   readonly endsAtMs: number;
+  readonly use: SessionUse;
   /** What the session may do by what its key may do. */
   made: { readonly creator: Caller; readonly caller: SessionCaller } | undefined;
 }
@@ -56,7 +62,7 @@ interface SessionCallersOptions {
 export async function openSessionCallers(options: SessionCallersOptions): Promise<SessionCallers> {
   const { store, keys, budgets, world } = options;
   const memory = createSessionMemory<UsedSession>({
-    use: (session) => ({ session, keyMark: keyMarkOf(session), endsAtMs: expiryOf(session), made: undefined }),
+    use: (session) => usedSession(session, world),
     drop: retire,
   });
   const listeners = new Set<(ids: readonly string[]) => void>();
@@ -103,12 +109,13 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
 
   function callerOf(used: UsedSession, creator: Caller): SessionCaller {
     retire(used);
-    const caller = sessionCaller(used.session, creator, budgets);
+    const caller = sessionCaller(used, creator, budgets);
     used.made = { creator, caller };
     return caller;
   }
 
-  const findById = (id: string) => find(Buffer.from(id, "hex").toString("latin1"));
+  const digestOf = (id: string) => Buffer.from(id, "hex").toString("latin1");
+  const findById = (id: string) => find(digestOf(id));
 
   function usable(digest: string): SessionCaller {
     const caller = find(digest);
@@ -134,6 +141,8 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
     isCurrent: ({ accessSession }) => !accessSession.isStale && accessSession.expiresAtMs > world.now(),
     currentCaller: ({ accessSession }) => findById(accessSession.id),
     hasCreator: (session) => keys.keyMarked(session.createdBy, keyMarkOf(session)) !== undefined,
+    useOf: (id) => memory.peek(digestOf(id))?.use.shown(),
+    inUse: (environment) => idsInUse(memory.decoded(), environment),
     creators: memory.creators,
     listen(onChange) {
       listeners.add(onChange);
@@ -146,6 +155,20 @@ export async function openSessionCallers(options: SessionCallersOptions): Promis
   };
 }
 
+const usedSession = (session: AccessSession, world: Pick<World, "now">): UsedSession => ({
+  session,
+  keyMark: keyMarkOf(session),
+  endsAtMs: expiryOf(session),
+  use: new SessionUse(world),
+  made: undefined,
+});
+
+const idsInUse = (sessions: Iterable<UsedSession>, environment: string): string[] =>
+  [...sessions]
+    .filter(({ session, use }) => session.environment === environment && use.seenMs > 0)
+    .sort((a, b) => b.use.seenMs - a.use.seenMs)
+    .map(({ session }) => session.id);
+
 /** The caller of before is looked up again. */
 function retire({ made }: UsedSession): void {
   if (made !== undefined) made.caller.accessSession.isStale = true;
@@ -155,7 +178,7 @@ const isIn = (environment: string, { caller }: MarkedKey): boolean =>
   caller.environment === undefined || caller.environment === environment;
 
 /** Returns the caller of a session: it may do what the session and its creator both may do. */
-function sessionCaller(session: AccessSession, creator: Caller, budgets: AccessBudgets): SessionCaller {
+function sessionCaller({ session, use }: UsedSession, creator: Caller, budgets: AccessBudgets): SessionCaller {
   const { id, environment, scopes, createdBy, budget } = session;
   return {
     keyId: createdBy,
@@ -167,6 +190,7 @@ function sessionCaller(session: AccessSession, creator: Caller, budgets: AccessB
       expiresAtMs: expiryOf(session),
       isStale: false,
       audience: compileAudience(session.audience),
+      use,
       budget: budget === 0n ? undefined : { tryTake: () => budgets.tryTake(id), take: () => budgets.take(id) },
     },
   };

@@ -9,6 +9,8 @@ export interface SessionMemory<T> {
   readonly size: number;
   /** Returns what was made of a session, by the short hash of its token; undefined if it is not known. */
   get(digest: string): T | undefined;
+  /** Does the same for a session that was used lately, and does not count as a use. */
+  peek(digest: string): T | undefined;
   /** Keeps a session as it is stored. */
   put(id: string, stored: Uint8Array): void;
   delete(id: string): void;
@@ -60,6 +62,7 @@ export function createSessionMemory<T extends object>(options: SessionMemoryOpti
       decoded.set(digest, made);
       return made;
     },
+    peek: (digest) => decoded.peek(digest),
     put(id, stored) {
       const digest = digestOfId(id);
       decoded.delete(digest);

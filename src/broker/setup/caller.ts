@@ -43,6 +43,24 @@ export interface CallerAccessSession {
   readonly audience: CallerAudience | undefined;
   /** Undefined: any number of requests. */
   readonly budget: RequestBudget | undefined;
+  /** Counts its requests; undefined at an edge. */
+  readonly use?: CallerUse;
+}
+
+/** Counts the requests of a session on this replica. */
+export interface CallerUse {
+  /** A request was admitted. */
+  noteRequest(): void;
+  /** A request was refused by limits, policies or the budget. */
+  noteRefusal(): void;
+  /** A tool was called. The request is counted apart. */
+  noteTool(called: CalledToolName, isRefused: boolean): void;
+}
+
+export interface CalledToolName {
+  /** Empty: the tool is one of Latchkey's own endpoint. */
+  readonly integration: string;
+  readonly tool: string;
 }
 
 /** The requests that a session may still send. */
@@ -179,13 +197,23 @@ export function requireAudience({ accessSession }: Pick<Caller, "accessSession">
 }
 
 /** Takes a request from the caller's budget. Returns undefined if that needs no promise; rejects if it is used up. */
-export function spendRequest({ accessSession }: Pick<Caller, "accessSession">): Promise<void> | undefined {
-  const budget = accessSession?.budget;
-  return budget === undefined || budget.tryTake() ? undefined : takeFrom(budget);
+export function spendRequest(caller: Pick<Caller, "accessSession">): Promise<void> | undefined {
+  const budget = caller.accessSession?.budget;
+  return trySpendRequest(caller) || budget === undefined ? undefined : takeFrom(budget, caller.accessSession?.use);
 }
 
-async function takeFrom(budget: RequestBudget): Promise<void> {
-  if (await budget.take()) return;
+/** Does the same only if that needs no promise; returns whether it did. */
+export function trySpendRequest({ accessSession }: Pick<Caller, "accessSession">): boolean {
+  if (accessSession?.budget?.tryTake() === false) return false;
+  accessSession?.use?.noteRequest();
+  return true;
+}
+
+async function takeFrom(budget: RequestBudget, use: CallerUse | undefined): Promise<void> {
+  if (await budget.take()) {
+    use?.noteRequest();
+    return;
+  }
   throw new Fault("not_in_session", "the budget of this access session is used up");
 }
 

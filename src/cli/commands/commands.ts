@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Act } from "../session.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { addAccessSessions } from "./access-sessions.ts";
+import { addAccessSessions } from "./access-sessions/access-sessions.ts";
 import { addAudit } from "./audit.ts";
 import { addAuthority } from "./authority.ts";
 import { addCall } from "./call.ts";

@@ -14,6 +14,10 @@ const noConnection: LimitedConnection = {
 /** No tool has this name. */
 const noTool = "\0";
 
+/** Returns whether limits admit no tool at all. */
+export const admitsNoTool = ({ tools }: Pick<AccessLimits, "tools">): boolean =>
+  tools.length === 1 && tools[0] === noTool;
+
 /** Returns the limits that admit exactly what both admit. Undefined limits admit everything. */
 export function intersectLimits(a: AccessLimits | undefined, b: AccessLimits | undefined): AccessLimits | undefined {
   if (a === undefined || b === undefined) return a ?? b;

@@ -9,6 +9,8 @@ import { filledUrl, UnboundHost } from "./filled-url.ts";
 export interface Binding {
   /** The only address for all paths; undefined if there are several. */
   readonly only: Address | undefined;
+  /** Origins of all addresses. */
+  readonly origins: ReadonlySet<string>;
   /** Returns the address of a request: the base URL, or the host with the longest matching prefix. */
   addressFor(path: string): Address;
   /** Returns the address that a caller requests instead; undefined if the credentials may not be sent there. */
@@ -77,6 +79,7 @@ function bindingWith(base: Address | UnboundHost, { integration, provider }: Bin
   const origins = new Set([...known, ...named.map(({ address }) => address.origin)]);
 
   return {
+    origins,
     only: byPrefix.length === 0 && !(base instanceof UnboundHost) ? base : undefined,
     addressFor(path) {
       const found = byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base;

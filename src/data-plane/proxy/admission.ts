@@ -8,6 +8,7 @@ import {
   requireConnectionWithin,
   requireRequestWithin,
   spendRequest,
+  trySpendRequest,
 } from "../../broker/setup/caller.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { credentialFieldNames } from "../../core/outgoing/outgoing.ts";
@@ -83,7 +84,7 @@ export const createAdmission = ({
     requireRequestWithin(caller, { method, host, basePath, path, rawHeaders });
   },
   spend: ({ caller }) => (caller.accessSession === undefined ? undefined : spendRequest(caller)),
-  trySpend: ({ accessSession }) => accessSession?.budget === undefined || accessSession.budget.tryTake(),
+  trySpend: trySpendRequest,
   streams: createCallerStreams(access),
   callerNow(caller) {
     if (caller.session !== undefined) return caller;

@@ -99,12 +99,17 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
   return {
     countOf: ({ integration: { environment, key } }) => counts.of(environment, key),
     note(call, status, endMs) {
-      const { relayed, named } = call;
+      const { relayed, named, fault } = call;
+      const { accessSession } = (relayed?.ready ?? named)?.caller ?? {};
+      if (fault !== undefined && refusals.has(fault.code)) accessSession?.use?.noteRefusal();
       if (relayed !== undefined) noteRelayed(call, { relayed, status, endMs });
       else if (named !== undefined) noteRefused(call, { named, status, endMs });
     },
   };
 }
+
+/** Errors of a request that its caller may not send. */
+const refusals: ReadonlySet<FaultCode> = new Set(["not_in_session", "denied_by_policy", "approval_denied"]);
 
 const nowhere: RequestSubject = { environment: "", integration: "", id: "" };
 

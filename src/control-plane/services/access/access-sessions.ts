@@ -10,6 +10,7 @@ export { AccessSessionService };
 
 export const accessSessionService = ({
   accessSessions,
+  explainAccessSession,
   environments,
 }: Broker): ServiceImpl<typeof AccessSessionService> => {
   /** Returns the caller, which must be no session, and the environment that it means. */
@@ -29,10 +30,14 @@ export const accessSessionService = ({
       const { caller, environment } = await callIn(named, context);
       return { session: await accessSessions.get({ environment, id }, caller) };
     },
-    async listAccessSessions({ environment: named, ended, ...request }, context) {
+    async listAccessSessions({ environment: named, ended, inUse, ...request }, context) {
       const { caller, environment } = await callIn(named, context);
-      const { items, next } = await accessSessions.list({ environment, ended }, pageOf(request), caller);
+      const { items, next } = await accessSessions.list({ environment, ended, inUse }, pageOf(request), caller);
       return { sessions: [...items], nextPageToken: next };
+    },
+    async explainAccessSession({ environment: named, id }, context) {
+      const { caller, environment } = await callIn(named, context);
+      return explainAccessSession({ environment, id }, caller);
     },
     async endAccessSession({ environment: named, id }, context) {
       const { caller, environment } = await callIn(named, context);

@@ -9,13 +9,17 @@ import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { AccessLimits, Scope } from "./access_pb.ts";
 import { file_latchkey_v1_access } from "./access_pb.ts";
+import type { Connection_State } from "./connection_pb.ts";
+import { file_latchkey_v1_connection } from "./connection_pb.ts";
+import type { Policy } from "./policy_pb.ts";
+import { file_latchkey_v1_policy } from "./policy_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/access_session.proto.
  */
 export const file_latchkey_v1_access_session: GenFile = /*@__PURE__*/
-  fileDesc("CiBsYXRjaGtleS92MS9hY2Nlc3Nfc2Vzc2lvbi5wcm90bxILbGF0Y2hrZXkudjEi/wMKDUFjY2Vzc1Nlc3Npb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSKQoGbGltaXRzGAMgASgLMhkubGF0Y2hrZXkudjEuQWNjZXNzTGltaXRzEiIKBnNjb3BlcxgEIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlEi0KCGF1ZGllbmNlGAUgASgLMhsubGF0Y2hrZXkudjEuQWNjZXNzQXVkaWVuY2USLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGYnVkZ2V0GAcgASgEEhIKCmNyZWF0ZWRfYnkYCCABKAkSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGFiZWwYCiABKAkSLgoFc3RhdGUYCyABKA4yHy5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uU3RhdGUSLAoIZW5kZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GA0gASgJEhgKC2J1ZGdldF9sZWZ0GA4gASgESACIAQESEAoIcmV2aXNpb24YDyABKAQSEAoIa2V5X21hcmsYECABKAxCDgoMX2J1ZGdldF9sZWZ0IpMBCg5BY2Nlc3NBdWRpZW5jZRIbCglsaXN0ZW5lcnMYASADKAlCCLpIBZIBAhAQEhsKCWFkZHJlc3NlcxgCIAMoCUIIukgFkgECEGQSIwoRY2VydGlmaWNhdGVfbmFtZXMYAyADKAlCCLpIBZIBAhBkEiIKEHNlcnZpY2VfYWNjb3VudHMYBCADKAlCCLpIBZIBAhBkItgCChpDcmVhdGVBY2Nlc3NTZXNzaW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIpCgZsaW1pdHMYAiABKAsyGS5sYXRjaGtleS52MS5BY2Nlc3NMaW1pdHMSFQoNYWxsb3dfc2V2ZXJhbBgDIAEoCBI1CgZzY29wZXMYBCADKA4yEi5sYXRjaGtleS52MS5TY29wZUIRukgOkgELGAEiB4IBBBABIAASLQoIYXVkaWVuY2UYBSABKAsyGy5sYXRjaGtleS52MS5BY2Nlc3NBdWRpZW5jZRI+CghsaWZldGltZRgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIRukgOqgELIgUIgJqeATICCAESHAoGYnVkZ2V0GAcgASgEQgy6SAkyBxiAoJSljR0SFgoFbGFiZWwYCCABKAlCB7pIBHICGGQiXgobQ3JlYXRlQWNjZXNzU2Vzc2lvblJlc3BvbnNlEisKB3Nlc3Npb24YASABKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uEhIKBXRva2VuGAIgASgJQgOAAQEiTAoXR2V0QWNjZXNzU2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiRwoYR2V0QWNjZXNzU2Vzc2lvblJlc3BvbnNlEisKB3Nlc3Npb24YASABKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uInsKGUxpc3RBY2Nlc3NTZXNzaW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASDQoFZW5kZWQYAiABKAgSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoaTGlzdEFjY2Vzc1Nlc3Npb25zUmVzcG9uc2USLAoIc2Vzc2lvbnMYASADKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJMChdFbmRBY2Nlc3NTZXNzaW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASJHChhFbmRBY2Nlc3NTZXNzaW9uUmVzcG9uc2USKwoHc2Vzc2lvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkFjY2Vzc1Nlc3Npb24iIAoeR2V0Q3VycmVudEFjY2Vzc1Nlc3Npb25SZXF1ZXN0Ik4KH0dldEN1cnJlbnRBY2Nlc3NTZXNzaW9uUmVzcG9uc2USKwoHc2Vzc2lvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkFjY2Vzc1Nlc3Npb24qnQEKEkFjY2Vzc1Nlc3Npb25TdGF0ZRIkCiBBQ0NFU1NfU0VTU0lPTl9TVEFURV9VTlNQRUNJRklFRBAAEh8KG0FDQ0VTU19TRVNTSU9OX1NUQVRFX0FDVElWRRABEiAKHEFDQ0VTU19TRVNTSU9OX1NUQVRFX0VYUElSRUQQAhIeChpBQ0NFU1NfU0VTU0lPTl9TVEFURV9FTkRFRBADMskEChRBY2Nlc3NTZXNzaW9uU2VydmljZRJuChNDcmVhdGVBY2Nlc3NTZXNzaW9uEicubGF0Y2hrZXkudjEuQ3JlYXRlQWNjZXNzU2Vzc2lvblJlcXVlc3QaKC5sYXRjaGtleS52MS5DcmVhdGVBY2Nlc3NTZXNzaW9uUmVzcG9uc2UiBMjzGAMSaAoQR2V0QWNjZXNzU2Vzc2lvbhIkLmxhdGNoa2V5LnYxLkdldEFjY2Vzc1Nlc3Npb25SZXF1ZXN0GiUubGF0Y2hrZXkudjEuR2V0QWNjZXNzU2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEm4KEkxpc3RBY2Nlc3NTZXNzaW9ucxImLmxhdGNoa2V5LnYxLkxpc3RBY2Nlc3NTZXNzaW9uc1JlcXVlc3QaJy5sYXRjaGtleS52MS5MaXN0QWNjZXNzU2Vzc2lvbnNSZXNwb25zZSIHkAIByPMYAhJoChBFbmRBY2Nlc3NTZXNzaW9uEiQubGF0Y2hrZXkudjEuRW5kQWNjZXNzU2Vzc2lvblJlcXVlc3QaJS5sYXRjaGtleS52MS5FbmRBY2Nlc3NTZXNzaW9uUmVzcG9uc2UiB5ACAsjzGAMSfQoXR2V0Q3VycmVudEFjY2Vzc1Nlc3Npb24SKy5sYXRjaGtleS52MS5HZXRDdXJyZW50QWNjZXNzU2Vzc2lvblJlcXVlc3QaLC5sYXRjaGtleS52MS5HZXRDdXJyZW50QWNjZXNzU2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgAYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("CiBsYXRjaGtleS92MS9hY2Nlc3Nfc2Vzc2lvbi5wcm90bxILbGF0Y2hrZXkudjEiqwQKDUFjY2Vzc1Nlc3Npb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSKQoGbGltaXRzGAMgASgLMhkubGF0Y2hrZXkudjEuQWNjZXNzTGltaXRzEiIKBnNjb3BlcxgEIAMoDjISLmxhdGNoa2V5LnYxLlNjb3BlEi0KCGF1ZGllbmNlGAUgASgLMhsubGF0Y2hrZXkudjEuQWNjZXNzQXVkaWVuY2USLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGYnVkZ2V0GAcgASgEEhIKCmNyZWF0ZWRfYnkYCCABKAkSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGFiZWwYCiABKAkSLgoFc3RhdGUYCyABKA4yHy5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uU3RhdGUSLAoIZW5kZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GA0gASgJEhgKC2J1ZGdldF9sZWZ0GA4gASgESACIAQESEAoIcmV2aXNpb24YDyABKAQSEAoIa2V5X21hcmsYECABKAwSKgoDdXNlGBEgASgLMh0ubGF0Y2hrZXkudjEuQWNjZXNzU2Vzc2lvblVzZUIOCgxfYnVkZ2V0X2xlZnQiqgEKEEFjY2Vzc1Nlc3Npb25Vc2USDwoHcmVwbGljYRgBIAEoCRIwCgxsYXN0X3VzZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJlcXVlc3RzGAMgASgEEg8KB3JlZnVzZWQYBCABKAQSMAoFdG9vbHMYBSADKAsyIS5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uVG9vbFVzZSKNAQoUQWNjZXNzU2Vzc2lvblRvb2xVc2USEwoLaW50ZWdyYXRpb24YASABKAkSDAoEdG9vbBgCIAEoCRINCgVjYWxscxgDIAEoBBIPCgdyZWZ1c2VkGAQgASgEEjIKDmxhc3RfY2FsbGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKTAQoOQWNjZXNzQXVkaWVuY2USGwoJbGlzdGVuZXJzGAEgAygJQgi6SAWSAQIQEBIbCglhZGRyZXNzZXMYAiADKAlCCLpIBZIBAhBkEiMKEWNlcnRpZmljYXRlX25hbWVzGAMgAygJQgi6SAWSAQIQZBIiChBzZXJ2aWNlX2FjY291bnRzGAQgAygJQgi6SAWSAQIQZCLYAgoaQ3JlYXRlQWNjZXNzU2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASKQoGbGltaXRzGAIgASgLMhkubGF0Y2hrZXkudjEuQWNjZXNzTGltaXRzEhUKDWFsbG93X3NldmVyYWwYAyABKAgSNQoGc2NvcGVzGAQgAygOMhIubGF0Y2hrZXkudjEuU2NvcGVCEbpIDpIBCxgBIgeCAQQQASAAEi0KCGF1ZGllbmNlGAUgASgLMhsubGF0Y2hrZXkudjEuQWNjZXNzQXVkaWVuY2USPgoIbGlmZXRpbWUYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CEbpIDqoBCyIFCICangEyAggBEhwKBmJ1ZGdldBgHIAEoBEIMukgJMgcYgKCUpY0dEhYKBWxhYmVsGAggASgJQge6SARyAhhkIl4KG0NyZWF0ZUFjY2Vzc1Nlc3Npb25SZXNwb25zZRIrCgdzZXNzaW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQWNjZXNzU2Vzc2lvbhISCgV0b2tlbhgCIAEoCUIDgAEBIkwKF0dldEFjY2Vzc1Nlc3Npb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKAmlkGAIgASgJQge6SARyAhABIkcKGEdldEFjY2Vzc1Nlc3Npb25SZXNwb25zZRIrCgdzZXNzaW9uGAEgASgLMhoubGF0Y2hrZXkudjEuQWNjZXNzU2Vzc2lvbiKLAQoZTGlzdEFjY2Vzc1Nlc3Npb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBINCgVlbmRlZBgCIAEoCBIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgEIAEoCRIOCgZpbl91c2UYBSABKAgiYwoaTGlzdEFjY2Vzc1Nlc3Npb25zUmVzcG9uc2USLAoIc2Vzc2lvbnMYASADKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJQChtFeHBsYWluQWNjZXNzU2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEi7wEKHEV4cGxhaW5BY2Nlc3NTZXNzaW9uUmVzcG9uc2USKwoHc2Vzc2lvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkFjY2Vzc1Nlc3Npb24SDwoHcmVmdXNhbBgCIAEoCRIiCgZzY29wZXMYAyADKA4yEi5sYXRjaGtleS52MS5TY29wZRI5Cgtjb25uZWN0aW9ucxgEIAMoCzIkLmxhdGNoa2V5LnYxLkFjY2Vzc1Nlc3Npb25Db25uZWN0aW9uEjIKCHBvbGljaWVzGAUgAygLMiAubGF0Y2hrZXkudjEuQWNjZXNzU2Vzc2lvblBvbGljeSLwAQoXQWNjZXNzU2Vzc2lvbkNvbm5lY3Rpb24SEwoLaW50ZWdyYXRpb24YASABKAkSEgoKY29ubmVjdGlvbhgCIAEoCRIQCghwcm92aWRlchgDIAEoCRIsCgVzdGF0ZRgEIAEoDjIdLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb24uU3RhdGUSCwoDbWNwGAUgASgIEg0KBWhvc3RzGAYgAygJEg8KB21ldGhvZHMYByADKAkSDQoFcGF0aHMYCCADKAkSDQoFdG9vbHMYCSADKAkSEAoIbm9fdG9vbHMYCiABKAgSDwoHcmVmdXNhbBgLIAEoCSJQChNBY2Nlc3NTZXNzaW9uUG9saWN5EiMKBnBvbGljeRgBIAEoCzITLmxhdGNoa2V5LnYxLlBvbGljeRIUCgxpbnRlZ3JhdGlvbnMYAiADKAkiTAoXRW5kQWNjZXNzU2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiRwoYRW5kQWNjZXNzU2Vzc2lvblJlc3BvbnNlEisKB3Nlc3Npb24YASABKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uIiAKHkdldEN1cnJlbnRBY2Nlc3NTZXNzaW9uUmVxdWVzdCJOCh9HZXRDdXJyZW50QWNjZXNzU2Vzc2lvblJlc3BvbnNlEisKB3Nlc3Npb24YASABKAsyGi5sYXRjaGtleS52MS5BY2Nlc3NTZXNzaW9uKp0BChJBY2Nlc3NTZXNzaW9uU3RhdGUSJAogQUNDRVNTX1NFU1NJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIfChtBQ0NFU1NfU0VTU0lPTl9TVEFURV9BQ1RJVkUQARIgChxBQ0NFU1NfU0VTU0lPTl9TVEFURV9FWFBJUkVEEAISHgoaQUNDRVNTX1NFU1NJT05fU1RBVEVfRU5ERUQQAzK/BQoUQWNjZXNzU2Vzc2lvblNlcnZpY2USbgoTQ3JlYXRlQWNjZXNzU2Vzc2lvbhInLmxhdGNoa2V5LnYxLkNyZWF0ZUFjY2Vzc1Nlc3Npb25SZXF1ZXN0GigubGF0Y2hrZXkudjEuQ3JlYXRlQWNjZXNzU2Vzc2lvblJlc3BvbnNlIgTI8xgDEmgKEEdldEFjY2Vzc1Nlc3Npb24SJC5sYXRjaGtleS52MS5HZXRBY2Nlc3NTZXNzaW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLkdldEFjY2Vzc1Nlc3Npb25SZXNwb25zZSIHkAIByPMYAhJuChJMaXN0QWNjZXNzU2Vzc2lvbnMSJi5sYXRjaGtleS52MS5MaXN0QWNjZXNzU2Vzc2lvbnNSZXF1ZXN0GicubGF0Y2hrZXkudjEuTGlzdEFjY2Vzc1Nlc3Npb25zUmVzcG9uc2UiB5ACAcjzGAISdAoURXhwbGFpbkFjY2Vzc1Nlc3Npb24SKC5sYXRjaGtleS52MS5FeHBsYWluQWNjZXNzU2Vzc2lvblJlcXVlc3QaKS5sYXRjaGtleS52MS5FeHBsYWluQWNjZXNzU2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEmgKEEVuZEFjY2Vzc1Nlc3Npb24SJC5sYXRjaGtleS52MS5FbmRBY2Nlc3NTZXNzaW9uUmVxdWVzdBolLmxhdGNoa2V5LnYxLkVuZEFjY2Vzc1Nlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChdHZXRDdXJyZW50QWNjZXNzU2Vzc2lvbhIrLmxhdGNoa2V5LnYxLkdldEN1cnJlbnRBY2Nlc3NTZXNzaW9uUmVxdWVzdBosLmxhdGNoa2V5LnYxLkdldEN1cnJlbnRBY2Nlc3NTZXNzaW9uUmVzcG9uc2UiB5ACAcjzGABiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_policy]);
 
 /**
  * AccessSession is a short-lived permission to use named connections.
@@ -136,6 +140,14 @@ export type AccessSession = Message<"latchkey.v1.AccessSession"> & {
    * @generated from field: bytes key_mark = 16;
    */
   keyMark: Uint8Array;
+
+  /**
+   * Its requests, as the replica that answers has counted them. Absent if it has seen none since it started, or if other
+   * sessions were used since: a replica counts for the 10,000 that were used last. Not stored.
+   *
+   * @generated from field: latchkey.v1.AccessSessionUse use = 17;
+   */
+  use?: AccessSessionUse | undefined;
 };
 
 /**
@@ -144,6 +156,104 @@ export type AccessSession = Message<"latchkey.v1.AccessSession"> & {
  */
 export const AccessSessionSchema: GenMessage<AccessSession> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_access_session, 0);
+
+/**
+ * AccessSessionUse counts the requests of a session on one replica. Those that an edge sends itself are not among them.
+ *
+ * @generated from message latchkey.v1.AccessSessionUse
+ */
+export type AccessSessionUse = Message<"latchkey.v1.AccessSessionUse"> & {
+  /**
+   * Name of the replica that counted: its host name.
+   *
+   * @generated from field: string replica = 1;
+   */
+  replica: string;
+
+  /**
+   * Time of the last request that was admitted. Absent if each was refused.
+   *
+   * @generated from field: google.protobuf.Timestamp last_used_at = 2;
+   */
+  lastUsedAt?: Timestamp | undefined;
+
+  /**
+   * Requests and calls that were admitted.
+   *
+   * @generated from field: uint64 requests = 3;
+   */
+  requests: bigint;
+
+  /**
+   * Requests and calls that limits, policies or the budget refused.
+   *
+   * @generated from field: uint64 refused = 4;
+   */
+  refused: bigint;
+
+  /**
+   * Tools that were called last, newest first: at most 20.
+   *
+   * @generated from field: repeated latchkey.v1.AccessSessionToolUse tools = 5;
+   */
+  tools: AccessSessionToolUse[];
+};
+
+/**
+ * Describes the message latchkey.v1.AccessSessionUse.
+ * Use `create(AccessSessionUseSchema)` to create a new message.
+ */
+export const AccessSessionUseSchema: GenMessage<AccessSessionUse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 1);
+
+/**
+ * AccessSessionToolUse counts the calls of a tool by a session.
+ *
+ * @generated from message latchkey.v1.AccessSessionToolUse
+ */
+export type AccessSessionToolUse = Message<"latchkey.v1.AccessSessionToolUse"> & {
+  /**
+   * Key of the integration whose MCP server has the tool. Empty for a tool of Latchkey's own endpoint.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * Name of the tool, up to 128 characters.
+   *
+   * @generated from field: string tool = 2;
+   */
+  tool: string;
+
+  /**
+   * Calls that were admitted.
+   *
+   * @generated from field: uint64 calls = 3;
+   */
+  calls: bigint;
+
+  /**
+   * Calls that were refused.
+   *
+   * @generated from field: uint64 refused = 4;
+   */
+  refused: bigint;
+
+  /**
+   * Time of the last call.
+   *
+   * @generated from field: google.protobuf.Timestamp last_called_at = 5;
+   */
+  lastCalledAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.AccessSessionToolUse.
+ * Use `create(AccessSessionToolUseSchema)` to create a new message.
+ */
+export const AccessSessionToolUseSchema: GenMessage<AccessSessionToolUse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 2);
 
 /**
  * AccessAudience says from where a session may be used. A request must satisfy every field that is not empty.
@@ -185,7 +295,7 @@ export type AccessAudience = Message<"latchkey.v1.AccessAudience"> & {
  * Use `create(AccessAudienceSchema)` to create a new message.
  */
 export const AccessAudienceSchema: GenMessage<AccessAudience> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 1);
+  messageDesc(file_latchkey_v1_access_session, 3);
 
 /**
  * CreateAccessSessionRequest asks for a new session.
@@ -256,7 +366,7 @@ export type CreateAccessSessionRequest = Message<"latchkey.v1.CreateAccessSessio
  * Use `create(CreateAccessSessionRequestSchema)` to create a new message.
  */
 export const CreateAccessSessionRequestSchema: GenMessage<CreateAccessSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 2);
+  messageDesc(file_latchkey_v1_access_session, 4);
 
 /**
  * CreateAccessSessionResponse holds the new session and its token.
@@ -284,7 +394,7 @@ export type CreateAccessSessionResponse = Message<"latchkey.v1.CreateAccessSessi
  * Use `create(CreateAccessSessionResponseSchema)` to create a new message.
  */
 export const CreateAccessSessionResponseSchema: GenMessage<CreateAccessSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 3);
+  messageDesc(file_latchkey_v1_access_session, 5);
 
 /**
  * GetAccessSessionRequest names a session.
@@ -312,7 +422,7 @@ export type GetAccessSessionRequest = Message<"latchkey.v1.GetAccessSessionReque
  * Use `create(GetAccessSessionRequestSchema)` to create a new message.
  */
 export const GetAccessSessionRequestSchema: GenMessage<GetAccessSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 4);
+  messageDesc(file_latchkey_v1_access_session, 6);
 
 /**
  * GetAccessSessionResponse holds the session.
@@ -333,7 +443,7 @@ export type GetAccessSessionResponse = Message<"latchkey.v1.GetAccessSessionResp
  * Use `create(GetAccessSessionResponseSchema)` to create a new message.
  */
 export const GetAccessSessionResponseSchema: GenMessage<GetAccessSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 5);
+  messageDesc(file_latchkey_v1_access_session, 7);
 
 /**
  * ListAccessSessionsRequest asks for a page of sessions.
@@ -368,6 +478,14 @@ export type ListAccessSessionsRequest = Message<"latchkey.v1.ListAccessSessionsR
    * @generated from field: string page_token = 4;
    */
   pageToken: string;
+
+  /**
+   * Return sessions that the replica has seen requests of, latest use first, and that can still be used. There is no
+   * next page. Not together with `ended`.
+   *
+   * @generated from field: bool in_use = 5;
+   */
+  inUse: boolean;
 };
 
 /**
@@ -375,7 +493,7 @@ export type ListAccessSessionsRequest = Message<"latchkey.v1.ListAccessSessionsR
  * Use `create(ListAccessSessionsRequestSchema)` to create a new message.
  */
 export const ListAccessSessionsRequestSchema: GenMessage<ListAccessSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 6);
+  messageDesc(file_latchkey_v1_access_session, 8);
 
 /**
  * ListAccessSessionsResponse is a page of sessions.
@@ -403,7 +521,204 @@ export type ListAccessSessionsResponse = Message<"latchkey.v1.ListAccessSessions
  * Use `create(ListAccessSessionsResponseSchema)` to create a new message.
  */
 export const ListAccessSessionsResponseSchema: GenMessage<ListAccessSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 7);
+  messageDesc(file_latchkey_v1_access_session, 9);
+
+/**
+ * ExplainAccessSessionRequest names a session.
+ *
+ * @generated from message latchkey.v1.ExplainAccessSessionRequest
+ */
+export type ExplainAccessSessionRequest = Message<"latchkey.v1.ExplainAccessSessionRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * ID of the session.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ExplainAccessSessionRequest.
+ * Use `create(ExplainAccessSessionRequestSchema)` to create a new message.
+ */
+export const ExplainAccessSessionRequestSchema: GenMessage<ExplainAccessSessionRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 10);
+
+/**
+ * ExplainAccessSessionResponse says what a session may do.
+ *
+ * @generated from message latchkey.v1.ExplainAccessSessionResponse
+ */
+export type ExplainAccessSessionResponse = Message<"latchkey.v1.ExplainAccessSessionResponse"> & {
+  /**
+   * The session, with what is left of its budget.
+   *
+   * @generated from field: latchkey.v1.AccessSession session = 1;
+   */
+  session?: AccessSession | undefined;
+
+  /**
+   * Why it may do nothing now, such as that it has ended. Empty if it may be used.
+   *
+   * @generated from field: string refusal = 2;
+   */
+  refusal: string;
+
+  /**
+   * Permissions that the session and its key both have now.
+   *
+   * @generated from field: repeated latchkey.v1.Scope scopes = 3;
+   */
+  scopes: Scope[];
+
+  /**
+   * What it may use: one entry for each connection of its limits.
+   *
+   * @generated from field: repeated latchkey.v1.AccessSessionConnection connections = 4;
+   */
+  connections: AccessSessionConnection[];
+
+  /**
+   * Policies in force that are about requests of the session, ordered by effect (`deny`, `allow`, `hold`, `log`) and ID.
+   *
+   * @generated from field: repeated latchkey.v1.AccessSessionPolicy policies = 5;
+   */
+  policies: AccessSessionPolicy[];
+};
+
+/**
+ * Describes the message latchkey.v1.ExplainAccessSessionResponse.
+ * Use `create(ExplainAccessSessionResponseSchema)` to create a new message.
+ */
+export const ExplainAccessSessionResponseSchema: GenMessage<ExplainAccessSessionResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 11);
+
+/**
+ * AccessSessionConnection says what a session may do with a connection.
+ *
+ * @generated from message latchkey.v1.AccessSessionConnection
+ */
+export type AccessSessionConnection = Message<"latchkey.v1.AccessSessionConnection"> & {
+  /**
+   * Key of the integration.
+   *
+   * @generated from field: string integration = 1;
+   */
+  integration: string;
+
+  /**
+   * ID of the connection. Empty means every connection of the integration.
+   *
+   * @generated from field: string connection = 2;
+   */
+  connection: string;
+
+  /**
+   * Name of the provider. Empty if the integration does not exist.
+   *
+   * @generated from field: string provider = 3;
+   */
+  provider: string;
+
+  /**
+   * State of the connection. Not set without a connection.
+   *
+   * @generated from field: latchkey.v1.Connection.State state = 4;
+   */
+  state: Connection_State;
+
+  /**
+   * True if the provider is an MCP server: then `tools` says which tools may be called.
+   *
+   * @generated from field: bool mcp = 5;
+   */
+  mcp: boolean;
+
+  /**
+   * Hosts that requests may be sent to: those of provider and integration, within the limits. Empty if none is known
+   * before a connection is named.
+   *
+   * @generated from field: repeated string hosts = 6;
+   */
+  hosts: string[];
+
+  /**
+   * Methods that may be used. Empty means all.
+   *
+   * @generated from field: repeated string methods = 7;
+   */
+  methods: string[];
+
+  /**
+   * Patterns of paths that may be used. Empty means all; of an MCP server, only its endpoint.
+   *
+   * @generated from field: repeated string paths = 8;
+   */
+  paths: string[];
+
+  /**
+   * Names of tools that may be called: `search`, or `read_*` for all that begin so. Empty means all.
+   *
+   * @generated from field: repeated string tools = 9;
+   */
+  tools: string[];
+
+  /**
+   * True if no tool may be called: the limits of the session and those of its key have none in common.
+   *
+   * @generated from field: bool no_tools = 10;
+   */
+  noTools: boolean;
+
+  /**
+   * Why no request may be sent, such as that the connection does not exist. Empty if requests may be sent.
+   *
+   * @generated from field: string refusal = 11;
+   */
+  refusal: string;
+};
+
+/**
+ * Describes the message latchkey.v1.AccessSessionConnection.
+ * Use `create(AccessSessionConnectionSchema)` to create a new message.
+ */
+export const AccessSessionConnectionSchema: GenMessage<AccessSessionConnection> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 12);
+
+/**
+ * AccessSessionPolicy is a policy about requests of a session.
+ *
+ * @generated from message latchkey.v1.AccessSessionPolicy
+ */
+export type AccessSessionPolicy = Message<"latchkey.v1.AccessSessionPolicy"> & {
+  /**
+   * The policy: its name, effect, condition and description.
+   *
+   * @generated from field: latchkey.v1.Policy policy = 1;
+   */
+  policy?: Policy | undefined;
+
+  /**
+   * Keys of the session's integrations that it is about. Empty means all.
+   *
+   * @generated from field: repeated string integrations = 2;
+   */
+  integrations: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.AccessSessionPolicy.
+ * Use `create(AccessSessionPolicySchema)` to create a new message.
+ */
+export const AccessSessionPolicySchema: GenMessage<AccessSessionPolicy> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_access_session, 13);
 
 /**
  * EndAccessSessionRequest names the session to end.
@@ -431,7 +746,7 @@ export type EndAccessSessionRequest = Message<"latchkey.v1.EndAccessSessionReque
  * Use `create(EndAccessSessionRequestSchema)` to create a new message.
  */
 export const EndAccessSessionRequestSchema: GenMessage<EndAccessSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 8);
+  messageDesc(file_latchkey_v1_access_session, 14);
 
 /**
  * EndAccessSessionResponse holds the session as it ended.
@@ -452,7 +767,7 @@ export type EndAccessSessionResponse = Message<"latchkey.v1.EndAccessSessionResp
  * Use `create(EndAccessSessionResponseSchema)` to create a new message.
  */
 export const EndAccessSessionResponseSchema: GenMessage<EndAccessSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 9);
+  messageDesc(file_latchkey_v1_access_session, 15);
 
 /**
  * GetCurrentAccessSessionRequest has no fields.
@@ -467,7 +782,7 @@ export type GetCurrentAccessSessionRequest = Message<"latchkey.v1.GetCurrentAcce
  * Use `create(GetCurrentAccessSessionRequestSchema)` to create a new message.
  */
 export const GetCurrentAccessSessionRequestSchema: GenMessage<GetCurrentAccessSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 10);
+  messageDesc(file_latchkey_v1_access_session, 16);
 
 /**
  * GetCurrentAccessSessionResponse holds the session of the caller.
@@ -488,7 +803,7 @@ export type GetCurrentAccessSessionResponse = Message<"latchkey.v1.GetCurrentAcc
  * Use `create(GetCurrentAccessSessionResponseSchema)` to create a new message.
  */
 export const GetCurrentAccessSessionResponseSchema: GenMessage<GetCurrentAccessSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_access_session, 11);
+  messageDesc(file_latchkey_v1_access_session, 17);
 
 /**
  * AccessSessionState says whether a session can be used.
@@ -576,6 +891,17 @@ export const AccessSessionService: GenService<{
     methodKind: "unary";
     input: typeof ListAccessSessionsRequestSchema;
     output: typeof ListAccessSessionsResponseSchema;
+  },
+  /**
+   * ExplainAccessSession says what a session may do now: the hosts, methods, paths and tools of each connection, the
+   * policies about its requests, and what is left of its budget. Nothing is sent.
+   *
+   * @generated from rpc latchkey.v1.AccessSessionService.ExplainAccessSession
+   */
+  explainAccessSession: {
+    methodKind: "unary";
+    input: typeof ExplainAccessSessionRequestSchema;
+    output: typeof ExplainAccessSessionResponseSchema;
   },
   /**
    * EndAccessSession ends a session. Every replica and every edge refuses it within a second, and cuts its WebSockets

@@ -1,19 +1,20 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, Option } from "commander";
-import type { LimitedConnection, Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { LimitedConnection, Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import {
   AccessAudienceSchema,
   AccessSessionSchema,
   AccessSessionService,
   CreateAccessSessionResponseSchema,
   EndAccessSessionResponseSchema,
-} from "../../gen/latchkey/v1/access_session_pb.ts";
-import type { Act } from "../session.ts";
-import { type LimitOptions, limitedConnections, limitOptions, limitsIn } from "../terminal/limit-options.ts";
-import { count, durationMs, listed } from "../terminal/option-values.ts";
-import { listCommand, objectCommand } from "./command-kinds.ts";
-import { scopeName, scopes } from "./scope-names.ts";
+} from "../../../gen/latchkey/v1/access_session_pb.ts";
+import type { Act } from "../../session.ts";
+import { type LimitOptions, limitedConnections, limitOptions, limitsIn } from "../../terminal/limit-options.ts";
+import { count, durationMs, listed } from "../../terminal/option-values.ts";
+import { listCommand, objectCommand } from "../command-kinds.ts";
+import { scopeName, scopes } from "../scope-names.ts";
+import { addSessionExplain } from "./session-explain.ts";
 
 interface SessionCreateOptions extends Omit<LimitOptions, "limitConnection"> {
   readonly allowSeveral?: boolean;
@@ -27,6 +28,11 @@ interface SessionCreateOptions extends Omit<LimitOptions, "limitConnection"> {
   readonly serviceAccount?: readonly string[];
 }
 
+interface AccessSessionListOptions {
+  readonly ended?: boolean;
+  readonly inUse?: boolean;
+}
+
 /** Adds the `access-sessions` commands. */
 export function addAccessSessions(program: Command, act: Act): void {
   const group = program
@@ -36,13 +42,14 @@ export function addAccessSessions(program: Command, act: Act): void {
   const list = group
     .command("list")
     .summary("list the sessions of --environment that can be used, newest first")
-    .option("--ended", "list those that have ended, for 7 days");
+    .option("--ended", "list those that have ended, for 7 days")
+    .option("--in-use", "list those that the sidecar has seen requests of, latest use first");
   listCommand(list, act, {
     schema: AccessSessionSchema,
     none: "no access sessions",
     defaultLimit: 100,
-    rpc: ({ client, environment }, page, { ended = false }: { readonly ended?: boolean }) =>
-      client(AccessSessionService).listAccessSessions({ environment, ended, ...page }),
+    rpc: ({ client, environment }, page, { ended = false, inUse = false }: AccessSessionListOptions) =>
+      client(AccessSessionService).listAccessSessions({ environment, ended, inUse, ...page }),
     items: ({ sessions }) => sessions,
     columns: [
       { title: "ID", text: ({ id }) => id },
@@ -51,6 +58,8 @@ export function addAccessSessions(program: Command, act: Act): void {
       { title: "LABEL", text: ({ label }) => label },
       { title: "CREATED BY", text: ({ createdBy }) => createdBy },
       { title: "EXPIRES", time: ({ expiresAt }) => expiresAt },
+      { title: "USED", time: ({ use }) => use?.lastUsedAt },
+      { title: "REQUESTS", text: ({ use }) => (use === undefined ? "" : String(use.requests)) },
     ],
   });
   const show = group
@@ -62,6 +71,7 @@ export function addAccessSessions(program: Command, act: Act): void {
     const { session } = await client(AccessSessionService).getAccessSession({ environment, id });
     return session;
   });
+  addSessionExplain(group, act);
   group
     .command("end")
     .argument("<id>", "id of the session")
