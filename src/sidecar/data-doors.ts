@@ -142,7 +142,7 @@ function proxyFor(
   { broker, config, toProviders, listeners, world }: DataDoorOptions,
   parts: Pick<ProxyParts, "rates" | "load" | "choices">,
 ): ReturnType<typeof createProxy> {
-  const { access, live, attachments, hints, quotas, traffic, mcp } = broker;
+  const { access, live, attachments, hints, quotas, traffic, mcp, audit } = broker;
   return createProxy({
     ...parts,
     access,
@@ -152,6 +152,7 @@ function proxyFor(
     quotas,
     traffic,
     mcp,
+    audit,
     world,
     admission: createAdmission({ ...broker, dashboard: () => dashboardOf(broker, listeners) }),
     upstream: toProviders,

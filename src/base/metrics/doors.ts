@@ -16,6 +16,18 @@ export const doorMetrics = {
     help: "Time from a request's head to the end of its answer.",
     labels: ["door", "route"],
   },
+  mcpMessages: {
+    kind: "counter",
+    name: "latchkey_mcp_messages_total",
+    help: "Messages of MCP clients, by integration, method and outcome: done, refused, held, failed, account_needed, left. The integration of Latchkey's own endpoint is `(latchkey)`, and only its calls of tools are counted; integrations beyond the first 100 are `(other)`.",
+    labels: ["environment", "integration", "method", "outcome"],
+  },
+  mcpMessageSeconds: {
+    kind: "histogram",
+    name: "latchkey_mcp_message_seconds",
+    help: "Time until the answer to a message of an MCP client was over, by method. Event streams that the server opens are not counted.",
+    labels: ["method"],
+  },
   mcpCalls: {
     kind: "counter",
     name: "latchkey_mcp_calls_total",

@@ -14,6 +14,8 @@ export interface TrafficCounts {
 
 /** Counts the requests of one integration. */
 export interface IntegrationCount {
+  /** Label of the integration in metrics; many integrations may share one. */
+  readonly label: string;
   /** `nowMs` is of the monotonic clock. `wholeMs`: undefined for a response without end. */
   add(nowMs: number, ended: RequestEnd): void;
 }
@@ -133,7 +135,7 @@ export function createTrafficCounts({ now, metrics }: Pick<World, "now" | "metri
 
 const requestsIn = (points: readonly SeriesPoint[]): number => points.reduce((sum, { requests }) => sum + requests, 0);
 
-const notCounted: IntegrationCount = { add() {} };
+const notCounted: IntegrationCount = { label: otherLabel, add() {} };
 
 /** The counters of an environment. Its sum is made once a minute from those of the integrations. */
 class EnvironmentCounts {
@@ -169,6 +171,7 @@ interface CounterOptions {
 
 class Counter implements IntegrationCount {
   readonly integration: string | undefined;
+  readonly label: string;
   readonly series = new DaySeries();
   readonly #options: CounterOptions;
   readonly #seconds: Timing;
@@ -177,8 +180,9 @@ class Counter implements IntegrationCount {
   constructor(options: CounterOptions) {
     const { environment, integration, metrics } = options;
     this.integration = integration;
+    this.label = integration ?? otherLabel;
     this.#options = options;
-    this.#seconds = metrics.integrationSeconds.series({ environment, integration: integration ?? otherLabel });
+    this.#seconds = metrics.integrationSeconds.series({ environment, integration: this.label });
   }
 
   add(nowMs: number, { outcome, status, addedMs, wholeMs }: RequestEnd): void {
@@ -200,9 +204,9 @@ class Counter implements IntegrationCount {
   #tallyOf(kind: number): Tally {
     const known = this.#tallies[kind];
     if (known !== undefined) return known;
-    const { environment, integration = otherLabel, metrics } = this.#options;
+    const { environment, metrics } = this.#options;
     const answer = kind === 0 ? "latchkey" : kind === 1 ? "none" : `${kind - 1}xx`;
-    const made = metrics.integrationRequests.series({ environment, integration, answer });
+    const made = metrics.integrationRequests.series({ environment, integration: this.label, answer });
     this.#tallies[kind] = made;
     return made;
   }

@@ -1,7 +1,9 @@
+import type { Span } from "../../base/tracing.ts";
 import type { World } from "../../base/world.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import { createRefusedTools } from "../mcp/refused-tools.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { WantedAccount } from "./tool-call.ts";
 
@@ -32,33 +34,78 @@ export interface EndedCall {
 /** Tools that only read what Latchkey holds. Their calls are in the log, but not in the audit trail. */
 const unaudited: ReadonlySet<string> = new Set(["search_tools", "list_connections"]);
 
-export const createToolNotes = ({ audit }: Pick<Broker, "audit">, { metrics, log }: World): ToolNotes => ({
-  async begin({ tool, caller: { caller, environment } }) {
-    if (unaudited.has(tool.name)) return;
-    const { accessSession } = caller;
-    const integration = tool.target.kind === "own" ? [] : [tool.target.integration];
-    await audit.note({
-      actor: caller.keyId,
-      action: "mcp.call",
-      environment,
-      targets: [tool.name, ...integration, ...(accessSession === undefined ? [] : [accessSession.id])],
-    });
-  },
-  end({ tool, caller: { caller, environment }, client }, { outcome, code, connection, ms }) {
-    metrics.mcpCalls.inc({ kind: kindOf(tool), outcome });
-    metrics.mcpCallSeconds.observe({ kind: kindOf(tool) }, ms / 1_000);
-    log.info("a tool was called", {
-      tool: tool.name,
-      outcome,
-      ...(code !== "" && { code }),
-      environment,
-      caller: caller.keyId,
-      ...(caller.accessSession && { access_session: caller.accessSession.id }),
-      ...(client.name !== "" && { client: client.name }),
-      ...(connection && { integration: connection.integration, connection: connection.id }),
-      ms: Math.round(ms),
-    });
-  },
-});
+export function createToolNotes({ audit }: Pick<Broker, "audit">, world: World): ToolNotes {
+  const { metrics, log, tracing } = world;
+  const refusedTools = createRefusedTools(audit, { log });
+  const spans = new WeakMap<NotedCall, Span>();
+
+  function beginSpan(call: NotedCall): void {
+    if (tracing === undefined) return;
+    const { tool, caller } = call;
+    const span = tracing.span("tools/call", { kind: "server", parent: caller.traceparent });
+    span.set("mcp.method.name", "tools/call");
+    span.set("gen_ai.tool.name", tool.name);
+    span.set("latchkey.environment", caller.environment);
+    const { accessSession } = caller.caller;
+    if (accessSession !== undefined) span.set("latchkey.access_session", accessSession.id);
+    spans.set(call, span);
+  }
+
+  function endSpan(call: NotedCall, { outcome, code, connection }: EndedCall): void {
+    const span = spans.get(call);
+    if (span === undefined) return;
+    if (connection !== undefined) {
+      span.set("latchkey.integration", connection.integration);
+      span.set("latchkey.connection", connection.id);
+    }
+    if (outcome !== "done") span.fail(code === "" ? outcome : code);
+    span.end();
+  }
+
+  return {
+    async begin(call) {
+      const { tool, caller: endpointCaller } = call;
+      const { caller, environment } = endpointCaller;
+      beginSpan(call);
+      if (unaudited.has(tool.name)) return;
+      const { accessSession } = caller;
+      const integration = tool.target.kind === "own" ? [] : [tool.target.integration];
+      await audit.note({
+        actor: caller.keyId,
+        action: "mcp.call",
+        environment,
+        targets: [tool.name, ...integration, ...(accessSession === undefined ? [] : [accessSession.id])],
+      });
+    },
+    end(call, ended) {
+      const { tool, caller: endpointCaller, client } = call;
+      const { caller, environment } = endpointCaller;
+      const { outcome, code, connection, ms } = ended;
+      endSpan(call, ended);
+      metrics.mcpCalls.inc({ kind: kindOf(tool), outcome });
+      metrics.mcpCallSeconds.observe({ kind: kindOf(tool) }, ms / 1_000);
+      metrics.mcpMessages.inc({ environment, integration: "(latchkey)", method: "tools/call", outcome });
+      metrics.mcpMessageSeconds.observe({ method: "tools/call" }, ms / 1_000);
+      const isRefused = outcome === "refused";
+      caller.accessSession?.use?.noteTool({ integration: "", tool: tool.name }, isRefused);
+      const { target } = tool;
+      if (isRefused) {
+        const integration = target.kind === "own" ? (connection?.integration ?? "") : target.integration;
+        refusedTools.note({ tool: tool.name, caller, environment, integration, code });
+      }
+      log.info("a tool was called", {
+        tool: tool.name,
+        outcome,
+        ...(code !== "" && { code }),
+        environment,
+        caller: caller.keyId,
+        ...(caller.accessSession && { access_session: caller.accessSession.id }),
+        ...(client.name !== "" && { client: client.name }),
+        ...(connection && { integration: connection.integration, connection: connection.id }),
+        ms: Math.round(ms),
+      });
+    },
+  };
+}
 
 const kindOf = ({ target }: EndpointTool): string => (target.kind === "own" ? target.tool : target.kind);

@@ -6,6 +6,10 @@ export interface EndpointCaller {
   readonly environment: string;
   /** The connection that the client's configuration names; empty: none. */
   readonly connectionHeader: string;
+  /** Token of the user that the call acts for, not verified; undefined: none. */
+  readonly subjectToken: string | undefined;
+  /** The client's trace context. */
+  readonly traceparent: string | undefined;
   /** Whether the caller's limits allow a tool. */
   admitsTool(name: string): boolean;
 }

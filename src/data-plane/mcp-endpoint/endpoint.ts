@@ -126,6 +126,8 @@ function endpointCaller(request: RouteRequest, { origins, publicUrl }: Broker): 
     caller,
     environment,
     connectionHeader: single(request.headers["connection-id"]) ?? "",
+    subjectToken: single(request.headers["latchkey-subject-token"]),
+    traceparent: single(request.headers["traceparent"]),
     admitsTool: (name) => mayCallTool(caller, name),
   };
 }

@@ -21,6 +21,7 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
   const { body, type } = bodyOf(given.value("body"));
   const maxBytes = given.integer("max_bytes", { max: maxAnswerBytes, fallback: defaultAnswerBytes });
   given.end();
+  const { subjectToken } = call.caller;
   const hasType = headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === "content-type");
   return withConnection(services, { call, integration, asked }, async (ref) => {
     const answer = await services.sendToProvider({
@@ -28,7 +29,11 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
       ref,
       method,
       path,
-      headers: [...headers, ...(type === undefined || hasType ? [] : ["content-type", type])],
+      headers: [
+        ...headers,
+        ...(type === undefined || hasType ? [] : ["content-type", type]),
+        ...(subjectToken === undefined ? [] : ["latchkey-subject-token", subjectToken]),
+      ],
       body,
       signal: new AbortController().signal,
     });

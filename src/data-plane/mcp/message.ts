@@ -49,20 +49,37 @@ export function asRpcFault(call: ProviderCall, content: Uint8Array, error: unkno
 export const carriesMessage = ({ live, proxied }: ProviderCall): boolean =>
   live.provider.mcp !== undefined && proxied.method === "POST";
 
-/** Checks the message of a call that was read whole, or has no body, and returns it. Throws a Fault. */
-export function checkContent(call: ProviderCall, content: Uint8Array | undefined): RpcMessage | undefined {
+/** Checks the message of a call that was read whole, or has no body. Throws a Fault. */
+export function checkContent(
+  call: ProviderCall,
+  content: Uint8Array | undefined,
+  noteMessage: MessageOutcome["noteMessage"],
+): void {
   const whole = content ?? (call.proxied.body === "none" ? empty : undefined);
-  if (whole === undefined || !carriesMessage(call)) return undefined;
+  if (whole === undefined || !carriesMessage(call)) return;
   const scanner = new MessageScanner();
   try {
     requirePlain(call);
     scanner.push(whole);
     requireEnded(scanner);
     const { message } = scanner;
+    noteMessage(message);
     admitMessage(call, message);
-    return message;
   } catch (error) {
     throw faultOf(error, scanner);
+  }
+}
+
+/** Returns the message of a call that is refused before it is sent, as far as it can be read. */
+export function refusedMessage(call: ProviderCall, content: Uint8Array): RpcMessage | undefined {
+  if (!carriesMessage(call)) return undefined;
+  const scanner = new MessageScanner();
+  try {
+    scanner.push(content);
+    return scanner.message;
+  } catch (error) {
+    if (error instanceof MessageMistake) return undefined;
+    throw error;
   }
 }
 
@@ -70,6 +87,7 @@ const empty = new Uint8Array();
 
 /** What becomes of a message that is checked on its way. */
 export interface MessageOutcome {
+  /** The message was read; it may yet be refused. */
   noteMessage(message: RpcMessage): void;
   /** Ends the exchange and sends the caller an error: the response has not begun. */
   refuse(fault: Fault): void;
@@ -145,8 +163,8 @@ class CheckedMessage implements Exchange {
     if (this.#isAdmitted || !this.#scanner.hasEnded) return;
     this.#isAdmitted = true;
     const { message } = this.#scanner;
-    admitMessage(this.#call, message);
     this.#outcome.noteMessage(message);
+    admitMessage(this.#call, message);
   }
 
   #passes(check: () => void): boolean {

@@ -1,9 +1,12 @@
 import type { FaultCode } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import type { Audit } from "../../broker/audit/audit.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import { outcomes } from "../../broker/traffic/day-series.ts";
 import type { Traffic } from "../../broker/traffic/open.ts";
 import type { RequestSubject } from "../../broker/traffic/request-ring.ts";
 import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
+import { createRelayedMessages } from "../mcp/relayed-messages.ts";
 import { secretsOf, withoutSecrets } from "./path-secrets.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { CallNaming, NotableCall, RelayedCall } from "./proxy-call.ts";
@@ -16,8 +19,17 @@ export interface CallNotes {
   note(call: NotableCall, status: number, endMs: number): void;
 }
 
-export function createCallNotes({ counts, recent }: Traffic): CallNotes {
+export interface CallNotesOptions {
+  readonly traffic: Traffic;
+  /** Undefined where there is no store. */
+  readonly audit: Pick<Audit, "note"> | undefined;
+  readonly world: World;
+}
+
+export function createCallNotes({ traffic, audit, world }: CallNotesOptions): CallNotes {
+  const { counts, recent } = traffic;
   const { add } = recent;
+  const messages = createRelayedMessages({ audit, counts, world });
 
   function noteRelayed(call: NotableCall, { relayed, status, endMs }: RelayedEnd): void {
     const { ready, sends, addedMicros, up, down, traceId, isTunnel } = relayed;
@@ -104,6 +116,7 @@ export function createCallNotes({ counts, recent }: Traffic): CallNotes {
       if (fault !== undefined && refusals.has(fault.code)) accessSession?.use?.noteRefusal();
       if (relayed !== undefined) noteRelayed(call, { relayed, status, endMs });
       else if (named !== undefined) noteRefused(call, { named, status, endMs });
+      messages.note(call, { status, endMs });
     },
   };
 }

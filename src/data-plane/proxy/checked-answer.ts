@@ -11,7 +11,7 @@ import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 /** A request whose message and answer are checked on their way. */
 export interface CheckedRequest extends MessageOutcome {
   readonly ready: ProviderCall;
-  /** The message to an MCP server, once it was admitted. */
+  /** The message to an MCP server, once it was read. */
   readonly message: RpcMessage | undefined;
   /** Ends the exchange. */
   abort(): void;

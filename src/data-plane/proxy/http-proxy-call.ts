@@ -4,7 +4,7 @@ import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts"
 import { callerOf } from "../../relay/client/clients-of.ts";
 import type { FrontResponse } from "../../relay/client/incoming.ts";
 import { allowedMethods, type ObservedCall, type ProviderCall } from "./provider-call.ts";
-import type { CallNaming, ProxyCall, RelayedCall } from "./proxy-call.ts";
+import type { CallNaming, NotedMessage, ProxyCall, RelayedCall } from "./proxy-call.ts";
 
 /** A request from `node:http`, or from an HTTP/2 stream. */
 export interface HttpCall extends ObservedCall {
@@ -25,6 +25,7 @@ export class HttpProxyCall implements ProxyCall {
   named: CallNaming | undefined;
   relayed: RelayedCall | undefined;
   fault: Fault | undefined;
+  message: NotedMessage | undefined;
   isEndless = false;
 
   constructor(context: HttpCall) {

@@ -55,7 +55,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   #refusal: HeldResponse | undefined;
   #wasRefused = false;
   #hasRepeatedWithNonce = false;
-  /** The message to an MCP server, once it was admitted. */
+  /** The message to an MCP server, once it was read. */
   message: RpcMessage | undefined;
   addedMicros = 0;
   sends = 0;
@@ -79,6 +79,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
   noteMessage(message: RpcMessage): void {
     this.message = message;
     this.#ready.use?.noteMessage(message);
+    this.#trace?.noteMessage(message);
   }
 
   get ready(): ProviderCall {
@@ -102,8 +103,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     const ready = this.#ready;
     const { proxied, origin } = ready;
     const content = this.#content;
-    const message = checkContent(ready, content);
-    if (message !== undefined) this.noteMessage(message);
+    checkContent(ready, content, (message) => this.noteMessage(message));
     this.#attempt = this.#trace?.attempt(ready);
     const isUsual = content === undefined && this.#attempt === undefined && !this.#hidesTools;
     const again = isUsual ? cachedOutgoing(ready) : undefined;

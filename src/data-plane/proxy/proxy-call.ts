@@ -1,12 +1,14 @@
 import type { Fault } from "../../base/fault.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { RequestSubject } from "../../broker/traffic/request-ring.ts";
+import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
 import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
 
 /** A request to relay, from the fast path or the general path. */
 export interface ProxyCall extends NotableCall {
   readonly context: CallContext;
+  message?: NotedMessage | undefined;
   /** Set by the request that is relayed. */
   relayed: RelayedCall | undefined;
   /** Whether the caller has left. */
@@ -31,11 +33,15 @@ export interface NotableCall {
   readonly named: CallNaming | undefined;
   /** Undefined if nothing was sent to a provider. */
   readonly relayed: RelayedCall | undefined;
+  /** The message to an MCP server that was refused before anything was sent. */
+  readonly message?: NotedMessage | undefined;
   /** The error that Latchkey answered with. */
   readonly fault: Fault | undefined;
   /** A response without end, whose duration says nothing. */
   readonly isEndless: boolean;
 }
+
+export type NotedMessage = Pick<RpcMessage, "method" | "name">;
 
 /** The key and the connection that a request named. */
 export interface CallNaming {
@@ -55,4 +61,6 @@ export interface RelayedCall {
   readonly down: number;
   readonly traceId: string;
   readonly isTunnel: boolean;
+  /** The message to an MCP server, also one that was refused; undefined: there was none, or it could not be read. */
+  readonly message: NotedMessage | undefined;
 }

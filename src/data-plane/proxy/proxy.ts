@@ -10,7 +10,7 @@ import type { CallerAccess } from "../server/authenticate-request.ts";
 import type { Load } from "../server/load.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import { createCallCache } from "./call-cache.ts";
-import { createCallNotes } from "./call-notes.ts";
+import { type CallNotesOptions, createCallNotes } from "./call-notes.ts";
 import { createRequestStarts } from "./held/start-request.ts";
 import { needsContent } from "./held-body.ts";
 import { type HttpCall, HttpProxyCall, isSettled } from "./http-proxy-call.ts";
@@ -57,6 +57,8 @@ interface ProxyOptionsOf {
   /** Undefined: no listener is a forward proxy. */
   readonly choices?: ProviderCallsOptions["choices"];
   readonly mcp?: ProviderCallsOptions["mcp"];
+  /** Undefined where there is no store. */
+  readonly audit?: CallNotesOptions["audit"];
   readonly world: World;
 }
 
@@ -65,7 +67,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
-  const notes = createCallNotes(traffic);
+  const notes = createCallNotes({ traffic, audit: options.audit, world });
   const uses = createUseRecords(world);
   const cache = createCallCache({ attachments, upstream, count, notes, world });
   const { choices } = options;

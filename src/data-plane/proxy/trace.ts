@@ -2,8 +2,11 @@ import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { Span, Tracing } from "../../base/tracing.ts";
+import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
 import type { OutgoingRequest } from "../../core/outgoing/outgoing.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
+import { methodLabel } from "../mcp/method-label.ts";
+import { isUnderMcp, mcpPrefix } from "../mcp/target.ts";
 import { type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
 /**
@@ -15,6 +18,8 @@ export interface ProxyTrace {
   readonly id: string;
   /** The connection was found. */
   noteConnection(call: ProviderCall): void;
+  /** The message to an MCP server was read. */
+  noteMessage(message: RpcMessage): void;
   attempt(call: ProviderCall): AttemptTrace;
   /** The last attempt is over, and another one follows. */
   noteRetry(): void;
@@ -41,10 +46,12 @@ interface TracedCall {
 
 /** RFC 9110, section 9, and RFC 5789. The conventions call all other methods `_OTHER`. */
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]);
-const route = `${proxyPrefix}/*`;
+/** Names of tools are the caller's: longer ones are not sent. */
+const maxNameLength = 255;
 
 export function beginProxyTrace(tracing: Tracing, { request, response, until }: TracedCall): ProxyTrace {
   const { method = "" } = request;
+  const route = `${isUnderMcp(request) ? mcpPrefix : proxyPrefix}/*`;
   const isKnown = methods.has(method);
   const spanOf = (kind: "server" | "client", parent: Span | string | undefined): Span => {
     const verb = isKnown ? method : "HTTP";
@@ -100,12 +107,18 @@ export function beginProxyTrace(tracing: Tracing, { request, response, until }: 
   return {
     // The second field of the header (W3C Trace Context, section 3.2).
     id: span.traceparent.split("-")[1] ?? "",
-    noteConnection({ live }) {
+    noteMessage({ method, name }) {
+      span.set("mcp.method.name", methodLabel("POST", method));
+      if (method === "tools/call" && name !== undefined && name.length <= maxNameLength)
+        span.set("gen_ai.tool.name", name);
+    },
+    noteConnection({ live, caller }) {
       const { ref } = live.connection;
       span.set("latchkey.environment", ref?.environment ?? "");
       span.set("latchkey.integration", ref?.integration ?? "");
       span.set("latchkey.connection", ref?.id ?? "");
       span.set("latchkey.credentials", live.credentials.kind.case ?? "none");
+      if (caller.accessSession !== undefined) span.set("latchkey.access_session", caller.accessSession.id);
     },
     attempt({ origin }) {
       const own = spanOf("client", span);

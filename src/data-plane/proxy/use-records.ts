@@ -36,7 +36,7 @@ interface UseContext {
 export interface UseRecorder {
   /** The request may be sent. */
   noteTarget(where: UseTarget): void;
-  /** The message to an MCP server was admitted. */
+  /** The message to an MCP server was read. */
   noteMessage(message: RpcMessage): void;
   /** Another attempt was sent, with this many body bytes. */
   noteAttempt(bytes: number): void;

@@ -6,10 +6,12 @@ import { runCli } from "../../../src/cli/program.ts";
 import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { Connection_State } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
+import { startCollector } from "../../support/peers/collector.ts";
 import { result, startMcpPeer } from "../../support/peers/mcp-peer.ts";
 import { notion } from "../../support/peers/mcp-vendors.ts";
-import { adminKey, secretKey, startUnmanaged } from "../../support/sidecar/harness.ts";
+import { adminKey, secretKey, startTestSidecar, startUnmanaged } from "../../support/sidecar/harness.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { call, connect, connectionsOf, create, type PeerAndSidecar, toLoopback } from "./connected-peer.ts";
 
@@ -130,10 +132,110 @@ it("counts requests and tools of live sessions, and lists those that are in use"
   for (const tool of ["search", "search", "read_page", "delete_page"]) await callTool(token, tool);
   const { use } = (await explained(sessionId)).session ?? {};
   expect(use).toMatchObject({ replica: hostname(), requests: 4n, refused: 1n });
+  const tools = use?.tools.map(({ integration, tool, calls, refused }) => [integration, tool, calls, refused]);
+  expect(tools).toEqual([
+    ["tools", "delete_page", 0n, 1n],
+    ["tools", "read_page", 1n, 0n],
+    ["tools", "search", 2n, 0n],
+  ]);
   expect(use?.lastUsedAt?.seconds).toBeGreaterThan(0n);
 
   const listed = (await sessions().listAccessSessions({ inUse: true })).sessions.map((one) => one.id);
   expect(listed[0]).toBe(sessionId);
   expect(listed).not.toContain(unused.session?.id);
   await expect(sessions().listAccessSessions({ inUse: true, ended: true })).rejects.toThrow("in_use");
+});
+
+it("records each relayed call in metrics, log and trace, and refused tools in the audit trail", async () => {
+  const { sidecar } = all;
+  const { session, token } = await sessionFor({ tools: ["search"] });
+  const bearer = { authorization: `Bearer ${token}` };
+  const policies = sidecar.client(PolicyService, adminKey);
+  const policy = {
+    environment: "dev",
+    id: "no-pay",
+    effect: PolicyEffect.DENY,
+    condition: 'mcp.tool == "search" && mcp.arguments.pay == true',
+  };
+  const series = (method: string, outcome: string) =>
+    sidecar.metric(
+      `latchkey_mcp_messages_total{environment="dev",integration="tools",method="${method}",outcome="${outcome}"}`,
+    );
+  const before = (await series("tools/call", "refused")) ?? 0;
+  const linesBefore = sidecar.logged.length;
+
+  const modern = { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call" };
+  await callTool(token, "search");
+  await callTool(token, "delete_page");
+  await callTool(token, "delete_page");
+  // Refused by its headers: the message was not read.
+  await policies.createPolicy({ policy });
+  const pay = { method: "tools/call", params: { name: "search", arguments: { pay: true } } };
+  await call(all, pay, { headers: { ...bearer, ...modern, "mcp-name": "search" } });
+  await policies.deletePolicy({ environment: "dev", id: "no-pay" });
+  await call(all, { method: `made-up-${"x".repeat(300)}` }, { headers: bearer });
+  await sidecar
+    .rest("GET", "/mcp/tools", { headers: { ...bearer, accept: "text/event-stream" } })
+    .catch(() => undefined);
+
+  await expect.poll(() => series("tools/call", "refused")).toBe(before + 3);
+  expect(await series("(other)", "done")).toBe(1);
+  const lines = sidecar.logged.slice(linesBefore).map((line) => JSON.parse(line) as Record<string, unknown>);
+  const called = lines.filter(({ msg }) => msg === "a tool was called");
+  const common = { integration: "tools", connection: id, access_session: session?.id, environment: "dev" };
+  expect(called).toMatchObject([
+    { ...common, tool: "search", outcome: "done" },
+    { ...common, tool: "delete_page", outcome: "refused", code: "not_in_session" },
+    { ...common, tool: "delete_page", outcome: "refused", code: "not_in_session" },
+    { ...common, tool: "search", outcome: "refused", code: "denied_by_policy" },
+  ]);
+  expect(JSON.stringify(called)).not.toContain('pay":true');
+
+  // Repeated refusals make one entry.
+  const ofSession = async () => {
+    const { events } = await sidecar
+      .client(LogService, adminKey)
+      .listAuditEvents({ environment: "dev", action: "mcp" });
+    return events
+      .filter(({ targets }) => targets.includes(session?.id ?? ""))
+      .map(({ action, targets, fields }) => [action, targets, fields]);
+  };
+  await expect.poll(ofSession).toHaveLength(2);
+  expect(await ofSession()).toEqual([
+    ["mcp.refuse", ["search", "tools", session?.id], ["denied_by_policy"]],
+    ["mcp.refuse", ["delete_page", "tools", session?.id], ["not_in_session"]],
+  ]);
+});
+
+it("names tool, session and connection in the span of a relayed call", async () => {
+  const collector = await startCollector();
+  const env = { ...collector.env, LATCHKEY_ALLOW_PRIVATE: all.peer.allowed() };
+  const sidecar = await startTestSidecar({ env, resolve: toLoopback });
+  const traced = { sidecar, peer: all.peer };
+  await create(traced);
+  await connect(traced);
+  const [{ connection_id: connection = "" } = {}] = await connectionsOf(traced);
+  const { session, token } = await sidecar
+    .client(AccessSessionService, secretKey)
+    .createAccessSession({ limits: { connections: [{ integration: "tools", id: connection }] }, scopes: [1, 2] });
+  const headers = { authorization: `Bearer ${token}` };
+  await call(traced, { method: "tools/call", params: { name: "search", arguments: {} } }, { headers });
+  const ofTool = () => collector.spans().find(({ attributes }) => attributes["gen_ai.tool.name"] === "search");
+  await expect.poll(ofTool, { timeout: 10_000 }).toMatchObject({
+    attributes: {
+      "http.route": "/mcp/*",
+      "mcp.method.name": "tools/call",
+      "latchkey.integration": "tools",
+      "latchkey.connection": connection,
+      "latchkey.access_session": session?.id,
+    },
+  });
+  await sidecar.rest("POST", "/mcp", {
+    body: { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_connections", arguments: {} } },
+    headers: { ...headers, accept: "application/json, text/event-stream" },
+  });
+  const ofOwn = () => collector.spans().find(({ attributes }) => attributes["gen_ai.tool.name"] === "list_connections");
+  await expect
+    .poll(ofOwn, { timeout: 10_000 })
+    .toMatchObject({ attributes: { "mcp.method.name": "tools/call", "latchkey.access_session": session?.id } });
 });

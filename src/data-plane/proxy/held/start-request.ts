@@ -1,3 +1,4 @@
+import { refusedMessage } from "../../mcp/message.ts";
 import { readBody } from "../../server/body.ts";
 import { isHeld } from "../admission.ts";
 import { maxHeldBytes, needsContent } from "../held-body.ts";
@@ -34,8 +35,10 @@ export function createRequestStarts(shared: ProxyServices): RequestStarts {
       return;
     }
     call.proceed();
+    let read: Uint8Array | undefined;
     readBody(request, maxHeldBytes)
       .then(async (content) => {
+        read = content;
         await calls.requireAllowedBody(ready, content);
         const again = () => calls.again(received, ready, content);
         const given = hasContent ? content : undefined;
@@ -44,7 +47,10 @@ export function createRequestStarts(shared: ProxyServices): RequestStarts {
         if (response.closed) return;
         new ProxiedRequest(shared, { ...begun, ...sent }).attempt();
       })
-      .catch((error: unknown) => fail(call, error));
+      .catch((error: unknown) => {
+        if (read !== undefined) call.message = refusedMessage(ready, read);
+        fail(call, error);
+      });
   };
   return { held, start };
 }

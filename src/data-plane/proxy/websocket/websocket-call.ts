@@ -58,6 +58,7 @@ export class WebSocketCall implements NotableCall, RelayedCall {
   fault: Fault | undefined;
   readonly isEndless = true;
   readonly isTunnel = true;
+  readonly message = undefined;
   addedMicros = 0;
   sends = 0;
   #ready: ProviderCall | undefined;
