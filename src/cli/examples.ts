@@ -32,7 +32,10 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   "access-sessions get": ["latchkey access-sessions get 0mwtntbdxfp0253fccd3d -e prod"],
   "access-sessions explain": ["latchkey access-sessions explain 0mwtntbdxfp0253fccd3d -e prod"],
   "access-sessions end": ["latchkey access-sessions end 0mwtntbdxfp0253fccd3d -e prod"],
-  "approvals list": ["latchkey approvals list -e prod --state waiting"],
+  "approvals list": [
+    "latchkey approvals list -e prod --state waiting",
+    "latchkey approvals list -e prod --state waiting --follow",
+  ],
   "approvals show": ["latchkey approvals show 3q2-7wAAB0CqfY1mXk9Z5g -e prod"],
   "approvals approve": [
     "latchkey approvals approve 3q2-7wAAB0CqfY1mXk9Z5g -e prod",

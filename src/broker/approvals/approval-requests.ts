@@ -38,6 +38,8 @@ export interface ApprovalQuestion {
   readonly content: () => ApprovalContent;
   /** URL without secrets of the connection. */
   readonly shownUrl: string;
+  /** The tool that is called at an MCP server; empty: none. */
+  readonly tool: string;
   /** ID of the approval that the caller names; empty: none. */
   readonly named: string;
 }
@@ -167,7 +169,7 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
   };
 }
 
-function newApproval({ request, requester, rules, shownUrl }: ApprovalQuestion, nowMs: number): Approval {
+function newApproval({ request, requester, rules, shownUrl, tool }: ApprovalQuestion, nowMs: number): Approval {
   const { environment, integration, connection, method } = request;
   const answerWithinMs = Math.min(...rules.map(({ hold }) => hold.answerWithinMs));
   const memoryMs = Math.min(...rules.map(({ hold }) => hold.rememberMs));
@@ -179,6 +181,7 @@ function newApproval({ request, requester, rules, shownUrl }: ApprovalQuestion, 
     connection: { environment, integration, id: connection },
     method,
     url: shownUrl,
+    tool,
     digest: digestOfRequest(request),
     state: ApprovalState.WAITING,
     createdAt: timestampFromMs(nowMs),

@@ -12,6 +12,7 @@ import type { Events } from "../deliveries/events.ts";
 import { type Caller, mayDo } from "../setup/caller.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
+import type { Tail, TailStep } from "../stored/tails.ts";
 import { deletionOfAll, forgetting, remembering } from "./approval-changes.ts";
 import type { ApprovalCollections } from "./approval-collections.ts";
 import { mismatchFault } from "./approval-faults.ts";
@@ -27,6 +28,8 @@ export interface ApprovalRef {
 export interface Approvals {
   /** Without the content of requests. A caller that may not decide sees its own requests. */
   list(query: ApprovalQuery, page: PageOptions, caller: Caller): Promise<PageOf<Approval>>;
+  /** New and changed approvals, from now on, as `list` shows them. */
+  watch(environment: string, caller: Caller, signal: AbortSignal): AsyncGenerator<TailStep<Approval>>;
   /** With the content of the request. */
   get(ref: ApprovalRef, caller: Caller): Promise<Approval>;
   grant(ref: ApprovalRef, answer: ApprovalGrant, decider: ApprovalDecider): Promise<Approval>;
@@ -63,6 +66,7 @@ interface ApprovalsOptions {
   readonly store: Store;
   readonly collections: ApprovalCollections;
   readonly watch: ApprovalWatch;
+  readonly tail: Tail;
   readonly audit: Audit;
   readonly events: Pick<Events, "approval">;
   readonly providerOf: (approval: Approval) => Promise<string>;
@@ -70,7 +74,7 @@ interface ApprovalsOptions {
 }
 
 export function createApprovals(options: ApprovalsOptions): Approvals {
-  const { store, collections, watch, audit, events, providerOf, world } = options;
+  const { store, collections, watch, tail, audit, events, providerOf, world } = options;
   const { approvals, approvalContents } = collections;
 
   async function find({ environment, id }: ApprovalRef): Promise<StoredRecordOf<Approval>> {
@@ -80,6 +84,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   }
 
   const shown = (approval: Approval): Approval => ({ ...approval, state: currentState(approval, world.now()) });
+
+  const mayRead = (approval: Approval, caller: Caller): boolean =>
+    mayDo(caller, Scope.APPROVALS_DECIDE) || isVisible(approval, caller);
 
   interface Answer {
     readonly state: typeof ApprovalState.APPROVED | typeof ApprovalState.DENIED;
@@ -141,13 +148,19 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         },
         isWanted: (approval) =>
           (state === ApprovalState.UNSPECIFIED || approval.state === state) &&
-          (isDecider || isVisible(approval, caller)),
+          mayRead(approval, caller),
         isPast: () => false,
       });
     },
+    async *watch(environment, caller, signal) {
+      const isWanted = (approval: Approval) => mayRead(approval, caller);
+      for await (const step of tail(approvals, { under: [environment], isWanted, signal })) {
+        yield step.kind === "put" ? { kind: "put", value: shown(step.value) } : step;
+      }
+    },
     async get(ref, caller) {
       const { value } = await find(ref);
-      if (!mayDo(caller, Scope.APPROVALS_DECIDE) && !isVisible(value, caller)) throw unknownApproval();
+      if (!mayRead(value, caller)) throw unknownApproval();
       const content = (await approvalContents.get(ref.environment, ref.id))?.value.content;
       return { ...shown(value), ...(content && { content }) };
     },

@@ -4,6 +4,7 @@ import type { Audit } from "../audit/audit.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
+import { createTails } from "../stored/tails.ts";
 import type { ApprovalCollections } from "./approval-collections.ts";
 import { type ApprovalRequests, createApprovalRequests } from "./approval-requests.ts";
 import { openApprovalWatch } from "./approval-watch.ts";
@@ -36,6 +37,7 @@ export async function openApprovals(options: ApprovalRoomOptions): Promise<Appro
     store,
     collections,
     watch,
+    tail: createTails({ store, world }),
     audit,
     events,
     providerOf: async ({ connection }) => {

@@ -12,7 +12,7 @@ export interface ApprovalEvent {
 
 /** Headers and bodies of requests stay here: a key with `approvals:decide` reads them. */
 export function toApprovalEvent({ operation, approval, provider }: ApprovalEvent): ApplicationEvent {
-  const { id, connection, policies, requester, method, url, digest, expiresAt, decidedBy, reason } = approval;
+  const { id, connection, policies, requester, method, url, tool, digest, expiresAt, decidedBy, reason } = approval;
   return {
     type: "approval",
     connection,
@@ -31,6 +31,7 @@ export function toApprovalEvent({ operation, approval, provider }: ApprovalEvent
         },
         method,
         url,
+        tool: tool || undefined,
         digest,
         ...(expiresAt !== undefined && { expiresAt: timestampDate(expiresAt).toISOString() }),
         ...(decidedBy !== "" && { decidedBy, reason }),

@@ -83,6 +83,12 @@ function namesInBytes(bytes: Uint8Array): MessageNames {
   return scanner.hasEnded ? namesOf(scanner.message) : { method: unreadable, tool: unreadable };
 }
 
+/** Returns the tool that a message calls; empty if it calls none, or cannot be read. */
+export function calledTool(message: Uint8Array): string {
+  const { tool } = namesInBytes(message);
+  return tool instanceof EvaluationFailure ? "" : tool;
+}
+
 function namesOf({ method = "", name }: Pick<RpcMessage, "method" | "name">): MessageNames {
   return { method, tool: method === callMethod ? (name ?? unreadable) : "" };
 }

@@ -7,6 +7,8 @@ import { asRpcFault, carriesMessage } from "./message.ts";
 
 /** The message of an MCP client that a policy holds. */
 export interface HeldMessage extends RepeatedMessage {
+  /** The tool that it calls; empty: none. */
+  readonly tool: string;
   /** Returns the answer for a client whose approval waits. */
   waiting(fault: Fault, approval: WaitingApproval): Fault;
   /** Returns any other fault as the client reads it. */
@@ -31,6 +33,7 @@ export function heldMessage(call: ProviderCall, content: Uint8Array | undefined)
     const { message } = scanner;
     return {
       ...repeated,
+      tool: message.method === "tools/call" ? (message.name ?? "") : "",
       refused,
       waiting: (fault, approval) =>
         answerFor(fault, { approval, message, content, requestState: repeated.stateFor(approval.id) }),

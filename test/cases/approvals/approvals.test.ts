@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ApprovalService, ApprovalState } from "../../../src/gen/latchkey/v1/approval_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
@@ -143,6 +143,25 @@ describe("a held request", () => {
   });
 });
 
+/** Follows the approvals that a key sees; resolves once the stream has begun. */
+async function following(key: string, signal: AbortSignal) {
+  const steps = running.client(ApprovalService, key).watchApprovals({}, { signal })[Symbol.asyncIterator]();
+  expect((await steps.next()).value?.event.case).toBe("marker");
+  return {
+    async next(count: number) {
+      const found: unknown[] = [];
+      while (found.length < count) {
+        const { value: step } = await steps.next();
+        if (step?.event.case !== "approval") continue;
+        const { id, url, state, content } = step.event.value;
+        expect(content).toBeUndefined();
+        found.push([id, new URL(url).pathname, state, step.waiting]);
+      }
+      return found;
+    },
+  };
+}
+
 describe("who answers", () => {
   it("is never the caller of the request", async () => {
     const client = running.client(EnvironmentService);
@@ -187,6 +206,22 @@ describe("who answers", () => {
     const mine = (await running.rest("GET", "/approvals?state=waiting")).body.approvals;
     expect(mine).toMatchObject([{ id }]);
     expect(mine[0]).not.toHaveProperty("content");
+  });
+
+  it("sees approvals as they change, and other keys those of their own requests", async () => {
+    const { secret } = await running.client(EnvironmentService).createKey({ environment: "dev", id: "usual" });
+    const over = new AbortController();
+    onTestFinished(() => over.abort());
+    const [decider, other] = await Promise.all([running.decider, secret].map((key) => following(key, over.signal)));
+    const id = idOf(await running.ask("POST", "/pay", pay));
+    await running.answer(id, "approve");
+    const own = idOf(await running.ask("POST", "/own", { ...pay, key: secret }));
+    expect(await decider?.next(3)).toEqual([
+      [id, "/pay", ApprovalState.WAITING, 1],
+      [id, "/pay", ApprovalState.APPROVED, 0],
+      [own, "/own", ApprovalState.WAITING, 1],
+    ]);
+    expect(await other?.next(1)).toEqual([[own, "/own", ApprovalState.WAITING, 0]]);
   });
 
   it("may let the caller do the same for a while, and end that", async () => {

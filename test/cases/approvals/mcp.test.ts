@@ -33,7 +33,7 @@ async function start(config?: object) {
   await client(PolicyService).createPolicy({ policy: { ...holdPolicy, condition: 'mcp.tool == "pay"' } });
   const scopes = [Scope.APPROVALS_DECIDE];
   const { secret: key } = await client(EnvironmentService).createKey({ environment: "dev", scopes });
-  const approve = (id: string) => rest("POST", `/approvals/${id}/approve`, { key, body: {} });
+  const approve = (id: string, body: object = {}) => rest("POST", `/approvals/${id}/approve`, { key, body });
   const ask = (message: object, headers: Record<string, string> = modern) => call(all, message, { headers });
   await expect
     .poll(async () => (await ask(pay(1, { arguments: {} }))).body.result?.resultType, patient)
@@ -96,11 +96,29 @@ it("answers older clients by an error, and refuses notifications", async () => {
     id: 7,
     error: { code: -32_000, data: { code: "approval_required", approval: id } },
   });
-  await approve(id);
+  const { body: shown } = await approve(id);
+  expect(shown.data.tool).toBe("pay");
   expect((await ask({ ...legacy, id: 8 }, headers)).body).toMatchObject({ id: 8, result: {} });
   expect(sent()).toHaveLength(1);
   const { body } = await ask({ id: undefined, method: "tools/call", params: legacy.params }, headers);
   expect(body.error.data.code).toBe("denied_by_policy");
+});
+
+it("remembers an answer for the tool that was shown, and asks about the others", async () => {
+  const { all, ask, approve, sent } = await start();
+  await all.sidecar.client(PolicyService).updatePolicy({
+    policy: { ...holdPolicy, condition: 'mcp.tool in ["pay", "refund"]' },
+    updateMask: { paths: ["condition"] },
+  });
+  const headers = { "mcp-protocol-version": "2025-11-25" };
+  const use = (name: string, amount: number) =>
+    ask({ id: 1, method: "tools/call", params: { name, arguments: { amount } } }, headers);
+  await expect.poll(async () => (await use("refund", 0)).body.error?.data.code, patient).toBe("approval_required");
+  const first = await use("pay", 1);
+  await approve(first.headers.get("latchkey-approval") ?? "", { remember: 600 });
+  expect((await use("pay", 2)).body).toMatchObject({ result: {} });
+  expect((await use("refund", 2)).body.error.data.code).toBe("approval_required");
+  expect(sent()).toHaveLength(1);
 });
 
 it("shows the page of the approval to clients that open URLs", async () => {

@@ -16,6 +16,7 @@ it("names a scope for every method", () => {
     "/latchkey.v1.AccessSessionService/GetCurrentAccessSession",
     "/latchkey.v1.ApprovalService/ListApprovals",
     "/latchkey.v1.ApprovalService/GetApproval",
+    "/latchkey.v1.ApprovalService/WatchApprovals",
     "/latchkey.v1.AuthorityService/GetAuthority",
     "/latchkey.v1.EnvironmentService/GetCaller",
     "/latchkey.v1.SignInService/CreateSignInLink",

@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { World } from "../../../base/world.ts";
 import { currentState } from "../../../core/approvals/approval-state.ts";
 import { type HeldRequest, shownContent } from "../../../core/approvals/held-request.ts";
+import { calledTool } from "../../../core/policies/message-facts.ts";
 import type { PolicyMatch } from "../../../core/policies/policy-set.ts";
 import { attachedSecrets } from "../../../core/secrets/attached-secrets.ts";
 import { ApprovalRequesterSchema, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
@@ -115,6 +116,7 @@ function questionOf(
     provider: provider.name,
     content: () => shownContent(held, hide),
     shownUrl: hide(held.url),
+    tool: provider.mcp === undefined ? "" : hide(calledTool(held.body)),
     named: "",
   };
 }

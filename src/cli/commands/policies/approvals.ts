@@ -14,12 +14,23 @@ import type { Act, CommandSession } from "../../session.ts";
 import { requireYes, withYes, type YesOption } from "../../terminal/confirm.ts";
 import { escapeControl } from "../../terminal/escape-control.ts";
 import { durationMs } from "../../terminal/option-values.ts";
-import { listCommand } from "../command-kinds.ts";
+import { type Column, createTable } from "../../terminal/table.ts";
+import { write } from "../../terminal/terminal.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { type ListExtent, printList, withExtent } from "../command-kinds.ts";
+import { showLive } from "../following.ts";
 
 interface AnswerOptions extends YesOption {
   readonly remember?: number;
   readonly reason?: string;
 }
+
+interface ListOptions {
+  readonly state?: string;
+  readonly follow?: boolean;
+}
+
+const defaultLimit = 100;
 
 /** Adds the `approvals` commands. */
 export function addApprovals(program: Command, act: Act): void {
@@ -28,29 +39,57 @@ export function addApprovals(program: Command, act: Act): void {
     .command("list")
     .summary("list approvals of --environment, newest first")
     .addOption(new Option("--state <state>", "only those in this state").choices([...approvalStatesByName.keys()]));
-  listCommand(list, act, {
-    schema: ApprovalSchema,
-    none: "no approvals",
-    defaultLimit: 100,
-    rpc: ({ client, environment }, page, { state = "" }: { readonly state?: string }) =>
-      client(ApprovalService).listApprovals({
-        environment,
-        state: approvalStatesByName.get(state) ?? ApprovalState.UNSPECIFIED,
-        ...page,
-      }),
-    items: ({ approvals }) => approvals,
-    columns: [
-      { title: "ID", text: ({ id }) => id },
-      { title: "STATE", text: ({ state }) => approvalStateName(state) },
-      { title: "REQUESTER", text: requesterText },
-      { title: "CONNECTION", text: connectionText },
-      { title: "REQUEST", text: ({ method, url }) => `${method} ${url}` },
-      { title: "UNTIL", time: ({ expiresAt }) => expiresAt },
-    ],
-  });
+  list.option("-f, --follow", "print approvals as they are asked for, answered and used, until interrupted");
+  withExtent(list, defaultLimit);
+  list.action(
+    act((session, given: ListOptions & ListExtent) => {
+      const { follow, limit, all } = given;
+      if (follow !== true) return listApprovals(session, given);
+      if (limit !== undefined || all === true)
+        throw new UsageMistake("--follow cannot be combined with --limit or --all");
+      return followApprovals(session, given);
+    }),
+  );
   addShow(group, act);
   addApprove(group, act);
   addDeny(group, act);
+}
+
+const stateOf = ({ state = "" }: ListOptions): ApprovalState =>
+  approvalStatesByName.get(state) ?? ApprovalState.UNSPECIFIED;
+
+const listApprovals = (session: CommandSession, given: ListOptions & ListExtent): Promise<void> =>
+  printList(
+    session,
+    {
+      schema: ApprovalSchema,
+      none: "no approvals",
+      defaultLimit,
+      fetch: async (page) => {
+        const request = { environment: session.environment, state: stateOf(given), ...page };
+        const { approvals, nextPageToken } = await session.client(ApprovalService).listApprovals(request);
+        return { items: approvals, nextPageToken };
+      },
+      columns,
+    },
+    given,
+  );
+
+function followApprovals(session: CommandSession, given: ListOptions): Promise<void> {
+  const { client, environment, output, terminal } = session;
+  const table = createTable(columns, output.paint, output.layout);
+  const state = stateOf(given);
+  return showLive(session, {
+    steps: client(ApprovalService).watchApprovals({ environment }),
+    what: "approvals",
+    show(event) {
+      if (event.case !== "approval") return undefined;
+      if (state !== ApprovalState.UNSPECIFIED && event.value.state !== state) return undefined;
+      return output.json
+        ? output.one(ApprovalSchema, event.value)
+        : write(terminal.stdout, table.draw([event.value]));
+    },
+  });
 }
 
 function addShow(group: Command, act: Act): void {
@@ -81,7 +120,7 @@ function addApprove(group: Command, act: Act): void {
         const { approval } = await client(ApprovalService).getApproval({ environment, id });
         if (approval === undefined) return;
         if (!output.json && yes !== true) await showApproval(session, approval);
-        await requireYes(terminal, `Approve ${approval.method} ${escapeControl(approval.url)}?`, yes);
+        await requireYes(terminal, `Approve ${escapeControl(requestText(approval))}?`, yes);
         const answer = await client(ApprovalService).grantApproval({
           environment,
           id,
@@ -110,7 +149,7 @@ function addDeny(group: Command, act: Act): void {
 
 /** Shows a request as text. Nothing of it may control the terminal. */
 async function showApproval({ output }: CommandSession, approval: Approval): Promise<void> {
-  const { id, state, policies, method, url, digest, content, longestMemory, reason, decidedBy } = approval;
+  const { id, state, policies, method, url, tool, digest, content, longestMemory, reason, decidedBy } = approval;
   const rows: readonly (readonly [string, string])[] = [
     ["id", id],
     ["state", approvalStateName(state)],
@@ -120,6 +159,7 @@ async function showApproval({ output }: CommandSession, approval: Approval): Pro
     ],
     ["requester", requesterText(approval)],
     ["connection", connectionText(approval)],
+    ["tool", tool],
     ["request", `${method} ${url}`],
     ["digest", digest],
     ["answered by", decidedBy],
@@ -138,5 +178,17 @@ async function showApproval({ output }: CommandSession, approval: Approval): Pro
 }
 
 const requesterText = ({ requester }: Approval): string => (requester === undefined ? "" : requesterName(requester));
+/** All tools of an MCP server have one URL: the name of the tool says more. */
+const requestText = ({ method, url, tool }: Approval): string =>
+  tool === "" ? `${method} ${url}` : `tool ${tool} of ${url}`;
 const connectionText = ({ connection }: Approval): string =>
   connection === undefined ? "" : `${connection.integration}/${connection.id}`;
+
+const columns: readonly Column<Approval>[] = [
+  { title: "ID", text: ({ id }) => id },
+  { title: "STATE", text: ({ state }) => approvalStateName(state) },
+  { title: "REQUESTER", text: requesterText },
+  { title: "CONNECTION", text: connectionText },
+  { title: "REQUEST", text: requestText },
+  { title: "UNTIL", time: ({ expiresAt }) => expiresAt },
+];

@@ -5,6 +5,7 @@ import { type Caller, mayDo } from "../../../broker/setup/caller.ts";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import { ApprovalService } from "../../../gen/latchkey/v1/approval_pb.ts";
 import { callerOf, pageOf } from "../../server/context.ts";
+import { pauseOf } from "../../server/watch.ts";
 
 export { ApprovalService };
 
@@ -21,6 +22,14 @@ export const approvalService = ({ approvals, environments }: Broker): ServiceImp
       const { items, next } = await approvals.list({ environment, state }, pageOf(request), caller);
       const waiting = mayDo(caller, Scope.APPROVALS_DECIDE) ? approvals.waiting(environment) : 0;
       return { approvals: [...items], nextPageToken: next, waiting };
+    },
+    async *watchApprovals({ environment: named }, context) {
+      const { caller, environment } = await callIn(named, context);
+      const isDecider = mayDo(caller, Scope.APPROVALS_DECIDE);
+      for await (const step of approvals.watch(environment, caller, context.signal)) {
+        const event = step.kind === "put" ? { case: "approval" as const, value: step.value } : pauseOf(step);
+        yield { event, waiting: isDecider ? approvals.waiting(environment) : 0 };
+      }
     },
     async getApproval({ environment: named, id }, context) {
       const { caller, environment } = await callIn(named, context);

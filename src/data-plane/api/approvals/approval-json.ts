@@ -5,7 +5,7 @@ import type { Approval, ApprovalContent, ApprovalRequester } from "../../../gen/
 
 /** Returns an approval as the JSON routes show it. */
 export function approvalJson(approval: Approval): JsonObject {
-  const { id, policies, requester, connection, method, url, digest, content, state } = approval;
+  const { id, policies, requester, connection, method, url, tool, digest, content, state } = approval;
   return {
     id,
     state: approvalStateName(state),
@@ -15,6 +15,7 @@ export function approvalJson(approval: Approval): JsonObject {
     connection_id: connection?.id ?? "",
     method,
     url,
+    tool: orNull(tool),
     digest,
     ...(content !== undefined && { content: contentJson(content) }),
     created_at: iso(approval.createdAt),

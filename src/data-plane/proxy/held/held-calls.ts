@@ -201,6 +201,7 @@ function questionOf({ context, ready, content = noContent, message, by }: Questi
     provider: provider.name,
     content: () => shownContent(request, hide),
     shownUrl: hide(request.url),
+    tool: hide(message?.tool ?? ""),
     named: message?.approval || (headerOf(context.request, "latchkey-approval") ?? ""),
   };
 }

@@ -10,13 +10,15 @@ import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@
 import { file_latchkey_v1_access } from "./access_pb.ts";
 import type { ConnectionRef } from "./connection_pb.ts";
 import { file_latchkey_v1_connection } from "./connection_pb.ts";
+import type { WatchGap, WatchMarker } from "./watch_pb.ts";
+import { file_latchkey_v1_watch } from "./watch_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/approval.proto.
  */
 export const file_latchkey_v1_approval: GenFile = /*@__PURE__*/
-  fileDesc("ChpsYXRjaGtleS92MS9hcHByb3ZhbC5wcm90bxILbGF0Y2hrZXkudjEi0gUKCEFwcHJvdmFsEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEi0KCHBvbGljaWVzGAMgAygLMhsubGF0Y2hrZXkudjEuQXBwcm92YWxQb2xpY3kSMQoJcmVxdWVzdGVyGAQgASgLMh4ubGF0Y2hrZXkudjEuQXBwcm92YWxSZXF1ZXN0ZXISLgoKY29ubmVjdGlvbhgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbWV0aG9kGAYgASgJEgsKA3VybBgHIAEoCRIOCgZkaWdlc3QYCCABKAkSLQoHY29udGVudBgJIAEoCzIcLmxhdGNoa2V5LnYxLkFwcHJvdmFsQ29udGVudBIpCgVzdGF0ZRgKIAEoDjIaLmxhdGNoa2V5LnYxLkFwcHJvdmFsU3RhdGUSLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZGVjaWRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKZGVjaWRlZF9ieRgOIAEoCRIOCgZyZWFzb24YDyABKAkSKwoHdXNlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoObG9uZ2VzdF9tZW1vcnkYESABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNAoQcmVtZW1iZXJlZF91bnRpbBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoNYW5zd2VyX3dpdGhpbhgTIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghyZXZpc2lvbhgUIAEoBCIxCg5BcHByb3ZhbFBvbGljeRIKCgJpZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCSJaChFBcHByb3ZhbFJlcXVlc3RlchILCgNrZXkYASABKAkSFgoOYWNjZXNzX3Nlc3Npb24YAiABKAkSEAoIaWRlbnRpdHkYAyABKAkSDgoGc2NyaXB0GAQgASgJImAKD0FwcHJvdmFsQ29udGVudBIsCgdoZWFkZXJzGAEgAygLMhsubGF0Y2hrZXkudjEuQXBwcm92YWxIZWFkZXISDAoEYm9keRgCIAEoDBIRCglib2R5X3NpemUYAyABKAQiLQoOQXBwcm92YWxIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKcAQoUTGlzdEFwcHJvdmFsc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASMwoFc3RhdGUYAiABKA4yGi5sYXRjaGtleS52MS5BcHByb3ZhbFN0YXRlQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgEIAEoCSJrChVMaXN0QXBwcm92YWxzUmVzcG9uc2USKAoJYXBwcm92YWxzGAEgAygLMhUubGF0Y2hrZXkudjEuQXBwcm92YWwSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg8KB3dhaXRpbmcYAyABKA0iSQoSR2V0QXBwcm92YWxSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhUKAmlkGAIgASgJQgm6SAZyBBABGEAiPgoTR2V0QXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmxhdGNoa2V5LnYxLkFwcHJvdmFsIrsBChRHcmFudEFwcHJvdmFsUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCgJpZBgCIAEoCUIJukgGcgQQARhAEhcKBmRpZ2VzdBgDIAEoCUIHukgEcgIYQBI7CghyZW1lbWJlchgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIOukgLqgEIIgQIgKMFMgASGAoGcmVhc29uGAUgASgJQgi6SAVyAxj0AyJAChVHcmFudEFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5sYXRjaGtleS52MS5BcHByb3ZhbCJkChNEZW55QXBwcm92YWxSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhUKAmlkGAIgASgJQgm6SAZyBBABGEASGAoGcmVhc29uGAMgASgJQgi6SAVyAxj0AyI/ChREZW55QXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmxhdGNoa2V5LnYxLkFwcHJvdmFsKrgBCg1BcHByb3ZhbFN0YXRlEh4KGkFQUFJPVkFMX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWQVBQUk9WQUxfU1RBVEVfV0FJVElORxABEhsKF0FQUFJPVkFMX1NUQVRFX0FQUFJPVkVEEAISGQoVQVBQUk9WQUxfU1RBVEVfREVOSUVEEAMSGgoWQVBQUk9WQUxfU1RBVEVfRVhQSVJFRBAEEhcKE0FQUFJPVkFMX1NUQVRFX1VTRUQQBTKMAwoPQXBwcm92YWxTZXJ2aWNlEl8KDUxpc3RBcHByb3ZhbHMSIS5sYXRjaGtleS52MS5MaXN0QXBwcm92YWxzUmVxdWVzdBoiLmxhdGNoa2V5LnYxLkxpc3RBcHByb3ZhbHNSZXNwb25zZSIHkAIByPMYABJZCgtHZXRBcHByb3ZhbBIfLmxhdGNoa2V5LnYxLkdldEFwcHJvdmFsUmVxdWVzdBogLmxhdGNoa2V5LnYxLkdldEFwcHJvdmFsUmVzcG9uc2UiB5ACAcjzGAASXwoNR3JhbnRBcHByb3ZhbBIhLmxhdGNoa2V5LnYxLkdyYW50QXBwcm92YWxSZXF1ZXN0GiIubGF0Y2hrZXkudjEuR3JhbnRBcHByb3ZhbFJlc3BvbnNlIgeQAgLI8xgKElwKDERlbnlBcHByb3ZhbBIgLmxhdGNoa2V5LnYxLkRlbnlBcHByb3ZhbFJlcXVlc3QaIS5sYXRjaGtleS52MS5EZW55QXBwcm92YWxSZXNwb25zZSIHkAICyPMYCmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
+  fileDesc("ChpsYXRjaGtleS92MS9hcHByb3ZhbC5wcm90bxILbGF0Y2hrZXkudjEi4AUKCEFwcHJvdmFsEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEi0KCHBvbGljaWVzGAMgAygLMhsubGF0Y2hrZXkudjEuQXBwcm92YWxQb2xpY3kSMQoJcmVxdWVzdGVyGAQgASgLMh4ubGF0Y2hrZXkudjEuQXBwcm92YWxSZXF1ZXN0ZXISLgoKY29ubmVjdGlvbhgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSDgoGbWV0aG9kGAYgASgJEgsKA3VybBgHIAEoCRIOCgZkaWdlc3QYCCABKAkSLQoHY29udGVudBgJIAEoCzIcLmxhdGNoa2V5LnYxLkFwcHJvdmFsQ29udGVudBIpCgVzdGF0ZRgKIAEoDjIaLmxhdGNoa2V5LnYxLkFwcHJvdmFsU3RhdGUSLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZGVjaWRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKZGVjaWRlZF9ieRgOIAEoCRIOCgZyZWFzb24YDyABKAkSKwoHdXNlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoObG9uZ2VzdF9tZW1vcnkYESABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNAoQcmVtZW1iZXJlZF91bnRpbBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoNYW5zd2VyX3dpdGhpbhgTIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghyZXZpc2lvbhgUIAEoBBIMCgR0b29sGBUgASgJIjEKDkFwcHJvdmFsUG9saWN5EgoKAmlkGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJIloKEUFwcHJvdmFsUmVxdWVzdGVyEgsKA2tleRgBIAEoCRIWCg5hY2Nlc3Nfc2Vzc2lvbhgCIAEoCRIQCghpZGVudGl0eRgDIAEoCRIOCgZzY3JpcHQYBCABKAkiYAoPQXBwcm92YWxDb250ZW50EiwKB2hlYWRlcnMYASADKAsyGy5sYXRjaGtleS52MS5BcHByb3ZhbEhlYWRlchIMCgRib2R5GAIgASgMEhEKCWJvZHlfc2l6ZRgDIAEoBCItCg5BcHByb3ZhbEhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIpwBChRMaXN0QXBwcm92YWxzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIzCgVzdGF0ZRgCIAEoDjIaLmxhdGNoa2V5LnYxLkFwcHJvdmFsU3RhdGVCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAQgASgJImsKFUxpc3RBcHByb3ZhbHNSZXNwb25zZRIoCglhcHByb3ZhbHMYASADKAsyFS5sYXRjaGtleS52MS5BcHByb3ZhbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSDwoHd2FpdGluZxgDIAEoDSI1ChVXYXRjaEFwcHJvdmFsc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEAirwEKFldhdGNoQXBwcm92YWxzUmVzcG9uc2USKQoIYXBwcm92YWwYASABKAsyFS5sYXRjaGtleS52MS5BcHByb3ZhbEgAEiQKA2dhcBgCIAEoCzIVLmxhdGNoa2V5LnYxLldhdGNoR2FwSAASKgoGbWFya2VyGAMgASgLMhgubGF0Y2hrZXkudjEuV2F0Y2hNYXJrZXJIABIPCgd3YWl0aW5nGAQgASgNQgcKBWV2ZW50IkkKEkdldEFwcHJvdmFsUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCgJpZBgCIAEoCUIJukgGcgQQARhAIj4KE0dldEFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5sYXRjaGtleS52MS5BcHByb3ZhbCK7AQoUR3JhbnRBcHByb3ZhbFJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFQoCaWQYAiABKAlCCbpIBnIEEAEYQBIXCgZkaWdlc3QYAyABKAlCB7pIBHICGEASOwoIcmVtZW1iZXIYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CDrpIC6oBCCIECICjBTIAEhgKBnJlYXNvbhgFIAEoCUIIukgFcgMY9AMiQAoVR3JhbnRBcHByb3ZhbFJlc3BvbnNlEicKCGFwcHJvdmFsGAEgASgLMhUubGF0Y2hrZXkudjEuQXBwcm92YWwiZAoTRGVueUFwcHJvdmFsUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCgJpZBgCIAEoCUIJukgGcgQQARhAEhgKBnJlYXNvbhgDIAEoCUIIukgFcgMY9AMiPwoURGVueUFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5sYXRjaGtleS52MS5BcHByb3ZhbCq4AQoNQXBwcm92YWxTdGF0ZRIeChpBUFBST1ZBTF9TVEFURV9VTlNQRUNJRklFRBAAEhoKFkFQUFJPVkFMX1NUQVRFX1dBSVRJTkcQARIbChdBUFBST1ZBTF9TVEFURV9BUFBST1ZFRBACEhkKFUFQUFJPVkFMX1NUQVRFX0RFTklFRBADEhoKFkFQUFJPVkFMX1NUQVRFX0VYUElSRUQQBBIXChNBUFBST1ZBTF9TVEFURV9VU0VEEAUy8gMKD0FwcHJvdmFsU2VydmljZRJfCg1MaXN0QXBwcm92YWxzEiEubGF0Y2hrZXkudjEuTGlzdEFwcHJvdmFsc1JlcXVlc3QaIi5sYXRjaGtleS52MS5MaXN0QXBwcm92YWxzUmVzcG9uc2UiB5ACAcjzGAASWQoLR2V0QXBwcm92YWwSHy5sYXRjaGtleS52MS5HZXRBcHByb3ZhbFJlcXVlc3QaIC5sYXRjaGtleS52MS5HZXRBcHByb3ZhbFJlc3BvbnNlIgeQAgHI8xgAEmQKDldhdGNoQXBwcm92YWxzEiIubGF0Y2hrZXkudjEuV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0GiMubGF0Y2hrZXkudjEuV2F0Y2hBcHByb3ZhbHNSZXNwb25zZSIHkAIByPMYADABEl8KDUdyYW50QXBwcm92YWwSIS5sYXRjaGtleS52MS5HcmFudEFwcHJvdmFsUmVxdWVzdBoiLmxhdGNoa2V5LnYxLkdyYW50QXBwcm92YWxSZXNwb25zZSIHkAICyPMYChJcCgxEZW55QXBwcm92YWwSIC5sYXRjaGtleS52MS5EZW55QXBwcm92YWxSZXF1ZXN0GiEubGF0Y2hrZXkudjEuRGVueUFwcHJvdmFsUmVzcG9uc2UiB5ACAsjzGApiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_watch]);
 
 /**
  * Approval is a request that a policy holds for a person.
@@ -144,7 +146,8 @@ export type Approval = Message<"latchkey.v1.Approval"> & {
   longestMemory?: Duration | undefined;
 
   /**
-   * Until then, the same caller may send requests with this connection, method, host and path without another question.
+   * Until then, the same caller may send requests with this connection, method, host, path and tool without another
+   * question.
    *
    * @generated from field: google.protobuf.Timestamp remembered_until = 18;
    */
@@ -163,6 +166,13 @@ export type Approval = Message<"latchkey.v1.Approval"> & {
    * @generated from field: uint64 revision = 20;
    */
   revision: bigint;
+
+  /**
+   * Name of the tool that the request calls at an MCP server. Empty for other requests.
+   *
+   * @generated from field: string tool = 21;
+   */
+  tool: string;
 };
 
 /**
@@ -383,6 +393,79 @@ export const ListApprovalsResponseSchema: GenMessage<ListApprovalsResponse> = /*
   messageDesc(file_latchkey_v1_approval, 6);
 
 /**
+ * WatchApprovalsRequest asks for approvals as they change.
+ *
+ * @generated from message latchkey.v1.WatchApprovalsRequest
+ */
+export type WatchApprovalsRequest = Message<"latchkey.v1.WatchApprovalsRequest"> & {
+  /**
+   * Name of the environment. Empty means the environment of the key.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchApprovalsRequest.
+ * Use `create(WatchApprovalsRequestSchema)` to create a new message.
+ */
+export const WatchApprovalsRequestSchema: GenMessage<WatchApprovalsRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_approval, 7);
+
+/**
+ * WatchApprovalsResponse is a step of a watch of approvals.
+ *
+ * @generated from message latchkey.v1.WatchApprovalsResponse
+ */
+export type WatchApprovalsResponse = Message<"latchkey.v1.WatchApprovalsResponse"> & {
+  /**
+   * The step.
+   *
+   * @generated from oneof latchkey.v1.WatchApprovalsResponse.event
+   */
+  event: {
+    /**
+     * A new or changed approval.
+     *
+     * @generated from field: latchkey.v1.Approval approval = 1;
+     */
+    value: Approval;
+    case: "approval";
+  } | {
+    /**
+     * Approvals were left out.
+     *
+     * @generated from field: latchkey.v1.WatchGap gap = 2;
+     */
+    value: WatchGap;
+    case: "gap";
+  } | {
+    /**
+     * RESUMED at the beginning, PROGRESS when nothing happens.
+     *
+     * @generated from field: latchkey.v1.WatchMarker marker = 3;
+     */
+    value: WatchMarker;
+    case: "marker";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Number of approvals of the environment that wait. 0 for a caller without `approvals:decide`.
+   *
+   * @generated from field: uint32 waiting = 4;
+   */
+  waiting: number;
+};
+
+/**
+ * Describes the message latchkey.v1.WatchApprovalsResponse.
+ * Use `create(WatchApprovalsResponseSchema)` to create a new message.
+ */
+export const WatchApprovalsResponseSchema: GenMessage<WatchApprovalsResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_approval, 8);
+
+/**
  * GetApprovalRequest names an approval.
  *
  * @generated from message latchkey.v1.GetApprovalRequest
@@ -408,7 +491,7 @@ export type GetApprovalRequest = Message<"latchkey.v1.GetApprovalRequest"> & {
  * Use `create(GetApprovalRequestSchema)` to create a new message.
  */
 export const GetApprovalRequestSchema: GenMessage<GetApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 7);
+  messageDesc(file_latchkey_v1_approval, 9);
 
 /**
  * GetApprovalResponse holds the approval.
@@ -429,7 +512,7 @@ export type GetApprovalResponse = Message<"latchkey.v1.GetApprovalResponse"> & {
  * Use `create(GetApprovalResponseSchema)` to create a new message.
  */
 export const GetApprovalResponseSchema: GenMessage<GetApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 8);
+  messageDesc(file_latchkey_v1_approval, 10);
 
 /**
  * GrantApprovalRequest approves a request.
@@ -478,7 +561,7 @@ export type GrantApprovalRequest = Message<"latchkey.v1.GrantApprovalRequest"> &
  * Use `create(GrantApprovalRequestSchema)` to create a new message.
  */
 export const GrantApprovalRequestSchema: GenMessage<GrantApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 9);
+  messageDesc(file_latchkey_v1_approval, 11);
 
 /**
  * GrantApprovalResponse holds the approval.
@@ -499,7 +582,7 @@ export type GrantApprovalResponse = Message<"latchkey.v1.GrantApprovalResponse">
  * Use `create(GrantApprovalResponseSchema)` to create a new message.
  */
 export const GrantApprovalResponseSchema: GenMessage<GrantApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 10);
+  messageDesc(file_latchkey_v1_approval, 12);
 
 /**
  * DenyApprovalRequest denies a request.
@@ -534,7 +617,7 @@ export type DenyApprovalRequest = Message<"latchkey.v1.DenyApprovalRequest"> & {
  * Use `create(DenyApprovalRequestSchema)` to create a new message.
  */
 export const DenyApprovalRequestSchema: GenMessage<DenyApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 11);
+  messageDesc(file_latchkey_v1_approval, 13);
 
 /**
  * DenyApprovalResponse holds the approval.
@@ -555,7 +638,7 @@ export type DenyApprovalResponse = Message<"latchkey.v1.DenyApprovalResponse"> &
  * Use `create(DenyApprovalResponseSchema)` to create a new message.
  */
 export const DenyApprovalResponseSchema: GenMessage<DenyApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_approval, 12);
+  messageDesc(file_latchkey_v1_approval, 14);
 
 /**
  * ApprovalState says whether a held request may be sent.
@@ -647,6 +730,18 @@ export const ApprovalService: GenService<{
     methodKind: "unary";
     input: typeof GetApprovalRequestSchema;
     output: typeof GetApprovalResponseSchema;
+  },
+  /**
+   * WatchApprovals streams approvals as they are asked for, answered and used, without content. It begins with a RESUMED
+   * marker, and sends PROGRESS when nothing happens. A client that reads too slowly gets a gap instead of the approvals
+   * that it missed. A caller without `approvals:decide` sees those of its own requests.
+   *
+   * @generated from rpc latchkey.v1.ApprovalService.WatchApprovals
+   */
+  watchApprovals: {
+    methodKind: "server_streaming";
+    input: typeof WatchApprovalsRequestSchema;
+    output: typeof WatchApprovalsResponseSchema;
   },
   /**
    * GrantApproval approves a request that waits. It can then be sent once. The caller of the request is refused with
