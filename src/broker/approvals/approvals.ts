@@ -44,6 +44,8 @@ export interface ApprovalQuery {
   readonly environment: string;
   /** `UNSPECIFIED`: all. */
   readonly state: ApprovalState;
+  /** ID of the access session that requests are from; empty: all. */
+  readonly accessSession?: string;
 }
 
 export interface ApprovalGrant {
@@ -136,11 +138,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   }
 
   return {
-    list({ environment, state }, page, caller) {
+    list({ environment, state, accessSession = "" }, page, caller) {
       const isDecider = mayDo(caller, Scope.APPROVALS_DECIDE);
       const index = state === ApprovalState.WAITING ? "waiting" : "created";
       return siftedPage({
-        question: ["approvals", environment, state, isDecider ? "" : caller.keyId, caller.accessSession?.id ?? ""],
+        question: [
+          ...["approvals", environment, state, accessSession],
+          ...[isDecider ? "" : caller.keyId, caller.accessSession?.id ?? ""],
+        ],
         page,
         read: async (request) => {
           const found = await approvals.pageBy(index, { under: [environment], reverse: true, ...request });
@@ -148,6 +153,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         },
         isWanted: (approval) =>
           (state === ApprovalState.UNSPECIFIED || approval.state === state) &&
+          (accessSession === "" || approval.requester?.accessSession === accessSession) &&
           mayRead(approval, caller),
         isPast: () => false,
       });

@@ -2,7 +2,10 @@ import { hash } from "node:crypto";
 import { requesterText } from "../../core/approvals/requester.ts";
 import type { Approval } from "../../gen/latchkey/v1/approval_pb.ts";
 
-type FingerprintedApproval = Pick<Approval, "requester" | "policies" | "connection" | "method" | "url" | "digest" | "tool">;
+type FingerprintedApproval = Pick<
+  Approval,
+  "requester" | "policies" | "connection" | "method" | "url" | "digest" | "tool"
+>;
 
 const sha256 = (parts: readonly unknown[]): string => hash("sha256", JSON.stringify(parts));
 

@@ -72,7 +72,15 @@ export const isConnectable = ({ auth }: Pick<Provider, "auth">): boolean =>
 export const isAuthorized = ({ auth }: Pick<Provider, "auth">): boolean =>
   auth.case === "oauth2" || auth.case === "oauth1" || (auth.case === "app" && auth.value.installUrl !== "");
 
-const categoryTitles: Readonly<Record<string, string>> = { crm: "CRM", "e-commerce": "E-commerce" };
+const categoryTitles: Readonly<Record<string, string>> = {
+  ai: "AI",
+  crm: "CRM",
+  "e-commerce": "E-commerce",
+  "e-signature": "E-signature",
+  erp: "ERP",
+  hr: "HR",
+  mcp: "MCP",
+};
 
 /** `project-management` as words. */
 export const categoryTitle = (category: string): string =>

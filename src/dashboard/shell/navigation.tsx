@@ -26,7 +26,7 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
         path: "/integrations",
         name: "Integrations",
         icon: "integrations",
-        also: ["/catalog", "/providers", "/custom-provider"],
+        also: ["/catalog", "/providers", "/custom-provider", "/mcp-server"],
       },
       { path: "/connections", name: "Connections", icon: "connections" },
       { path: "/connect", name: "Connect", icon: "connect" },

@@ -1,6 +1,7 @@
 /** The services of the control plane, as any other caller has them. */
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
+import { AccessSessionService } from "../../gen/latchkey/v1/access_session_pb.ts";
 import { ApprovalService } from "../../gen/latchkey/v1/approval_pb.ts";
 import { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../gen/latchkey/v1/connect_session_pb.ts";
@@ -78,6 +79,7 @@ const transport = createConnectTransport({
 const clientOf = <S extends Parameters<typeof createClient>[0]>(service: S): Client<S> =>
   createClient(service, transport);
 
+export const accessSessions = clientOf(AccessSessionService);
 export const approvals = clientOf(ApprovalService);
 export const channels = clientOf(ChannelService);
 export const connectSessions = clientOf(ConnectSessionService);

@@ -11,6 +11,8 @@ export interface CallFault {
   readonly docUrl?: string;
   /** Messages by field path, for forms. */
   readonly fields: Readonly<Record<string, string>>;
+  /** Values that belong to the code, such as `redirect_uri`. */
+  readonly values: Readonly<Record<string, string>>;
   readonly isRetryable: boolean;
 }
 
@@ -23,7 +25,7 @@ export function faultOf(error: unknown): CallFault {
   if (info === undefined) {
     const isUnreachable = fault.code === Code.Unknown || fault.code === Code.Unavailable;
     const message = isUnreachable ? "Latchkey does not answer. Check that it is running." : sentence(fault.rawMessage);
-    return { code: "", message, fields: {}, isRetryable: isUnreachable };
+    return { code: "", message, fields: {}, values: {}, isRetryable: isUnreachable };
   }
   const [help] = fault.findDetails(HelpSchema);
   const url = help?.links[0]?.url;
@@ -37,6 +39,7 @@ export function faultOf(error: unknown): CallFault {
     ...(hint !== undefined && { hint: sentence(hint) }),
     ...(url !== undefined && /^https?:/.test(url) && { docUrl: url }),
     fields: Object.fromEntries(fields),
+    values: info.metadata,
     isRetryable: fault.code === Code.Unavailable || fault.code === Code.Aborted,
   };
 }

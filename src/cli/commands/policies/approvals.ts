@@ -85,9 +85,7 @@ function followApprovals(session: CommandSession, given: ListOptions): Promise<v
     show(event) {
       if (event.case !== "approval") return undefined;
       if (state !== ApprovalState.UNSPECIFIED && event.value.state !== state) return undefined;
-      return output.json
-        ? output.one(ApprovalSchema, event.value)
-        : write(terminal.stdout, table.draw([event.value]));
+      return output.json ? output.one(ApprovalSchema, event.value) : write(terminal.stdout, table.draw([event.value]));
     },
   });
 }

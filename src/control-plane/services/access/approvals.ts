@@ -17,9 +17,9 @@ export const approvalService = ({ approvals, environments }: Broker): ServiceImp
   const deciderOf = ({ keyId }: Caller) => ({ name: keyId, keyId });
 
   return {
-    async listApprovals({ environment: named, state, ...request }, context) {
+    async listApprovals({ environment: named, state, accessSession, ...request }, context) {
       const { caller, environment } = await callIn(named, context);
-      const { items, next } = await approvals.list({ environment, state }, pageOf(request), caller);
+      const { items, next } = await approvals.list({ environment, state, accessSession }, pageOf(request), caller);
       const waiting = mayDo(caller, Scope.APPROVALS_DECIDE) ? approvals.waiting(environment) : 0;
       return { approvals: [...items], nextPageToken: next, waiting };
     },

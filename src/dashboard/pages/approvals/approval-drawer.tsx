@@ -1,36 +1,40 @@
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { useSignal } from "@preact/signals";
 import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
-import { type Approval, type ApprovalContent, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
+import { type Approval, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
 import { Button } from "../../components/button.tsx";
-import { Code } from "../../components/code.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { Field, Select } from "../../components/field.tsx";
-import { Facts, Section } from "../../components/page.tsx";
+import { Facts } from "../../components/page.tsx";
 import { FaultNotice, Notice, Skeleton } from "../../components/states.tsx";
 import { Time } from "../../components/time.tsx";
 import { useAct } from "../../data/act.ts";
-import { hexText, indentedJson, textOf, visibleText } from "../../data/bytes.ts";
-import { bytesText, durationText, msOf, now } from "../../data/format.ts";
+import { visibleText } from "../../data/bytes.ts";
+import { durationText, msOf, now } from "../../data/format.ts";
 import { useLoad } from "../../data/load.ts";
+import { useSessionLabels } from "../../data/session-labels.ts";
 import { approvals } from "../../state/clients.ts";
 import { linkTo, pathOf } from "../../state/router.ts";
 import { caller } from "../../state/session.ts";
-import { ApprovalBadge, requesterText } from "./words.tsx";
+import { SentBody, SentHeaders, ToolArguments } from "./sent-request.tsx";
+import { ApprovalBadge, connectionText, requesterText } from "./words.tsx";
 
 interface ApprovalDrawerProps {
   readonly environment: string;
   readonly id: string;
+  /** Store revision that the page has seen: another one is read again. */
+  readonly revision: bigint;
   readonly onChange: () => void;
   readonly onClose: () => void;
 }
 
 /** A request as it will be sent, with the buttons that answer it. */
-export function ApprovalDrawer({ environment, id, onChange, onClose }: ApprovalDrawerProps) {
+export function ApprovalDrawer({ environment, id, revision, onChange, onClose }: ApprovalDrawerProps) {
   const { value, fault, reload } = useLoad(
     async (signal) => (await approvals.getApproval({ environment, id }, { signal })).approval,
-    [environment, id],
+    [environment, id, revision],
   );
+  useSessionLabels(environment, [value?.requester?.accessSession ?? ""]);
   const reason = useSignal("");
   const rememberMs = useSignal("0");
   const acting = useAct({ isQuiet: true });
@@ -88,13 +92,16 @@ export function ApprovalDrawer({ environment, id, onChange, onClose }: ApprovalD
         <Notice tone="warn">This is a request of your own. Another person has to answer it.</Notice>
       )}
       {value !== undefined && <ApprovalFacts approval={value} />}
-      {value?.content !== undefined && <SentBody content={value.content} />}
+      {value !== undefined && <ToolArguments approval={value} />}
+      {value?.content !== undefined && (
+        <SentBody content={value.content} title={value.tool === "" ? "Body" : "Whole message"} />
+      )}
       {isWaiting && value?.longestMemory !== undefined && (
         <Select
           label="Remember the answer"
           value={rememberMs.value}
           onInput={(ms) => (rememberMs.value = ms)}
-          help="For so long, the same caller may send requests with this connection, method, host and path, whatever their query and body."
+          help={memoryHelp(value)}
           options={memoryChoices(durationMs(value.longestMemory))}
         />
       )}
@@ -117,6 +124,11 @@ const mayTakeBack = ({ state, rememberedUntil }: Approval): boolean =>
   state === ApprovalState.APPROVED ||
   (state === ApprovalState.USED && (msOf(rememberedUntil) ?? 0) > now.value);
 
+const memoryHelp = ({ tool }: Approval): string =>
+  tool === ""
+    ? "For this time, the same caller may send requests with this connection, method, host and path, with any query and body."
+    : `For this time, the same caller may call ${visibleText(tool)} with this connection and any arguments.`;
+
 const choicesMs = [300_000, 900_000, 3_600_000, 28_800_000];
 
 function memoryChoices(longestMs: number): [value: string, name: string][] {
@@ -125,28 +137,33 @@ function memoryChoices(longestMs: number): [value: string, name: string][] {
 }
 
 function ApprovalFacts({ approval }: { readonly approval: Approval }) {
-  const { state, policies, requester, connection, method, url, digest, reason, decidedBy } = approval;
-  const isWaiting = state === ApprovalState.WAITING;
+  const { state, policies, connection, method, url, tool, digest, reason, decidedBy } = approval;
+  const isOpen = state === ApprovalState.WAITING || state === ApprovalState.APPROVED;
   return (
     <Facts
       rows={[
         ["State", <ApprovalBadge key="state" state={state} />],
+        ["Tool", tool !== "" && <code key="tool">{visibleText(tool)}</code>],
         ["Request", <code key="request">{visibleText(`${method} ${url}`)}</code>],
-        ["Asked by", requesterText(requester)],
+        ["Asked by", <Requester key="requester" approval={approval} />],
         [
           "Connection",
           connection && (
             <a key="connection" href={linkTo(pathOf("connections", connection.integration, connection.id))}>
-              {connection.integration}/{connection.id}
+              {connectionText(approval)}
             </a>
           ),
         ],
         [
-          "Policy",
-          policies.map(({ id, description }) => (description === "" ? id : `${id}: ${description}`)).join("; "),
+          "Held by",
+          policies.map(({ id, description }) => (
+            <p key={id}>
+              <code>{id}</code> {visibleText(description)}
+            </p>
+          )),
         ],
         ["Asked", <Time key="asked" at={approval.createdAt} />],
-        [isWaiting ? "No answer is a no" : "Until", <Time key="until" at={approval.expiresAt} />],
+        ["Expires", isOpen && <Time key="expires" at={approval.expiresAt} />],
         ["Answered by", decidedBy],
         ["Reason", visibleText(reason)],
         ["Answered", approval.decidedAt && <Time key="answered" at={approval.decidedAt} />],
@@ -158,24 +175,13 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }) {
   );
 }
 
-function SentBody({ content: { body, bodySize } }: { readonly content: ApprovalContent }) {
-  if (bodySize === 0n) return null;
-  const text = textOf(body);
+function Requester({ approval: { environment, requester } }: { readonly approval: Approval }) {
+  const { accessSession = "", key = "" } = requester ?? {};
+  if (accessSession === "") return <>{requesterText(environment, requester)}</>;
   return (
-    <Section title={`Body, ${bytesText(bodySize)}`}>
-      {Number(bodySize) > body.length && (
-        <Notice tone="warn">Only the first {bytesText(body.length)} are shown. The rest is sent too.</Notice>
-      )}
-      <Code label="body" text={text === undefined ? hexText(body) : visibleText(indentedJson(text) ?? text)} />
-    </Section>
-  );
-}
-
-function SentHeaders({ content: { headers } }: { readonly content: ApprovalContent }) {
-  if (headers.length === 0) return null;
-  return (
-    <Section title="Headers">
-      <Code label="headers" text={headers.map(({ name, value }) => visibleText(`${name}: ${value}`)).join("\n")} />
-    </Section>
+    <>
+      <a href={linkTo(pathOf("access-sessions", accessSession))}>{requesterText(environment, requester)}</a>, an access
+      session of {key}
+    </>
   );
 }

@@ -1,5 +1,7 @@
-import { type ApprovalRequester, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
+import { type Approval, type ApprovalRequester, ApprovalState } from "../../../gen/latchkey/v1/approval_pb.ts";
 import { Badge, type BadgeTone } from "../../components/badge.tsx";
+import { visibleText } from "../../data/bytes.ts";
+import { sessionName } from "../../data/session-labels.ts";
 
 const states: Readonly<Record<ApprovalState, readonly [tone: BadgeTone, word: string]>> = {
   [ApprovalState.UNSPECIFIED]: ["quiet", "Unknown"],
@@ -16,16 +18,32 @@ export function ApprovalBadge({ state }: { readonly state: ApprovalState }) {
 }
 
 /** Returns the requester in a few words. */
-export function requesterText(requester: ApprovalRequester | undefined): string {
+export function requesterText(environment: string, requester: ApprovalRequester | undefined): string {
   if (requester === undefined) return "";
   const { key, accessSession, identity, script } = requester;
   if (script !== "") return `Script ${script}`;
-  if (accessSession !== "") return `Session ${accessSession.slice(0, 8)}… of ${key}`;
+  if (accessSession !== "") return visibleText(sessionName(environment, accessSession));
   return identity === "" ? key : `${identity.replaceAll("_", " ")} ${key}`;
 }
 
-/** A method with host and path, without the query. */
-export function requestText(method: string, url: string): string {
+/** The tool that is called, or the method with host and path; below it the caller and the connection. */
+export const HeldRequestName = ({ approval }: { readonly approval: Approval }) => (
+  <>
+    <code>{visibleText(requestText(approval))}</code>
+    <span class="marked-sub">
+      {[requesterText(approval.environment, approval.requester), connectionText(approval)]
+        .filter((text) => text !== "")
+        .join(" · ")}
+    </span>
+  </>
+);
+
+export const connectionText = ({ connection }: Approval): string =>
+  connection === undefined ? "" : `${connection.integration}/${connection.id}`;
+
+/** A tool, or a method with host and path, without the query. */
+function requestText({ method, url, tool }: Approval): string {
+  if (tool !== "") return tool;
   const [target = ""] = url.split("?", 1);
   return `${method} ${target.replace(/^https?:\/\//, "")}`;
 }

@@ -12,7 +12,7 @@ import { may } from "../../state/session.ts";
 /** The grid of all providers, to choose one for a new integration. */
 export function CatalogPage() {
   const { all, fault } = useProviders();
-  const found = [...(all?.values() ?? [])].filter(filterOf()).sort(byTitle);
+  const found = [...(all?.values() ?? [])].filter(isForAll).filter(filterOf()).sort(byTitle);
   return (
     <PageFrame
       title="Catalog"
@@ -80,6 +80,9 @@ function ProviderCard({ provider }: { readonly provider: Provider }) {
   );
 }
 
+/** The description of an MCP server belongs to one integration. */
+const isForAll = ({ mcp }: Provider): boolean => mcp === undefined;
+
 /** Real providers first; the neutral ones, for trials, after them. */
 function byTitle(one: Provider, other: Provider): number {
   const rank = ({ docsUrl, custom }: Provider) => (custom ? 0 : docsUrl === "" ? 2 : 1);
@@ -106,7 +109,9 @@ const sorted = (options: Iterable<readonly [string, string]>): Options =>
 
 const categoriesOf = (all: ReadonlyMap<string, Provider> | undefined): Options =>
   sorted(
-    [...(all?.values() ?? [])].flatMap(({ categories }) => categories.map((one) => [one, categoryTitle(one)] as const)),
+    [...(all?.values() ?? [])]
+      .filter(isForAll)
+      .flatMap(({ categories }) => categories.map((one) => [one, categoryTitle(one)] as const)),
   );
 
 const authKindsOf = (all: ReadonlyMap<string, Provider> | undefined): Options =>

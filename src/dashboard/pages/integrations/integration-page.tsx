@@ -17,6 +17,7 @@ import { useConnectionCounts } from "./connection-counts.tsx";
 import { DeleteIntegration } from "./delete-integration.tsx";
 import { IntegrationFacts, requestedScopes } from "./integration-facts.tsx";
 import { IntegrationSettings } from "./integration-settings.tsx";
+import { McpClientCard, McpServerFacts } from "./mcp-server.tsx";
 import { RecentActivity } from "./recent-activity.tsx";
 import { SetupChecklist } from "./setup-checklist.tsx";
 import { TestButton, TestPanel } from "./test-panel.tsx";
@@ -76,6 +77,7 @@ function Known({ environment, whole, reload }: KnownProps) {
   const title = displayName || providerTitle(provider);
   const canTest = isConnectable(provider) && !integration.warnings.some(({ code }) => code === "client_missing");
   const state = stateOf(integration);
+  const isMcp = integration.mcpUrl !== "";
   return (
     <PageFrame
       title={
@@ -111,10 +113,15 @@ function Known({ environment, whole, reload }: KnownProps) {
       {tab === "" ? (
         <div class="columns">
           <div>
+            {isMcp && <McpServerFacts integration={integration} provider={provider} reload={reload} />}
             <IntegrationFacts integration={integration} setup={setup} counts={counts} />
             <RecentActivity environment={environment} integration={key} round={test.state} />
           </div>
-          <SetupChecklist setup={setup} provider={provider} scopes={requestedScopes(integration, setup)} />
+          {isMcp ? (
+            <McpClientCard integration={integration} />
+          ) : (
+            <SetupChecklist setup={setup} provider={provider} scopes={requestedScopes(integration, setup)} />
+          )}
         </div>
       ) : (
         <>

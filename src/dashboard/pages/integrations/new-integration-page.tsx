@@ -18,10 +18,9 @@ import type { PageProps } from "../../state/page-route.ts";
 import { linkTo, navigate, pathOf } from "../../state/router.ts";
 import { SetupChecklist } from "./setup-checklist.tsx";
 import { lowerFirst, SetupField } from "./setup-field.tsx";
-import { integrationOf, problemOf, type SetupValues, scopesIn } from "./setup-values.ts";
+import { integrationOf, problemOf, problemOfName, type SetupValues, scopesIn } from "./setup-values.ts";
 
 const settleMs = 250;
-const keyPattern = /^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/;
 
 /** The form of a new integration, made from the provider's description. */
 export function NewIntegrationPage({ values: { provider: name = "" } }: PageProps) {
@@ -204,7 +203,7 @@ function NewIntegrationForm(props: NewIntegrationFormProps) {
 const isOfClient = (path: string): boolean => path === "oauth.client_id" || path === "secrets.client_secret";
 
 function problemOfKey(key: string, { key: asked, exists }: IntegrationSetup): string | undefined {
-  if (key.trim() === "") return "Enter a key";
-  if (!keyPattern.test(key.trim())) return "Use letters, digits and _ . ~ : @ -, beginning with a letter or digit";
+  const wrong = problemOfName(key.trim());
+  if (wrong !== undefined) return wrong;
   return exists && asked === key.trim() ? "There is an integration with this key. Choose another" : undefined;
 }

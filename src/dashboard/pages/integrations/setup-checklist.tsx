@@ -30,7 +30,7 @@ export function SetupChecklist({ setup, provider, scopes }: SetupChecklistProps)
         )}
       </div>
       {steps.length === 0 ? (
-        <p class="quiet">Nothing to register. Each user enters credentials of their own when they connect.</p>
+        <p class="quiet">{nothingText(provider)}</p>
       ) : (
         <ol>
           {steps.map(({ text, value }, i) => (
@@ -53,6 +53,11 @@ export function SetupChecklist({ setup, provider, scopes }: SetupChecklistProps)
     </aside>
   );
 }
+
+const nothingText = ({ auth }: Provider): string =>
+  auth.case === "none"
+    ? "Nothing to register: the API takes requests without credentials."
+    : "Nothing to register. Each user enters credentials of their own when they connect.";
 
 interface StepValueProps {
   readonly value: string;

@@ -130,6 +130,15 @@ export const changedPaths = (before: SetupValues, after: SetupValues): readonly 
 export const maskPathOf = (path: string): string =>
   path.replace(/^(connection_defaults|channels|settings|secrets\.settings|oauth\.further_scopes)\..*$/, "$1");
 
+const keyPattern = /^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/;
+
+/** Says what is wrong with the key of a new integration. */
+export function problemOfName(key: string): string | undefined {
+  if (key === "") return "Enter a key";
+  if (keyPattern.test(key)) return undefined;
+  return "Use letters, digits and _ . ~ : @ -, beginning with a letter or digit";
+}
+
 const longest = 2_048;
 
 /** Says what is wrong with a value, by the field's own rules. */
