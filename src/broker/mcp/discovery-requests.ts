@@ -39,7 +39,7 @@ export function createDiscoveryRequests(send: SendSmallRequest): DiscoveryReques
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       if (error.status !== undefined && error.reason === "deadline") return { status: error.status, answer: undefined };
-      throw discoveryFailed(`${what} could not be reached (${error.reason}): ${hostOf(request.url)}`, error);
+      throw discoveryFailed(`${what} at ${hostOf(request.url)} could not be reached: ${reasonText(error)}`, error);
     }
   }
 
@@ -69,6 +69,20 @@ export function requireHttps(url: string, what: string): URL {
   }
   return parsed;
 }
+
+/** Why a server was not reached, with what the operator can do. */
+const reasons: Readonly<Record<string, string>> = {
+  address_forbidden: "its address is private, or without TLS; LATCHKEY_ALLOW_PRIVATE allows such hosts",
+  refused: "it refuses the connection",
+  unknown_host: "there is no host of this name",
+  untrusted: "its certificate is not trusted",
+  connect_timeout: "it did not answer in time",
+  answer_timeout: "it did not answer in time",
+  deadline: "it did not answer in time",
+  too_large: "its answer is too large",
+};
+
+const reasonText = ({ reason }: RequestFailed): string => reasons[reason] ?? reason;
 
 const hostOf = (url: string): string => new URL(url).host;
 

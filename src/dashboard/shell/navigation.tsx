@@ -43,9 +43,15 @@ const groups: readonly (readonly [title: string, entries: readonly NavigationEnt
     ],
   ],
   [
+    "Access",
+    [
+      { path: "/access-sessions", name: "Access sessions", icon: "sessions" },
+      { path: "/approvals", name: "Approvals", icon: "approvals" },
+    ],
+  ],
+  [
     "Insight",
     [
-      { path: "/approvals", name: "Approvals", icon: "approvals" },
       { path: "/requests", name: "Requests", icon: "requests" },
       { path: "/logs", name: "Logs", icon: "logs" },
       { path: "/audit", name: "Audit", icon: "audit" },

@@ -1,3 +1,4 @@
+import { accessSessionRoutes } from "../pages/access-sessions/routes.ts";
 import { approvalRoutes } from "../pages/approvals/routes.ts";
 import { auditRoutes } from "../pages/audit/routes.ts";
 import { brandingRoutes } from "../pages/branding/routes.ts";
@@ -26,6 +27,7 @@ export const routes: readonly PageRoute[] = [
   ...webhookRoutes,
   ...destinationRoutes,
   ...syncRoutes,
+  ...accessSessionRoutes,
   ...approvalRoutes,
   ...requestRoutes,
   ...logRoutes,

@@ -14,6 +14,7 @@ export const goKeys: Readonly<Record<string, readonly [path: string, name: strin
   d: ["/destinations", "Destinations"],
   s: ["/scripts", "Scripts"],
   u: ["/runs", "Runs"],
+  t: ["/access-sessions", "Access sessions"],
   p: ["/approvals", "Approvals"],
   r: ["/requests", "Requests"],
   l: ["/logs", "Logs"],

@@ -7,6 +7,7 @@ import type { Client } from "@connectrpc/connect";
 import { emailHash } from "../../../src/core/notifications/email-hash.ts";
 import { describeProviders } from "../../../src/dev/sandbox/providers.ts";
 import type { Sandbox } from "../../../src/dev/sandbox/sandbox.ts";
+import { AccessSessionService } from "../../../src/gen/latchkey/v1/access_session_pb.ts";
 import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
@@ -18,13 +19,13 @@ import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { readProvider } from "../../../src/providers/read.ts";
-import type { RestAnswer, RestOptions } from "../sidecar/harness.ts";
+import { type RestAnswer, type RestOptions, secretKey } from "../sidecar/harness.ts";
 import type { SamplePaths } from "./pages.ts";
 
 /** The parts of a sidecar that are needed to fill it. */
 export interface Filled {
   readonly data: string;
-  client<S extends DescService>(service: S): Client<S>;
+  client<S extends DescService>(service: S, key?: string): Client<S>;
   rest(method: string, path: string, options?: RestOptions): Promise<RestAnswer>;
 }
 
@@ -113,6 +114,7 @@ export async function fillWithEverything(
   const { forwards } = await client(WebhookService).listForwards({ environment });
   const idOf = (all: readonly { readonly id: string }[]) => all[0]?.id ?? "none";
   const samples = {
+    "/access-sessions/:": `/access-sessions/${await openSession({ client, rest }, text)}`,
     "/integrations/:": `/integrations/${calendar}`,
     "/providers/:": `/providers/${calendar}`,
     "/catalog/:": "/catalog/slack",
@@ -149,6 +151,17 @@ async function holdRequest({ client, rest }: Pick<Filled, "client" | "rest">, te
     await sleep(50);
   }
   throw new Error("the policy is not in force");
+}
+
+/** An access session with a text as its label, and a request of it. Returns its ID. */
+async function openSession({ client, rest }: Pick<Filled, "client" | "rest">, text: string): Promise<string> {
+  const { session, token } = await client(AccessSessionService, secretKey).createAccessSession({
+    limits: { connections: [{ integration: "keyed", id: "bob" }] },
+    label: text.slice(0, 100),
+    budget: 10n,
+  });
+  await rest("GET", "/proxy/missing", { key: token });
+  return session?.id ?? "none";
 }
 
 /** The environment, providers, integrations and a key. */

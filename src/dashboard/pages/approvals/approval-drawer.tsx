@@ -180,8 +180,8 @@ function Requester({ approval: { environment, requester } }: { readonly approval
   if (accessSession === "") return <>{requesterText(environment, requester)}</>;
   return (
     <>
-      <a href={linkTo(pathOf("access-sessions", accessSession))}>{requesterText(environment, requester)}</a>, an access
-      session of {key}
+      <a href={linkTo(pathOf("access-sessions", accessSession))}>{requesterText(environment, requester)}</a>
+      <span class="marked-sub">Access session of {key}</span>
     </>
   );
 }

@@ -26,12 +26,18 @@ export function requesterText(environment: string, requester: ApprovalRequester 
   return identity === "" ? key : `${identity.replaceAll("_", " ")} ${key}`;
 }
 
+interface HeldRequestNameProps {
+  readonly approval: Approval;
+  /** The page is about the caller. */
+  readonly isOfCaller?: boolean;
+}
+
 /** The tool that is called, or the method with host and path; below it the caller and the connection. */
-export const HeldRequestName = ({ approval }: { readonly approval: Approval }) => (
+export const HeldRequestName = ({ approval, isOfCaller = false }: HeldRequestNameProps) => (
   <>
     <code>{visibleText(requestText(approval))}</code>
     <span class="marked-sub">
-      {[requesterText(approval.environment, approval.requester), connectionText(approval)]
+      {[isOfCaller ? "" : requesterText(approval.environment, approval.requester), connectionText(approval)]
         .filter((text) => text !== "")
         .join(" · ")}
     </span>
