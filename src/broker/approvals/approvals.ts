@@ -87,9 +87,6 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
   const shown = (approval: Approval): Approval => ({ ...approval, state: currentState(approval, world.now()) });
 
-  const mayRead = (approval: Approval, caller: Caller): boolean =>
-    mayDo(caller, Scope.APPROVALS_DECIDE) || isVisible(approval, caller);
-
   interface Answer {
     readonly state: typeof ApprovalState.APPROVED | typeof ApprovalState.DENIED;
     readonly reason: string;
@@ -158,11 +155,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         isPast: () => false,
       });
     },
-    async *watch(environment, caller, signal) {
+    watch(environment, caller, signal) {
       const isWanted = (approval: Approval) => mayRead(approval, caller);
-      for await (const step of tail(approvals, { under: [environment], isWanted, signal })) {
-        yield step.kind === "put" ? { kind: "put", value: shown(step.value) } : step;
-      }
+      return changedSteps(tail(approvals, { under: [environment], isWanted, signal }), shown);
     },
     async get(ref, caller) {
       const { value } = await find(ref);
@@ -177,6 +172,13 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     waiting: watch.waiting,
     deletionOfAll: (environment) => deletionOfAll(collections, environment),
   };
+}
+
+const mayRead = (approval: Approval, caller: Caller): boolean =>
+  mayDo(caller, Scope.APPROVALS_DECIDE) || isVisible(approval, caller);
+
+async function* changedSteps<T>(steps: AsyncIterable<TailStep<T>>, change: (value: T) => T) {
+  for await (const step of steps) yield step.kind === "put" ? { kind: step.kind, value: change(step.value) } : step;
 }
 
 const unknownApproval = () => new Fault("not_found", "there is no such approval");

@@ -25,7 +25,7 @@ interface AnswerOptions extends YesOption {
   readonly reason?: string;
 }
 
-interface ListOptions {
+interface ApprovalListOptions {
   readonly state?: string;
   readonly follow?: boolean;
 }
@@ -42,7 +42,7 @@ export function addApprovals(program: Command, act: Act): void {
   list.option("-f, --follow", "print approvals as they are asked for, answered and used, until interrupted");
   withExtent(list, defaultLimit);
   list.action(
-    act((session, given: ListOptions & ListExtent) => {
+    act((session, given: ApprovalListOptions & ListExtent) => {
       const { follow, limit, all } = given;
       if (follow !== true) return listApprovals(session, given);
       if (limit !== undefined || all === true)
@@ -55,10 +55,10 @@ export function addApprovals(program: Command, act: Act): void {
   addDeny(group, act);
 }
 
-const stateOf = ({ state = "" }: ListOptions): ApprovalState =>
+const stateOf = ({ state = "" }: ApprovalListOptions): ApprovalState =>
   approvalStatesByName.get(state) ?? ApprovalState.UNSPECIFIED;
 
-const listApprovals = (session: CommandSession, given: ListOptions & ListExtent): Promise<void> =>
+const listApprovals = (session: CommandSession, given: ApprovalListOptions & ListExtent): Promise<void> =>
   printList(
     session,
     {
@@ -75,7 +75,7 @@ const listApprovals = (session: CommandSession, given: ListOptions & ListExtent)
     given,
   );
 
-function followApprovals(session: CommandSession, given: ListOptions): Promise<void> {
+function followApprovals(session: CommandSession, given: ApprovalListOptions): Promise<void> {
   const { client, environment, output, terminal } = session;
   const table = createTable(columns, output.paint, output.layout);
   const state = stateOf(given);

@@ -15,7 +15,7 @@ interface SessionFactsProps {
   readonly scopes: readonly Scope[];
 }
 
-/** Who has a session, until when, and how much of it was used. */
+/** The facts of a session: its key, its end, and how much of it was used. */
 export function SessionFacts({ session, scopes }: SessionFactsProps) {
   const { createdBy, createdAt, expiresAt, endedAt, endedBy, state, use } = session;
   const isActive = state === AccessSessionState.ACTIVE;

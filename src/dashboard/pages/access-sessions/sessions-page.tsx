@@ -61,7 +61,7 @@ const endedColumns: readonly TableColumn<AccessSession>[] = [
   { name: "Ended by", show: ({ endedBy }) => endedBy, isMinor: true },
 ];
 
-type Shown = "" | "used" | "ended";
+type SessionTab = "" | "used" | "ended";
 
 /** Access sessions: what agents and jobs may use now, and what they did. */
 export function SessionsPage() {
@@ -109,9 +109,9 @@ export function SessionsPage() {
   );
 }
 
-const shownOf = (text: string): Shown => (text === "used" || text === "ended" ? text : "");
+const shownOf = (text: string): SessionTab => (text === "used" || text === "ended" ? text : "");
 
-function NoSessions({ environment, shown }: { readonly environment: string; readonly shown: Shown }) {
+function NoSessions({ environment, shown }: { readonly environment: string; readonly shown: SessionTab }) {
   if (shown === "used") {
     return (
       <Empty title="No session is in use">

@@ -102,37 +102,12 @@ function NewMcpForm({ environment, draft }: NewMcpFormProps) {
         void create();
       }}
     >
-      <Field
-        label="URL of the server"
-        type="url"
-        value={values["url"] ?? ""}
-        onInput={(text) => {
-          set("url")(text);
-          acting.forget();
-        }}
-        problem={(isTried.value ? urlProblem : undefined) ?? urlFault(fault)}
-        placeholder="https://mcp.example.com/mcp"
-        help="The address in the server's documentation. It cannot be changed later."
-        isCode
-        isFocused
-      />
-      <Field
-        label="Key"
-        value={values["key"] ?? suggestedKey(url)}
-        onInput={set("key")}
-        problem={(isTried.value ? keyProblem : undefined) ?? fault?.fields["integration.key"]}
-        help={
-          <>
-            Clients use the address <code>/mcp/{key === "" ? "KEY" : key}</code>. It cannot be changed later.
-          </>
-        }
-        isCode
-      />
-      <Field
-        label="Name for people"
-        value={values["display_name"] ?? ""}
-        onInput={set("display_name")}
-        help="Your users see it on the connect page. Empty: the server's name."
+      <ServerFields
+        values={values}
+        set={set}
+        urlProblem={(isTried.value ? urlProblem : undefined) ?? urlFault(fault)}
+        keyProblem={(isTried.value ? keyProblem : undefined) ?? fault?.fields["integration.key"]}
+        onUrl={acting.forget}
       />
       <OwnClient
         values={values}
@@ -148,6 +123,57 @@ function NewMcpForm({ environment, draft }: NewMcpFormProps) {
         </Button>
       </div>
     </form>
+  );
+}
+
+interface ServerFieldsProps {
+  readonly values: SetupValues;
+  readonly set: (name: string) => (text: string) => void;
+  readonly urlProblem: string | undefined;
+  readonly keyProblem: string | undefined;
+  /** Called when the URL changes: what was wrong with the former one says nothing. */
+  readonly onUrl: () => void;
+}
+
+function ServerFields({ values, set, urlProblem, keyProblem, onUrl }: ServerFieldsProps) {
+  const url = values["url"] ?? "";
+  const key = values["key"] ?? suggestedKey(url.trim());
+  return (
+    <>
+      <Field
+        label="URL of the server"
+        type="url"
+        value={url}
+        onInput={(text) => {
+          set("url")(text);
+          onUrl();
+        }}
+        problem={urlProblem}
+        placeholder="https://mcp.example.com/mcp"
+        help="The address in the server's documentation. It cannot be changed later."
+        isCode
+        isFocused
+      />
+      <Field
+        label="Key"
+        value={key}
+        onInput={set("key")}
+        problem={keyProblem}
+        help={
+          <>
+            Clients use the address <code>/mcp/{key.trim() === "" ? "KEY" : key.trim()}</code>. It cannot be changed
+            later.
+          </>
+        }
+        isCode
+      />
+      <Field
+        label="Name for people"
+        value={values["display_name"] ?? ""}
+        onInput={set("display_name")}
+        help="Your users see it on the connect page. Empty: the server's name."
+      />
+    </>
   );
 }
 
