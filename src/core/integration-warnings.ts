@@ -10,6 +10,7 @@ import {
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
 import { hasCallback, isConfusable } from "./callback-address.ts";
 import { missingSettings } from "./integration-settings.ts";
+import { discoveredServer } from "./mcp/discovered-server.ts";
 import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 
 interface OAuthSetup {
@@ -70,8 +71,9 @@ export function mcpWarnings(
   { oauth }: Pick<Integration, "oauth">,
   provider: Provider | undefined,
 ): IntegrationWarning[] {
-  if (provider?.mcp === undefined) return [];
-  const { mcp, auth } = provider;
+  const mcp = discoveredServer(provider);
+  if (provider === undefined || mcp === undefined) return [];
+  const { auth } = provider;
   const { registration, clientId = "" } = oauth ?? {};
   const issuer = auth.case === "oauth2" ? auth.value.issuer : "";
   const isMoved = clientId !== "" && registration !== undefined && registration.issuer !== issuer;

@@ -23,19 +23,12 @@ interface SuiteChoice {
 
 /** The client is the URL of a document, as it should be: of Latchkey's own, while the suite knows only its own. */
 const ownDocument = { "auth/basic-cimd": ["WARNING cimd-client-id-used"] };
-const refused = ["FAILURE client-registration", "FAILURE authorization-request", "FAILURE token-request"];
 
 const modern: SuiteChoice = { suite: "auth", version: "2026-07-28", exceptions: ownDocument };
 /** Scenarios of the older era are the same, but for fewer. */
 const older: readonly SuiteChoice[] = [
   { suite: "auth", version: "2025-11-25", exceptions: ownDocument },
-  {
-    suite: "backcompat",
-    exceptions: {
-      // Without metadata nothing says that the server supports PKCE, which the specification makes a reason to stop.
-      "auth/2025-03-26-oauth-endpoint-fallback": refused,
-    },
-  },
+  { suite: "backcompat", exceptions: {} },
 ];
 const choices = process.env["LATCHKEY_TEST_CONFORMANCE"] === "all" ? [modern, ...older] : [modern];
 

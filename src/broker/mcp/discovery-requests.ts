@@ -57,6 +57,11 @@ export function createDiscoveryRequests(send: SendSmallRequest): DiscoveryReques
 export const discoveryFailed = (message: string, cause?: unknown) =>
   new Fault("discovery_failed", `the MCP server could not be set up: ${message}`, { cause });
 
+export const metadataMissing = (issuers: readonly string[]) =>
+  discoveryFailed(
+    `the metadata of its authorization server are missing (${issuers.join(", ")}); a server that only takes API keys needs a description of its own`,
+  );
+
 /** Without TLS only here, and only where the operator has allowed the port. */
 const onThisMachine: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]"]);
 

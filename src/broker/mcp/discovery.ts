@@ -8,10 +8,12 @@ import {
   resourceMetadataUrls,
   serverMetadataUrls,
 } from "../../core/mcp/well-known.ts";
+import { defaultAuthorization, mayHaveDefaults } from "./default-endpoints.ts";
 import {
   createDiscoveryRequests,
   type DiscoveryRequests,
   discoveryFailed,
+  metadataMissing,
   requireHttps,
 } from "./discovery-requests.ts";
 
@@ -40,19 +42,24 @@ export interface DiscoveredAuthorization {
   readonly scopes: readonly string[];
   /** Every authorization response names the issuer (RFC 9207). */
   readonly namesIssuer: boolean;
+  /** The server publishes no metadata, and may be none that authorizes. */
+  readonly isDefault?: boolean;
 }
 
 export type DiscoverServer = (url: string, known: KnownIssuer) => Promise<DiscoveredServer>;
 
-interface KnownIssuer {
+export interface KnownIssuer {
   /** The issuer so far, which is kept while the server still names it; empty: none. */
   readonly issuer: string;
+  /** Its endpoints are the default ones: no metadata were found. */
+  readonly hasDefaults: boolean;
 }
 
 /** Reads the metadata of an MCP server and its authorization server. Throws `discovery_failed`. */
 export const createDiscovery =
   (send: SendSmallRequest): DiscoverServer =>
-  async (given, { issuer }) => {
+  async (given, known) => {
+    const { issuer } = known;
     const server = requireHttps(given, "the MCP server");
     const requests = createDiscoveryRequests(send);
     const challenge = await challengeOf(server, requests);
@@ -64,6 +71,10 @@ export const createDiscovery =
     const resource = metadata === undefined ? canonicalResource(server) : resourceIn(metadata, server);
     const named = issuersIn(metadata, server);
     const found = await authorizationServer(named.includes(issuer) ? [issuer] : named, requests);
+    if (found === undefined && metadata === undefined && mayHaveDefaults(known)) {
+      return { ...base, resource, authorization: defaultAuthorization(server.origin, challenge?.scopes ?? []) };
+    }
+    if (found === undefined) throw metadataMissing(named);
     const scopes =
       challenge !== undefined && challenge.scopes.length > 0
         ? challenge.scopes
@@ -156,8 +167,11 @@ interface FoundServer {
 
 const maxIssuers = 4;
 
-/** Returns the first authorization server with valid metadata. */
-async function authorizationServer(issuers: readonly string[], requests: DiscoveryRequests): Promise<FoundServer> {
+/** Returns the first authorization server with valid metadata; undefined if none has a document. */
+async function authorizationServer(
+  issuers: readonly string[],
+  requests: DiscoveryRequests,
+): Promise<FoundServer | undefined> {
   const what = "the metadata of its authorization server";
   for (const issuer of issuers.slice(0, maxIssuers)) {
     for (const url of serverMetadataUrls(requireHttps(issuer, "its authorization server"))) {
@@ -169,9 +183,7 @@ async function authorizationServer(issuers: readonly string[], requests: Discove
       return { issuer: own, metadata };
     }
   }
-  throw discoveryFailed(
-    `${what} are missing (${issuers.join(", ")}); a server that only takes API keys needs a description of its own`,
-  );
+  return undefined;
 }
 
 function authorizationOf({ issuer, metadata }: FoundServer, scopes: readonly string[]): DiscoveredAuthorization {

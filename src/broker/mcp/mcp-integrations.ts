@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import { discoveredServer } from "../../core/mcp/discovered-server.ts";
 import {
   ClientRegistrationSchema,
   type Integration,
@@ -16,7 +17,7 @@ import { type ClientMetadata, clientDocumentPath, clientMetadata, mcpCallback } 
 import type { DiscoverServer } from "./discovery.ts";
 import type { CommitDiscovery } from "./discovery-commit.ts";
 import { requireHttps } from "./discovery-requests.ts";
-import { discoveredProvider, issuerIn, type McpOwner } from "./mcp-provider.ts";
+import { discoveredProvider, endpointsIn, issuerIn, type McpOwner } from "./mcp-provider.ts";
 import type { RegisteredClient } from "./registration.ts";
 
 /** Integrations of MCP servers: made from a URL, and kept in line with what the servers publish. */
@@ -71,7 +72,7 @@ export function createMcpIntegrations(options: McpIntegrationsOptions): McpInteg
       await requireNew({ environment, key });
       const { href: url } = requireHttps(wanted.mcpUrl, "the MCP server");
       const owner: McpOwner = { environment, integration: key, url };
-      const server = await discoverServer(url, { issuer: "" });
+      const server = await discoverServer(url, unknownIssuer);
       const own = discoveredProvider(owner, { server, before: undefined, nowMs: now() });
       const draft = withGivenClient({ ...wanted, provider: own.name, callback: mcpCallback }, issuerIn(own));
       const client = await clientFor(draft, server.authorization);
@@ -80,11 +81,12 @@ export function createMcpIntegrations(options: McpIntegrationsOptions): McpInteg
     async discover({ environment, key }, actor) {
       const { value: integration } = await integrations.get({ environment, key });
       const before = providers.lookUp(integration.provider);
-      if (before?.mcp === undefined) {
-        throw new Fault("invalid_body", `the integration "${key}" is not of an MCP server`);
+      const rules = discoveredServer(before);
+      if (before === undefined || rules === undefined) {
+        throw new Fault("invalid_body", `the integration "${key}" is not of an MCP server that is discovered`);
       }
-      const owner: McpOwner = { environment, integration: key, url: before.mcp.url };
-      const server = await discoverServer(owner.url, { issuer: issuerIn(before) }).catch(async (error: unknown) => {
+      const owner: McpOwner = { environment, integration: key, url: rules.url };
+      const server = await discoverServer(owner.url, endpointsIn(before)).catch(async (error: unknown) => {
         if (error instanceof Fault) await commit.failure(before.name, error.message);
         throw error;
       });
@@ -108,8 +110,9 @@ export function createMcpIntegrations(options: McpIntegrationsOptions): McpInteg
     },
     async documentOf(name) {
       const provider = providers.lookUp(name);
-      if (provider?.mcp === undefined) return undefined;
-      const { environment, integration: key } = provider.mcp;
+      const rules = discoveredServer(provider);
+      if (rules === undefined) return undefined;
+      const { environment, integration: key } = rules;
       const { value: integration } = await integrations.get({ environment, key });
       const registration = integration.oauth?.registration;
       if (integration.provider !== name || registration?.method !== Method.DOCUMENT) return undefined;
@@ -136,6 +139,8 @@ export function withClient(integration: Integration, client: RegisteredClient): 
   const secrets = { ...(integration.secrets ?? create(IntegrationSecretsSchema)), clientSecret };
   return { ...integration, oauth, secrets };
 }
+
+const unknownIssuer = { issuer: "", hasDefaults: false };
 
 const withFailure = (provider: Provider, failure: string): Provider =>
   provider.mcp === undefined ? provider : { ...provider, mcp: { ...provider.mcp, failure: failure.slice(0, 500) } };

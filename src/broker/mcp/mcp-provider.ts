@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { McpRulesSchema, type Provider, ProviderSchema } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { DiscoveredAuthorization, DiscoveredServer } from "./discovery.ts";
+import type { DiscoveredAuthorization, DiscoveredServer, KnownIssuer } from "./discovery.ts";
 
 /** The integration that a description belongs to. */
 export interface McpOwner {
@@ -53,6 +53,7 @@ export function discoveredProvider(owner: McpOwner, { server, before, nowMs }: D
       registrationUrl: authorization?.registrationUrl ?? "",
       clientDocuments: authorization?.acceptsDocuments === true,
       authMethods: [...(authorization?.authMethods ?? [])],
+      defaultEndpoints: authorization?.isDefault === true,
       discoveredAt: now,
       triedAt: now,
     }),
@@ -83,6 +84,12 @@ const rulesFor = (authorization: DiscoveredAuthorization, resource: string) => (
   authorizationParams: { resource },
   tokenParams: { resource },
   refreshParams: { resource },
+});
+
+/** Returns what is known of the issuer of a discovered server; empty if nothing is. */
+export const endpointsIn = ({ auth, mcp }: Provider): KnownIssuer => ({
+  issuer: auth.case === "oauth2" ? auth.value.issuer : "",
+  hasDefaults: mcp?.defaultEndpoints === true,
 });
 
 /** The issuer of a described server; empty if it is not known, or if the server has no authorization. */

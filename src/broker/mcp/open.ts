@@ -12,6 +12,7 @@ import { createMcpDeclarations, type McpDeclarations } from "./mcp-declarations.
 import { createMcpIntegrations, type McpIntegrations } from "./mcp-integrations.ts";
 import { createOnlyConnection, type OnlyConnection } from "./only-connection.ts";
 import { createRediscovery } from "./rediscovery.ts";
+import { createRefusedTokens, type NoteRefusedToken } from "./refused-tokens.ts";
 import { createRegistration } from "./registration.ts";
 
 /** Edges note lacking scopes too, before this room is open. */
@@ -28,6 +29,8 @@ export interface McpRoom {
 /** What the proxy needs for requests to MCP servers. */
 export interface McpCalls {
   readonly noteLackingScopes: NoteLackingScopes;
+  /** Undefined at an edge: a broker reads the metadata of servers. */
+  readonly noteRefusedToken?: NoteRefusedToken;
   readonly onlyConnection: OnlyConnection;
 }
 
@@ -67,6 +70,7 @@ export function openMcp(options: McpRoomOptions): McpRoom {
     mcp: {
       ...mcp,
       noteLackingScopes,
+      noteRefusedToken: createRefusedTokens({ mcp, world }),
       onlyConnection: createOnlyConnection(collections),
     },
     declarations: createMcpDeclarations({ store, collections, now }),

@@ -2,6 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { createScanLoop, type ScanLoop } from "../../base/scan-loop.ts";
 import type { World } from "../../base/world.ts";
+import { discoveredServer } from "../../core/mcp/discovered-server.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { createHeldLease } from "../../store/held-lease.ts";
@@ -32,7 +33,8 @@ export function createRediscovery(options: RediscoveryOptions): ScanLoop {
   const { store, collections, providers, mcp, world } = options;
   const lease = createHeldLease({ store, name: "mcp-discovery", lengthMs: 4 * everyMs });
 
-  function isDue({ mcp: rules }: Provider): boolean {
+  function isDue(provider: Provider): boolean {
+    const rules = discoveredServer(provider);
     if (rules === undefined) return false;
     const { discoveredAt, triedAt, failure } = rules;
     if (triedAt === undefined) return true;

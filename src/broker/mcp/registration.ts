@@ -11,7 +11,7 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import { canServeDocuments, clientDocumentPath, clientMetadata } from "./client-document.ts";
 import type { DiscoveredAuthorization } from "./discovery.ts";
-import { discoveryFailed } from "./discovery-requests.ts";
+import { discoveryFailed, metadataMissing } from "./discovery-requests.ts";
 
 /** A client that an authorization server knows. */
 export interface RegisteredClient {
@@ -74,7 +74,12 @@ async function dynamicClient(send: SendSmallRequest, client: ClientToRegister): 
   if (answer.status === 429 || answer.status >= 500) {
     throw discoveryFailed(`its registration endpoint answered ${answer.status}`);
   }
-  if (answer.status !== 201 && answer.status !== 200) {
+  const isDone = answer.status === 201 || answer.status === 200;
+  // RFC 7591 refuses with 400. Anything else than that says that there is no such endpoint.
+  if (authorization.isDefault === true && !isDone && answer.status !== 400) {
+    throw metadataMissing([authorization.issuer]);
+  }
+  if (!isDone) {
     throw clientRequired(client, `refused the registration (${errorIn(object) ?? `status ${answer.status}`})`);
   }
   return registered(object, client);

@@ -1,4 +1,5 @@
 import { Fault } from "../../base/fault.ts";
+import { discoveredServer } from "../../core/mcp/discovered-server.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
@@ -22,7 +23,7 @@ const belongsTo = ({ mcp }: Provider, { environment, key }: Pick<Integration, "e
 
 /** Throws if the provider belongs to another integration. */
 export function requireOwnProvider(integration: Integration, provider: Provider): void {
-  if (provider.mcp === undefined || belongsTo(provider, integration)) return;
+  if (discoveredServer(provider) === undefined || belongsTo(provider, integration)) return;
   const message = "belongs to another integration; send `mcp_url` to set up its MCP server for this one too";
   throw new Fault("invalid_body", "the integration is not valid", { mistakes: [{ path: ["provider"], message }] });
 }

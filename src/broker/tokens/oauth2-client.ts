@@ -11,6 +11,7 @@ import { clientAuthentication } from "../../auth/oauth2/client-authentication.ts
 import { fillText } from "../../auth/template.ts";
 import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
+import { discoveredServer } from "../../core/mcp/discovered-server.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, type EndpointName, issuerOf } from "./authorization-server.ts";
 import { certificateOf } from "./client-certificates.ts";
@@ -91,6 +92,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
       const url = await servers.endpointOf(parties, rules, endpoint);
       if (url === undefined) throw misconfigured(`${endpoint}_url_missing`, "the provider has no such endpoint");
       const nowMs = () => world.now() + (skews.get(url) ?? 0);
+      const discovered = discoveredServer(provider);
       const client = {
         id,
         secret: own === undefined ? (secrets?.clientSecret ?? "") : own.secret,
@@ -98,7 +100,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
       };
       const certificate = certificateOf(parties);
       const authentication = clientAuthentication({
-        method: provider.mcp === undefined ? rules.tokenEndpointAuthMethod : mcpAuthMethod(provider.mcp, parties),
+        method: discovered === undefined ? rules.tokenEndpointAuthMethod : mcpAuthMethod(discovered, parties),
         client,
         hasCertificate: certificate !== undefined,
         nowMs,

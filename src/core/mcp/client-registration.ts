@@ -6,6 +6,7 @@ import {
   type OAuthApp,
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import { discoveredServer } from "./discovered-server.ts";
 
 interface FormerSetup {
   readonly before: Integration | undefined;
@@ -20,7 +21,8 @@ export function withRegistration(integration: Integration, { before, provider }:
   const { oauth } = integration;
   if (oauth === undefined) return integration;
   const { registration: _, ...app } = oauth;
-  if (provider?.mcp === undefined || app.clientId === "") return { ...integration, oauth: app };
+  if (provider === undefined || discoveredServer(provider) === undefined || app.clientId === "")
+    return { ...integration, oauth: app };
   const known = before?.oauth?.clientId === app.clientId ? before.oauth.registration : undefined;
   return { ...integration, oauth: { ...app, registration: known ?? givenRegistration(provider) } };
 }

@@ -3,6 +3,7 @@ import { lowerCase } from "../../base/http/field-name.ts";
 import type { McpCalls } from "../../broker/mcp/open.ts";
 import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
 import { bearerChallenge } from "../../core/mcp/challenge.ts";
+import { discoveredServer } from "../../core/mcp/discovered-server.ts";
 import { checkMessageHeaders, HeaderMismatch, messageHeaders } from "../../core/mcp/message-headers.ts";
 import { MessageMistake, MessageScanner, type RpcMessage } from "../../core/mcp/message-scanner.ts";
 import type { Exchange } from "../../relay/exchange.ts";
@@ -102,10 +103,16 @@ interface McpAnswer {
   readonly fields: readonly string[];
 }
 
-/** Notes an answer of a server that wants further scopes (RFC 6750, section 3.1): the tokens themselves are fine. */
+/**
+ * Notes an answer of a server that wants further scopes (RFC 6750, section 3.1): the tokens themselves are fine. One that
+ * refuses a token may have another issuer now.
+ */
 export function noteAnswer(mcp: McpCalls | undefined, { live }: ProviderCall, { status, fields }: McpAnswer): void {
   const { ref } = live.connection;
-  if (status !== 403 || mcp === undefined || ref === undefined) return;
+  if (mcp === undefined || ref === undefined) return;
+  if (status === 401 && discoveredServer(live.provider) !== undefined)
+    mcp.noteRefusedToken?.({ environment: ref.environment, key: ref.integration });
+  if (status !== 403) return;
   const values = fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "www-authenticate");
   const { error, scopes } = bearerChallenge(values);
   if (error === "insufficient_scope") mcp.noteLackingScopes(ref, scopes);

@@ -71,6 +71,35 @@ describe("an MCP server", () => {
     expect(all.peer.requests.at(-1)?.headers.authorization).toBeUndefined();
   });
 
+  it("of 2025-03-26 that publishes no metadata has default endpoints below its origin, with PKCE", async () => {
+    const origin = "https://mcp.notion.com";
+    // The peer answers at these endpoints, and publishes none of its documents.
+    const endpoints = {
+      issuer: origin,
+      authorization_endpoint: `${origin}/authorize`,
+      token_endpoint: `${origin}/token`,
+      registration_endpoint: `${origin}/register`,
+    };
+    const bare = { url: notion.url, documents: { "https://mcp.notion.com/unpublished": endpoints } };
+    const all = await peerAndSidecar(bare);
+    expect(await create(all)).toMatchObject({ status: 200 });
+    const query = await connect(all);
+    expect(query.get("code_challenge_method")).toBe("S256");
+    expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
+
+    // Metadata that appear later are of another kind of issuer, and count as such.
+    all.peer.publish(notion);
+    expect((await all.sidecar.rest("POST", "/integrations/tools/discover")).status).toBe(200);
+    const { oauth } = await integrationOf(all);
+    expect(oauth?.registration?.issuer).toContain("mcp.notion.com");
+    // Those that are missing later are not replaced by the default endpoints.
+    all.peer.publish({ ...bare, documents: { "https://mcp.notion.com/unpublished": endpoints } });
+    expect(await all.sidecar.rest("POST", "/integrations/tools/discover")).toMatchObject({
+      status: 424,
+      body: { error: { code: "discovery_failed" } },
+    });
+  });
+
   it("is refused without PKCE, with metadata of another issuer or resource, and where there is none", async () => {
     const elsewhere = { ...notion, url: "https://mcp.notion.com/v2" };
     const foreign = {
@@ -216,6 +245,43 @@ describe("an MCP server that moves to another authorization server", () => {
       expect(secret).toMatch(/.{8}/);
       expect(seen).not.toContain(secret);
     }
+  });
+
+  it("is discovered when it refuses a token, and its new issuer sees nothing of the former one", async () => {
+    const issuer = "https://new.example.com";
+    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
+    await create(all);
+    await connect(all);
+    const { oauth: former, secrets } = await integrationOf(all);
+    const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
+    const shown = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&refresh_token=true`);
+    const { access_token: accessToken, refresh_token: refreshToken } = shown.body.credentials;
+
+    all.peer.publish(movedTo(issuer));
+    const from = all.peer.requests.length;
+    await call(all, { method: "tools/list" });
+    await expect
+      .poll(async () => (await integrationOf(all)).oauth?.registration?.issuer, { timeout: 10_000 })
+      .toBe(`${issuer}:${all.peer.port}`);
+    await expect
+      .poll(() => firstConnection(all), { timeout: 10_000 })
+      .toMatchObject({ state: 4, stateReason: "issuer_changed" });
+    const { body } = await call(all, { method: "tools/list" });
+    expect(body.error).toMatchObject({ code: "reauthorization_required" });
+    const reads = () => all.peer.requests.filter(({ url }) => url.includes("oauth-protected-resource")).length;
+    const before = reads();
+    await call(all, { method: "tools/list" });
+    expect(reads()).toBe(before);
+
+    await connect(all, { reconnect: id });
+    expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
+    const seen = JSON.stringify(all.peer.requests.slice(from).filter(({ url }) => url.startsWith(issuer)));
+    const basic = btoa(`${former?.clientId}:${secrets?.clientSecret}`);
+    for (const secret of [accessToken, refreshToken, former?.clientId, secrets?.clientSecret, basic]) {
+      expect(secret).toMatch(/.{8}/);
+      expect(seen).not.toContain(secret);
+    }
+    expect(seen).toContain("code_verifier");
   });
 
   it("gets nothing of a client that the operator entered, until the operator enters another", async () => {
