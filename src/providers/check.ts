@@ -25,9 +25,9 @@ const authKinds = ProviderSchema.oneofs.flatMap(({ fields }) => fields.map(({ na
 
 /** Checks a provider's description beyond its schema, so that it cannot send credentials to a wrong place. */
 export function checkProvider(provider: Provider): Mistake[] {
-  const { auth, proxy, connectionFields, notification, mcp } = provider;
+  const { auth, proxy, connectionFields, notification } = provider;
   return [
-    ...(mcp === undefined ? [] : [mistake("mcp", "is written by Latchkey; create an integration with `mcp_url`")]),
+    ...checkMcp(provider),
     ...(auth.case === undefined
       ? [mistake("auth", `must have one kind of authentication: ${authKinds.join(", ")}`)]
       : []),
@@ -175,4 +175,21 @@ function endpoints({ auth }: Provider): [string, string][] {
     default:
       return assertNever(auth);
   }
+}
+
+/** Checks the description of an MCP server. One with OAuth for end users is discovered, and never described. */
+function checkMcp({ mcp, auth, proxy }: Provider): Mistake[] {
+  if (mcp === undefined) return [];
+  if (auth.case === "oauth2") return [mistake("mcp", "is written by Latchkey; create an integration with `mcp_url`")];
+  const { $typeName: _, $unknown: __, url, authMethods, ...discovered } = mcp;
+  const isMore =
+    authMethods.length > 0 ||
+    Object.values(discovered).some((value) => value !== "" && value !== false && value !== undefined);
+  if (isMore) return [mistake("mcp", "may have only `url`: the rest is discovered")];
+  const mistakes = url === "" ? [mistake("mcp.url", "is missing")] : checkUrl({ url, path: "mcp.url", fields: [] });
+  if (mistakes.length > 0) return mistakes;
+  if (url.includes("${")) return [mistake("mcp.url", "must have no placeholders")];
+  const { origin } = new URL(url);
+  if ((proxy?.hosts.length ?? 0) > 0) return [mistake("proxy.hosts", "must be absent: an MCP server has one address")];
+  return proxy?.baseUrl === origin ? [] : [mistake("proxy.base_url", `must be ${origin}, the origin of \`mcp.url\``)];
 }

@@ -96,7 +96,7 @@ beforeAll(async () => {
     },
     files: { "/latchkey.yaml": JSON.stringify(configuration()) },
   });
-  for (const key of ["exchange", "bearer", "assertion"]) await connect(key, { type: "ON_BEHALF" });
+  for (const key of ["exchange", "bearer", "assertion", "tools"]) await connect(key, { type: "ON_BEHALF" });
   await connect("plain", { type: "API_KEY", apiKey: "the-key-of-all" });
 }, 60_000);
 
@@ -161,11 +161,13 @@ function configuration() {
         }),
         integration_settings: [{ name: "idpClientId" }, { name: "idpClientSecret", secret: true }],
       },
+      { ...provider("tools", { grant: "jwt_bearer" }), mcp: { url: `${mapped(api.url)}/mcp` } },
       { name: "plain", api_key: { header: "x-api-key" }, proxy: { base_url: mapped(api.url) } },
     ],
     integrations: [
       integration("exchange", { settings: { tenant: "acme" } }),
       integration("bearer"),
+      integration("tools"),
       integration("assertion", {
         settings: { idpClientId: client.id, idpClientSecret: { env: "APP_SECRET" } },
       }),
@@ -354,6 +356,38 @@ describe("a connection that acts on behalf of users", () => {
     const sent = await send([{ name: "Latchkey-Subject-Token", value: Buffer.from(tokenOf("gil")) }]);
     expect(JSON.parse(Buffer.from(sent.body).toString())).toMatchObject({ sub: "gil" });
     expect((await send([])).problem?.code).toBe("subject_token_required");
+  });
+
+  const message = (method: string, params: object) => ({ jsonrpc: "2.0", id: 1, method, params });
+  const ofUser = (sub: string) => ({ "latchkey-subject-token": tokenOf(sub), accept: "application/json" });
+
+  it("acts for each user on a described MCP server, whose other paths stay closed", async () => {
+    const body = message("tools/call", { name: "search", arguments: {} });
+    const send = (headers: Record<string, string>) => sidecar.rest("POST", "/mcp/tools", { body, headers });
+    const users = ["lea", "mia", "lea", "mia"];
+    const answers = await Promise.all(users.map((user) => send(ofUser(user))));
+    expect(answers.map((one) => [one.status, one.body.sub])).toEqual(users.map((user) => [200, user]));
+    expect(server.requests).toHaveLength(2);
+    expect((await send({ accept: "application/json" })).body.error.code).toBe("subject_token_required");
+    expect(faultOf(await ask(tokenOf("lea"), { integration: "tools", method: "POST" }))).toBe("invalid_path");
+    // Nothing that a discovery would do happens to a description.
+    expect((await sidecar.rest("POST", "/integrations/tools/discover")).body.error.code).toBe("invalid_body");
+  });
+
+  it("takes the token of the user with a call of our own MCP endpoint, for this call alone", async () => {
+    const params = {
+      name: "provider_request",
+      arguments: { integration: "exchange", connection: "all", path: "/files" },
+    };
+    const send = async (headers: Record<string, string>) => {
+      const { body } = await sidecar.rest("POST", "/mcp", { body: message("tools/call", params), headers });
+      return JSON.stringify(body);
+    };
+    const [nia, oli, nobody] = await Promise.all([send(ofUser("nia")), send(ofUser("oli")), send({})]);
+    expect([nia.includes("nia"), nia.includes("oli")]).toEqual([true, false]);
+    expect([oli.includes("oli"), oli.includes("nia")]).toEqual([true, false]);
+    expect(nobody).toContain("subject_token_required");
+    expect(server.requests).toHaveLength(2);
   });
 
   it("asks for another approval when the same request acts for another user", async () => {
