@@ -35,7 +35,6 @@ const known: Readonly<Record<string, string>> = {
   "relay/dialing.ts": "the direct way of `dial`",
   "relay/egress-proxy/egress-proxy.ts": "to the egress proxy",
   "relay/egress-proxy/proxied-dial.ts": "TLS inside a connection through the egress proxy",
-  "relay/http2/session.ts": "HTTP/2 over a socket of `dial`",
   "tracing/collector.ts": "to the collector; over a socket of `dial` if the egress proxy covers it",
   "data-plane/proxy/request-sender.ts": "to the proxy of this process, in memory",
   "edge/follow-stream.ts": "to brokers",

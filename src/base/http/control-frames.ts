@@ -10,6 +10,16 @@ const bytesOfAnswer = 64;
  * client sends PINGs to measure bandwidth, as often as it receives messages; those are not a flood.
  */
 export function limitControlFrames(session: Http2Session, onFlood: () => void): void {
+  const take = createFrameLimit(() => session.socket.bytesWritten, onFlood);
+  const takeOf = () => {
+    if (!session.destroyed) take();
+  };
+  session.on("ping", takeOf);
+  session.on("remoteSettings", takeOf);
+}
+
+/** Returns a function to call for each control frame of a peer. `bytesWritten`: to the peer, of any kind. */
+export function createFrameLimit(bytesWritten: () => number, onFlood: () => void): () => void {
   let since = performance.now();
   let count = 0;
   let sentBefore = 0;
@@ -17,18 +27,14 @@ export function limitControlFrames(session: Http2Session, onFlood: () => void): 
   function begin(): void {
     since = performance.now();
     count = 0;
-    sentBefore = session.socket.bytesWritten;
+    sentBefore = bytesWritten();
   }
 
-  function take(): void {
-    if (session.destroyed) return;
+  return () => {
     if (performance.now() - since > windowMs) begin();
     count += 1;
     if (count <= maxFrames) return;
-    if (session.socket.bytesWritten - sentBefore > count * bytesOfAnswer) begin();
+    if (bytesWritten() - sentBefore > count * bytesOfAnswer) begin();
     else onFlood();
-  }
-
-  session.on("ping", take);
-  session.on("remoteSettings", take);
+  };
 }

@@ -4,7 +4,7 @@ import { dial } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { endedByProvider, type RelayFailure } from "../failure.ts";
 import type { SweepClock } from "../limits.ts";
-import { type Http2ProviderSession, noHttp2, openProviderSession } from "./session.ts";
+import { type Http2ProviderSession, noHttp2, openProviderSession, readSession } from "./session.ts";
 import type { SessionPool } from "./session-pools.ts";
 import type { RefusedStream, StreamExchange } from "./stream-exchange.ts";
 
@@ -39,13 +39,23 @@ const usualStreams = 100;
 const maxSessions = 8;
 /** After an origin has not offered HTTP/2, it is not asked again for this long. */
 const noHttp2ForMs = 60_000;
+/** Read buffer of all sessions: what a read brings is given on or copied before the next read. */
+const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
 export function createSessionDialer({ egress, clock, takeNext, over }: SessionDialerOptions): SessionDialer {
   function connect(pool: SessionPool): void {
     const { origin, secureContext, ticket } = pool;
+    let session: Http2ProviderSession | undefined;
+    const onread = {
+      buffer: shared,
+      callback(length: number, buffer: Uint8Array) {
+        if (session !== undefined) readSession(session, Buffer.from(buffer.buffer, buffer.byteOffset, length));
+        return true;
+      },
+    };
     const opening = dial(
       egress,
-      { origin, secureContext, session: ticket, protocols: ["h2", "http/1.1"] },
+      { origin, secureContext, session: ticket, protocols: ["h2", "http/1.1"], onread },
       {
         onTicket(given) {
           pool.ticket = given;
@@ -56,18 +66,17 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
         },
         onReady(socket) {
           pool.dialling.delete(opening);
-          connected(pool, socket);
+          session = connected(pool, socket);
         },
       },
     );
     pool.dialling.set(opening, clock.nowMs);
   }
 
-  function connected(pool: SessionPool, socket: Socket): void {
+  function connected(pool: SessionPool, socket: Socket): Http2ProviderSession | undefined {
     const { origin } = pool;
     if (!(socket instanceof TLSSocket) || origin.scheme === "http" || socket.alpnProtocol === "h2") {
-      open(pool, socket);
-      return;
+      return open(pool, socket);
     }
     socket.on("error", () => {}).destroy();
     noteNoHttp2(pool);
@@ -75,9 +84,10 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
       if (pending.request.protocol === "http2") pending.receiver.onFailure(noHttp2(origin));
       else pending.fallBack();
     }
+    return undefined;
   }
 
-  function open(pool: SessionPool, socket: Socket): void {
+  function open(pool: SessionPool, socket: Socket): Http2ProviderSession {
     const session = openProviderSession({
       origin: pool.origin,
       socket,
@@ -93,6 +103,7 @@ export function createSessionDialer({ egress, clock, takeNext, over }: SessionDi
       },
     });
     pool.sessions.add(session);
+    return session;
   }
 
   function noteNoHttp2(pool: SessionPool): void {

@@ -3,7 +3,8 @@ import type { Dial } from "../dialing.ts";
 import { noConnection, overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits, SweepClock } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
-import { type Http2ProviderSession, hasRoom, type StreamedRequest, sweepSession } from "./session.ts";
+import { closeSession, type Http2ProviderSession, hasRoom, type StreamedRequest, sweepSession } from "./session.ts";
+import { errorCodes } from "./wire/error-codes.ts";
 
 /** The HTTP/2 sessions of an origin (and client certificate), and the requests that wait for them. */
 export interface SessionPool {
@@ -109,14 +110,14 @@ export function createSessionPools({ limits, clock, secureContextOf }: SessionPo
     drain() {
       isDraining = true;
       for (const { sessions } of pools.values()) {
-        for (const { http2: own, streams } of sessions) if (streams.size === 0) own.close();
+        for (const session of sessions) if (session.streams.size === 0) closeSession(session, errorCodes.noError);
       }
     },
     destroy() {
       for (const { sessions, dialling } of pools.values()) {
         for (const session of sessions) {
           session.failure ??= new RelayFailure("closed", "stopping");
-          session.http2.destroy();
+          session.socket.destroy();
         }
         for (const opening of dialling.keys()) opening.giveUp(new RelayFailure("closed", "stopping"));
       }

@@ -1,13 +1,16 @@
-import http2, { type ClientHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { limitControlFrames } from "../../base/http/control-frames.ts";
+import { createFrameLimit } from "../../base/http/control-frames.ts";
+import { hasTickEnd, waitsForOthers, writeSoon } from "../batching.ts";
 import { failureOf } from "../dial-failure.ts";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { endedByProvider, RelayFailure } from "../failure.ts";
 import { type OriginLimits, overdue } from "../limits.ts";
-import { hrefOf, type Origin } from "../origin.ts";
+import type { Origin } from "../origin.ts";
 import type { ResponseReceiver } from "../response-receiver.ts";
+import { createSocketSink } from "./socket-sink.ts";
 import type { SessionCallbacks, StreamExchange } from "./stream-exchange.ts";
+import { errorCodes, errorName } from "./wire/error-codes.ts";
+import { WireConnection } from "./wire/wire-connection.ts";
 
 /** A request over HTTP/2. */
 export interface StreamedRequest {
@@ -27,7 +30,7 @@ export interface StreamedRequest {
 
 /** An HTTP/2 session with a provider, which carries many requests, and the state of the session. */
 export interface Http2ProviderSession {
-  readonly http2: ClientHttp2Session;
+  readonly wire: WireConnection;
   readonly socket: Socket;
   readonly streams: Map<StreamExchange, StreamActivity>;
   readonly carrying: SessionCallbacks;
@@ -42,9 +45,12 @@ export interface Http2ProviderSession {
   lastStreamId: number;
   failure: RelayFailure | undefined;
   idleSince: number;
-  bytesRead: number;
+  /** Counts reads. */
+  reads: number;
+  readsBefore: number;
   heardAt: number;
   pingedAt: number | undefined;
+  closingSince: number | undefined;
 }
 
 interface StreamActivity {
@@ -76,33 +82,63 @@ const pongMs = 10_000;
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
 
-const sessionOptions = {
-  settings: { enablePush: false, initialWindowSize: streamWindow },
-  maxSessionMemory: 64,
-  maxHeaderListPairs: 1_000,
-  // Headers that a client repeats are forwarded as often, as over HTTP/1.1.
-  strictSingleValueFields: false,
-};
+/** A provider that does not close a connection after GOAWAY loses it. */
+const closingMs = 5_000;
+/** Field blocks of a provider. */
+const maxFields = 1_000;
+const maxListBytes = 64 * 1024;
+/** A provider with more unsent bytes is not read from: each of its frames could cause another one of ours. */
+const mostUnsentBytes = 1024 * 1024;
 
-const { NGHTTP2_NO_ERROR, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
-
-/** Opens a session over a connected socket. */
-export function openProviderSession({
-  origin,
-  socket,
-  nowMs,
-  over,
-  onSettings,
-  onClosed,
-}: SessionOptions): Http2ProviderSession {
-  const own = http2.connect(hrefOf(origin), { ...sessionOptions, createConnection: () => socket });
+/** Opens a session over a connected socket, whose bytes have to be given to `readSession`. */
+export function openProviderSession(options: SessionOptions): Http2ProviderSession {
+  const { origin, socket, nowMs, over, onSettings, onClosed } = options;
+  const member = { workNow: () => {}, writeNow: () => wire.flush() };
+  const takeControlFrame = createFrameLimit(
+    () => socket.bytesWritten,
+    () => {
+      session.failure ??= new RelayFailure("malformed", "the provider sent too many PING and SETTINGS frames");
+      closeSession(session, errorCodes.enhanceYourCalm);
+    },
+  );
+  const wire: WireConnection = new WireConnection({
+    sink: createSocketSink(socket),
+    streamWindow,
+    connectionWindow: sessionWindow,
+    maxFields,
+    maxListBytes,
+    owner: {
+      onDirty() {
+        if (hasTickEnd()) writeSoon(member);
+        else process.nextTick(member.writeNow);
+      },
+      onControlFrame: takeControlFrame,
+      onSettings() {
+        session.hasSpoken = true;
+        onSettings();
+      },
+      onGoaway(lastStreamId, code) {
+        session.isLeaving = true;
+        session.lastStreamId = Math.min(session.lastStreamId, lastStreamId);
+        if (code === errorCodes.noError) return;
+        session.failure ??= new RelayFailure("closed", `the provider ended the session (${errorName(code)})`);
+        closeSession(session, errorCodes.noError);
+      },
+      onError(error) {
+        session.failure ??= session.hasSpoken
+          ? new RelayFailure("malformed", `the provider violated HTTP/2: ${error.message}`, { cause: error })
+          : noHttp2(origin);
+        closeSession(session, error.code);
+      },
+    },
+  });
   const session: Http2ProviderSession = {
-    http2: own,
+    wire,
     socket,
     streams: new Map(),
     carrying: {
       over: (exchange, unanswered) => over(session, exchange, unanswered),
-      failure: (error) => session.failure ?? failureOfSession(error),
+      failure: () => session.failure,
     },
     hasSpoken: false,
     isLeaving: false,
@@ -111,49 +147,57 @@ export function openProviderSession({
     lastStreamId: Number.POSITIVE_INFINITY,
     failure: undefined,
     idleSince: nowMs,
-    bytesRead: 0,
+    reads: 0,
+    readsBefore: 0,
     heardAt: nowMs,
     pingedAt: undefined,
+    closingSince: undefined,
   };
-  // Through a proxy without TLS, the socket has read the answer to CONNECT, and perhaps the origin's first frame.
-  const bytesBefore = socket.bytesRead - socket.readableLength;
-  const ended = (error: Error) => {
+  const ended = (failure: RelayFailure) => {
     session.isLeaving = true;
-    const isForeign = !session.hasSpoken && socket.bytesRead > bytesBefore;
-    session.failure ??= isForeign ? noHttp2(origin) : (failureOfSession(error) ?? failureOf(error, true));
+    session.failure ??= !session.hasSpoken && session.reads > 0 ? noHttp2(origin) : failure;
   };
-  // Record the cause before any stream learns that the session has closed.
-  socket.on("error", ended).once("close", () => ended(endedByProvider()));
-  own.once("connect", () => own.setLocalWindowSize(sessionWindow));
-  own.on("goaway", (code, lastStreamId) => {
-    session.isLeaving = true;
-    session.lastStreamId = lastStreamId;
-    if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
+  socket.on("error", (error) => ended(failureOf(error, true)));
+  socket.on("end", () => ended(endedByProvider()));
+  socket.on("drain", () => {
+    wire.drained();
+    if (socket.isPaused()) socket.resume();
   });
-  own.on("error", (error: Error) => {
-    ended(error);
-    own.destroy();
-  });
-  own.on("remoteSettings", () => {
-    session.hasSpoken = true;
-    onSettings();
-  });
-  own.once("close", () => {
-    session.isLeaving = true;
+  socket.once("close", () => {
+    // Record the cause before any stream learns that the session has closed.
+    ended(endedByProvider());
+    wire.lost();
     onClosed(session);
-  });
-  limitControlFrames(own, () => {
-    ended(new RelayFailure("malformed", "the provider sent too many PING and SETTINGS frames"));
-    own.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
   });
   return session;
 }
 
+/** Handles bytes of the provider, which are borrowed. */
+export function readSession(session: Http2ProviderSession, bytes: Buffer): void {
+  const { wire, socket, streams } = session;
+  session.reads += 1;
+  // Counted, so that what all connections write in this tick leaves at its end.
+  waitsForOthers();
+  wire.read(bytes);
+  if (wire.unsentBytes > mostUnsentBytes) socket.pause();
+  if (session.isLeaving && streams.size === 0) closeSession(session, errorCodes.noError);
+}
+
+/** Says GOAWAY and closes the connection. Streams that are still open fail. */
+export function closeSession(session: Http2ProviderSession, code: number): void {
+  const { wire, socket } = session;
+  session.isLeaving = true;
+  if (session.closingSince !== undefined) return;
+  session.closingSince = performance.now();
+  wire.end(code);
+  wire.flush();
+  socket.destroySoon();
+}
+
 /** The provider's SETTINGS come first and limit the streams; the provider would refuse more. */
-export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Http2ProviderSession): boolean {
-  if (!hasSpoken || isLeaving || own.closed || own.destroyed) return false;
-  const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
-  return streams.size < Math.min(maxConcurrentStreams, maxStreams);
+export function hasRoom({ wire, streams, isLeaving, hasSpoken }: Http2ProviderSession): boolean {
+  if (!hasSpoken || isLeaving || !wire.canOpen) return false;
+  return streams.size < Math.min(wire.peer.maxConcurrentStreams, maxStreams);
 }
 
 interface SessionCheck {
@@ -164,7 +208,7 @@ interface SessionCheck {
 
 /** Fails streams without progress, sends a PING on a silent session, and closes an idle session. */
 export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining, limits }: SessionCheck): void {
-  const { http2: own, socket, streams } = session;
+  const { wire, socket, streams } = session;
   for (const [exchange, seen] of streams) {
     if (exchange.activity !== seen.activity) {
       seen.activity = exchange.activity;
@@ -174,31 +218,26 @@ export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining,
     const failure = overdue(exchange, nowMs - seen.since, limits);
     if (failure !== undefined) exchange.fail(failure);
   }
-  if (socket.bytesRead !== session.bytesRead) {
-    session.bytesRead = socket.bytesRead;
+  if (session.closingSince !== undefined) {
+    if (nowMs - session.closingSince > closingMs) socket.destroy();
+    return;
+  }
+  if (session.reads !== session.readsBefore) {
+    session.readsBefore = session.reads;
     session.heardAt = nowMs;
     session.pingedAt = undefined;
   }
   if (streams.size === 0) {
-    if (isDraining || nowMs - session.idleSince > idleForMs) {
-      session.isLeaving = true;
-      own.close();
-    }
+    if (isDraining || nowMs - session.idleSince > idleForMs) closeSession(session, errorCodes.noError);
   } else if (session.pingedAt === undefined) {
-    if (nowMs - session.heardAt <= silentMs || own.closed || own.destroyed) return;
+    if (nowMs - session.heardAt <= silentMs) return;
     session.pingedAt = nowMs;
-    own.ping(() => {});
+    wire.ping();
   } else if (nowMs - session.pingedAt > pongMs) {
     session.isLeaving = true;
     session.failure ??= new RelayFailure("closed", "the provider stopped responding");
-    own.destroy();
+    socket.destroy();
   }
-}
-
-/** An error of the whole session, reported by nghttp2; every other error concerns a single stream. */
-function failureOfSession(error: Error | undefined): RelayFailure | undefined {
-  if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
-  return new RelayFailure("malformed", `the provider violated HTTP/2: ${error?.message}`, { cause: error });
 }
 
 export const noHttp2 = ({ host }: Origin) =>

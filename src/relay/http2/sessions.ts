@@ -1,13 +1,13 @@
-import { constants } from "node:http2";
 import type { SecureContext } from "node:tls";
 import type { Egress } from "../egress.ts";
 import { overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits, SweepClock } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
-import { type Http2ProviderSession, noHttp2, type StreamedRequest } from "./session.ts";
+import { closeSession, type Http2ProviderSession, noHttp2, type StreamedRequest } from "./session.ts";
 import { createSessionDialer, type EndedStream } from "./session-dialer.ts";
 import { createSessionPools, type SessionCounts, type SessionPool, sessionWithRoom } from "./session-pools.ts";
 import { type RefusedStream, StreamExchange } from "./stream-exchange.ts";
+import { errorCodes } from "./wire/error-codes.ts";
 
 /** HTTP/2 sessions to providers: many requests share a session, by origin (and client certificate). */
 export interface ProviderSessions {
@@ -28,8 +28,6 @@ interface ProviderSessionsOptions {
   readonly clock: SweepClock;
   readonly secureContextOf: (origin: AdmittedOrigin) => SecureContext | undefined;
 }
-
-const { NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = constants;
 
 export function createProviderSessions(options: ProviderSessionsOptions): ProviderSessions {
   const { egress, limits, clock, secureContextOf } = options;
@@ -55,7 +53,7 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     const { request, receiver } = pending;
     let exchange: StreamExchange;
     try {
-      exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
+      exchange = new StreamExchange({ session: session.wire, request, receiver, carrying: session.carrying });
     } catch (cause) {
       receiver.onFailure(new RelayFailure("malformed", "the request's headers cannot be sent over HTTP/2", { cause }));
       return;
@@ -79,19 +77,20 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     const { pending } = watched;
     const isContinued = unanswered !== undefined && startOver(ended, pending, unanswered);
     if (unanswered === undefined) session.isReused = true;
-    if (pools.isDraining && session.streams.size === 0) session.http2.close();
+    const isLast = session.streams.size === 0 && (pools.isDraining || session.isLeaving);
+    if (isLast) closeSession(session, errorCodes.noError);
     takeNext(pool);
     return isContinued;
   }
 
   function startOver({ pool, session }: EndedStream, pending: StreamedRequest, refused: RefusedStream): boolean {
-    if (refused.code === NGHTTP2_HTTP_1_1_REQUIRED && pending.request.protocol !== "http2" && pending.startOver(true)) {
+    if (refused.code === errorCodes.http11Required && pending.request.protocol !== "http2" && pending.startOver(true)) {
       dialer.noteNoHttp2(pool);
       pending.fallBack();
       return true;
     }
     if (!canStartOver(session, pending, refused)) return false;
-    if (session.failure !== undefined || session.http2.closed) session.isLeaving = true;
+    if (session.failure !== undefined || session.wire.isClosed) session.isLeaving = true;
     enqueue(pool, pending);
     return true;
   }
@@ -134,7 +133,7 @@ function canStartOver(
   pending: StreamedRequest,
   { streamId, code }: RefusedStream,
 ): boolean {
-  const isUnprocessed = streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
+  const isUnprocessed = streamId === undefined || code === errorCodes.refusedStream || streamId > session.lastStreamId;
   // The provider may have already closed an idle session.
   const isStale = session.isReused && session.failure?.kind === "closed";
   return (isUnprocessed || isStale) && pending.startOver(isUnprocessed);

@@ -1,10 +1,25 @@
 import type { OutgoingHttpHeaders } from "node:http2";
-import { lowerCase } from "../../base/http/field-name.ts";
+import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 import { endToEnd, type Framing, type ResponseHead } from "../http1/response-head.ts";
+import type { FieldBlock } from "./wire/hpack-decoder.ts";
+
+/** RFC 9113, 8.2.2: headers of HTTP/1.1 connections make a message malformed. */
+const connectionNames = [
+  "connection",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+];
+const isOfConnection = byFieldName((lower) => connectionNames.includes(lower));
+const isDigits = /^[0-9]{1,15}$/;
+const isStatus = /^[1-9][0-9]{2}$/;
 
 /**
  * Converts the HTTP/1.1 head of a request into HTTP/2 headers (RFC 9113, 8.3.1): name, value, name, value. Both
- * protocols share one way to write a head, so that no header can be missing in one of them.
+ * protocols share one way to write a head, so that no header can be missing in one of them. Throws for a header that
+ * HTTP/2 does not have.
  */
 export function streamHeadOf(head: string, scheme: string): string[] {
   const lines = head.split("\r\n");
@@ -16,7 +31,9 @@ export function streamHeadOf(head: string, scheme: string): string[] {
     const name = lowerCase(line.slice(0, colon));
     const value = line.slice(colon + 1).trim();
     if (name === "host") fields[5] = value;
-    else if (name !== "transfer-encoding" && name !== "connection") fields.push(name, value);
+    else if (name === "transfer-encoding" || name === "connection") continue;
+    else if (isOfConnection(name)) throw new Error(`HTTP/2 has no ${name} header`);
+    else fields.push(name, value);
   }
   // Trailers of a response are forwarded to the client, and gRPC servers require this header.
   fields.push("te", "trailers");
@@ -24,29 +41,34 @@ export function streamHeadOf(head: string, scheme: string): string[] {
 }
 
 interface StreamAnswerHead {
-  /** Name, value, name, value, with `:status`. */
-  readonly rawHeaders: readonly string[];
+  /** With `:status`. */
+  readonly block: FieldBlock;
   readonly isHead: boolean;
   /** The head ends the message. */
   readonly isAll: boolean;
 }
 
-/** Converts the head of a response to its HTTP/1.1 form; undefined for an invalid head. */
-export function headOfStream({ rawHeaders, isHead, isAll }: StreamAnswerHead): ResponseHead | undefined {
-  let status = 0;
+/** Converts the head of a response to its HTTP/1.1 form; undefined for a malformed head (RFC 9113, 8.1.1 and 8.3.2). */
+export function headOfStream({ block, isHead, isAll }: StreamAnswerHead): ResponseHead | undefined {
+  const { fields } = block;
+  const [first, code = ""] = fields;
+  if (block.isMalformed || first !== ":status" || !isStatus.test(code)) return undefined;
+  const status = Number(code);
+  if (status === 101) return undefined;
   let length: number | undefined;
   const plain: string[] = [];
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    const value = rawHeaders[i + 1] ?? "";
-    if (name === ":status") status = Number(value);
-    else if (!name.startsWith(":")) {
-      if (name === "content-length") length = Number(value);
-      plain.push(name, value);
+  for (let i = 2; i < fields.length; i += 2) {
+    const name = fields[i] ?? "";
+    const value = fields[i + 1] ?? "";
+    if (isPseudo(name) || isOfConnection(name)) return undefined;
+    if (name === "content-length") {
+      // Refuse a repeated length, even an equal one, as over HTTP/1.1.
+      if (length !== undefined || !isDigits.test(value)) return undefined;
+      length = Number(value);
+      if (status === 204) continue;
     }
+    plain.push(name, value);
   }
-  if (!Number.isInteger(status) || status < 100 || status === 101) return undefined;
-  if (length !== undefined && !Number.isSafeInteger(length)) return undefined;
   const hasBody = !isAll && !isHead && status !== 204 && status !== 304;
   const framing: Framing = hasBody ? (length ?? "chunked") : "none";
   return {
@@ -59,6 +81,22 @@ export function headOfStream({ rawHeaders, isHead, isAll }: StreamAnswerHead): R
     isHttp2: true,
   };
 }
+
+/** Returns whether a field block may follow the content of a message (RFC 9113, 8.1). */
+export function areTrailers({ fields, isMalformed }: FieldBlock): boolean {
+  if (isMalformed) return false;
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] ?? "";
+    if (isPseudo(name) || isOfConnection(name)) return false;
+  }
+  return true;
+}
+
+const isPseudo = (name: string): boolean => name.charCodeAt(0) === 58;
+
+/** Returns the fields with names in lower case, as HTTP/2 requires. */
+export const lowerCaseNames = (fields: readonly string[]): readonly string[] =>
+  fields.length === 0 ? fields : fields.map((text, i) => (i % 2 === 0 ? lowerCase(text) : text));
 
 /** Converts trailers to a record, the only form that Node accepts; a repeated name becomes a list. */
 export function recordOf(fields: readonly string[]): OutgoingHttpHeaders {
