@@ -342,6 +342,7 @@ function operationsOf(rooms: Rooms): Operations {
     policies: rooms.policyRoom.policies,
     policiesInForce: rooms.policyRoom.policiesInForce,
     policyGate: rooms.policyRoom.policyGate,
+    messageGate: rooms.policyRoom.messageGate,
     explainPolicies: rooms.policyRoom.explainPolicies,
     approvals: rooms.approvalRoom.approvals,
     approvalRequests: rooms.approvalRoom.approvalRequests,

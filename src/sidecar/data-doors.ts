@@ -66,7 +66,8 @@ export async function openDataDoors(options: DataDoorOptions): Promise<DataDoors
   const proxy = proxyFor(options, { rates, load, choices: forward?.choices });
   let listing = config.mcpListing;
   const sendToProvider = createRequestSender(proxy);
-  const tools = mcpRoutes({ broker, sendToProvider, rules: () => listing, world });
+  const dashboard = () => dashboardOf(broker, listeners);
+  const tools = mcpRoutes({ broker, sendToProvider, rules: () => listing, dashboard, world });
   const routes = [...restRoutes({ broker, sockets, publicUrl, proxyAddress }), ...tools];
   const forServices = {
     ...common,

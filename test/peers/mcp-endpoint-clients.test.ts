@@ -2,7 +2,12 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import { follow, served } from "../cases/mcp-endpoint/served.ts";
+import { refreshDashboard } from "../../bin/dashboard.ts";
+import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
+import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
+import { PolicyService } from "../../src/gen/latchkey/v1/policy_pb.ts";
+import { callTool, follow, served } from "../cases/mcp-endpoint/served.ts";
+import { holdPolicy, patient } from "../support/approvals/holding.ts";
 import type { Connecting } from "../support/sidecar/connecting.ts";
 import { secretKey } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
@@ -16,8 +21,13 @@ interface ClientRun {
   readonly result: any;
 }
 
-/** Runs a client, and follows the link that it shows. */
-async function run(all: Connecting, command: readonly string[], env: Record<string, string>): Promise<ClientRun> {
+/** Runs a client, and opens the link that it shows. */
+async function run(
+  all: Connecting,
+  command: readonly string[],
+  env: Record<string, string>,
+  open = (link: string) => follow(all, link),
+): Promise<ClientRun> {
   const [program = "", ...given] = command;
   const child = spawn(program, given, {
     env: {
@@ -40,7 +50,7 @@ async function run(all: Connecting, command: readonly string[], env: Record<stri
     found = { ...found, ...step };
     if (step.link === undefined) continue;
     links.push(step.link);
-    await follow(all, step.link);
+    await open(step.link);
     child.stdin.write("done\n");
   }
   if (found.result === undefined) throw new Error(`no result: ${errors.join("")}`);
@@ -67,3 +77,38 @@ for (const [name, need, command, era] of clients) {
     expect(result.isError ?? false).toBe(false);
   });
 }
+
+it.skipIf(lacks("clients") || lacks("python"))(
+  "shows clients of both eras the page of an approval, and takes their repeated call",
+  { timeout: 120_000 },
+  async () => {
+    await refreshDashboard();
+    const all = await served({ settings: { dashboard: { enabled: true } } });
+    const { rest, client, control } = all.sidecar;
+    const integration = "sandbox-api-key";
+    const credentials = { type: "API_KEY", apiKey: "sandbox-api-key" };
+    const made = await rest("POST", "/connections", {
+      body: { provider_config_key: integration, connection_id: "ada", credentials },
+    });
+    expect(made.status).toBe(201);
+    const scopes = [Scope.APPROVALS_DECIDE];
+    const { secret: key } = await client(EnvironmentService).createKey({ environment: "dev", scopes });
+    const condition = 'mcp.tool == "provider_request" && request.method == "POST"';
+    await client(PolicyService).createPolicy({ policy: { ...holdPolicy, condition } });
+    const held = { integration, path: "/drive/v3/files", method: "POST" };
+    const inForce = () => callTool(all, "provider_request", held);
+    await expect.poll(async () => (await inForce()).result.resultType, patient).toBe("input_required");
+    const approve = async (link: string) => {
+      expect(link).toContain(`${control}/ui/approvals?env=dev&approval=`);
+      const id = new URL(link).searchParams.get("approval") ?? "";
+      expect((await rest("POST", `/approvals/${id}/approve`, { key, body: {} })).status).toBe(200);
+    };
+    for (const [name, , command, era] of clients) {
+      const given = { ...held, body: { name } };
+      const env = { ERA: era, TOOL: "provider_request", ARGUMENTS: JSON.stringify(given), WAITS: "1" };
+      const { links, result } = await run(all, command, env, approve);
+      expect([name, links.length]).toEqual([name, 1]);
+      expect(result.structuredContent).toMatchObject({ status: expect.any(Number) });
+    }
+  },
+);

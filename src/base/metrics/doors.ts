@@ -31,7 +31,7 @@ export const doorMetrics = {
   mcpCalls: {
     kind: "counter",
     name: "latchkey_mcp_calls_total",
-    help: "Calls of tools of the MCP endpoint, by kind (`action`, `records`, or a tool of Latchkey) and outcome: done, refused, failed, account_needed.",
+    help: "Calls of tools of the MCP endpoint, by kind (`action`, `records`, or a tool of Latchkey) and outcome: done, refused, held, failed, account_needed.",
     labels: ["kind", "outcome"],
   },
   mcpCallSeconds: {

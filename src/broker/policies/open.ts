@@ -4,6 +4,7 @@ import type { Audit } from "../audit/audit.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
 import type { SetupRoom } from "../setup/open.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
+import { createMessageGate, type MessageGate } from "./message-gate.ts";
 import { createExplainPolicies, type ExplainPolicies } from "./explain-policies.ts";
 import { createPolicies, type Policies } from "./policies.ts";
 import { openPoliciesInForce, type PoliciesInForce } from "./policies-in-force.ts";
@@ -14,6 +15,7 @@ export interface PolicyRoom {
   readonly policies: Policies;
   readonly policiesInForce: PoliciesInForce;
   readonly policyGate: PolicyGate;
+  readonly messageGate: MessageGate;
   readonly explainPolicies: ExplainPolicies;
   close(): void;
 }
@@ -35,6 +37,7 @@ export async function openPolicies(options: PolicyRoomOptions): Promise<PolicyRo
     policies: createPolicies({ store, collections, inForce: policiesInForce, audit, world }),
     policiesInForce,
     policyGate: createPolicyGate({ sets: policiesInForce, knowsConnections: true, world }),
+    messageGate: createMessageGate({ sets: policiesInForce, world }),
     explainPolicies: createExplainPolicies({
       inForce: policiesInForce,
       live: credentials.live,

@@ -1,15 +1,15 @@
-import { Fault } from "../../base/fault.ts";
-import type { Tally } from "../../base/metrics/series.ts";
 import type { World } from "../../base/world.ts";
-import { decisionOf, type PolicyDecision, refusalText, refusingIds } from "../../core/policies/decisions.ts";
 import type { MessageFacts } from "../../core/policies/message-facts.ts";
-import { type PolicyMatch, type PolicySet, readsVariable, type Verdict } from "../../core/policies/policy-set.ts";
-import { type JudgedCaller, type JudgedRequest, LazyRequestFacts } from "../../core/policies/request-facts.ts";
+import type { JudgedCaller, JudgedParties } from "../../core/policies/party-facts.ts";
+import { type PolicySet, readsMessage, type Verdict } from "../../core/policies/policy-set.ts";
+import { type JudgedRequest, LazyRequestFacts } from "../../core/policies/request-facts.ts";
+import type { JudgedScopes } from "../../core/policies/selection/selections.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import { scopeName } from "../../core/scopes.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
 import type { Caller } from "../setup/caller.ts";
 import type { PolicySets } from "./policies-in-force.ts";
+import { createVerdictNotes } from "./verdict-notes.ts";
 
 /** A request as it will be sent, with its connection. */
 export interface GatedRequest
@@ -49,43 +49,8 @@ interface PolicyGateOptions {
   readonly world: World;
 }
 
-/** A policy that logs is logged at most once in this time: it may match every request. */
-const logEveryMs = 1_000;
-const maxLogged = 1_000;
-
 export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOptions): PolicyGate {
-  const { metrics, log } = world;
-  const loggedAt = new Map<string, number>();
-  const count = (decision: PolicyDecision) => metrics.policyDecisions.series({ decision });
-  const counts: Readonly<Record<PolicyDecision, Tally>> = {
-    allowed: count("allowed"),
-    denied: count("denied"),
-    denied_by_error: count("denied_by_error"),
-    not_allowed: count("not_allowed"),
-    held: count("held"),
-    logged: count("logged"),
-    log_failed: count("log_failed"),
-  };
-
-  function note({ rule, result }: PolicyMatch, { caller, live, method }: GatedRequest): void {
-    counts[result === true ? "logged" : "log_failed"].add();
-    const { environment, key: integration } = live.integration;
-    const id = `${environment}\0${rule.id}`;
-    const now = world.now();
-    const before = loggedAt.get(id);
-    if (before !== undefined && Math.abs(now - before) < logEveryMs) return;
-    if (loggedAt.size >= maxLogged) loggedAt.clear();
-    loggedAt.set(id, now);
-    log.info(result === true ? "a request matched a policy" : "a policy could not be evaluated", {
-      policy: rule.id,
-      ...("keyId" in caller ? { key: caller.keyId } : { script: caller.script }),
-      environment,
-      integration,
-      connection: live.connection.ref?.id,
-      method,
-      ...(typeof result !== "boolean" && { reason: result.message }),
-    });
-  }
+  const notes = createVerdictNotes(world);
 
   return {
     hasPolicies: ({ integration }) => sets.of(integration.environment) !== undefined,
@@ -100,25 +65,23 @@ export function createPolicyGate({ sets, knowsConnections, world }: PolicyGateOp
       const judged = knowsConnections ? whole : { ...whole, connection: connectionOfEdge(whole) };
       return set.judge(new LazyRequestFacts(judged), scopesOf(judged));
     },
-    enforce(request, verdict) {
-      counts[decisionOf(verdict)].add();
-      for (const match of verdict.logged) note(match, request);
-      const message = refusalText(verdict);
-      if (message === undefined) return;
-      throw new Fault("denied_by_policy", message, {
-        metadata: { policies: refusingIds(verdict).slice(0, 10).join(",") },
-      });
-    },
+    enforce: ({ caller, live: { integration, connection }, method }, verdict) =>
+      notes.enforce(verdict, {
+        caller,
+        environment: integration.environment,
+        integration: integration.key,
+        connection: connection.ref?.id,
+        method,
+      }),
   };
 }
 
 const readers = new WeakMap<PolicySet, boolean>();
-const messageVariables = ["mcp.method", "mcp.tool", "mcp.arguments"] as const;
 
 function readsMessages(set: PolicySet): boolean {
   const known = readers.get(set);
   if (known !== undefined) return known;
-  const reads = messageVariables.some((name) => readsVariable(set, name));
+  const reads = set.rules.some(readsMessage);
   readers.set(set, reads);
   return reads;
 }
@@ -127,14 +90,19 @@ const notKnown = new EvaluationFailure("an edge does not know the tags and the m
 
 const connectionOfEdge = ({ connection: { id } }: JudgedRequest) => ({ id, tags: notKnown, metadata: notKnown });
 
-export const scopesOf = ({ integration, caller, host, connection }: JudgedRequest) => ({
+export const scopesOf = ({ host, ...parties }: JudgedRequest): JudgedScopes => scopesOfParties(parties, host);
+
+export const scopesOfParties = (
+  { integration, caller, connection: { id } }: JudgedParties,
+  host: string | undefined,
+): JudgedScopes => ({
   integration: integration.key,
   key: caller.key,
   session: caller.session,
   host,
   provider: integration.provider,
   environment: integration.environment,
-  connection: connection.id,
+  connection: typeof id === "string" ? id : undefined,
 });
 
 export function judgedRequest(request: GatedRequest, nowMs: number): JudgedRequest {
@@ -158,7 +126,7 @@ export function judgedRequest(request: GatedRequest, nowMs: number): JudgedReque
 
 const judgedCallers = new WeakMap<GatedCaller, JudgedCaller>();
 
-function judgedCaller(caller: GatedCaller | ScriptCaller): JudgedCaller {
+export function judgedCaller(caller: GatedCaller | ScriptCaller): JudgedCaller {
   if ("script" in caller) return { key: "", session: "", script: caller.script, identity: {}, scopes: [] };
   const known = judgedCallers.get(caller);
   if (known !== undefined) return known;

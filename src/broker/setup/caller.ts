@@ -163,6 +163,26 @@ export function requireScriptsWithin({ limits }: Pick<Caller, "limits">, tool?: 
   throw new Fault("not_in_session", "scripts run only within limits that name connections alone");
 }
 
+/**
+ * Returns whether a caller may read records. `connections:read` alone shows a limited caller no data of its
+ * connections, and records come from requests that are not held to the methods, hosts and paths of limits.
+ */
+export const mayReadRecords = (caller: Caller): boolean =>
+  mayDo(caller, Scope.CONNECTIONS_READ) &&
+  (caller.limits === undefined || (mayDo(caller, Scope.SYNCS) && !caller.limits.limitsRequests));
+
+/** Throws if a caller may not read the records of a connection. `tool` is the name of the tool that reads them. */
+export function requireRecordsWithin(
+  caller: Caller,
+  ref: { readonly integration: string; readonly id: string },
+  tool?: string,
+): void {
+  requireConnectionWithin(caller, ref);
+  requireScriptsWithin(caller, tool);
+  requireScope(caller, Scope.CONNECTIONS_READ);
+  if (caller.limits !== undefined) requireScope(caller, Scope.SYNCS);
+}
+
 /** Returns whether the limits of a caller include a tool. */
 export const mayCallTool = ({ limits }: Pick<Caller, "limits">, tool: string): boolean =>
   limits === undefined || limits.admitsTool(tool);

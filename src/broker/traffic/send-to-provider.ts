@@ -1,4 +1,5 @@
 import type { Fault } from "../../base/fault.ts";
+import type { MessageFacts } from "../../core/policies/message-facts.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Caller } from "../setup/caller.ts";
 
@@ -15,6 +16,8 @@ export interface ProxyRequest {
   readonly headers: readonly string[];
   readonly body: Uint8Array;
   readonly signal: AbortSignal;
+  /** The message to our own MCP endpoint that asks for the request, for policies; undefined: none. */
+  readonly message?: MessageFacts;
 }
 
 export interface ProxyAnswer {

@@ -16,7 +16,7 @@ const emptyMap = celMap(new Map());
 
 export const noMessage: MessageFacts = { method: "", tool: "", arguments: emptyMap };
 
-const callMethod = "tools/call";
+export const callMethod = "tools/call";
 
 /** Returns the facts of a call of a tool whose arguments are not known yet, as when tools are listed. */
 export const anyCallOf = (tool: string): MessageFacts => ({ method: callMethod, tool, arguments: notKnown });

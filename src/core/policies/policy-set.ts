@@ -151,6 +151,20 @@ function matching(rules: readonly GatedRule[], judging: Judging): readonly Polic
   return matches ?? none;
 }
 
-/** Returns whether any policy reads a variable. */
-export const readsVariable = ({ rules }: PolicySet, name: PolicyVariable): boolean =>
-  rules.some(({ condition }) => isCondition(condition) && condition.uses.has(name));
+const messageVariables: readonly PolicyVariable[] = ["mcp.method", "mcp.tool", "mcp.arguments"];
+
+/** Returns whether a policy reads messages of MCP clients. One whose condition does not compile might have. */
+export const readsMessage = ({ condition }: PolicyRule): boolean =>
+  !isCondition(condition) || messageVariables.some((name) => condition.uses.has(name));
+
+const messagePolicies = new WeakMap<PolicySet, PolicySet | "none">();
+
+/** Returns the policies of a set that read messages of MCP clients; undefined: there are none. */
+export function messagePoliciesOf(set: PolicySet): PolicySet | undefined {
+  const known = messagePolicies.get(set);
+  if (known !== undefined) return known === "none" ? undefined : known;
+  const rules = set.rules.filter(readsMessage);
+  const made = rules.length === 0 ? undefined : createPolicySet(rules);
+  messagePolicies.set(set, made ?? "none");
+  return made;
+}

@@ -1,7 +1,4 @@
-import { type CelInput, type CelList, type CelMap, type CelValue, celList, celMap } from "@bufbuild/cel";
-import type { JsonValue } from "@bufbuild/protobuf";
-import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
-import { TimestampSchema, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type CelMap, celMap } from "@bufbuild/cel";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { isAmbiguousPath } from "../access/path-pattern.ts";
 import { asksForOtherMethod } from "../access/requested-methods.ts";
@@ -10,10 +7,11 @@ import { parseJsonBody } from "./json-value.ts";
 import type { JudgedBody } from "./judged-body.ts";
 import { policyLimits } from "./limits.ts";
 import { LazyMessageFacts, type MessageFacts, noMessage } from "./message-facts.ts";
+import { type JudgedParties, PartyFacts } from "./party-facts.ts";
 import { EvaluationFailure, type EvaluationResult } from "./values.ts";
 
 /** A request as it will be sent to the provider, and who sends it. */
-export interface JudgedRequest {
+export interface JudgedRequest extends JudgedParties {
   readonly method: string;
   /** `api.example.com`, with its port unless that is the default of the scheme. */
   readonly host: string;
@@ -27,24 +25,6 @@ export interface JudgedRequest {
   readonly body: JudgedBody;
   /** The MCP message that the request carries, or whether its body is one. */
   readonly message: MessageFacts | "body" | "none";
-  readonly nowMs: number;
-  readonly caller: JudgedCaller;
-  readonly integration: { readonly key: string; readonly provider: string; readonly environment: string };
-  readonly connection: ConnectionFacts;
-}
-
-export interface JudgedCaller {
-  readonly key: string;
-  readonly session: string;
-  readonly script: string;
-  readonly identity: Readonly<Record<string, string>>;
-  readonly scopes: readonly string[];
-}
-
-export interface ConnectionFacts {
-  readonly id: string;
-  readonly tags: Readonly<Record<string, string>> | EvaluationFailure;
-  readonly metadata: Readonly<Record<string, JsonValue>> | EvaluationFailure;
 }
 
 /** Marks a body that was not read yet: the result of a condition that needs it is unknown. */
@@ -57,7 +37,7 @@ const badPath = new EvaluationFailure("servers may disagree about the segments o
 const otherMethod = new EvaluationFailure("the request asks the provider to take it for one of another method");
 
 /** Makes the values of a request when a condition first reads them. */
-export class LazyRequestFacts implements RequestFacts {
+export class LazyRequestFacts extends PartyFacts implements RequestFacts {
   readonly method: string | EvaluationFailure;
   readonly host: string;
   readonly #request: JudgedRequest;
@@ -65,10 +45,10 @@ export class LazyRequestFacts implements RequestFacts {
   #query: CelMap | EvaluationFailure | undefined;
   #headers: HeaderFacts | EvaluationFailure | undefined;
   #body: EvaluationResult | undefined;
-  #time: ReflectMessage | undefined;
   #message: MessageFacts | undefined;
 
   constructor(request: JudgedRequest) {
+    super(request);
     this.#request = request;
     this.method = asksForOtherMethod(request) ? otherMethod : request.method;
     this.host = request.host;
@@ -103,11 +83,6 @@ export class LazyRequestFacts implements RequestFacts {
     return sizeOf(this.#request.body);
   }
 
-  get time(): CelValue {
-    this.#time ??= reflect(TimestampSchema, timestampFromMs(this.#request.nowMs));
-    return this.#time;
-  }
-
   get #messageFacts(): MessageFacts {
     this.#message ??= this.#readMessage();
     return this.#message;
@@ -130,60 +105,6 @@ export class LazyRequestFacts implements RequestFacts {
   get mcpArguments(): EvaluationResult {
     return this.#messageFacts.arguments;
   }
-
-  get callerKey(): string {
-    return this.#request.caller.key;
-  }
-
-  get callerSession(): string {
-    return this.#request.caller.session;
-  }
-
-  get callerScript(): string {
-    return this.#request.caller.script;
-  }
-
-  get callerIdentity(): CelMap {
-    return mapOf(this.#request.caller.identity);
-  }
-
-  get callerScopes(): CelList {
-    return celList(this.#request.caller.scopes);
-  }
-
-  get integrationKey(): string {
-    return this.#request.integration.key;
-  }
-
-  get integrationProvider(): string {
-    return this.#request.integration.provider;
-  }
-
-  get integrationEnvironment(): string {
-    return this.#request.integration.environment;
-  }
-
-  get connectionId(): string {
-    return this.#request.connection.id;
-  }
-
-  get connectionTags(): CelMap | EvaluationFailure {
-    const { tags } = this.#request.connection;
-    return tags instanceof EvaluationFailure ? tags : mapOf(tags);
-  }
-
-  get connectionMetadata(): CelMap | EvaluationFailure {
-    const { metadata } = this.#request.connection;
-    return metadata instanceof EvaluationFailure ? metadata : mapOf(metadata);
-  }
-}
-
-const mapOf = (values: Readonly<Record<string, JsonValue>>): CelMap =>
-  celMap(new Map(Object.entries(values).map(([name, value]) => [name, celOfJson(value)])));
-
-function celOfJson(value: JsonValue): CelInput {
-  if (Array.isArray(value)) return celList(value.map(celOfJson));
-  return typeof value === "object" && value !== null ? mapOf(value) : value;
 }
 
 function bodyOf(body: JudgedBody): EvaluationResult {

@@ -1,6 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
 import { dataIn, type ListedRecord, type RecordPage } from "../../broker/records/sync-records.ts";
+import { requireRecordsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { metadataField, nameMistake } from "../../core/scripts/record-change.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { RouteAnswer } from "../server/routes.ts";
@@ -28,7 +29,13 @@ const pruneBody = {
   limit: inBody.integer({ min: 1, max: 10_000, fallback: 1_000 }),
 };
 
-const list = { method: "GET", scope: Scope.CONNECTIONS_READ, query: listQuery, handle: listRecords } as const;
+const list = {
+  method: "GET",
+  scope: Scope.CONNECTIONS_READ,
+  query: listQuery,
+  takesLimited: true,
+  handle: listRecords,
+} as const;
 
 /** Routes that the SDK uses for records. */
 export const recordRoutes: readonly JsonRoute[] = [
@@ -45,9 +52,12 @@ export const recordRoutes: readonly JsonRoute[] = [
 ];
 
 async function listRecords(request: JsonRequest<typeof listQuery>, { records }: Broker): Promise<RouteAnswer> {
-  const { query } = request;
+  const { query, caller } = request;
   const { model, variant } = query;
-  const page = await records.list({ connection: connectionIn(request), model, variant }, recordFilter(query));
+  const connection = connectionIn(request);
+  requireRecordsWithin(caller, connection);
+  await spendRequest(caller);
+  const page = await records.list({ connection, model, variant }, recordFilter(query));
   return recordsAnswer(page);
 }
 

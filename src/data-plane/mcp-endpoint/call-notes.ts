@@ -8,7 +8,7 @@ import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { WantedAccount } from "./tool-call.ts";
 
 /** How a call of a tool ended. */
-export type CallOutcome = "done" | "refused" | "failed" | "account_needed";
+export type CallOutcome = "done" | "refused" | "failed" | "account_needed" | "held";
 
 /** Notes calls of tools in metrics, the log and the audit trail. Never notes arguments or results. */
 export interface ToolNotes {

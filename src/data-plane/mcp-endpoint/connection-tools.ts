@@ -21,6 +21,7 @@ export async function listConnections(services: ConnectionToolServices, call: Ca
   const integration = given.text("integration");
   const token = given.text("cursor") ?? "";
   given.end();
+  await call.admit({ integration });
   const { caller } = call;
   if (integration !== undefined && caller.caller.limits?.integrations?.has(integration) === false) {
     requireConnectionWithin(caller.caller, { integration, id: "" });
@@ -80,6 +81,7 @@ export async function connectAccount(services: ConnectionToolServices, call: Cal
   given.end();
   // A missing integration must not look like a missing connection.
   await services.integrations.get({ environment: call.caller.environment, key: integration });
+  await call.admit({ integration });
   return withConnection(services, { call, integration, asked }, async (ref) => {
     await services.live.get(ref);
     return { value: { integration, connection: ref.id, state: "active" } };

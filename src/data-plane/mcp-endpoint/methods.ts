@@ -12,17 +12,21 @@ import {
   serverInfoKey,
 } from "../../core/mcp-endpoint/client-profile.ts";
 import { invalidParams, RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
+import { approvalIn } from "../../core/mcp-endpoint/request-state.ts";
 import { createToolNotes } from "./call-notes.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { type ListingRules, toolCatalogOf } from "./tool-catalog.ts";
-import { connectRequest, declinedResult, resultFor } from "./tool-results.ts";
+import { createToolGate } from "./tool-gate.ts";
+import { approvalRequest, connectRequest, declinedResult, resultFor } from "./tool-results.ts";
 import { createToolRunner } from "./tool-runner.ts";
 
 export interface EndpointServices {
   readonly broker: Broker;
   readonly sendToProvider: SendToProvider;
   readonly rules: () => ListingRules;
+  /** Returns the origin of the dashboard, where people answer; undefined: there is none. */
+  readonly dashboard: () => string | undefined;
   readonly world: World;
 }
 
@@ -52,10 +56,12 @@ const listTtlMs = 60_000;
 const cached = { ttlMs: listTtlMs, cacheScope: "private" };
 
 export function createMethods(services: EndpointServices): Methods {
-  const { broker, sendToProvider, world } = services;
+  const { broker, sendToProvider, dashboard, world } = services;
   const links = createConnectLinks(broker);
-  const run = createToolRunner({ broker, sendToProvider, links, notes: createToolNotes(broker, world) });
-  const catalogOf = (caller: EndpointCaller) => toolCatalogOf(caller, { broker, rules: services.rules() });
+  const gate = createToolGate({ broker, world });
+  const notes = createToolNotes(broker, world);
+  const run = createToolRunner({ broker, sendToProvider, links, notes, gate, dashboard });
+  const catalogOf = (caller: EndpointCaller) => toolCatalogOf(caller, { broker, gate, rules: services.rules() });
 
   async function listTools({ params, caller }: RpcRequest): Promise<JsonObject> {
     if (params["cursor"] !== undefined) throw invalidParams("`cursor` is unknown: the list has one page");
@@ -71,15 +77,18 @@ export function createMethods(services: EndpointServices): Methods {
     const catalog = await catalogOf(caller);
     const tool = catalog.all.get(name);
     if (tool === undefined) throw invalidParams(`unknown tool: ${name.slice(0, 100)}`);
-    const reply = actionOf(params["inputResponses"]);
-    if (reply === "decline" || reply === "cancel") return declinedResult(reply);
     const state = params["requestState"];
-    if (reply === "accept" && typeof state === "string") await links.waitFor(state, caller);
-    return resultFor(await run({ tool, given, caller, client, catalog }), client);
+    const approval = approvalIn(state);
+    const asked = approval === "" ? connectRequest : approvalRequest;
+    const reply = actionOf(params["inputResponses"], asked);
+    if (reply === "decline" || reply === "cancel") return declinedResult(reply, asked);
+    if (reply === "accept" && typeof state === "string" && approval === "") await links.waitFor(state, caller);
+    return resultFor(await run({ tool, given, caller, client, catalog, approval }), client);
   }
 
   return async (request) => {
-    const { method, params, client } = request;
+    const { method, params, client, caller: asking } = request;
+    if (method !== "tools/call") gate.requireMethod(method, asking);
     if (client.era === "modern") {
       const result = await modernResult(request);
       return { result: { resultType: "complete", ...result, _meta: { [serverInfoKey]: serverInfo } } };
@@ -115,8 +124,8 @@ export function createMethods(services: EndpointServices): Methods {
   }
 }
 
-/** Returns what the user has said about a link; undefined: the client has not asked. */
-function actionOf(responses: JsonValue | undefined): JsonValue | undefined {
-  const response = isObject(responses) ? responses[connectRequest] : undefined;
+/** Returns what the user has said about a URL; undefined: the client has not asked. */
+function actionOf(responses: JsonValue | undefined, name: string): JsonValue | undefined {
+  const response = isObject(responses) ? responses[name] : undefined;
   return isObject(response) ? response["action"] : undefined;
 }

@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
+import { requireRecordsWithin, requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { readInstantOrDate } from "../../core/dialect/instant.ts";
 import type { ScriptToolTarget } from "../../core/mcp-endpoint/tool.ts";
@@ -24,7 +24,7 @@ export async function callAction(
   requireScriptsWithin(call.caller.caller, call.name);
   return withConnection(broker, { call, integration, asked: asked === "" ? undefined : asked }, async (ref) => {
     await requireAccount(broker, ref);
-    await spendRequest(call.caller.caller);
+    await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
     const { run, outcome } = await broker.actions.run({ ref, name: script.name, input });
     if (outcome.kind === "done") return { value: outcome.output ?? null };
     await requireLiveGrant(broker.connections, ref);
@@ -58,10 +58,9 @@ export async function listRecords(
   const actions = actionsOf(given);
   const asked = given.text(connectionArgument);
   given.end();
-  requireScriptsWithin(call.caller.caller, call.name);
   return withConnection({ listing, connections }, { call, integration, asked }, async (ref) => {
-    await connections.get(ref);
-    await spendRequest(call.caller.caller);
+    requireRecordsWithin(call.caller.caller, ref, call.name);
+    await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
     const filter = { cursor: cursor ?? "", limit, actions, modifiedAfterMs, ids: [], maxBytes: maxPageBytes };
     const { records: found, next } = await records.list({ connection: ref, model, variant: "" }, filter);
     return { value: { records: found.map(recordJson), next_cursor: next === "" ? null : next } };

@@ -9,13 +9,13 @@ import type { ToolCatalog } from "./tool-catalog.ts";
 const maxFoundBytes = 64 * 1024;
 
 /** Returns the tools that fit a query, with what is needed to call them. */
-export function findTools({ all }: ToolCatalog, call: CalledTool): ToolResult {
+export async function findTools({ searched }: ToolCatalog, call: CalledTool): Promise<ToolResult> {
   const given = new ToolArguments(call.given);
   const query = given.text("query") ?? "";
   const limit = given.integer("limit", { max: maxFound, fallback: defaultFound });
   given.end();
-  const scripted = [...all.values()].filter(({ target }) => target.kind !== "own");
-  const found = searchTools(scripted.map(searchedTool), query);
+  await call.admit({});
+  const found = searchTools(searched.map(searchedTool), query);
   const tools: JsonObject[] = [];
   let bytes = 0;
   for (const { shown } of found.slice(0, limit)) {

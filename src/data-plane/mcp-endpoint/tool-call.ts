@@ -1,6 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { Spend } from "./tool-gate.ts";
 
 /** A call of a tool. */
 export interface CalledTool {
@@ -9,6 +11,19 @@ export interface CalledTool {
   readonly given: JsonObject;
   /** Told of the connection once it is known, for logs. */
   readonly noteConnection: (named: WantedAccount) => void;
+  /** ID of the approval that the client names; empty: none. */
+  readonly approval: string;
+  /** Resolves once the call may act, as `ToolGate.admit`. Every tool calls it before it acts. */
+  readonly admit: (use: ToolUse) => Promise<void>;
+}
+
+/** What a call is about to use. */
+interface ToolUse {
+  /** Key of the integration; undefined: none. */
+  readonly integration?: string | undefined;
+  /** A connection that exists; undefined: none. */
+  readonly ref?: ConnectionRef;
+  readonly spend?: Spend;
 }
 
 export interface WantedAccount {

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
-import { type Caller, mayDo } from "../../broker/setup/caller.ts";
+import { type Caller, mayDo, mayReadRecords } from "../../broker/setup/caller.ts";
 import { type EndpointTool, ownTools, type ScriptToolTarget } from "../../core/mcp-endpoint/tool.ts";
 import { toolsByName } from "../../core/mcp-endpoint/tool-names.ts";
 import { actionArguments, outputSchemaOf, recordArguments } from "../../core/mcp-endpoint/tool-schemas.ts";
@@ -8,13 +8,18 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { allIntegrations } from "../api/all-integrations.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { ownToolShown } from "./own-tools.ts";
+import type { KnownIntegration, ToolGate } from "./tool-gate.ts";
 
 /** The tools of one caller. */
 export interface ToolCatalog {
   /** Tools that `tools/list` shows, in a fixed order. */
   readonly listed: readonly EndpointTool[];
-  /** Every tool that the caller may call, also those that are not listed. */
+  /** Tools of scripts that a search may find. */
+  readonly searched: readonly EndpointTool[];
+  /** Every tool within the limits of the caller, also those that are not listed, or that policies refuse. */
   readonly all: ReadonlyMap<string, EndpointTool>;
+  /** The integrations within its limits. */
+  readonly integrations: ReadonlyMap<string, KnownIntegration>;
 }
 
 /** Which tools are listed. */
@@ -27,32 +32,41 @@ export interface ListingRules {
 
 interface CatalogServices {
   readonly broker: Pick<Broker, "scripts" | "integrations">;
+  readonly gate: ToolGate;
   readonly rules: ListingRules;
 }
 
 /** Returns the tools that a caller may use. The same callers get the same bytes until scripts or integrations change. */
 export async function toolCatalogOf(caller: EndpointCaller, services: CatalogServices): Promise<ToolCatalog> {
-  const { broker, rules } = services;
+  const { broker, gate, rules } = services;
   const found = await allIntegrations(broker.integrations, caller.environment);
-  const keys = found.map(({ key }) => key).filter((key) => isWithin(caller, key));
+  const integrations = new Map(found.filter(({ key }) => isWithin(caller, key)).map((one) => [one.key, one]));
+  const keys = [...integrations.keys()];
+  const isPossible = (tool: EndpointTool) => gate.isPossible(tool, caller, [...integrations.values()]);
   const targets = scriptTargets(broker.scripts.all(), new Set(keys));
   const scripted = [...toolsByName(targets)].flatMap(([name, target]) =>
     mayUse(caller, target) && caller.admitsTool(name)
       ? [{ name, target, shown: shownTarget(name, target, caller) }]
       : [],
   );
-  const listsAll = scripted.length <= rules.listed;
+  const searched = scripted.filter(isPossible);
+  const listsAll = searched.length <= rules.listed;
   const own = ownTools.flatMap((tool): EndpointTool[] => {
-    const isHidden = listsAll && (tool === "search_tools" || tool === "call_tool");
-    if (isHidden || !mayCall(caller.caller, ownScopes[tool]) || !caller.admitsTool(tool)) return [];
+    if (!mayCall(caller.caller, ownScopes[tool]) || !caller.admitsTool(tool)) return [];
     return [{ name: tool, target: { kind: "own", tool }, shown: ownToolShown(tool, keys) }];
   });
-  const pinned = listsAll ? scripted : scripted.filter(({ name }) => isNamed(rules.pinned, name));
+  const pinned = listsAll ? searched : searched.filter(({ name }) => isNamed(rules.pinned, name));
+  const ownListed = own.filter((tool) => !(listsAll && forMany.has(tool.name)) && isPossible(tool));
   return {
-    listed: [...own, ...pinned],
+    listed: [...ownListed, ...pinned],
+    searched,
+    integrations,
     all: new Map([...own, ...scripted].map((tool) => [tool.name, tool])),
   };
 }
+
+/** Tools that only a list which is too long needs. */
+const forMany: ReadonlySet<string> = new Set(["search_tools", "call_tool"]);
 
 const ownScopes = {
   search_tools: Scope.UNSPECIFIED,
@@ -68,13 +82,8 @@ const isWithin = ({ caller }: EndpointCaller, integration: string): boolean =>
   caller.limits?.integrations === undefined || caller.limits.integrations.has(integration);
 
 /** Scripts send requests that are not held to the methods, hosts and paths of limits. */
-function mayUse({ caller }: EndpointCaller, { kind }: ScriptToolTarget): boolean {
-  const { limits } = caller;
-  if (limits?.limitsRequests === true) return false;
-  if (kind === "action") return mayDo(caller, Scope.SYNCS);
-  // `connections:read` alone shows a limited caller no data of its connections.
-  return mayDo(caller, Scope.CONNECTIONS_READ) && (limits === undefined || mayDo(caller, Scope.SYNCS));
-}
+const mayUse = ({ caller }: EndpointCaller, { kind }: ScriptToolTarget): boolean =>
+  kind === "records" ? mayReadRecords(caller) : mayDo(caller, Scope.SYNCS) && caller.limits?.limitsRequests !== true;
 
 function scriptTargets(
   scripts: ReturnType<Broker["scripts"]["all"]>,

@@ -4,11 +4,14 @@ import { docUrlOf } from "../../base/fault-docs.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
 import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import { RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
+import { approvalState } from "../../core/mcp-endpoint/request-state.ts";
 import type { ToolAnswer } from "./tool-runner.ts";
 
 /** Name of the request for a URL, by which the client's answer is found. */
 export const connectRequest = "connect";
+export const approvalRequest = "approval";
 
+type ApprovalAnswer = Extract<ToolAnswer, { readonly kind: "approval" }>;
 type LinkAnswer = Extract<ToolAnswer, { readonly kind: "link" }>;
 
 /**
@@ -23,21 +26,27 @@ export function resultFor(answer: ToolAnswer, client: ClientProfile): JsonObject
       return toolResult(faultJson(answer.fault), true);
     case "link":
       return linkResult(answer, client);
+    case "approval":
+      return approvalResult(answer, client);
   }
 }
 
-/** The user has not followed the link: another call asks again. */
-export const declinedResult = (reply: "decline" | "cancel"): JsonObject =>
-  toolResult(
-    {
-      error: {
-        code: "account_not_connected",
-        message:
-          reply === "decline" ? "the user declined to connect the account" : "the user has not connected the account",
-      },
-    },
-    true,
-  );
+/** The user has not followed the link, or has not opened the page of the approval: another call asks again. */
+export const declinedResult = (
+  reply: "decline" | "cancel",
+  asked: typeof connectRequest | typeof approvalRequest,
+): JsonObject => toolResult({ error: declined[asked][reply] }, true);
+
+const declined = {
+  [connectRequest]: {
+    decline: { code: "account_not_connected", message: "the user declined to connect the account" },
+    cancel: { code: "account_not_connected", message: "the user has not connected the account" },
+  },
+  [approvalRequest]: {
+    decline: { code: "approval_required", message: "the user declined to look at the approval, which still waits" },
+    cancel: { code: "approval_required", message: "the user has not looked at the approval, which still waits" },
+  },
+} as const;
 
 /** As text for all clients, and as a value for those that read it. */
 function toolResult(value: JsonValue, isError: boolean): JsonObject {
@@ -69,18 +78,45 @@ function linkResult(answer: LinkAnswer, client: ClientProfile): JsonObject {
     const error = { code, message: `${message} Give the user this link, then call the tool again: ${url}` };
     return { ...toolResult({ error, connect_link: url }, true), content: [{ type: "text", text: error.message }] };
   }
+  // The state says only what to wait for: the call is judged again, as if it were the first.
+  return urlResult({ name: connectRequest, message, url, state: sessionId, id: sessionId }, client);
+}
+
+interface UrlQuestion {
+  readonly name: string;
+  readonly message: string;
+  readonly url: string;
+  readonly state: string;
+  readonly id: string;
+}
+
+/** Asks a client to open a URL and to call again. */
+function urlResult({ name, message, url, state, id }: UrlQuestion, { era }: ClientProfile): JsonObject {
   const request = { mode: "url", message, url };
-  if (client.era === "modern") {
-    return {
-      resultType: "input_required",
-      inputRequests: { [connectRequest]: { method: "elicitation/create", params: request } },
-      // Says only what to wait for: the call is judged again, as if it were the first.
-      requestState: sessionId,
-    };
+  if (era === "legacy") {
+    throw new RpcFailure(rpcCodes.urlElicitationRequired, message, {
+      data: { elicitations: [{ ...request, elicitationId: id }] },
+    });
   }
-  throw new RpcFailure(rpcCodes.urlElicitationRequired, message, {
-    data: { elicitations: [{ ...request, elicitationId: sessionId }] },
-  });
+  return {
+    resultType: "input_required",
+    inputRequests: { [name]: { method: "elicitation/create", params: request } },
+    requestState: state,
+  };
+}
+
+/** The call was not made: the client makes it again once a person has approved it. */
+function approvalResult({ id, page, fault }: ApprovalAnswer, client: ClientProfile): JsonObject {
+  const message = `A person has to approve this call first (approval ${id}).`;
+  const state = approvalState(id);
+  if (page !== undefined && client.opensUrls) {
+    return urlResult({ name: approvalRequest, message, url: page, state, id }, client);
+  }
+  if (client.era === "modern") return { resultType: "input_required", requestState: state };
+  const where = page === undefined ? "" : ` It is at ${page}.`;
+  const text = `${message}${where} Make the same call again once it is approved.`;
+  const error = { code: fault.code, message: text, approval: id };
+  return { ...toolResult({ error }, true), content: [{ type: "text", text }] };
 }
 
 function messageOf({ fault, connection }: LinkAnswer): string {

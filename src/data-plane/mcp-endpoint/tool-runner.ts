@@ -10,6 +10,7 @@ import type { ConnectLink, ConnectLinks } from "./connect-links.ts";
 import { connectAccount, listConnections } from "./connection-tools.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { sendProviderRequest } from "./request-tool.ts";
+import { pageOf } from "../proxy/held/held-calls.ts";
 import { callAction, listRecords } from "./script-tools.ts";
 import { findTools } from "./search-tool.ts";
 import {
@@ -21,11 +22,13 @@ import {
   type WantedAccount,
 } from "./tool-call.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
+import type { GatedCall, KnownIntegration, ToolGate } from "./tool-gate.ts";
 
 /** How a call ends. */
 export type ToolAnswer =
   | { readonly kind: "result"; readonly result: ToolResult }
   | { readonly kind: "fault"; readonly fault: Fault }
+  | { readonly kind: "approval"; readonly id: string; readonly page: string | undefined; readonly fault: Fault }
   | { readonly kind: "link"; readonly link: ConnectLink; readonly fault: Fault; readonly connection: WantedAccount };
 
 export interface ToolRequest {
@@ -34,6 +37,8 @@ export interface ToolRequest {
   readonly caller: EndpointCaller;
   readonly client: ClientProfile;
   readonly catalog: ToolCatalog;
+  /** ID of the approval that the client names; empty: none. */
+  readonly approval: string;
 }
 
 /** Runs a tool and notes the call. Rejects only if the call could not be noted. */
@@ -44,17 +49,20 @@ export interface RunnerServices {
   readonly sendToProvider: SendToProvider;
   readonly links: ConnectLinks;
   readonly notes: ToolNotes;
+  readonly gate: ToolGate;
+  /** Returns the origin of the dashboard, where people answer; undefined: there is none. */
+  readonly dashboard: () => string | undefined;
 }
 
 export function createToolRunner(services: RunnerServices): RunTool {
-  const { links, notes } = services;
+  const { links, notes, gate, dashboard } = services;
 
   async function run(request: ToolRequest, noteConnection: CalledTool["noteConnection"]): Promise<ToolAnswer> {
     const { caller } = request;
     try {
       return { kind: "result", result: await act(services, request, noteConnection) };
     } catch (error) {
-      if (!(error instanceof AccountNeeded)) return { kind: "fault", fault: faultOfStore(error) };
+      if (!(error instanceof AccountNeeded)) return faultAnswer(faultOfStore(error), caller, dashboard());
       const { fault, connection } = error;
       const link = await links.linkFor(error, caller);
       return link === undefined ? { kind: "fault", fault } : { kind: "link", link, fault, connection };
@@ -62,7 +70,7 @@ export function createToolRunner(services: RunnerServices): RunTool {
   }
 
   return async (asked) => {
-    const request = asked.tool.target.kind === "own" && asked.tool.target.tool === "call_tool" ? innerOf(asked) : asked;
+    const request = isCallTool(asked.tool) ? await innerOf(asked, gate) : asked;
     if (request instanceof Fault) return { kind: "fault", fault: request };
     const since = performance.now();
     let connection: WantedAccount | undefined;
@@ -77,15 +85,15 @@ export function createToolRunner(services: RunnerServices): RunTool {
 }
 
 /** Returns the call that `call_tool` asks for: it is judged and noted as if the client had sent it. */
-function innerOf(request: ToolRequest): ToolRequest | Fault {
+async function innerOf(request: ToolRequest, gate: ToolGate): Promise<ToolRequest | Fault> {
   try {
+    await gate.admit(gatedCall(request, undefined), "none");
     const given = new ToolArguments(request.given);
     const name = given.requiredText("name");
     const inner = given.object("arguments");
     given.end();
     const tool = request.catalog.all.get(name);
-    const isItself = tool?.target.kind === "own" && tool.target.tool === "call_tool";
-    if (tool === undefined || isItself)
+    if (tool === undefined || isCallTool(tool))
       return argumentMistake("name", "must be the name of a tool that search_tools has found");
     return { ...request, tool, given: inner };
   } catch (error) {
@@ -93,13 +101,57 @@ function innerOf(request: ToolRequest): ToolRequest | Fault {
   }
 }
 
+const isCallTool = ({ target }: EndpointTool): boolean => target.kind === "own" && target.tool === "call_tool";
+
+/** A call that waits for an approval says which: the client can show it, and call again. */
+function faultAnswer(fault: Fault, { environment }: EndpointCaller, origin: string | undefined): ToolAnswer {
+  const id = fault.metadata["approval"] ?? "";
+  if (fault.code !== "approval_required" || id === "") return { kind: "fault", fault };
+  return { kind: "approval", id, page: pageOf(origin, { environment, id }), fault };
+}
+
+const gatedCall = (
+  { tool, given, caller, catalog, approval }: ToolRequest,
+  integration: string | undefined,
+): GatedCall => ({
+  tool: tool.name,
+  arguments: given,
+  caller,
+  integration: integration === undefined ? undefined : (catalog.integrations.get(integration) ?? unknownKey(integration)),
+  becomesRequest: tool.target.kind === "own" && tool.target.tool === "provider_request",
+  approval,
+});
+
+/** An integration that does not exist, or is beyond the limits of the caller: the tool says so. */
+const unknownKey = (key: string): KnownIntegration => ({ key, provider: "" });
+
+/** Returns the integration that a call is about, before its arguments are checked. */
+function integrationOf({ tool: { target }, given }: ToolRequest): string | undefined {
+  if (target.kind !== "own") return target.integration;
+  const { integration } = given;
+  return typeof integration === "string" && integration !== "" ? integration : undefined;
+}
+
 async function act(
-  { broker, sendToProvider }: RunnerServices,
-  { tool, given, caller, catalog }: ToolRequest,
+  { broker, sendToProvider, gate }: RunnerServices,
+  request: ToolRequest,
   noteConnection: CalledTool["noteConnection"],
 ): Promise<ToolResult> {
+  const { tool, given, caller, catalog, approval } = request;
   const { target } = tool;
-  const call: CalledTool = { caller, name: tool.name, given, noteConnection };
+  gate.requirePossible(gatedCall(request, integrationOf(request)));
+  const call: CalledTool = {
+    caller,
+    name: tool.name,
+    given,
+    noteConnection,
+    approval,
+    async admit({ integration, ref, spend }) {
+      // A connection that was just deleted is missing; one that comes later was not judged.
+      const connection = ref === undefined ? "none" : (await broker.connections.get(ref)).value;
+      await gate.admit(gatedCall(request, integration), connection, spend);
+    },
+  };
   if (target.kind === "action") return callAction(broker, target, call);
   if (target.kind === "records") return listRecords(broker, target, call);
   switch (target.tool) {
@@ -120,6 +172,7 @@ const refusals: ReadonlySet<string> = new Set(["missing_scope", "not_in_session"
 
 function outcomeOf(answer: ToolAnswer): CallOutcome {
   if (answer.kind === "link") return "account_needed";
+  if (answer.kind === "approval") return "held";
   if (answer.kind === "fault") return refusals.has(answer.fault.code) ? "refused" : "failed";
   return answer.result.isError === true ? "failed" : "done";
 }

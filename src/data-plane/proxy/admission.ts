@@ -58,7 +58,10 @@ export interface Admission {
 export type ToolCheck = (tool: string) => boolean;
 
 /** A call as it will be sent, and who sends it. */
-export type AdmissibleCall = Pick<ProviderCall, "caller" | "live" | "proxied" | "host" | "basePath" | "attachment">;
+export type AdmissibleCall = Pick<
+  ProviderCall,
+  "caller" | "live" | "proxied" | "host" | "basePath" | "attachment" | "message"
+>;
 
 interface AdmissionOptions {
   readonly access: Pick<Access, "currentCaller">;
@@ -86,13 +89,7 @@ export const createAdmission = ({
   spend: ({ caller }) => (caller.accessSession === undefined ? undefined : spendRequest(caller)),
   trySpend: trySpendRequest,
   streams: createCallerStreams(access),
-  callerNow(caller) {
-    if (caller.session !== undefined) return caller;
-    const now = access.currentCaller(caller);
-    if (now === undefined) throw new Fault("unknown_key", "the key or session of this request has just ended");
-    // A control key sends requests in the environment of a connection.
-    return now.environment === caller.environment ? now : { ...now, environment: caller.environment };
-  },
+  callerNow: (caller) => callerNow(access, caller),
   judge(call, request) {
     if (!policyGate.hasPolicies(call.live)) return undefined;
     const body = unreadBody(call, request);
@@ -112,13 +109,23 @@ export const createAdmission = ({
   enforce: (call, verdict) => policyGate.enforce(gatedRequest(call, noBody), verdict),
 });
 
+/** Returns a caller with what it may do now. Throws if it would be refused now. */
+export function callerNow(access: Pick<Access, "currentCaller">, caller: Caller): Caller {
+  if (caller.session !== undefined) return caller;
+  const now = access.currentCaller(caller);
+  if (now === undefined) throw new Fault("unknown_key", "the key or session of this request has just ended");
+  // A control key sends requests in the environment of a connection.
+  return now.environment === caller.environment ? now : { ...now, environment: caller.environment };
+}
+
 const isUnknown = ({ result }: PolicyMatch): boolean => typeof result !== "boolean" && result.isUnknown;
 
 /** Returns whether the body must be read, so that the request can be judged or logged. */
 export const needsBody = (verdict: Verdict | undefined): boolean =>
   verdict !== undefined && (verdict.outcome === "unknown" || verdict.logged.some(isUnknown));
 
-const isPossible = (verdict: Verdict | undefined): boolean =>
+/** Returns whether a call may be sent, as far as its verdict is known. */
+export const isPossible = (verdict: Verdict | undefined): boolean =>
   verdict === undefined || (verdict.outcome !== "denied" && verdict.outcome !== "not allowed");
 
 /** Returns the request of a tool whose arguments are not known. */
@@ -146,7 +153,7 @@ function unreadBody({ proxied, live }: AdmissibleCall, { headers }: FrontHead): 
 }
 
 function gatedRequest(call: AdmissibleCall, body: JudgedBody): GatedRequest {
-  const { caller, live, proxied, host, basePath, attachment } = call;
+  const { caller, live, proxied, host, basePath, attachment, message } = call;
   const { method, path, rawHeaders, key } = proxied;
   return {
     method,
@@ -158,5 +165,7 @@ function gatedRequest(call: AdmissibleCall, body: JudgedBody): GatedRequest {
     body,
     caller,
     live,
+    // The body of a request to an MCP server is a message of its own.
+    ...(live.provider.mcp === undefined && { message }),
   };
 }

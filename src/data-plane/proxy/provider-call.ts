@@ -6,6 +6,7 @@ import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
+import type { MessageFacts } from "../../core/policies/message-facts.ts";
 import type { Verdict } from "../../core/policies/policy-set.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -30,6 +31,8 @@ export interface CallContext {
   readonly listener?: string;
   /** A caller that was authenticated elsewhere. */
   readonly caller?: Caller | undefined;
+  /** The message to our own MCP endpoint that asks for the request; undefined: none. */
+  readonly message?: MessageFacts | undefined;
 }
 
 /** A call whose response can be observed. */
@@ -40,6 +43,8 @@ export interface ObservedCall extends CallContext {
   readonly socket?: Socket;
   /** The same request, prepared before it waited for an approval. It is not counted again. */
   readonly prepared?: Pick<ProviderCall, "use">;
+  /** The longest time that the request may wait for an approval; undefined: as its caller and the policy say. */
+  readonly longestWaitMs?: number;
 }
 
 /** A request with its connection that may be sent. */
@@ -70,6 +75,8 @@ export interface ProviderCall {
   readonly host: string;
   /** Set for an integration whose uses are recorded. */
   readonly use: UseRecorder | undefined;
+  /** The message to our own MCP endpoint that asks for the request; undefined: none. */
+  readonly message: MessageFacts | undefined;
   /** `Max-Forwards` makes Latchkey the last hop, which must answer. */
   readonly isLastHop: boolean;
   /** What policies say, as far as it is known without the body; undefined: there are no policies. */

@@ -205,7 +205,7 @@ const outgoingRequestOf = ({ call, proxied, content, nowMs, providerNonce }: Out
 /** Prepares a call a second time, with the key, the limits and the connection of now. */
 function prepareAgain(
   begin: ProviderCalls["begin"],
-  { request, response, alias, forward, listener, caller, socket }: ObservedCall,
+  { request, response, alias, forward, listener, caller, socket, message }: ObservedCall,
   prepared: ProviderCall,
 ): Promise<ProviderCall> {
   const { promise, resolve, reject } = Promise.withResolvers<ProviderCall>();
@@ -215,6 +215,7 @@ function prepareAgain(
     alias,
     forward,
     caller,
+    message,
     prepared,
     ...(listener !== undefined && { listener }),
     ...(socket !== undefined && { socket }),
@@ -338,7 +339,7 @@ function requireMethod({ method = "" }: FrontHead): void {
 /** Prepares a call of a live connection. Throws for a request that must not be sent. */
 function prepareCall(
   { cache, admission }: Pick<ProviderCallsOptions, "cache" | "admission">,
-  { request, alias, forward }: CallContext,
+  { request, alias, forward, message }: CallContext,
   { since, caller, live, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(live);
@@ -380,6 +381,7 @@ function prepareCall(
     origin,
     host,
     use,
+    message,
     isLastHop,
     verdict: undefined,
   };

@@ -12,6 +12,8 @@ import type { NotableCall } from "./proxy-call.ts";
 const isTarget = /^\/[\x21-\x7e]*$/;
 const maxBodyBytes = 1024 * 1024;
 const maxMs = 30_000;
+/** A request that waits longer for an approval is answered with what it waits for. */
+const maxWaitMs = 20_000;
 /** Several at once share the room of all proxied requests; so do these, which hold their bodies in memory. */
 const maxAtOnce = 16;
 
@@ -64,7 +66,7 @@ class SentRequest {
 
   /** Hands the server's side to the proxy. */
   begin(request: http.IncomingMessage, response: http.ServerResponse): void {
-    const { caller, ref } = this.#request;
+    const { caller, ref, message } = this.#request;
     response.on("close", () => {
       const status = response.headersSent ? response.statusCode : 0;
       if (this.#call !== undefined) this.#proxy.leave(this.#call, status, performance.now());
@@ -81,6 +83,8 @@ class SentRequest {
       onEndless: () => {},
       alias: ref,
       caller: { ...caller, environment: ref.environment },
+      message,
+      longestWaitMs: maxWaitMs,
     });
   }
 

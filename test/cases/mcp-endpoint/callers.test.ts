@@ -93,6 +93,37 @@ it("shows each session its own tools alone, and gives links for its own connecti
   expect(JSON.stringify(refused)).not.toContain("session_token");
 });
 
+it("lets limited callers read records by the same rule over HTTP and as a tool", async () => {
+  const all = await ready();
+  const asked = await callTool(all, "connect_account", { integration }, { capabilities: urlElicitation });
+  await follow(all, asked.result.inputRequests.connect.params.url);
+  const id = idOf(await all.connections());
+  const scopes = ["connections:read", "syncs"];
+  const connections = [{ integration, id }];
+  const name = "sandbox-files_list_Document";
+  const both = async (body: object) => {
+    const key = await session(all, body);
+    const headers = { "provider-config-key": integration, "connection-id": id };
+    const { status, body: listed } = await all.sidecar.rest("GET", "/records?model=Document", { key, headers });
+    const { result, error } = await callTool(all, name, {}, { key });
+    const mayCall = result !== undefined && result.isError === undefined;
+    return [status, listed.error?.code, mayCall, error?.message ?? result?.structuredContent?.error?.code];
+  };
+  expect(await both({ scopes, limits: { connections } })).toEqual([200, undefined, true, undefined]);
+  expect(await both({ scopes, limits: { connections }, budget: 1 })).toEqual([200, undefined, false, "not_in_session"]);
+  const [refused, missing] = [`unknown tool: ${name}`, "not_in_session"];
+  expect(await both({ scopes: ["connections:read"], limits: { connections } })).toEqual([
+    403,
+    "missing_scope",
+    false,
+    refused,
+  ]);
+  expect(await both({ scopes, limits: { connections, methods: ["GET"] } })).toEqual([403, missing, false, refused]);
+  await importKey(all, "ada");
+  const elsewhere = await both({ scopes, limits: { connections: [{ integration: other, id: "ada" }] } });
+  expect(elsewhere).toEqual([403, missing, false, refused]);
+});
+
 it("asks for a broken account to be connected again, and never replaces a connection by an old link", async () => {
   const all = await ready();
   const scopes = ["syncs", "connections:write", "connections:read"];

@@ -6,7 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { UrlElicitationRequiredError } from "@modelcontextprotocol/sdk/types.js";
 
-const { ADDRESS, KEY, ERA, TOOL, ARGUMENTS } = process.env;
+const { ADDRESS, KEY, ERA, TOOL, ARGUMENTS, WAITS } = process.env;
 const requestInit = { headers: { authorization: `Bearer ${KEY}` } };
 const info = { name: "tester", version: "1" };
 const capabilities = { elicitation: { url: {} } };
@@ -32,9 +32,10 @@ async function older() {
 
 async function modern() {
   const client = new ModernClient(info, { capabilities, versionNegotiation: { mode: { pin: "2026-07-28" } } });
-  client.setRequestHandler("elicitation/create", ({ params }) => {
+  client.setRequestHandler("elicitation/create", async ({ params }) => {
     tell({ link: params.url });
-    // Says that the user has opened the link, not that they are done: the server waits.
+    // Says that the user has opened the link, not that they are done: the server waits for an account.
+    if (WAITS === "1") await lines.next();
     return { action: "accept" };
   });
   await client.connect(new ModernTransport(new URL(ADDRESS), { requestInit }));

@@ -126,8 +126,8 @@ export function createHeldCalls({ approvals, dashboard, world }: HeldCallsOption
   };
 }
 
-/** Returns the URL of an approval's page. */
-const pageOf = (origin: string | undefined, { environment, id }: Approval): string | undefined =>
+/** Returns the URL of an approval's page; undefined: there is no dashboard. */
+export const pageOf = (origin: string | undefined, { environment, id }: Pick<Approval, "environment" | "id">): string | undefined =>
   origin === undefined
     ? undefined
     : `${origin}/ui/approvals?${new URLSearchParams({ env: environment, approval: id }).toString()}`;
@@ -155,10 +155,10 @@ function faultFor({ alias, forward }: ObservedCall, approval: Approval, nowMs: n
   });
 }
 
-function waitMsOf({ request }: ObservedCall, by: readonly PolicyMatch[]): number {
+function waitMsOf({ request, longestWaitMs = Number.POSITIVE_INFINITY }: ObservedCall, by: readonly PolicyMatch[]) {
   const { isAsync, waitMs } = waitPreference(headerOf(request, "prefer"));
   if (isAsync) return 0;
-  return waitMs ?? Math.min(...by.map(({ rule }) => rule.hold.waitMs));
+  return Math.min(longestWaitMs, waitMs ?? Math.min(...by.map(({ rule }) => rule.hold.waitMs)));
 }
 
 /** Returns the call as it is sent: without what was for Latchkey, and once. */

@@ -115,7 +115,7 @@ it("comes to what all policies come to without an index", { timeout: 3_600_000 }
       const { caller, connection, host, integration } = request;
       const about = {
         ...{ integration: integration.key, provider: integration.provider, environment: integration.environment },
-        ...{ key: caller.key, session: caller.session, host, connection: connection.id },
+        ...{ key: caller.key, session: caller.session, host, connection: String(connection.id) },
       };
       const verdict = shown(set.judge(new LazyRequestFacts(request), about));
       const [outcome] = verdict as [string];

@@ -1,0 +1,185 @@
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { approvalFault } from "../../broker/approvals/approval-faults.ts";
+import type { ApprovalQuestion } from "../../broker/approvals/approval-requests.ts";
+import type { Broker } from "../../broker/broker.ts";
+import type { GatedMessage } from "../../broker/policies/message-gate.ts";
+import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
+import { currentState } from "../../core/approvals/approval-state.ts";
+import { type HeldRequest, shownContent } from "../../core/approvals/held-request.ts";
+import { requesterOf } from "../../core/approvals/requester.ts";
+import { canonicalJson } from "../../core/dialect/canonical-json.ts";
+import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import { holdersText } from "../../core/policies/decisions.ts";
+import type { PolicyMatch } from "../../core/policies/policy-set.ts";
+import type { OwnMessage } from "../../core/policies/tool-call-facts.ts";
+import { type Approval, ApprovalState } from "../../gen/latchkey/v1/approval_pb.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import { callerNow, isPossible } from "../proxy/admission.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+
+/** Lets policies judge the messages of the endpoint, and people answer for calls that policies hold. */
+export interface ToolGate {
+  /** Returns whether policies may let a caller call a tool, with some arguments and some connection. */
+  isPossible(tool: EndpointTool, caller: EndpointCaller, integrations: readonly KnownIntegration[]): boolean;
+  /** Throws if policies refuse a method other than `tools/call`. None can be held. */
+  requireMethod(method: string, caller: EndpointCaller, integration?: KnownIntegration): void;
+  /** Throws if policies refuse a call whichever connection it uses. Called before the user is asked for anything. */
+  requirePossible(call: GatedCall): void;
+  /** Resolves once a call may act: policies allow it, its budget is spent, and a person has approved it if they must. */
+  admit(call: GatedCall, connection: Connection | "none", spend?: Spend): Promise<void>;
+}
+
+export type Spend = () => Promise<void> | undefined;
+
+export interface KnownIntegration {
+  readonly key: string;
+  readonly provider: string;
+}
+
+/** A call of a tool. */
+export interface GatedCall extends Pick<Extract<OwnMessage, { readonly kind: "call" }>, "tool" | "arguments"> {
+  readonly caller: EndpointCaller;
+  /** Undefined: the tool is for no integration. */
+  readonly integration: KnownIntegration | undefined;
+  /** The call becomes a request to a provider, which is judged with its values. */
+  readonly becomesRequest: boolean;
+  /** ID of the approval that the client names; empty: none. */
+  readonly approval: string;
+}
+
+interface ToolGateOptions {
+  readonly broker: Pick<Broker, "messageGate" | "approvalRequests" | "access">;
+  readonly world: World;
+}
+
+/** A call that waits longer is answered with what it waits for: clients give up after a minute. */
+const maxWaitMs = 20_000;
+
+export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
+  const { messageGate, approvalRequests, access } = broker;
+  const waits = world.metrics.approvalWaits.series({});
+
+  async function answered(approval: Approval, ms: number): Promise<Approval> {
+    waits.add(1);
+    try {
+      const { signal } = new AbortController();
+      return await approvalRequests.settled(approval, { untilMs: world.now() + ms, signal });
+    } finally {
+      waits.add(-1);
+    }
+  }
+
+  /** Returns the policies that hold a call; undefined: it may act. Throws if policies refuse it. */
+  function holders(gated: GatedMessage): readonly PolicyMatch[] | undefined {
+    const verdict = messageGate.judge(gated);
+    if (verdict === undefined) return undefined;
+    messageGate.enforce(gated, verdict);
+    return verdict.outcome === "held" ? verdict.by : undefined;
+  }
+
+  async function admitHeld(held: HeldCall, spend: Spend): Promise<void> {
+    const { kind, approval } = await approvalRequests.ask(questionOf(held));
+    if (kind === "remembered") return spend();
+    const ms = Math.min(maxWaitMs, ...held.by.map(({ rule }) => rule.hold.waitMs));
+    const current = await answered(approval, ms);
+    if (currentState(current, world.now()) !== ApprovalState.APPROVED) throw approvalFault(current, world.now());
+    // Key, limits and policies may have changed meanwhile.
+    const caller = callerNow(access, held.gated.caller);
+    requireToolWithin(caller, held.call.tool);
+    const now: HeldCall = { ...held, gated: { ...held.gated, caller } };
+    const by = holders(now.gated);
+    if (by === undefined) return spend();
+    const again = await approvalRequests.ask({ ...questionOf({ ...now, by }), named: current.id });
+    if (again.kind === "remembered") return spend();
+    if (currentState(again.approval, world.now()) !== ApprovalState.APPROVED) {
+      throw approvalFault(again.approval, world.now());
+    }
+    await spend();
+    await approvalRequests.use(again.approval);
+  }
+
+  return {
+    isPossible(tool, caller, integrations) {
+      const message: OwnMessage = { kind: "any call", tool: tool.name };
+      const { target } = tool;
+      const fits = integrations.filter(({ key }) => target.kind === "own" || target.integration === key);
+      const isWithout = target.kind === "own" && !requiresIntegration.has(target.tool);
+      const wanted = isWithout ? [undefined, ...fits] : fits.length === 0 ? [undefined] : fits;
+      const becomesRequest = target.kind === "own" && target.tool === "provider_request";
+      const common = { message, caller: caller.caller, environment: caller.environment, becomesRequest };
+      return wanted.some((integration) =>
+        isPossible(messageGate.judge({ ...common, integration, connection: "unknown" })),
+      );
+    },
+    requireMethod(method, { caller, environment }, integration) {
+      const message: OwnMessage = { kind: "other", method };
+      const by = holders({ message, caller, environment, integration, connection: "none", becomesRequest: false });
+      if (by === undefined) return;
+      const reason = `${holdersText(by)} must be answered by a person, which is possible for tools/call alone`;
+      throw new Fault("denied_by_policy", reason);
+    },
+    requirePossible(call) {
+      const gated: GatedMessage = { ...gatedCall(call, "unknown") };
+      const verdict = messageGate.judge(gated);
+      if (verdict !== undefined && !isPossible(verdict)) messageGate.enforce(gated, verdict);
+    },
+    async admit(call, connection, spend = () => undefined) {
+      const gated = gatedCall({ ...call, becomesRequest: false }, connection);
+      const by = holders(gated);
+      if (by === undefined) return spend();
+      if (call.tool === "call_tool") {
+        throw new Fault("denied_by_policy", `${holdersText(by)} holds call_tool: call the tool by its own name`);
+      }
+      await admitHeld({ call, connection, gated, by }, spend);
+    },
+  };
+}
+
+const requiresIntegration: ReadonlySet<string> = new Set(["connect_account", "provider_request"]);
+
+const gatedCall = (
+  { tool, arguments: given, caller: { caller, environment }, integration, becomesRequest }: GatedCall,
+  connection: GatedMessage["connection"],
+): GatedMessage & { readonly caller: Caller } => ({
+  message: { kind: "call", tool, arguments: given },
+  caller,
+  environment,
+  integration,
+  connection,
+  becomesRequest,
+});
+
+interface HeldCall {
+  readonly call: GatedCall;
+  readonly connection: Connection | "none";
+  readonly gated: GatedMessage & { readonly caller: Caller };
+  readonly by: readonly PolicyMatch[];
+}
+
+const maxDepth = 100;
+
+function questionOf({ call, connection, gated, by }: HeldCall): ApprovalQuestion {
+  const { tool, arguments: given, integration, approval } = call;
+  const body = canonicalJson(given, maxDepth);
+  if (body === undefined) throw new Fault("invalid_body", "the arguments are nested too deeply to be approved");
+  const request: HeldRequest = {
+    environment: gated.environment,
+    integration: integration?.key ?? "",
+    connection: connection === "none" ? "" : (connection.ref?.id ?? ""),
+    token: "",
+    method: "tools/call",
+    url: `mcp:/tools/${encodeURIComponent(tool)}`,
+    headers: [],
+    body: Buffer.from(body),
+  };
+  return {
+    request,
+    requester: requesterOf(gated.caller),
+    rules: by.map(({ rule }) => rule),
+    provider: integration?.provider ?? "",
+    content: () => shownContent(request, (text) => text),
+    shownUrl: request.url,
+    named: approval,
+  };
+}
