@@ -8,6 +8,7 @@ import {
   type ScriptEndpoint,
   type SyncScript,
 } from "../core/scripts/script.ts";
+import { actionMcp } from "./action-mcp.ts";
 import type { ScriptFile } from "./folder.ts";
 
 /** The parsed declarations of a file; or the mistakes, each with the word that is wrong. */
@@ -75,6 +76,7 @@ export function readManifest(
         input: schema(declared["input"]),
         output: schema(declared["output"]),
         endpoints,
+        mcp: actionMcp(declared["mcp"], (message) => addMistake(message, "mcp")),
       };
       return action;
     }

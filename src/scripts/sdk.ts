@@ -57,8 +57,22 @@ export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefin
   onWebhook?: (nango: NangoSync<M, Metadata, Checkpoint>, payload: any) => MaybePromise<void>;
 }
 
+/** How clients of the MCP endpoint see an action. */
+export type ActionMcp =
+  /** A tool. With `content`, its output is MCP content: a block, a list of blocks, or `{ content, isError }`. */
+  | { kind: "tool"; answers?: "output" | "content" }
+  /** A prompt, whose arguments are the fields of `input`. Its output is text, or a list of messages. */
+  | { kind: "prompt" }
+  /**
+   * A resource. Parts of the URI in braces become the fields of `input`: `files://{id}/text`. Its output is text, or
+   * `{ text }` or `{ blob }` (Base64); any other value is shown as JSON.
+   */
+  | { kind: "resource"; uri: string; mimeType?: string };
+
 export interface ActionDefinition<Input, Output, Metadata> extends DescribedScript<Metadata> {
   endpoint?: Endpoint;
+  /** Default: a tool that answers with its output. */
+  mcp?: ActionMcp;
   input?: Input;
   output?: Output;
   exec: (nango: NangoAction<Metadata>, input: Infer<Input>) => MaybePromise<Infer<Output>>;

@@ -12,7 +12,13 @@ const action = (body: string, more = "") => `
   import { createAction } from "latchkey/scripts";
   import * as z from "zod";
   export default createAction({ description: "A tool of the conformance suite.", ${more}
-    exec: async (nango: any) => { ${body} } });`;
+    exec: async (nango: any, input: any) => { ${body} } });`;
+
+const content = 'mcp: { kind: "tool", answers: "content" },';
+const prompt = 'mcp: { kind: "prompt" },';
+const image = '{ type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" }';
+const embedded = (uri: string) =>
+  `{ type: "resource", resource: { uri: "${uri}", mimeType: "text/plain", text: "Some text." } }`;
 
 /** Actions whose tools have the names that the suite calls. */
 const scripts = {
@@ -20,6 +26,41 @@ const scripts = {
   "actions/error_handling.ts": action("throw new nango.ActionError({ message: 'This tool always fails.' });"),
   "actions/streaming_elicitation.ts": action("return 'no questions';"),
   "actions/logging_tool.ts": action("await nango.log('one'); return 'logged';"),
+  "actions/image_content.ts": action(`return ${image};`, content),
+  "actions/audio_content.ts": action(
+    'return { type: "audio", data: "UklGRiQAAABXQVZF", mimeType: "audio/wav" };',
+    content,
+  ),
+  "actions/embedded_resource.ts": action(`return ${embedded("test://embedded-resource")};`, content),
+  "actions/multiple_content_types.ts": action(
+    `return ["Multiple content types test:", ${image}, ${embedded("test://mixed-content-resource")}];`,
+    content,
+  ),
+  "actions/simple_prompt.ts": action("return 'This is a simple prompt for testing.';", prompt),
+  "actions/prompt_with_arguments.ts": action(
+    "return `Prompt with arguments: arg1='${input.arg1}', arg2='${input.arg2}'`;",
+    `${prompt} input: z.object({ arg1: z.enum(["testValue1", "hello"]), arg2: z.string() }),`,
+  ),
+  "actions/prompt_with_embedded_resource.ts": action(
+    `return [{ content: ${embedded("test://example-resource")} }, { content: "Please process the resource above." }];`,
+    `${prompt} input: z.object({ resourceUri: z.string() }),`,
+  ),
+  "actions/prompt_with_image.ts": action(
+    `return [{ content: ${image} }, { content: "Please analyze the image above." }];`,
+    prompt,
+  ),
+  "actions/static_text.ts": action(
+    "return 'This is the content of the static text resource.';",
+    'mcp: { kind: "resource", uri: "test://static-text", mimeType: "text/plain" },',
+  ),
+  "actions/static_binary.ts": action(
+    'return { blob: "iVBORw0KGgo=" };',
+    'mcp: { kind: "resource", uri: "test://static-binary", mimeType: "image/png" },',
+  ),
+  "actions/template_data.ts": action(
+    "return { id: input.id, templateTest: true, data: `Data for ID: ${input.id}` };",
+    'mcp: { kind: "resource", uri: "test://template/{id}/data" }, input: z.object({ id: z.string() }),',
+  ),
 };
 
 /** Tools of an integration `test`, with one connection. */

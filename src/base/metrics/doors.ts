@@ -19,7 +19,7 @@ export const doorMetrics = {
   mcpMessages: {
     kind: "counter",
     name: "latchkey_mcp_messages_total",
-    help: "Messages of MCP clients, by integration, method and outcome: done, refused, held, failed, account_needed, left. The integration of Latchkey's own endpoint is `(latchkey)`, and only its calls of tools are counted; integrations beyond the first 100 are `(other)`.",
+    help: "Messages of MCP clients, by integration, method and outcome: done, refused, held, failed, account_needed, left. The integration of Latchkey's own endpoint is `(latchkey)`, and only its calls of tools, prompts and resources are counted; integrations beyond the first 100 are `(other)`.",
     labels: ["environment", "integration", "method", "outcome"],
   },
   mcpMessageSeconds: {

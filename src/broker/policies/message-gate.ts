@@ -5,8 +5,8 @@ import {
   type JudgedOwnMessage,
   laterRequest,
   noRequest,
-  OwnMessageFacts,
   type OwnMessage,
+  OwnMessageFacts,
 } from "../../core/policies/tool-call-facts.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";

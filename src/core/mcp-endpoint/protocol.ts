@@ -16,6 +16,8 @@ export const rpcCodes = {
   internalError: -32_603,
   headerMismatch: -32_020,
   unsupportedVersion: -32_022,
+  /** Only before 2026-07-28. */
+  resourceNotFound: -32_002,
   /** The client must open a URL, and call again. Only in 2025-11-25. */
   urlElicitationRequired: -32_042,
 } as const;

@@ -49,7 +49,15 @@ export interface ActionScript extends ScriptManifestBase {
   readonly input: JsonObject | undefined;
   readonly output: JsonObject | undefined;
   readonly endpoints: readonly ScriptEndpoint[];
+  readonly mcp: ActionMcp;
 }
+
+/** How clients of the MCP endpoint see an action. */
+export type ActionMcp =
+  | { readonly kind: "tool"; readonly answers: "output" | "content" }
+  | { readonly kind: "prompt" }
+  /** Parts of the URI in braces are fields of the input. */
+  | { readonly kind: "resource"; readonly uri: string; readonly mimeType: string };
 
 export interface EventScript extends ScriptManifestBase {
   readonly kind: "event";

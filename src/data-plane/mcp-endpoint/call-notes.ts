@@ -6,6 +6,7 @@ import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
 import { createRefusedTools } from "../mcp/refused-tools.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { WantedAccount } from "./tool-call.ts";
+import type { ActingMethod } from "./tool-gate.ts";
 
 /** How a call of a tool ended. */
 export type CallOutcome = "done" | "refused" | "failed" | "account_needed" | "held";
@@ -18,6 +19,7 @@ export interface ToolNotes {
 }
 
 export interface NotedCall {
+  readonly method: ActingMethod;
   readonly tool: EndpointTool;
   readonly caller: EndpointCaller;
   readonly client: ClientProfile;
@@ -41,9 +43,9 @@ export function createToolNotes({ audit }: Pick<Broker, "audit">, world: World):
 
   function beginSpan(call: NotedCall): void {
     if (tracing === undefined) return;
-    const { tool, caller } = call;
-    const span = tracing.span("tools/call", { kind: "server", parent: caller.traceparent });
-    span.set("mcp.method.name", "tools/call");
+    const { method, tool, caller } = call;
+    const span = tracing.span(method, { kind: "server", parent: caller.traceparent });
+    span.set("mcp.method.name", method);
     span.set("gen_ai.tool.name", tool.name);
     span.set("latchkey.environment", caller.environment);
     const { accessSession } = caller.caller;
@@ -78,14 +80,14 @@ export function createToolNotes({ audit }: Pick<Broker, "audit">, world: World):
       });
     },
     end(call, ended) {
-      const { tool, caller: endpointCaller, client } = call;
+      const { method, tool, caller: endpointCaller, client } = call;
       const { caller, environment } = endpointCaller;
       const { outcome, code, connection, ms } = ended;
       endSpan(call, ended);
       metrics.mcpCalls.inc({ kind: kindOf(tool), outcome });
       metrics.mcpCallSeconds.observe({ kind: kindOf(tool) }, ms / 1_000);
-      metrics.mcpMessages.inc({ environment, integration: "(latchkey)", method: "tools/call", outcome });
-      metrics.mcpMessageSeconds.observe({ method: "tools/call" }, ms / 1_000);
+      metrics.mcpMessages.inc({ environment, integration: "(latchkey)", method, outcome });
+      metrics.mcpMessageSeconds.observe({ method }, ms / 1_000);
       const isRefused = outcome === "refused";
       caller.accessSession?.use?.noteTool({ integration: "", tool: tool.name }, isRefused);
       const { target } = tool;
@@ -95,6 +97,7 @@ export function createToolNotes({ audit }: Pick<Broker, "audit">, world: World):
       }
       log.info("a tool was called", {
         tool: tool.name,
+        ...(method !== "tools/call" && { method }),
         outcome,
         ...(code !== "" && { code }),
         environment,

@@ -72,7 +72,7 @@ async function chosenId(services: ConnectionServices, wanted: WantedConnection):
     await requireOwn(services, caller, { integration, id: named });
     return named;
   }
-  const ids = limitedIds(caller, integration) ?? (await existingIds(services, caller, integration));
+  const ids = await usableIds(services, { caller, integration, size: maxNamed + 1, prefix: "" });
   const [only = "", second] = ids;
   if (second === undefined) return only;
   const choices = `${ids.slice(0, maxNamed).join(", ")}${ids.length > maxNamed ? ", …" : ""}`;
@@ -125,13 +125,27 @@ export function ownTags(caller: EndpointCaller): Readonly<Record<string, string>
 /** Mirrors the ID of a connection's end user, and is indexed. */
 const endUserTag = "end_user_id";
 
-async function existingIds(
-  { listing }: ConnectionServices,
-  caller: EndpointCaller,
-  integration: string,
+interface UsableConnections {
+  readonly caller: EndpointCaller;
+  readonly integration: string;
+  readonly size: number;
+  /** Beginning of the IDs; empty: any. */
+  readonly prefix: string;
+}
+
+/** Returns IDs of the connections that a caller may use. Throws if its limits allow none. */
+export async function usableIds(
+  { listing }: Pick<ConnectionServices, "listing">,
+  { caller, integration, size, prefix }: UsableConnections,
 ): Promise<string[]> {
+  const limited = limitedIds(caller, integration);
+  if (limited !== undefined) return limited.filter((id) => id.startsWith(prefix));
   const { environment } = caller;
   const query = { environment, integrations: [integration], id: "", search: "", tags: ownTags(caller), states: [] };
-  const { items } = await listing.list(query, { size: maxNamed + 1, token: "" });
-  return items.filter((one) => isOwn(one, caller)).map(({ ref }) => ref?.id ?? "");
+  const { items } = await listing.list(query, { size: prefix === "" ? size : maxListed, token: "" });
+  const ids = items.filter((one) => isOwn(one, caller)).map(({ ref }) => ref?.id ?? "");
+  return ids.filter((id) => id.startsWith(prefix)).slice(0, size);
 }
+
+/** Completion looks at so many connections. */
+const maxListed = 1_000;

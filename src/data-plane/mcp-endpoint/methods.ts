@@ -1,24 +1,23 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { requireToolWithin } from "../../broker/setup/caller.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
-import { isObject } from "../../core/dialect/json-fields.ts";
 import {
   type ClientProfile,
   negotiatedVersion,
   newSessionId,
   serverInfoKey,
 } from "../../core/mcp-endpoint/client-profile.ts";
-import { invalidParams, RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
-import { approvalIn } from "../../core/mcp-endpoint/request-state.ts";
+import { pageOf } from "../../core/mcp-endpoint/page.ts";
+import { RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
+import { createCallMethods } from "./call-methods.ts";
 import { createToolNotes } from "./call-notes.ts";
+import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
-import { type ListingRules, toolCatalogOf } from "./tool-catalog.ts";
-import { createToolGate } from "./tool-gate.ts";
-import { approvalRequest, connectRequest, declinedResult, resultFor } from "./tool-results.ts";
+import { type ListingRules, type ToolCatalog, toolCatalogOf } from "./tool-catalog.ts";
+import { type ActingMethod, createToolGate } from "./tool-gate.ts";
 import { createToolRunner } from "./tool-runner.ts";
 
 export interface EndpointServices {
@@ -47,13 +46,15 @@ export interface RpcResult {
 export type Methods = (request: RpcRequest) => Promise<RpcResult>;
 
 const serverInfo = { name: "latchkey", title: "Latchkey", version };
-const capabilities = { tools: {} };
+const capabilities = { tools: {}, resources: {}, prompts: {}, completions: {} };
 const instructions =
   "Tools act on accounts that users have connected. If an account is missing or no longer works, a call answers with a link: give it to the user, and call again once the account is connected.";
 
 /** How long clients may keep lists: tools change with scripts and integrations, of which nothing tells clients. */
 const listTtlMs = 60_000;
 const cached = { ttlMs: listTtlMs, cacheScope: "private" };
+/** What a resource holds is read again each time. */
+const uncached = { ttlMs: 0, cacheScope: "private" };
 
 export function createMethods(services: EndpointServices): Methods {
   const { broker, sendToProvider, dashboard, world } = services;
@@ -62,70 +63,77 @@ export function createMethods(services: EndpointServices): Methods {
   const notes = createToolNotes(broker, world);
   const run = createToolRunner({ broker, sendToProvider, links, notes, gate, dashboard });
   const catalogOf = (caller: EndpointCaller) => toolCatalogOf(caller, { broker, gate, rules: services.rules() });
+  const calls = createCallMethods({ run, links, catalogOf });
 
-  async function listTools({ params, caller }: RpcRequest): Promise<JsonObject> {
-    if (params["cursor"] !== undefined) throw invalidParams("`cursor` is unknown: the list has one page");
-    const { listed } = await catalogOf(caller);
-    return { tools: listed.map(({ shown }) => shown) };
+  async function list({ method, params, caller }: RpcRequest): Promise<JsonObject> {
+    const catalog = await catalogOf(caller);
+    const [name, all] = listOf(method, catalog);
+    const { items, nextCursor } = pageOf(all, params["cursor"]);
+    return { [name]: [...items], ...(nextCursor !== undefined && { nextCursor }) };
   }
 
-  async function callTool({ params, client, caller }: RpcRequest): Promise<JsonObject> {
-    const { name, arguments: given = {} } = params;
-    if (typeof name !== "string") throw invalidParams("`name` must be the name of a tool");
-    if (!isObject(given)) throw invalidParams("`arguments` must be an object");
-    requireToolWithin(caller.caller, name);
-    const catalog = await catalogOf(caller);
-    const tool = catalog.all.get(name);
-    if (tool === undefined) throw invalidParams(`unknown tool: ${name.slice(0, 100)}`);
-    const state = params["requestState"];
-    const approval = approvalIn(state);
-    const asked = approval === "" ? connectRequest : approvalRequest;
-    const reply = actionOf(params["inputResponses"], asked);
-    if (reply === "decline" || reply === "cancel") return declinedResult(reply, asked);
-    if (reply === "accept" && typeof state === "string" && approval === "") await links.waitFor(state, caller);
-    return resultFor(await run({ tool, given, caller, client, catalog, approval }), client);
+  /** Answers the methods of both eras; undefined for any other. */
+  async function common(request: RpcRequest): Promise<JsonObject | undefined> {
+    const { method, params, caller } = request;
+    switch (method) {
+      case "tools/list":
+      case "prompts/list":
+      case "resources/list":
+      case "resources/templates/list":
+        return list(request);
+      case "tools/call":
+        return calls.callTool(request);
+      case "prompts/get":
+        return calls.getPrompt(request);
+      case "resources/read":
+        return calls.readResource(request);
+      case "completion/complete":
+        return complete(broker, { params, caller, catalog: await catalogOf(caller) });
+      default:
+        return undefined;
+    }
+  }
+
+  async function legacyResult(request: RpcRequest): Promise<RpcResult> {
+    const { method, params } = request;
+    if (method === "initialize") {
+      const protocolVersion = negotiatedVersion(params["protocolVersion"]);
+      const headers = { "mcp-session-id": newSessionId(params) };
+      return { result: { protocolVersion, capabilities, serverInfo, instructions }, headers };
+    }
+    if (method === "ping") return { result: {} };
+    const result = await common(request);
+    if (result === undefined) throw new RpcFailure(rpcCodes.methodNotFound, "method not found");
+    return { result };
+  }
+
+  async function modernResult(request: RpcRequest): Promise<JsonObject> {
+    const { method } = request;
+    if (method === "server/discover") {
+      return { supportedVersions: [...supportedVersions], capabilities, instructions, ...cached };
+    }
+    const result = await common(request);
+    if (result === undefined) throw new RpcFailure(rpcCodes.methodNotFound, "method not found", { status: 404 });
+    const hints = method.endsWith("/list") ? cached : method === "resources/read" ? uncached : {};
+    return { ...result, ...(result["resultType"] === undefined && hints) };
   }
 
   return async (request) => {
-    const { method, params, client, caller: asking } = request;
-    if (method !== "tools/call") gate.requireMethod(method, asking);
-    if (client.era === "modern") {
-      const result = await modernResult(request);
-      return { result: { resultType: "complete", ...result, _meta: { [serverInfoKey]: serverInfo } } };
-    }
-    switch (method) {
-      case "initialize": {
-        const protocolVersion = negotiatedVersion(params["protocolVersion"]);
-        const headers = { "mcp-session-id": newSessionId(params) };
-        return { result: { protocolVersion, capabilities, serverInfo, instructions }, headers };
-      }
-      case "ping":
-        return { result: {} };
-      case "tools/list":
-        return { result: await listTools(request) };
-      case "tools/call":
-        return { result: await callTool(request) };
-      default:
-        throw new RpcFailure(rpcCodes.methodNotFound, "method not found");
-    }
+    if (!acting.has(request.method)) gate.requireMethod(request.method, request.caller);
+    if (request.client.era === "legacy") return legacyResult(request);
+    const result = await modernResult(request);
+    return { result: { resultType: "complete", ...result, _meta: { [serverInfoKey]: serverInfo } } };
   };
-
-  async function modernResult(request: RpcRequest): Promise<JsonObject> {
-    switch (request.method) {
-      case "server/discover":
-        return { supportedVersions: [...supportedVersions], capabilities, instructions, ...cached };
-      case "tools/list":
-        return { ...(await listTools(request)), ...cached };
-      case "tools/call":
-        return callTool(request);
-      default:
-        throw new RpcFailure(rpcCodes.methodNotFound, "method not found", { status: 404 });
-    }
-  }
 }
 
-/** Returns what the user has said about a URL; undefined: the client has not asked. */
-function actionOf(responses: JsonValue | undefined, name: string): JsonValue | undefined {
-  const response = isObject(responses) ? responses[name] : undefined;
-  return isObject(response) ? response["action"] : undefined;
+/** Policies judge these with what they act on. */
+const acting: ReadonlySet<string> = new Set<ActingMethod>(["tools/call", "prompts/get", "resources/read"]);
+
+/** Returns what a list shows, with the name of its field. */
+function listOf(method: string, catalog: ToolCatalog): readonly [field: string, items: readonly JsonObject[]] {
+  if (method === "tools/list") return ["tools", catalog.listed.map(({ shown }) => shown)];
+  if (method === "prompts/list") return ["prompts", [...catalog.prompts.values()].map(({ shown }) => shown)];
+  const wantsTemplates = method === "resources/templates/list";
+  const found = catalog.resources.filter(({ isTemplate }) => isTemplate === wantsTemplates);
+  return [wantsTemplates ? "resourceTemplates" : "resources", found.map(({ tool }) => tool.shown)];
 }

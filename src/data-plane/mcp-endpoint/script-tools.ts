@@ -1,8 +1,10 @@
+import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { requireRecordsWithin, requireScriptsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { readInstantOrDate } from "../../core/dialect/instant.ts";
+import { ContentMistake, readToolContent } from "../../core/mcp-endpoint/content.ts";
 import type { ScriptToolTarget } from "../../core/mcp-endpoint/tool.ts";
 import { connectionArgument, maxRecords, readActionArguments } from "../../core/mcp-endpoint/tool-schemas.ts";
 import { recordActions } from "../../core/scripts/record-change.ts";
@@ -26,10 +28,28 @@ export async function callAction(
     await requireAccount(broker, ref);
     await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
     const { run, outcome } = await broker.actions.run({ ref, name: script.name, input });
-    if (outcome.kind === "done") return { value: outcome.output ?? null };
+    if (outcome.kind === "done") return actionResult(script, outcome.output ?? null);
     await requireLiveGrant(broker.connections, ref);
     throw faultOfAction(outcome.failure, run.id);
   });
+}
+
+function actionResult({ mcp }: TargetOf<"action">["script"], value: JsonValue): ToolResult {
+  if (mcp.kind !== "tool" || mcp.answers === "output") return { value };
+  const content = contentOf(() => readToolContent(value));
+  return { value, content, ...(content.isError && { isError: true }) };
+}
+
+/** Returns what a script has answered with. Throws a Fault that tells its author what is wrong. */
+export function contentOf<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof ContentMistake)) throw error;
+    throw new Fault("script_failed", `the answer of the script is not valid: ${error.message}`, {
+      metadata: { reason: "invalid_output" },
+    });
+  }
 }
 
 /** Throws if the account must be connected again: the script would fail halfway. */

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import type { ToolContent } from "../../core/mcp-endpoint/content.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { Spend } from "./tool-gate.ts";
@@ -34,7 +35,10 @@ export interface WantedAccount {
 
 /** What a tool answers with. */
 export interface ToolResult {
+  /** The output of a script, or what our own tool has found. */
   readonly value: JsonValue;
+  /** How the value is shown; undefined: as text and as a value. */
+  readonly content?: ToolContent;
   /** The provider, or the script, has refused: the model may try something else. */
   readonly isError?: boolean;
 }

@@ -8,9 +8,11 @@ import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { allIntegrations } from "../api/all-integrations.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { ownToolShown } from "./own-tools.ts";
-import type { KnownIntegration, ToolGate } from "./tool-gate.ts";
+import { promptOf } from "./prompts.ts";
+import { type EndpointResource, resourcesOf } from "./resources.ts";
+import type { ActingMethod, KnownIntegration, ToolGate } from "./tool-gate.ts";
 
-/** The tools of one caller. */
+/** The tools, prompts and resources of one caller. */
 export interface ToolCatalog {
   /** Tools that `tools/list` shows, in a fixed order. */
   readonly listed: readonly EndpointTool[];
@@ -18,6 +20,9 @@ export interface ToolCatalog {
   readonly searched: readonly EndpointTool[];
   /** Every tool within the limits of the caller, also those that are not listed, or that policies refuse. */
   readonly all: ReadonlyMap<string, EndpointTool>;
+  /** Prompts and resources that policies may allow. */
+  readonly prompts: ReadonlyMap<string, EndpointTool>;
+  readonly resources: readonly EndpointResource[];
   /** The integrations within its limits. */
   readonly integrations: ReadonlyMap<string, KnownIntegration>;
 }
@@ -42,24 +47,34 @@ export async function toolCatalogOf(caller: EndpointCaller, services: CatalogSer
   const found = await allIntegrations(broker.integrations, caller.environment);
   const integrations = new Map(found.filter(({ key }) => isWithin(caller, key)).map((one) => [one.key, one]));
   const keys = [...integrations.keys()];
-  const isPossible = (tool: EndpointTool) => gate.isPossible(tool, caller, [...integrations.values()]);
+  const isPossible = (method: ActingMethod, tool: EndpointTool) =>
+    gate.isPossible({ method, tool, caller }, [...integrations.values()]);
   const targets = scriptTargets(broker.scripts.all(), new Set(keys));
-  const scripted = [...toolsByName(targets)].flatMap(([name, target]) =>
-    mayUse(caller, target) && caller.admitsTool(name)
-      ? [{ name, target, shown: shownTarget(name, target, caller) }]
-      : [],
+  const usable = [...toolsByName(targets)].filter(
+    ([name, target]) => mayUse(caller, target) && caller.admitsTool(name),
   );
-  const searched = scripted.filter(isPossible);
+  const scripted = usable.flatMap(([name, target]): EndpointTool[] =>
+    isOfKind(target, "tool") ? [{ name, target, shown: shownTarget(name, target, caller) }] : [],
+  );
+  const prompts = usable.flatMap(([name, target]) =>
+    promptOf(name, target, !hasOneConnection(caller.caller, target.integration)),
+  );
+  const resources = usable.flatMap(([name, target]) => resourcesOf(name, target));
+  const searched = scripted.filter((tool) => isPossible("tools/call", tool));
   const listsAll = searched.length <= rules.listed;
   const own = ownTools.flatMap((tool): EndpointTool[] => {
     if (!mayCall(caller.caller, ownScopes[tool]) || !caller.admitsTool(tool)) return [];
     return [{ name: tool, target: { kind: "own", tool }, shown: ownToolShown(tool, keys) }];
   });
   const pinned = listsAll ? searched : searched.filter(({ name }) => isNamed(rules.pinned, name));
-  const ownListed = own.filter((tool) => !(listsAll && forMany.has(tool.name)) && isPossible(tool));
+  const ownListed = own.filter((tool) => !(listsAll && forMany.has(tool.name)) && isPossible("tools/call", tool));
   return {
     listed: [...ownListed, ...pinned],
     searched,
+    prompts: new Map(
+      prompts.filter((prompt) => isPossible("prompts/get", prompt)).map((prompt) => [prompt.name, prompt]),
+    ),
+    resources: resources.filter(({ tool }) => isPossible("resources/read", tool)),
     integrations,
     all: new Map([...own, ...scripted].map((tool) => [tool.name, tool])),
   };
@@ -130,6 +145,10 @@ function shownTarget(name: string, target: ScriptToolTarget, { caller }: Endpoin
     ...(outputSchema !== undefined && { outputSchema }),
   };
 }
+
+/** Records are a tool and a resource. */
+const isOfKind = (target: ScriptToolTarget, kind: "tool" | "prompt" | "resource"): boolean =>
+  target.kind === "action" ? target.script.mcp.kind === kind : kind !== "prompt";
 
 /** Whether limits leave one connection of an integration. */
 function hasOneConnection({ limits }: Pick<Caller, "limits">, integration: string): boolean {

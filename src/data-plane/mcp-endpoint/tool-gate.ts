@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { approvalFault } from "../../broker/approvals/approval-faults.ts";
@@ -20,15 +21,25 @@ import type { EndpointCaller } from "./endpoint-caller.ts";
 
 /** Lets policies judge the messages of the endpoint, and people answer for calls that policies hold. */
 export interface ToolGate {
-  /** Returns whether policies may let a caller call a tool, with some arguments and some connection. */
-  isPossible(tool: EndpointTool, caller: EndpointCaller, integrations: readonly KnownIntegration[]): boolean;
-  /** Throws if policies refuse a method other than `tools/call`. None can be held. */
-  requireMethod(method: string, caller: EndpointCaller, integration?: KnownIntegration): void;
+  /** Returns whether policies may let a caller use a tool, with some arguments and some connection. */
+  isPossible(use: ListedUse, integrations: readonly KnownIntegration[]): boolean;
+  /** Throws if policies refuse a method that acts on nothing, such as a list. None can be held. */
+  requireMethod(method: string, caller: EndpointCaller): void;
   /** Throws if policies refuse a call whichever connection it uses. Called before the user is asked for anything. */
   requirePossible(call: GatedCall): void;
   /** Resolves once a call may act: policies allow it, its budget is spent, and a person has approved it if they must. */
   admit(call: GatedCall, connection: Connection | "none", spend?: Spend): Promise<void>;
 }
+
+/** A tool, a prompt or a resource that may be shown to a caller. */
+export interface ListedUse {
+  readonly method: ActingMethod;
+  readonly tool: EndpointTool;
+  readonly caller: EndpointCaller;
+}
+
+/** Methods that act. A prompt and a resource of a script are run as its tool would be. */
+export type ActingMethod = "tools/call" | "prompts/get" | "resources/read";
 
 export type Spend = () => Promise<void> | undefined;
 
@@ -37,8 +48,9 @@ export interface KnownIntegration {
   readonly provider: string;
 }
 
-/** A call of a tool. */
-export interface GatedCall extends Pick<Extract<OwnMessage, { readonly kind: "call" }>, "tool" | "arguments"> {
+/** A message that acts. */
+export interface GatedCall {
+  readonly message: Exclude<OwnMessage, { readonly kind: "any call" }>;
   readonly caller: EndpointCaller;
   /** Undefined: the tool is for no integration. */
   readonly integration: KnownIntegration | undefined;
@@ -86,7 +98,7 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
     if (currentState(current, world.now()) !== ApprovalState.APPROVED) throw approvalFault(current, world.now());
     // Key, limits and policies may have changed meanwhile.
     const caller = callerNow(access, held.gated.caller);
-    requireToolWithin(caller, held.call.tool);
+    requireToolWithin(caller, held.tool);
     const now: HeldCall = { ...held, gated: { ...held.gated, caller } };
     const by = holders(now.gated);
     if (by === undefined) return spend();
@@ -100,8 +112,9 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
   }
 
   return {
-    isPossible(tool, caller, integrations) {
-      const message: OwnMessage = { kind: "any call", tool: tool.name };
+    isPossible({ method, tool, caller }, integrations) {
+      const message: OwnMessage =
+        method === "tools/call" ? { kind: "any call", tool: tool.name } : { kind: "other", method };
       const { target } = tool;
       const fits = integrations.filter(({ key }) => target.kind === "own" || target.integration === key);
       const isWithout = target.kind === "own" && !requiresIntegration.has(target.tool);
@@ -112,15 +125,14 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
         isPossible(messageGate.judge({ ...common, integration, connection: "unknown" })),
       );
     },
-    requireMethod(method, { caller, environment }, integration) {
+    requireMethod(method, { caller, environment }) {
       const message: OwnMessage = { kind: "other", method };
-      const by = holders({ message, caller, environment, integration, connection: "none", becomesRequest: false });
-      if (by === undefined) return;
-      const reason = `${holdersText(by)} must be answered by a person, which is possible for tools/call alone`;
-      throw new Fault("denied_by_policy", reason);
+      const common = { caller, environment, integration: undefined, becomesRequest: false };
+      const by = holders({ message, connection: "none", ...common });
+      if (by !== undefined) throw cannotBeHeld(by);
     },
     requirePossible(call) {
-      const gated: GatedMessage = { ...gatedCall(call, "unknown") };
+      const gated = gatedCall(call, "unknown");
       const verdict = messageGate.judge(gated);
       if (verdict !== undefined && !isPossible(verdict)) messageGate.enforce(gated, verdict);
     },
@@ -128,21 +140,29 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
       const gated = gatedCall({ ...call, becomesRequest: false }, connection);
       const by = holders(gated);
       if (by === undefined) return spend();
-      if (call.tool === "call_tool") {
+      const { message } = call;
+      if (message.kind === "other") throw cannotBeHeld(by);
+      const { tool, arguments: given } = message;
+      if (tool === "call_tool") {
         throw new Fault("denied_by_policy", `${holdersText(by)} holds call_tool: call the tool by its own name`);
       }
-      await admitHeld({ call, connection, gated, by }, spend);
+      await admitHeld({ call, tool, given, connection, gated, by }, spend);
     },
   };
 }
 
+const cannotBeHeld = (by: readonly PolicyMatch[]): Fault => {
+  const reason = `${holdersText(by)} must be answered by a person, which is possible for tools/call alone`;
+  return new Fault("denied_by_policy", reason);
+};
+
 const requiresIntegration: ReadonlySet<string> = new Set(["connect_account", "provider_request"]);
 
 const gatedCall = (
-  { tool, arguments: given, caller: { caller, environment }, integration, becomesRequest }: GatedCall,
+  { message, caller: { caller, environment }, integration, becomesRequest }: GatedCall,
   connection: GatedMessage["connection"],
 ): GatedMessage & { readonly caller: Caller } => ({
-  message: { kind: "call", tool, arguments: given },
+  message,
   caller,
   environment,
   integration,
@@ -152,6 +172,8 @@ const gatedCall = (
 
 interface HeldCall {
   readonly call: GatedCall;
+  readonly tool: string;
+  readonly given: JsonObject;
   readonly connection: Connection | "none";
   readonly gated: GatedMessage & { readonly caller: Caller };
   readonly by: readonly PolicyMatch[];
@@ -159,8 +181,8 @@ interface HeldCall {
 
 const maxDepth = 100;
 
-function questionOf({ call, connection, gated, by }: HeldCall): ApprovalQuestion {
-  const { tool, arguments: given, integration, approval } = call;
+function questionOf({ call, tool, given, connection, gated, by }: HeldCall): ApprovalQuestion {
+  const { integration, approval } = call;
   const body = canonicalJson(given, maxDepth);
   if (body === undefined) throw new Fault("invalid_body", "the arguments are nested too deeply to be approved");
   const request: HeldRequest = {

@@ -5,6 +5,7 @@ import { isObject } from "../../core/dialect/json-fields.ts";
 import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import { RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
 import { approvalState } from "../../core/mcp-endpoint/request-state.ts";
+import type { ToolResult } from "./tool-call.ts";
 import type { ToolAnswer } from "./tool-runner.ts";
 
 /** Name of the request for a URL, by which the client's answer is found. */
@@ -21,7 +22,7 @@ type LinkAnswer = Extract<ToolAnswer, { readonly kind: "link" }>;
 export function resultFor(answer: ToolAnswer, client: ClientProfile): JsonObject {
   switch (answer.kind) {
     case "result":
-      return toolResult(answer.result.value, answer.result.isError === true);
+      return shownResult(answer.result);
     case "fault":
       return toolResult(faultJson(answer.fault), true);
     case "link":
@@ -30,6 +31,42 @@ export function resultFor(answer: ToolAnswer, client: ClientProfile): JsonObject
       return approvalResult(answer, client);
   }
 }
+
+/** What became of a prompt or a resource: its script's output, or a question to the user. */
+type ScriptAnswer =
+  | { readonly kind: "output"; readonly result: ToolResult }
+  | { readonly kind: "question"; readonly question: JsonObject };
+
+/** Does the same for methods whose results cannot say what is wrong. Throws `RpcFailure`. */
+export function outputFor(answer: ToolAnswer, client: ClientProfile): ScriptAnswer {
+  switch (answer.kind) {
+    case "result":
+      return { kind: "output", result: answer.result };
+    case "fault":
+      throw rpcFailureOf(answer.fault, answer.fault.message, {});
+    case "link": {
+      const { url } = answer.link;
+      if (client.opensUrls) return { kind: "question", question: linkResult(answer, client) };
+      const text = `${messageOf(answer)} Give the user this link, then ask again: ${url}`;
+      throw rpcFailureOf(answer.fault, text, { connect_link: url });
+    }
+    case "approval":
+      throw rpcFailureOf(answer.fault, answer.fault.message, {});
+  }
+}
+
+function rpcFailureOf({ code, status }: Fault, message: string, more: JsonObject): RpcFailure {
+  const isOfCaller = status >= 400 && status < 500 && code !== "script_failed";
+  return new RpcFailure(isOfCaller ? rpcCodes.invalidParams : rpcCodes.internalError, message, {
+    data: { code, ...more, doc_url: docUrlOf(code) },
+  });
+}
+
+/** Says what the user has said to a question. */
+export const declinedMessage = (
+  reply: "decline" | "cancel",
+  asked: typeof connectRequest | typeof approvalRequest,
+): string => declined[asked][reply].message;
 
 /** The user has not followed the link, or has not opened the page of the approval: another call asks again. */
 export const declinedResult = (
@@ -47,6 +84,16 @@ const declined = {
     cancel: { code: "approval_required", message: "the user has not looked at the approval, which still waits" },
   },
 } as const;
+
+function shownResult({ value, content, isError = false }: ToolResult): JsonObject {
+  if (content === undefined) return toolResult(value, isError);
+  const { content: blocks, structuredContent } = content;
+  return {
+    content: [...blocks],
+    ...(structuredContent !== undefined && { structuredContent }),
+    ...(isError && { isError: true }),
+  };
+}
 
 /** As text for all clients, and as a value for those that read it. */
 function toolResult(value: JsonValue, isError: boolean): JsonObject {

@@ -5,12 +5,12 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
 import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import { pageOf } from "../proxy/held/held-calls.ts";
 import type { CallOutcome, ToolNotes } from "./call-notes.ts";
 import type { ConnectLink, ConnectLinks } from "./connect-links.ts";
 import { connectAccount, listConnections } from "./connection-tools.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { sendProviderRequest } from "./request-tool.ts";
-import { pageOf } from "../proxy/held/held-calls.ts";
 import { callAction, listRecords } from "./script-tools.ts";
 import { findTools } from "./search-tool.ts";
 import {
@@ -22,7 +22,7 @@ import {
   type WantedAccount,
 } from "./tool-call.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
-import type { GatedCall, KnownIntegration, ToolGate } from "./tool-gate.ts";
+import type { ActingMethod, GatedCall, KnownIntegration, ToolGate } from "./tool-gate.ts";
 
 /** How a call ends. */
 export type ToolAnswer =
@@ -32,6 +32,7 @@ export type ToolAnswer =
   | { readonly kind: "link"; readonly link: ConnectLink; readonly fault: Fault; readonly connection: WantedAccount };
 
 export interface ToolRequest {
+  readonly method: ActingMethod;
   readonly tool: EndpointTool;
   readonly given: JsonObject;
   readonly caller: EndpointCaller;
@@ -111,13 +112,13 @@ function faultAnswer(fault: Fault, { environment }: EndpointCaller, origin: stri
 }
 
 const gatedCall = (
-  { tool, given, caller, catalog, approval }: ToolRequest,
+  { method, tool, given, caller, catalog, approval }: ToolRequest,
   integration: string | undefined,
 ): GatedCall => ({
-  tool: tool.name,
-  arguments: given,
+  message: method === "tools/call" ? { kind: "call", tool: tool.name, arguments: given } : { kind: "other", method },
   caller,
-  integration: integration === undefined ? undefined : (catalog.integrations.get(integration) ?? unknownKey(integration)),
+  integration:
+    integration === undefined ? undefined : (catalog.integrations.get(integration) ?? unknownKey(integration)),
   becomesRequest: tool.target.kind === "own" && tool.target.tool === "provider_request",
   approval,
 });

@@ -19,6 +19,7 @@ export function describe(script: unknown): object {
     endpoints: it["endpoints"],
     endpoint: it["endpoint"],
     scopes: it["scopes"],
+    mcp: it["mcp"],
     hasCheckpoint: !isNothing(it["checkpoint"]),
     hasExec: typeof it["exec"] === "function",
     hasOnWebhook: typeof it["onWebhook"] === "function",

@@ -64,9 +64,9 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
   await put("no-ping", PolicyEffect.DENY, 'mcp.tool == "sandbox-api-key_ping"', { integration: key });
   await put("no-list", PolicyEffect.DENY, 'mcp.tool in ["list_connections", "connect_account", "sandbox-files_count"]');
   await put("no-delete", PolicyEffect.DENY, 'mcp.tool == "provider_request" && request.path.startsWith("/drive/v3/a")');
-  await expect.poll(() => toolsOf(all), patient).toEqual(
-    tools.filter((name) => !/ping|list_connections|connect_account|count/.test(name)),
-  );
+  await expect
+    .poll(() => toolsOf(all), patient)
+    .toEqual(tools.filter((name) => !/ping|list_connections|connect_account|count/.test(name)));
   expect(await codeOf(callTool(all, "sandbox-api-key_ping"))).toBe("denied_by_policy");
   expect(await codeOf(callTool(all, "call_tool", { name: "sandbox-api-key_ping" }))).toBe("denied_by_policy");
   expect(await codeOf(callTool(all, "list_connections"))).toBe("denied_by_policy");
@@ -97,11 +97,15 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
 
   // Conditions on the connection are known once it is; a condition on a request fails for tools that send none.
   await put("not-ada", PolicyEffect.DENY, 'mcp.tool != "" && connection.id == "ada"');
-  await expect.poll(() => codeOf(callTool(all, "sandbox-api-key_pay", { amount: 5 })), patient).toBe("denied_by_policy");
+  await expect
+    .poll(() => codeOf(callTool(all, "sandbox-api-key_pay", { amount: 5 })), patient)
+    .toBe("denied_by_policy");
   expect(await toolsOf(all)).toContain("sandbox-api-key_pay");
   await remove("not-ada");
   await put("odd", PolicyEffect.DENY, 'request.path == "/x" && mcp.tool == "sandbox-api-key_pay"');
-  await expect.poll(() => codeOf(callTool(all, "sandbox-api-key_pay", { amount: 6 })), patient).toBe("denied_by_policy");
+  await expect
+    .poll(() => codeOf(callTool(all, "sandbox-api-key_pay", { amount: 6 })), patient)
+    .toBe("denied_by_policy");
   await remove("odd");
 
   // A method, and a list of what is allowed.
@@ -124,12 +128,13 @@ it("holds calls until a person has approved exactly this one", async () => {
   const tool = "sandbox-api-key_pay";
   const call = (given: object, more: object = {}) =>
     modernCall(all, "tools/call", { name: tool, arguments: given, ...more }, { capabilities: urlElicitation });
-  await expect
-    .poll(async () => (await call({ amount: 0 })).body.result.resultType, patient)
-    .toBe("input_required");
+  await expect.poll(async () => (await call({ amount: 0 })).body.result.resultType, patient).toBe("input_required");
   const first = (await call({ amount: 5 })).body.result;
   // Without a dashboard, there is no page to show.
-  expect(first).toMatchObject({ resultType: "input_required", requestState: expect.stringMatching(/^latchkey-approval:/) });
+  expect(first).toMatchObject({
+    resultType: "input_required",
+    requestState: expect.stringMatching(/^latchkey-approval:/),
+  });
   expect(first.inputRequests).toBeUndefined();
   const id = first.requestState.split(":")[1];
   const shown = await all.sidecar.rest("GET", `/approvals/${id}`, { key: decider });
@@ -162,7 +167,8 @@ it("asks for the approval of a provider request as the client takes it", async (
   const { all, put, answer } = await ready();
   await put("people", PolicyEffect.HOLD, 'mcp.tool == "provider_request" && request.method == "POST"');
   const given = { integration: key, path: "/drive/v3/files", method: "POST", body: { name: "x" } };
-  const call = (more: object = {}) => modernCall(all, "tools/call", { name: "provider_request", arguments: given, ...more });
+  const call = (more: object = {}) =>
+    modernCall(all, "tools/call", { name: "provider_request", arguments: given, ...more });
   await expect.poll(async () => (await call()).body.result.resultType, patient).toBe("input_required");
   const sent = () => JSON.stringify(all.sandbox.seen().requests);
   const before = sent();

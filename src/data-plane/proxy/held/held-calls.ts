@@ -127,7 +127,10 @@ export function createHeldCalls({ approvals, dashboard, world }: HeldCallsOption
 }
 
 /** Returns the URL of an approval's page; undefined: there is no dashboard. */
-export const pageOf = (origin: string | undefined, { environment, id }: Pick<Approval, "environment" | "id">): string | undefined =>
+export const pageOf = (
+  origin: string | undefined,
+  { environment, id }: Pick<Approval, "environment" | "id">,
+): string | undefined =>
   origin === undefined
     ? undefined
     : `${origin}/ui/approvals?${new URLSearchParams({ env: environment, approval: id }).toString()}`;

@@ -18,7 +18,7 @@ const script = {
 const action = (integration: string, name: string): ScriptToolTarget => ({
   kind: "action",
   integration,
-  script: { ...script, kind: "action", name, integration },
+  script: { ...script, kind: "action", name, integration, mcp: { kind: "tool", answers: "output" } },
 });
 
 it("gives each tool a name that clients take, whatever the order of the scripts", () => {

@@ -1,0 +1,125 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { requireToolWithin } from "../../broker/setup/caller.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import { invalidParams, RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
+import { approvalIn } from "../../core/mcp-endpoint/request-state.ts";
+import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import type { ConnectLinks } from "./connect-links.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { RpcRequest } from "./methods.ts";
+import { promptResult } from "./prompts.ts";
+import { resourceAt, resourceContents } from "./resources.ts";
+import type { ToolCatalog } from "./tool-catalog.ts";
+import type { ActingMethod } from "./tool-gate.ts";
+import {
+  approvalRequest,
+  connectRequest,
+  declinedMessage,
+  declinedResult,
+  outputFor,
+  resultFor,
+} from "./tool-results.ts";
+import type { RunTool, ToolAnswer } from "./tool-runner.ts";
+
+/** Methods that run a script or a tool of our own. */
+interface CallMethods {
+  callTool(request: RpcRequest): Promise<JsonObject>;
+  getPrompt(request: RpcRequest): Promise<JsonObject>;
+  readResource(request: RpcRequest): Promise<JsonObject>;
+}
+
+interface CallMethodsOptions {
+  readonly run: RunTool;
+  readonly links: ConnectLinks;
+  readonly catalogOf: (caller: EndpointCaller) => Promise<ToolCatalog>;
+}
+
+interface FoundCall {
+  readonly method: ActingMethod;
+  readonly tool: EndpointTool;
+  readonly given: JsonObject;
+  readonly catalog: ToolCatalog;
+}
+
+type Declined = Parameters<typeof declinedResult>;
+
+export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions): CallMethods {
+  /** Runs what a request has found, once its user has followed the link of the answer before. */
+  async function answer(
+    { params, client, caller }: RpcRequest,
+    { method, tool, given, catalog }: FoundCall,
+  ): Promise<ToolAnswer | { readonly declined: Declined }> {
+    const state = params["requestState"];
+    const approval = approvalIn(state);
+    const asked = approval === "" ? connectRequest : approvalRequest;
+    const reply = actionOf(params["inputResponses"], asked);
+    if (reply === "decline" || reply === "cancel") return { declined: [reply, asked] };
+    if (reply === "accept" && typeof state === "string" && approval === "") await links.waitFor(state, caller);
+    return run({ method, tool, given, caller, client, catalog, approval });
+  }
+
+  return {
+    async callTool(request) {
+      const { params, client, caller } = request;
+      const { name, arguments: given = {} } = params;
+      if (typeof name !== "string") throw invalidParams("`name` must be the name of a tool");
+      if (!isObject(given)) throw invalidParams("`arguments` must be an object");
+      requireToolWithin(caller.caller, name);
+      const catalog = await catalogOf(caller);
+      const tool = catalog.all.get(name);
+      if (tool === undefined) throw invalidParams(`unknown tool: ${name.slice(0, 100)}`);
+      const found = await answer(request, { method: "tools/call", tool, given, catalog });
+      return "declined" in found ? declinedResult(...found.declined) : resultFor(found, client);
+    },
+    async getPrompt(request) {
+      const { params, client, caller } = request;
+      const { name, arguments: given = {} } = params;
+      if (typeof name !== "string") throw invalidParams("`name` must be the name of a prompt");
+      if (!isObject(given)) throw invalidParams("`arguments` must be an object");
+      const catalog = await catalogOf(caller);
+      const tool = catalog.prompts.get(name);
+      if (tool === undefined) throw invalidParams(`unknown prompt: ${name.slice(0, 100)}`);
+      requireArguments(tool, given);
+      const found = await answer(request, { method: "prompts/get", tool, given, catalog });
+      if ("declined" in found) throw declined(found.declined);
+      const output = outputFor(found, client);
+      return output.kind === "question" ? output.question : promptResult(output.result);
+    },
+    async readResource(request) {
+      const { params, client, caller } = request;
+      const { uri } = params;
+      if (typeof uri !== "string") throw invalidParams("`uri` must be the URI of a resource");
+      const catalog = await catalogOf(caller);
+      const wanted = resourceAt(catalog.resources, uri);
+      if (wanted === undefined) throw notFound(request, uri);
+      const { tool, given } = wanted;
+      const found = await answer(request, { method: "resources/read", tool, given, catalog });
+      if ("declined" in found) throw declined(found.declined);
+      const output = outputFor(found, client);
+      if (output.kind === "question") return output.question;
+      return { contents: resourceContents(tool, uri, output.result) };
+    },
+  };
+}
+
+const declined = (given: Declined): RpcFailure => new RpcFailure(rpcCodes.invalidParams, declinedMessage(...given));
+
+function notFound({ client: { era } }: RpcRequest, uri: string): RpcFailure {
+  const code = era === "modern" ? rpcCodes.invalidParams : rpcCodes.resourceNotFound;
+  return new RpcFailure(code, "resource not found", { data: { uri: uri.slice(0, 500) } });
+}
+
+/** Throws if an argument that a prompt needs is missing. */
+function requireArguments({ shown }: EndpointTool, given: JsonObject): void {
+  const { arguments: listed } = shown;
+  for (const one of Array.isArray(listed) ? listed : []) {
+    if (!isObject(one) || one["required"] !== true || typeof one["name"] !== "string") continue;
+    if (given[one["name"]] === undefined) throw invalidParams(`the argument \`${one["name"]}\` is required`);
+  }
+}
+
+/** Returns what the user has said about a URL; undefined: the client has not asked. */
+function actionOf(responses: JsonValue | undefined, name: string): JsonValue | undefined {
+  const response = isObject(responses) ? responses[name] : undefined;
+  return isObject(response) ? response["action"] : undefined;
+}

@@ -1,0 +1,205 @@
+import { expect, it } from "vitest";
+import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
+import { patient } from "../../support/approvals/holding.ts";
+import type { Connecting } from "../../support/sidecar/connecting.ts";
+import { callTool, documents, follow, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
+
+const action = (mcp: object, body: string, input = "") => `
+  import { createAction } from "latchkey/scripts";
+  import * as z from "zod";
+  export default createAction({ description: "A script.", mcp: ${JSON.stringify(mcp)}, ${input}
+    exec: async (nango: any, input: any) => { ${body} } });`;
+
+const key = "sandbox-api-key";
+const content = { kind: "tool", answers: "content" };
+const scripts = {
+  "actions/chart.ts": action(
+    content,
+    'return [{ type: "text", text: "a chart" }, { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" }];',
+  ),
+  "actions/wrong.ts": action(content, 'return { content: [{ type: "image" }] };'),
+  "actions/review.ts": action(
+    { kind: "prompt" },
+    'return "Review in " + input.tone + " of " + nango.connectionId;',
+    'input: z.object({ tone: z.enum(["plain", "polite"]).describe("How"), topic: z.string().optional() }),',
+  ),
+  "actions/readme.ts": action({ kind: "resource", uri: "docs://readme", mimeType: "text/markdown" }, 'return "# Hi";'),
+  "actions/page.ts": action(
+    { kind: "resource", uri: "docs://pages/{id}" },
+    "return { id: input.id };",
+    "input: z.object({ id: z.string() }),",
+  ),
+  "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
+};
+
+async function ready(): Promise<Connecting> {
+  const all = await served({ scripts: { "syncs/documents.ts": documents }, others: { [key]: scripts } });
+  for (const id of ["ada", "bob"]) {
+    const { status } = await all.sidecar.rest("POST", "/connections", {
+      body: {
+        provider_config_key: key,
+        connection_id: id,
+        credentials: { type: "API_KEY", apiKey: "canary-key-0123456789" },
+      },
+    });
+    expect(status).toBe(201);
+  }
+  return all;
+}
+
+const session = async (all: Connecting, body: object): Promise<string> =>
+  (await all.sidecar.rest("POST", "/access-sessions", { body })).body.data.token;
+
+it("answers with content, prompts and resources of scripts, for their connection alone", async () => {
+  const all = await ready();
+  const scopes = ["syncs", "connections:read", "connections:write"];
+  const ada = await session(all, { scopes, limits: { connections: [{ integration: key, id: "ada" }] } });
+  const other = await session(all, { scopes, limits: { connections: [{ integration, id: "ada" }] } });
+  const ask = async (method: string, params: Record<string, unknown> = {}, of = ada) =>
+    (await modernCall(all, method, params, { key: of, headers: uriHeader(params) })).body;
+
+  const chart = await callTool(all, "sandbox-api-key_chart", {}, { key: ada });
+  expect(chart.result.content).toEqual([
+    { type: "text", text: "a chart" },
+    { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" },
+  ]);
+  const wrong = await callTool(all, "sandbox-api-key_wrong", {}, { key: ada });
+  expect(wrong.result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining("content[0].data") }],
+  });
+  // Prompts and resources are no tools.
+  const { tools } = (await ask("tools/list")).result;
+  expect(tools.map(({ name }: { name: string }) => name)).toEqual([
+    "list_connections",
+    "connect_account",
+    "sandbox-api-key_chart",
+    "sandbox-api-key_wrong",
+  ]);
+
+  const listed = await ask("prompts/list");
+  expect(listed.result).toMatchObject({ ttlMs: 60_000, cacheScope: "private" });
+  expect(listed.result.prompts).toEqual([
+    {
+      name: "sandbox-api-key_review",
+      title: "review (sandbox-api-key)",
+      description: "A script.",
+      arguments: [
+        { name: "tone", description: "How", required: true },
+        { name: "topic", required: false },
+      ],
+    },
+  ]);
+  const prompt = { name: "sandbox-api-key_review", arguments: { tone: "plain" } };
+  expect((await ask("prompts/get", prompt)).result.messages).toEqual([
+    { role: "user", content: { type: "text", text: "Review in plain of ada" } },
+  ]);
+  expect((await ask("prompts/get", { ...prompt, arguments: {} })).error).toMatchObject({ code: -32_602 });
+  expect((await ask("prompts/get", { ...prompt, arguments: { tone: "rude" } })).error).toMatchObject({
+    code: -32_602,
+    data: { code: "invalid_body" },
+  });
+  const tone = { ref: { type: "ref/prompt", name: prompt.name }, argument: { name: "tone", value: "pl" } };
+  expect((await ask("completion/complete", tone)).result.completion).toEqual({
+    values: ["plain"],
+    total: 1,
+    hasMore: false,
+  });
+
+  expect((await ask("resources/list")).result.resources).toEqual([
+    {
+      name: "sandbox-api-key_readme",
+      title: "readme (sandbox-api-key)",
+      description: "A script.",
+      mimeType: "text/markdown",
+      uri: "docs://readme",
+    },
+  ]);
+  expect((await ask("resources/templates/list")).result.resourceTemplates).toMatchObject([
+    { uriTemplate: "docs://pages/{id}" },
+  ]);
+  expect((await ask("resources/read", { uri: "docs://readme" })).result).toMatchObject({
+    contents: [{ uri: "docs://readme", mimeType: "text/markdown", text: "# Hi" }],
+    ttlMs: 0,
+  });
+  const page = await ask("resources/read", { uri: "docs://pages/a%20b" });
+  expect(page.result.contents[0]).toMatchObject({ mimeType: "application/json", text: '{"id":"a b"}' });
+  expect((await ask("resources/read", { uri: "docs://none" })).error).toMatchObject({
+    code: -32_602,
+    data: { uri: "docs://none" },
+  });
+  const legacy = await legacyCall(all, "resources/read", { uri: "docs://none" }, { key: ada });
+  expect(legacy.body.error.code).toBe(-32_002);
+
+  // Two sessions never see each other's.
+  expect((await ask("prompts/list", {}, other)).result.prompts).toEqual([]);
+  expect((await ask("prompts/get", prompt, other)).error.message).toContain("unknown prompt");
+  expect((await ask("resources/read", { uri: "docs://readme" }, other)).error.code).toBe(-32_602);
+  expect((await ask("completion/complete", tone, other)).error.code).toBe(-32_602);
+  // A key has a choice: the connection is an argument, and is completed.
+  const ofKey = { ...prompt, arguments: { tone: "polite", connection: "bob" } };
+  expect((await modernCall(all, "prompts/get", ofKey)).body.result.messages[0].content.text).toContain("of bob");
+  const named = { ref: tone.ref, argument: { name: "connection", value: "b" } };
+  expect((await modernCall(all, "completion/complete", named)).body.result.completion.values).toEqual(["bob"]);
+  const broken = all.sidecar.logged.find((line) => line.includes("mcp.uri"));
+  expect(broken).toContain("must be a URI");
+
+  // Policies judge them by their method and the connection.
+  const put = (id: string, condition: string) =>
+    all.sidecar
+      .client(PolicyService)
+      .createPolicy({ policy: { id, environment: "dev", effect: PolicyEffect.DENY, condition } });
+  await put("no-prompts", 'mcp.method == "prompts/get" && connection.id == "ada"');
+  await expect.poll(async () => (await ask("prompts/get", prompt)).error?.data?.code, patient).toBe("denied_by_policy");
+  expect((await modernCall(all, "prompts/get", ofKey)).body.result.messages).toHaveLength(1);
+  await put("no-reading", 'mcp.method == "resources/read"');
+  await expect.poll(async () => (await ask("resources/list")).result.resources, patient).toEqual([]);
+  expect(JSON.stringify([chart, wrong, listed, page])).not.toContain("canary-key");
+});
+
+it("shows records as resources, and gives a link for a missing account", async () => {
+  const all = await ready();
+  const base = `latchkey://records/${integration}/Document`;
+  const read = async (uri: string, capabilities: object = urlElicitation, key?: string) =>
+    (
+      await modernCall(
+        all,
+        "resources/read",
+        { uri },
+        {
+          capabilities,
+          headers: uriHeader({ uri }),
+          ...(key !== undefined && { key }),
+        },
+      )
+    ).body;
+  const asked = await read(base);
+  expect(asked.result.resultType).toBe("input_required");
+  const plain = await read(base, {});
+  const { url } = asked.result.inputRequests.connect.params;
+  expect(plain.error).toMatchObject({ message: expect.stringContaining(url), data: { connect_link: url } });
+  await follow(all, url);
+  const [one] = (await all.connections()).filter((found) => found["provider_config_key"] === integration);
+  const id = String(one?.connection_id);
+  const run = await all.sidecar.rest("POST", "/sync/trigger", {
+    body: { provider_config_key: integration, connection_id: id, syncs: ["documents"] },
+  });
+  expect(run.status).toBe(200);
+  const recordsAt = async (uri: string) => JSON.parse((await read(uri)).result.contents[0].text).records;
+  await expect.poll(async () => (await recordsAt(base)).length, patient).toBe(3);
+  expect((await recordsAt(`${base}/${id}`))[0]).toMatchObject({ id: "a", name: "Anna" });
+  const templates = (await modernCall(all, "resources/templates/list")).body.result.resourceTemplates;
+  expect(templates.map(({ uriTemplate }: { uriTemplate: string }) => uriTemplate)).toContain(
+    `${base}/{connection}{?cursor}`,
+  );
+  expect((await read(`${base}/${id}?cursor=no`)).error.code).toBe(-32_602);
+  expect((await read(`${base}/nobody`)).result?.resultType ?? "").toBe("input_required");
+  const foreign = await session(all, {
+    scopes: ["syncs", "connections:read"],
+    limits: { connections: [{ integration: key, id: "ada" }] },
+  });
+  expect((await read(`${base}/${id}`, {}, foreign)).error.message).toBe("resource not found");
+});
+
+const uriHeader = ({ uri }: Record<string, unknown>): Record<string, string> =>
+  typeof uri === "string" ? { "mcp-name": uri } : {};
