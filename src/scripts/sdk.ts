@@ -58,7 +58,7 @@ export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefin
 }
 
 /** How clients of the MCP endpoint see an action. */
-export type ActionMcp =
+export type McpForm =
   /** A tool. With `content`, its output is MCP content: a block, a list of blocks, or `{ content, isError }`. */
   | { kind: "tool"; answers?: "output" | "content" }
   /** A prompt, whose arguments are the fields of `input`. Its output is text, or a list of messages. */
@@ -72,7 +72,7 @@ export type ActionMcp =
 export interface ActionDefinition<Input, Output, Metadata> extends DescribedScript<Metadata> {
   endpoint?: Endpoint;
   /** Default: a tool that answers with its output. */
-  mcp?: ActionMcp;
+  mcp?: McpForm;
   input?: Input;
   output?: Output;
   exec: (nango: NangoAction<Metadata>, input: Infer<Input>) => MaybePromise<Infer<Output>>;
@@ -226,6 +226,8 @@ export interface NangoAction<Metadata = undefined> {
   releaseAllLocks(): Promise<void>;
   /** Always empty: a script has no attributes besides those in its file. */
   getFlowAttributes(): Json;
+  /** Tells a client of the MCP endpoint that waits for the run how far it is. Does nothing for any other caller. */
+  progress(step: { progress: number; total?: number; message?: string }): Promise<void>;
   /** Writes to the log of the run. The last argument may set the level: `{ level: "error" }`. */
   log(...said: unknown[]): Promise<void>;
   /** Throws an ActionError that lists what is wrong with the input, and where. */

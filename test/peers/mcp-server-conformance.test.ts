@@ -26,6 +26,9 @@ const scripts = {
   "actions/error_handling.ts": action("throw new nango.ActionError({ message: 'This tool always fails.' });"),
   "actions/streaming_elicitation.ts": action("return 'no questions';"),
   "actions/logging_tool.ts": action("await nango.log('one'); return 'logged';"),
+  "actions/tool_with_progress.ts": action(
+    "for (const progress of [0, 50, 100]) await nango.progress({ progress, total: 100, message: 'at ' + progress });",
+  ),
   "actions/image_content.ts": action(`return ${image};`, content),
   "actions/audio_content.ts": action(
     'return { type: "audio", data: "UklGRiQAAABXQVZF", mimeType: "audio/wav" };',

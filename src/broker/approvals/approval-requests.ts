@@ -38,7 +38,7 @@ export interface ApprovalQuestion {
   readonly content: () => ApprovalContent;
   /** URL without secrets of the connection. */
   readonly shownUrl: string;
-  /** The tool that is called at an MCP server; empty: none. */
+  /** The tool that is called, at an MCP server or at our own endpoint; empty: none. */
   readonly tool: string;
   /** ID of the approval that the caller names; empty: none. */
   readonly named: string;

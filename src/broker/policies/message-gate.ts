@@ -10,8 +10,9 @@ import {
 } from "../../core/policies/tool-call-facts.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { GatedCaller } from "./gated-caller.ts";
 import type { PolicySets } from "./policies-in-force.ts";
-import { type GatedCaller, judgedCaller, scopesOfParties } from "./policy-gate.ts";
+import { judgedCaller, scopesOfParties } from "./policy-gate.ts";
 import { createVerdictNotes } from "./verdict-notes.ts";
 
 /** A message for Latchkey's own MCP endpoint. */

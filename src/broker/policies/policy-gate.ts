@@ -7,7 +7,7 @@ import type { JudgedScopes } from "../../core/policies/selection/selections.ts";
 import { EvaluationFailure } from "../../core/policies/values.ts";
 import { scopeName } from "../../core/scopes.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
-import type { Caller } from "../setup/caller.ts";
+import type { GatedCaller, ScriptCaller } from "./gated-caller.ts";
 import type { PolicySets } from "./policies-in-force.ts";
 import { createVerdictNotes } from "./verdict-notes.ts";
 
@@ -18,16 +18,6 @@ export interface GatedRequest
   readonly live: Pick<LiveConnection, "connection" | "integration" | "provider">;
   /** A message that does not come as the body of the request; undefined: the body of a POST to an MCP server is one. */
   readonly message?: MessageFacts | undefined;
-}
-
-/** The caller of a request. */
-export interface GatedCaller extends Pick<Caller, "keyId" | "scopes" | "identity"> {
-  readonly accessSession?: { readonly id: string } | undefined;
-}
-
-/** A script, which has no key. */
-export interface ScriptCaller {
-  readonly script: string;
 }
 
 /** Judges requests by the policies in force. The same for every way by which requests come. */

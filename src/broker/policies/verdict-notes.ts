@@ -3,7 +3,7 @@ import type { Tally } from "../../base/metrics/series.ts";
 import type { World } from "../../base/world.ts";
 import { decisionOf, type PolicyDecision, refusalText, refusingIds } from "../../core/policies/decisions.ts";
 import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
-import type { GatedCaller, ScriptCaller } from "./policy-gate.ts";
+import type { GatedCaller, ScriptCaller } from "./gated-caller.ts";
 
 /** Counts and logs what policies say. */
 export interface VerdictNotes {
@@ -17,7 +17,7 @@ interface JudgedSubject {
   readonly environment: string;
   readonly integration: string;
   readonly connection: string | undefined;
-  /** Of HTTP, or of MCP. */
+  /** Method of HTTP or of MCP. */
   readonly method: string;
 }
 

@@ -2,7 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import type { ActionScript, ScriptFailure, ScriptHost } from "../../core/scripts/script.ts";
+import type { ActionScript, ScriptFailure, ScriptHost, ScriptProgress } from "../../core/scripts/script.ts";
 import { scriptErrorOf } from "../../core/scripts/script-failure.ts";
 import { baseVariant, newRun, runOf } from "../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -28,6 +28,7 @@ interface ActionOptions {
   readonly signal?: AbortSignal | undefined;
   /** Another script waits for the action. */
   readonly isNested?: boolean;
+  readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
 }
 
 export interface ActionRequest {
@@ -67,7 +68,7 @@ export function createActions(options: ActionsOptions): Actions {
   }
 
   return {
-    async run(request, { signal, isNested = false } = {}) {
+    async run(request, { signal, isNested = false, noteProgress } = {}) {
       const { value: connection } = await connections.get(request.ref);
       const script = scriptOf(request);
       if (running >= maxAtOnce) {
@@ -86,6 +87,7 @@ export function createActions(options: ActionsOptions): Actions {
         deadlineMs,
         row: isNested ? "nested" : "asked",
         live: () => live.get(ref),
+        noteProgress,
         ...(signal !== undefined && { signal }),
       }).finally(() => {
         running -= 1;

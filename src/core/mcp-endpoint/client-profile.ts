@@ -26,6 +26,12 @@ const metaOf = ({ _meta: meta }: JsonObject): JsonObject => (isObject(meta) ? me
 /** Returns the protocol version in a request's metadata. */
 export const versionIn = (params: JsonObject): JsonValue | undefined => metaOf(params)[metaKey("protocolVersion")];
 
+/** Returns the token by which a client asks how far its request is; undefined: it does not ask. */
+export function progressToken(params: JsonObject): string | number | undefined {
+  const { progressToken: token } = metaOf(params);
+  return typeof token === "string" || typeof token === "number" ? token : undefined;
+}
+
 /** Whether a request is of the modern era: by its metadata, or by a header that requires them. */
 export const isModernRequest = (params: JsonObject, { version }: ProfileHeaders): boolean =>
   versionIn(params) !== undefined || version === modernVersion;

@@ -4,7 +4,7 @@ import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { TimestampSchema, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { EvaluationFailure } from "./values.ts";
 
-/** Who calls, through which integration and connection, and when. */
+/** The caller of what is judged, its integration and connection, and the time. */
 export interface JudgedParties {
   readonly nowMs: number;
   readonly caller: JudgedCaller;

@@ -150,6 +150,13 @@ export interface ScriptTools {
   log(line: ScriptLine): void;
 }
 
+/** How far a run is, for a client that waits for it. */
+export interface ScriptProgress {
+  readonly progress: number;
+  readonly total: number | undefined;
+  readonly message: string | undefined;
+}
+
 export interface ScriptLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly message: string;

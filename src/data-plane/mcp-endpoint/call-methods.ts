@@ -6,9 +6,9 @@ import { approvalIn } from "../../core/mcp-endpoint/request-state.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
 import type { ConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
-import type { RpcRequest } from "./methods.ts";
 import { promptResult } from "./prompts.ts";
 import { resourceAt, resourceContents } from "./resources.ts";
+import type { RpcRequest } from "./rpc-request.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
 import type { ActingMethod } from "./tool-gate.ts";
 import {
@@ -34,7 +34,7 @@ interface CallMethodsOptions {
   readonly catalogOf: (caller: EndpointCaller) => Promise<ToolCatalog>;
 }
 
-interface FoundCall {
+interface ActingCall {
   readonly method: ActingMethod;
   readonly tool: EndpointTool;
   readonly given: JsonObject;
@@ -46,8 +46,8 @@ type Declined = Parameters<typeof declinedResult>;
 export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions): CallMethods {
   /** Runs what a request has found, once its user has followed the link of the answer before. */
   async function answer(
-    { params, client, caller }: RpcRequest,
-    { method, tool, given, catalog }: FoundCall,
+    { params, client, caller, watch }: RpcRequest,
+    { method, tool, given, catalog }: ActingCall,
   ): Promise<ToolAnswer | { readonly declined: Declined }> {
     const state = params["requestState"];
     const approval = approvalIn(state);
@@ -55,7 +55,7 @@ export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions)
     const reply = actionOf(params["inputResponses"], asked);
     if (reply === "decline" || reply === "cancel") return { declined: [reply, asked] };
     if (reply === "accept" && typeof state === "string" && approval === "") await links.waitFor(state, caller);
-    return run({ method, tool, given, caller, client, catalog, approval });
+    return run({ method, tool, given, caller, client, catalog, approval, watch });
   }
 
   return {

@@ -10,7 +10,7 @@ import { usableIds } from "./connection-choice.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
 
-interface CompletionRequest {
+interface ArgumentCompletion {
   readonly params: JsonObject;
   readonly caller: EndpointCaller;
   readonly catalog: ToolCatalog;
@@ -25,7 +25,7 @@ const maxValues = 100;
  */
 export async function complete(
   services: Pick<Broker, "listing">,
-  { params, caller, catalog }: CompletionRequest,
+  { params, caller, catalog }: ArgumentCompletion,
 ): Promise<JsonObject> {
   const { ref, argument } = params;
   if (!isObject(ref)) throw invalidParams("`ref` must be an object");

@@ -6,11 +6,11 @@ import { mayCallTool } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { checkMessageHeaders, HeaderMismatch, messageHeaders } from "../../core/mcp/message-headers.ts";
 import {
-  type ClientProfile,
   isModernRequest,
   legacyProfile,
   modernProfile,
   type ProfileHeaders,
+  progressToken,
   versionIn,
 } from "../../core/mcp-endpoint/client-profile.ts";
 import {
@@ -27,8 +27,9 @@ import {
 import { isOwn } from "../connect/page-origin.ts";
 import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
-import { createMethods, type EndpointServices, type RpcRequest } from "./methods.ts";
-import { withRpcError } from "./rpc-faults.ts";
+import { createEventAnswer } from "./event-answer.ts";
+import { createMethods, type EndpointServices } from "./methods.ts";
+import { rpcErrorBody, withRpcError } from "./rpc-faults.ts";
 
 /** Latchkey as an MCP server: answers the messages of clients of both eras, each for itself. */
 export interface McpEndpoint {
@@ -36,7 +37,16 @@ export interface McpEndpoint {
 }
 
 export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
-  const { broker } = services;
+  const { broker, world } = services;
+
+  /** Returns an error as the last event of a stream. */
+  function failureBody(error: unknown, id: RpcId): JsonObject {
+    if (error instanceof RpcFailure) return errorResponse(id, error);
+    const fault = faultOfStore(error);
+    if (fault.code === "internal") world.log.error("a streamed call failed unexpectedly", { err: fault.cause });
+    return rpcErrorBody(fault, id);
+  }
+
   const methods = createMethods(services);
 
   async function respond(request: RouteRequest): Promise<RouteAnswer> {
@@ -48,13 +58,20 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     const isModern = isModernRequest(params, profileHeaders);
     checkHeaders(headers, message);
     const client = isModern ? modernProfile(params) : legacyProfile(profileHeaders);
-    const { result, headers: further } = await methods({
-      method,
-      params,
-      client,
-      caller: endpointCaller(request, broker),
-    });
-    return { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) };
+    const caller = endpointCaller(request, broker);
+    const token = progressToken(params);
+    const events =
+      token !== undefined && takesEvents(headers)
+        ? createEventAnswer({ token, endsWithClient: client.era === "modern" })
+        : undefined;
+    const answered = methods({ method, params, client, caller, watch: events?.watch }).then(
+      ({ result, headers: further }): RouteAnswer => ({
+        status: 200,
+        body: resultResponse(id, result),
+        ...(further && { headers: further }),
+      }),
+    );
+    return events === undefined ? answered : events.resolve(answered, (error) => failureBody(error, id));
   }
 
   return {
@@ -69,7 +86,7 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
   };
 }
 
-export type { ClientProfile, RpcRequest };
+const takesEvents = ({ accept = "" }: IncomingHttpHeaders): boolean => /\btext\/event-stream\b/i.test(accept);
 
 /** A fault goes on to the listener, which answers all faults. */
 function failureAnswer(error: unknown, id: RpcId | undefined): RouteAnswer {

@@ -3,12 +3,7 @@ import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
-import {
-  type ClientProfile,
-  negotiatedVersion,
-  newSessionId,
-  serverInfoKey,
-} from "../../core/mcp-endpoint/client-profile.ts";
+import { negotiatedVersion, newSessionId, serverInfoKey } from "../../core/mcp-endpoint/client-profile.ts";
 import { pageOf } from "../../core/mcp-endpoint/page.ts";
 import { RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
 import { createCallMethods } from "./call-methods.ts";
@@ -16,6 +11,7 @@ import { createToolNotes } from "./call-notes.ts";
 import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { RpcRequest, RpcResult } from "./rpc-request.ts";
 import { type ListingRules, type ToolCatalog, toolCatalogOf } from "./tool-catalog.ts";
 import { type ActingMethod, createToolGate } from "./tool-gate.ts";
 import { createToolRunner } from "./tool-runner.ts";
@@ -27,19 +23,6 @@ export interface EndpointServices {
   /** Returns the origin of the dashboard, where people answer; undefined: there is none. */
   readonly dashboard: () => string | undefined;
   readonly world: World;
-}
-
-/** A request of the protocol, whose headers have been checked. */
-export interface RpcRequest {
-  readonly method: string;
-  readonly params: JsonObject;
-  readonly client: ClientProfile;
-  readonly caller: EndpointCaller;
-}
-
-export interface RpcResult {
-  readonly result: JsonObject;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Answers requests by their methods. Rejects with `RpcFailure`. */

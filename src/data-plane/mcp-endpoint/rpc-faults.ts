@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { docUrlOf } from "../../base/fault-docs.ts";
 import { errorResponse, type RpcId, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
@@ -25,8 +26,12 @@ function rpcCodeOf({ code, status }: Fault): number {
 
 /** Faults as MCP clients read them. */
 export const rpcFaultPage: FaultPage = (fault) => {
-  const { code, message, status, rpcError } = fault;
+  const { status, rpcError } = fault;
   const id = rpcError === undefined ? undefined : (JSON.parse(rpcError.id) as RpcId);
-  const body = errorResponse(id, { code: rpcCodeOf(fault), message, data: { code, doc_url: docUrlOf(code) } });
-  return { status, body };
+  return { status, body: rpcErrorBody(fault, id) };
 };
+
+export function rpcErrorBody(fault: Fault, id: RpcId | undefined): JsonObject {
+  const { code, message } = fault;
+  return errorResponse(id, { code: rpcCodeOf(fault), message, data: { code, doc_url: docUrlOf(code) } });
+}

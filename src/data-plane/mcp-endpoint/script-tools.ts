@@ -27,7 +27,10 @@ export async function callAction(
   return withConnection(broker, { call, integration, asked: asked === "" ? undefined : asked }, async (ref) => {
     await requireAccount(broker, ref);
     await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
-    const { run, outcome } = await broker.actions.run({ ref, name: script.name, input });
+    const { run, outcome } = await broker.actions.run(
+      { ref, name: script.name, input },
+      { noteProgress: call.watch?.noteProgress, signal: call.watch?.signal },
+    );
     if (outcome.kind === "done") return actionResult(script, outcome.output ?? null);
     await requireLiveGrant(broker.connections, ref);
     throw faultOfAction(outcome.failure, run.id);

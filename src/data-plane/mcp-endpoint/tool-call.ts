@@ -1,9 +1,10 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { ToolContent } from "../../core/mcp-endpoint/content.ts";
+import type { ScriptProgress } from "../../core/scripts/script.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
-import type { Spend } from "./tool-gate.ts";
+import type { Spend } from "./spend.ts";
 
 /** A call of a tool. */
 export interface CalledTool {
@@ -14,8 +15,17 @@ export interface CalledTool {
   readonly noteConnection: (named: WantedAccount) => void;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
+  /** Undefined: the client does not ask how far the call is. */
+  readonly watch: CallWatch | undefined;
   /** Resolves once the call may act, as `ToolGate.admit`. Every tool calls it before it acts. */
   readonly admit: (use: ToolUse) => Promise<void>;
+}
+
+/** A client that is told how far a call is. */
+export interface CallWatch {
+  readonly noteProgress: (progress: ScriptProgress) => void;
+  /** Aborted once the client wants no answer any more. */
+  readonly signal: AbortSignal;
 }
 
 /** What a call is about to use. */

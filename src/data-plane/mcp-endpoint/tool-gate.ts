@@ -1,23 +1,17 @@
-import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import { approvalFault } from "../../broker/approvals/approval-faults.ts";
-import type { ApprovalQuestion } from "../../broker/approvals/approval-requests.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { GatedMessage } from "../../broker/policies/message-gate.ts";
-import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
-import { currentState } from "../../core/approvals/approval-state.ts";
-import { type HeldRequest, shownContent } from "../../core/approvals/held-request.ts";
-import { requesterOf } from "../../core/approvals/requester.ts";
-import { canonicalJson } from "../../core/dialect/canonical-json.ts";
+import type { Caller } from "../../broker/setup/caller.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
 import { holdersText } from "../../core/policies/decisions.ts";
 import type { PolicyMatch } from "../../core/policies/policy-set.ts";
 import type { OwnMessage } from "../../core/policies/tool-call-facts.ts";
-import { type Approval, ApprovalState } from "../../gen/latchkey/v1/approval_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
-import { callerNow, isPossible } from "../proxy/admission.ts";
+import { isPossible } from "../proxy/admission.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import { createHeldToolCalls } from "./held-tool-calls.ts";
+import type { Spend } from "./spend.ts";
 
 /** Lets policies judge the messages of the endpoint, and people answer for calls that policies hold. */
 export interface ToolGate {
@@ -41,8 +35,6 @@ export interface ListedUse {
 /** Methods that act. A prompt and a resource of a script are run as its tool would be. */
 export type ActingMethod = "tools/call" | "prompts/get" | "resources/read";
 
-export type Spend = () => Promise<void> | undefined;
-
 export interface KnownIntegration {
   readonly key: string;
   readonly provider: string;
@@ -65,23 +57,8 @@ interface ToolGateOptions {
   readonly world: World;
 }
 
-/** A call that waits longer is answered with what it waits for: clients give up after a minute. */
-const maxWaitMs = 20_000;
-
 export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
   const { messageGate, approvalRequests, access } = broker;
-  const waits = world.metrics.approvalWaits.series({});
-
-  async function answered(approval: Approval, ms: number): Promise<Approval> {
-    waits.add(1);
-    try {
-      const { signal } = new AbortController();
-      return await approvalRequests.settled(approval, { untilMs: world.now() + ms, signal });
-    } finally {
-      waits.add(-1);
-    }
-  }
-
   /** Returns the policies that hold a call; undefined: it may act. Throws if policies refuse it. */
   function holders(gated: GatedMessage): readonly PolicyMatch[] | undefined {
     const verdict = messageGate.judge(gated);
@@ -90,26 +67,7 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
     return verdict.outcome === "held" ? verdict.by : undefined;
   }
 
-  async function admitHeld(held: HeldCall, spend: Spend): Promise<void> {
-    const { kind, approval } = await approvalRequests.ask(questionOf(held));
-    if (kind === "remembered") return spend();
-    const ms = Math.min(maxWaitMs, ...held.by.map(({ rule }) => rule.hold.waitMs));
-    const current = await answered(approval, ms);
-    if (currentState(current, world.now()) !== ApprovalState.APPROVED) throw approvalFault(current, world.now());
-    // Key, limits and policies may have changed meanwhile.
-    const caller = callerNow(access, held.gated.caller);
-    requireToolWithin(caller, held.tool);
-    const now: HeldCall = { ...held, gated: { ...held.gated, caller } };
-    const by = holders(now.gated);
-    if (by === undefined) return spend();
-    const again = await approvalRequests.ask({ ...questionOf({ ...now, by }), named: current.id });
-    if (again.kind === "remembered") return spend();
-    if (currentState(again.approval, world.now()) !== ApprovalState.APPROVED) {
-      throw approvalFault(again.approval, world.now());
-    }
-    await spend();
-    await approvalRequests.use(again.approval);
-  }
+  const admitHeld = createHeldToolCalls({ approvalRequests, access, holders, world });
 
   return {
     isPossible({ method, tool, caller }, integrations) {
@@ -169,39 +127,3 @@ const gatedCall = (
   connection,
   becomesRequest,
 });
-
-interface HeldCall {
-  readonly call: GatedCall;
-  readonly tool: string;
-  readonly given: JsonObject;
-  readonly connection: Connection | "none";
-  readonly gated: GatedMessage & { readonly caller: Caller };
-  readonly by: readonly PolicyMatch[];
-}
-
-const maxDepth = 100;
-
-function questionOf({ call, tool, given, connection, gated, by }: HeldCall): ApprovalQuestion {
-  const { integration, approval } = call;
-  const body = canonicalJson(given, maxDepth);
-  if (body === undefined) throw new Fault("invalid_body", "the arguments are nested too deeply to be approved");
-  const request: HeldRequest = {
-    environment: gated.environment,
-    integration: integration?.key ?? "",
-    connection: connection === "none" ? "" : (connection.ref?.id ?? ""),
-    token: "",
-    method: "tools/call",
-    url: `mcp:/tools/${encodeURIComponent(tool)}`,
-    headers: [],
-    body: Buffer.from(body),
-  };
-  return {
-    request,
-    requester: requesterOf(gated.caller),
-    rules: by.map(({ rule }) => rule),
-    provider: integration?.provider ?? "",
-    content: () => shownContent(request, (text) => text),
-    shownUrl: request.url,
-    named: approval,
-  };
-}

@@ -12,7 +12,7 @@ import type { ToolAnswer } from "./tool-runner.ts";
 export const connectRequest = "connect";
 export const approvalRequest = "approval";
 
-type ApprovalAnswer = Extract<ToolAnswer, { readonly kind: "approval" }>;
+type WaitingAnswer = Extract<ToolAnswer, { readonly kind: "approval" }>;
 type LinkAnswer = Extract<ToolAnswer, { readonly kind: "link" }>;
 
 /**
@@ -153,7 +153,7 @@ function urlResult({ name, message, url, state, id }: UrlQuestion, { era }: Clie
 }
 
 /** The call was not made: the client makes it again once a person has approved it. */
-function approvalResult({ id, page, fault }: ApprovalAnswer, client: ClientProfile): JsonObject {
+function approvalResult({ id, page, fault }: WaitingAnswer, client: ClientProfile): JsonObject {
   const message = `A person has to approve this call first (approval ${id}).`;
   const state = approvalState(id);
   if (page !== undefined && client.opensUrls) {

@@ -17,6 +17,7 @@ import {
   AccountNeeded,
   argumentMistake,
   type CalledTool,
+  type CallWatch,
   ToolArguments,
   type ToolResult,
   type WantedAccount,
@@ -40,6 +41,7 @@ export interface ToolRequest {
   readonly catalog: ToolCatalog;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
+  readonly watch: CallWatch | undefined;
 }
 
 /** Runs a tool and notes the call. Rejects only if the call could not be noted. */
@@ -138,7 +140,7 @@ async function act(
   request: ToolRequest,
   noteConnection: CalledTool["noteConnection"],
 ): Promise<ToolResult> {
-  const { tool, given, caller, catalog, approval } = request;
+  const { tool, given, caller, catalog, approval, watch } = request;
   const { target } = tool;
   gate.requirePossible(gatedCall(request, integrationOf(request)));
   const call: CalledTool = {
@@ -147,6 +149,7 @@ async function act(
     given,
     noteConnection,
     approval,
+    watch,
     async admit({ integration, ref, spend }) {
       // A connection that was just deleted is missing; one that comes later was not judged.
       const connection = ref === undefined ? "none" : (await broker.connections.get(ref)).value;

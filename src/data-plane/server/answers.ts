@@ -12,6 +12,7 @@ import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts
 import { corsFields, preflightFields } from "../connect/page-origin.ts";
 import type { FaultPage, RouteAnswer } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
+import { sendStream } from "./stream-answer.ts";
 
 /** Responses that the listener makes itself, not the provider. */
 export interface DoorAnswers {
@@ -90,19 +91,14 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
 
   function answer(target: AnswerTarget, given: RouteAnswer): void {
     if (given.headers !== undefined) setAll(target.response, given.headers);
-    send(target, { status: given.status, body: bodyIn(given) });
+    if (given.stream !== undefined) {
+      setOwn(target);
+      void sendStream(target.response, given.status, given.stream);
+    } else send(target, { status: given.status, body: bodyIn(given) });
   }
 
   function send({ request, response }: AnswerTarget, { status, body }: SentAnswer): void {
-    const { socket } = request;
-    // The rest of the request is not awaited: the connection closes after the response.
-    const isCutOff = sockets.cutsOff(request);
-    if (isDraining() || isCutOff) end(request);
-    if (sockets.isEnding(socket)) response.setHeader("connection", "close");
-    setAll(response, ownHeaders);
-    if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
-    const page = pageOf.get(request);
-    if (page !== undefined) setAll(response, corsFields(page));
+    const isCutOff = setOwn({ request, response });
     response.setHeader("content-length", Buffer.byteLength(body));
     response.writeHead(status);
     const sent = request.method === "HEAD" ? "" : body;
@@ -115,6 +111,18 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
     response.emit(answeredEvent);
     const cut = setTimeout(() => response.end(), cutAfterMs);
     response.once("close", () => clearTimeout(cut));
+  }
+
+  /** Sets the headers of every response. Returns whether the rest of the request is not awaited. */
+  function setOwn({ request, response }: AnswerTarget): boolean {
+    const isCutOff = sockets.cutsOff(request);
+    if (isDraining() || isCutOff) end(request);
+    if (sockets.isEnding(request.socket)) response.setHeader("connection", "close");
+    setAll(response, ownHeaders);
+    if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
+    const page = pageOf.get(request);
+    if (page !== undefined) setAll(response, corsFields(page));
+    return isCutOff;
   }
 
   return {

@@ -78,6 +78,17 @@ export interface RouteAnswer {
   /** Undefined: no body; text with a content type: as it is; anything else is sent as JSON. */
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Writes the body piece by piece, in place of `body`. Never rejects. The response ends when it resolves. */
+  readonly stream?: (to: AnswerStream) => Promise<void>;
+}
+
+/** The body of a response that is written piece by piece. */
+export interface AnswerStream {
+  /** Does nothing once the client has left. */
+  write(text: string): void;
+  /** Whether the client reads more slowly than pieces come. */
+  isFull(): boolean;
+  onClose(run: () => void): void;
 }
 
 /** Returns the caller and its environment. Throws for a control key, which has no environment. */

@@ -28,7 +28,7 @@ export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrail
 export interface FrontResponse
   extends Pick<
     ServerResponse,
-    "statusCode" | "headersSent" | "writableFinished" | "destroyed" | "closed" | "shouldKeepAlive"
+    "statusCode" | "headersSent" | "writableFinished" | "writableNeedDrain" | "destroyed" | "closed" | "shouldKeepAlive"
   > {
   setHeader(name: string, value: number | string | readonly string[]): unknown;
   getHeader(name: string): number | string | readonly string[] | undefined;

@@ -116,6 +116,10 @@ export class StreamResponse {
     return this.#isEnded && this.stream.writableFinished && this.stream.rstCode === NGHTTP2_NO_ERROR;
   }
 
+  get writableNeedDrain(): boolean {
+    return this.stream.writableNeedDrain;
+  }
+
   /** Whether the response was complete. */
   get isEnded(): boolean {
     return this.#isEnded;

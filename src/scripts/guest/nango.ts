@@ -34,6 +34,7 @@ const plain = [
   "tryAcquireLock",
   "releaseLock",
   "releaseAllLocks",
+  "progress",
 ] as const;
 const plainOfSyncs = [
   "getCheckpoint",

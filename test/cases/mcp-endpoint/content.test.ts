@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
+import { secretKey } from "../../support/sidecar/harness.ts";
 import { callTool, documents, follow, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
 
 const action = (mcp: object, body: string, input = "") => `
@@ -29,6 +30,15 @@ const scripts = {
     "return { id: input.id };",
     "input: z.object({ id: z.string() }),",
   ),
+  "actions/slow.ts": action(
+    { kind: "tool" },
+    `// The credentials of the connection are known once a request used them.
+    await nango.get({ endpoint: "/drive/v3/files" }).catch(() => {});
+    for (const progress of [1, 2, 2, 3]) await nango.progress({ progress, total: 3, message: "at " + input.secret });
+    if (input.fails) throw new nango.ActionError({ message: "it failed" });
+    return true;`,
+    "input: z.object({ secret: z.string(), fails: z.boolean() }),",
+  ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
 
@@ -39,7 +49,7 @@ async function ready(): Promise<Connecting> {
       body: {
         provider_config_key: key,
         connection_id: id,
-        credentials: { type: "API_KEY", apiKey: "canary-key-0123456789" },
+        credentials: { type: "API_KEY", apiKey: "sandbox-api-key" },
       },
     });
     expect(status).toBe(201);
@@ -74,6 +84,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "list_connections",
     "connect_account",
     "sandbox-api-key_chart",
+    "sandbox-api-key_slow",
     "sandbox-api-key_wrong",
   ]);
 
@@ -154,7 +165,47 @@ it("answers with content, prompts and resources of scripts, for their connection
   expect((await modernCall(all, "prompts/get", ofKey)).body.result.messages).toHaveLength(1);
   await put("no-reading", 'mcp.method == "resources/read"');
   await expect.poll(async () => (await ask("resources/list")).result.resources, patient).toEqual([]);
-  expect(JSON.stringify([chart, wrong, listed, page])).not.toContain("canary-key");
+});
+
+it("tells a client that asks how far a call is, before the answer, without secrets", async () => {
+  const all = await ready();
+  const call = (arguments_: object, headers: Record<string, string>) =>
+    fetch(`${all.sidecar.data}/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${secretKey}`,
+        "content-type": "application/json",
+        "mcp-protocol-version": "2025-11-25",
+        "connection-id": "ada",
+        ...headers,
+      },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 7,
+        method: "tools/call",
+        params: { name: "sandbox-api-key_slow", arguments: arguments_, _meta: { progressToken: "p" } },
+      }),
+    });
+  const events = { accept: "application/json, text/event-stream" };
+  const streamed = await call({ secret: "sandbox-api-key", fails: false }, events);
+  expect(streamed.headers.get("content-type")).toBe("text/event-stream");
+  const messages = (await streamed.text())
+    .split("\n\n")
+    .filter((event) => event !== "")
+    .map((event) => JSON.parse(event.replace("event: message\ndata: ", "")));
+  const params = { progressToken: "p", total: 3, message: "at [redacted]" };
+  expect(messages).toEqual([
+    ...[1, 2, 3].map((progress) => ({
+      jsonrpc: "2.0",
+      method: "notifications/progress",
+      params: { ...params, progress },
+    })),
+    { jsonrpc: "2.0", id: 7, result: { content: [{ type: "text", text: "true" }] } },
+  ]);
+  const failed = await (await call({ secret: "x", fails: true }, events)).text();
+  expect(failed).toContain('"message":"it failed"');
+  const plain = await call({ secret: "x", fails: false }, { accept: "application/json" });
+  expect(((await plain.json()) as { result: unknown }).result).toEqual({ content: [{ type: "text", text: "true" }] });
 });
 
 it("shows records as resources, and gives a link for a missing account", async () => {

@@ -9,9 +9,11 @@ import {
   type ScriptJob,
   type ScriptLimits,
   type ScriptOutcome,
+  type ScriptProgress,
   scriptNames,
 } from "../../../core/scripts/script.ts";
 import { baseVariant, newRun, runOf, startedRun } from "../../../core/scripts/sync-state.ts";
+import { createRedaction } from "../../../core/secrets/redaction.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
@@ -40,6 +42,8 @@ export interface ImmediateRunRequest {
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   readonly row: ScriptJob["row"];
+  /** Called when the script says how far it is, without secrets of the connection. */
+  readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
   /**
    * The connection is about to be created: a request that the provider rejects is not repeated with stored credentials.
    */
@@ -100,6 +104,7 @@ export function createRunNow({
     isDryRun = false,
     checkpoint,
     lastSyncDate,
+    noteProgress,
   }) => {
     const { environment, integration, id: connectionId } = ref;
     const kind = kinds[script.kind];
@@ -128,6 +133,10 @@ export function createRunNow({
       isDryRun,
       isDraft,
       isNested: row === "nested",
+      noteProgress:
+        noteProgress &&
+        (({ message, ...rest }) =>
+          noteProgress({ ...rest, message: message && createRedaction(used.secrets())(message) })),
     });
     const raw = await scripts
       .run(script, {

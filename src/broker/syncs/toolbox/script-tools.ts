@@ -3,6 +3,7 @@ import type { World } from "../../../base/world.ts";
 import { type ScriptTools, ToolFailure } from "../../../core/scripts/script.ts";
 import { type ConnectionToolsOptions, createConnectionTools } from "./connection-tools.ts";
 import { lockTools } from "./lock-tools.ts";
+import { progressTools } from "./progress-tools.ts";
 import { createRecordTools } from "./record-tools.ts";
 import type { OpenRunLocks } from "./script-locks.ts";
 import type { NamedTools, ToolsRun } from "./tool.ts";
@@ -31,6 +32,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     ...createTriggerTools(options),
     ...createRecordTools(),
     ...lockTools,
+    ...progressTools,
   };
 
   return {

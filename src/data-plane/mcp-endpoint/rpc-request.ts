@@ -1,0 +1,19 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { CallWatch } from "./tool-call.ts";
+
+/** A request of the protocol, whose headers have been checked. */
+export interface RpcRequest {
+  readonly method: string;
+  readonly params: JsonObject;
+  readonly client: ClientProfile;
+  readonly caller: EndpointCaller;
+  /** Undefined: the client does not ask how far the request is. */
+  readonly watch: CallWatch | undefined;
+}
+
+export interface RpcResult {
+  readonly result: JsonObject;
+  readonly headers?: Readonly<Record<string, string>>;
+}
