@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/runner/longest-first.ts";
+import { sharedFiles } from "./test/support/runner/shared-files.ts";
 
 const common = {
   // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
@@ -42,7 +43,18 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [
+      // Every file, alone in its process: for runs of a few files.
       { test: { ...common, name: "all", include: ["test/**/*.test.ts"] } },
+      // The same files as a run of everything takes them: a worker runs many that leave nothing behind.
+      {
+        test: {
+          ...common,
+          name: "apart",
+          include: ["test/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...sharedFiles],
+        },
+      },
+      { test: { ...common, name: "shared", isolate: false, restoreMocks: true, include: [...sharedFiles] } },
       // The tests that find most within a minute: `npm run test:quick`.
       { test: { ...common, name: "quick", include: quick, exclude: slowUnits } },
       // What a request to a provider or a webhook comes to must be the same without the fast lane. Left out is what

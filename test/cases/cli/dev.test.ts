@@ -6,13 +6,11 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { devPage, shellWordOf } from "../../../src/dev/page.ts";
 import { startProvider } from "../../support/peers/provider.ts";
+import { compileCache } from "../../support/runner/compile-cache.ts";
+import { programFile } from "../../support/runner/program.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { launch, type Running } from "../../support/sidecar/process.ts";
 import { writeScripts } from "../syncs/scripting.ts";
-
-/** Halves the start time of the many commands. */
-const compiled = fileURLToPath(new URL("../../../node_modules/.cache/latchkey-compiled", import.meta.url));
-const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
 interface DevOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -58,14 +56,14 @@ const pastedFrom = (text: string): string =>
   text
     .split("\n")
     .filter((line) => line.startsWith("  ") && !line.startsWith("  #"))
-    .map((line) => line.replace(/^ {2}(?:latchkey|npm run -s latchkey --) /, `'${process.execPath}' '${main}' `))
+    .map((line) => line.replace(/^ {2}(?:latchkey|npm run -s latchkey --) /, `'${process.execPath}' '${programFile}' `))
     .join("\n");
 
 /** Runs lines in a shell, expects no errors, and returns the output. */
 async function pasted(lines: string, cwd: string): Promise<string> {
   const shell = spawn("sh", ["-e", "-c", lines], {
     cwd,
-    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compiled },
+    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compileCache },
   });
   let said = "";
   let complaints = "";
@@ -79,7 +77,7 @@ async function pasted(lines: string, cwd: string): Promise<string> {
   return said;
 }
 
-const latchkey = `'${process.execPath}' '${main}'`;
+const latchkey = `'${process.execPath}' '${programFile}'`;
 
 it("prints a first call that works as pasted, and no key", async () => {
   const cwd = await temporaryFolder();
@@ -128,7 +126,7 @@ it("takes a tour whose steps all work, and prints the same commands to paste", a
   }
   expect(printed.split("\n").filter((line) => line.length > 80)).toEqual([]);
   await stop(running);
-  const late = spawn(process.execPath, [main, "tour"], { cwd });
+  const late = spawn(process.execPath, [programFile, "tour"], { cwd });
   expect((await once(late, "close"))[0]).toBe(1);
 }, 60_000);
 
@@ -225,7 +223,7 @@ it("restarts over its folder with new tokens at a new address, and keeps the dev
   const third = await readyDev(cwd, { args: ["--sandbox", new URL(sandboxOf(second)).host] });
   const trail = spawn(
     process.execPath,
-    [main, "audit", "list", "--all", "--json", "--address", third.address("control")],
+    [programFile, "audit", "list", "--all", "--json", "--address", third.address("control")],
     { cwd },
   );
   let lines = "";

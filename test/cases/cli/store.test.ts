@@ -5,16 +5,14 @@ import { mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { runCli } from "../../../src/cli/program.ts";
 import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
+import { programFile } from "../../support/runner/program.ts";
 import { sidecarOfFile } from "../../support/sidecar/door.ts";
 import { adminKey, keyedConnection, startTestSidecar } from "../../support/sidecar/harness.ts";
 import { fakeControl } from "./fake-control.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
-
-const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
 interface Setting {
   readonly env?: Readonly<Record<string, string>>;
@@ -82,7 +80,7 @@ it("answers in JSON on request, with and without a latchkey", async () => {
 it("pipes a backup through, whole", async () => {
   const [address, key] = [shared().control, adminKey];
   const run = '"$NODE" "$MAIN" store backup - --address "$AT" --key "$KEY" | "$NODE" "$MAIN" store verify - --json';
-  const child = spawn("sh", ["-c", run], { env: { NODE: process.execPath, MAIN: main, AT: address, KEY: key } });
+  const child = spawn("sh", ["-c", run], { env: { NODE: process.execPath, MAIN: programFile, AT: address, KEY: key } });
   let [out, err] = ["", ""];
   child.stdout.on("data", (text) => {
     out += text;

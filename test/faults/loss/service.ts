@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { compileCache } from "../../support/runner/compile-cache.ts";
+import { programFile } from "../../support/runner/program.ts";
 import { secretKey, testVariables } from "../../support/sidecar/harness.ts";
 
-const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 const program = fileURLToPath(new URL("../replica.ts", import.meta.url));
 
 /** A latchkey in its own process, for one lifetime. */
@@ -38,7 +38,7 @@ process.on("exit", () => {
 
 /** Begins one. It may be killed before it is ready. */
 export function beginLife({ folder, env, clockOffsetMs, command }: LifeOptions): Beginning {
-  const child = spawn(process.execPath, command === undefined ? [program] : [main, command], {
+  const child = spawn(process.execPath, command === undefined ? [program] : [programFile, command], {
     env: {
       PATH: process.env["PATH"],
       NODE_COMPILE_CACHE: compileCache,

@@ -27,6 +27,12 @@ const longest = [
   "faults/postgres-start",
   "cases/cli/scripts",
   "unit/store/model",
+  "cases/dashboard/every-page",
+  "faults/failover/short",
+  "faults/edges/short",
+  "unit/scripts/folder",
+  "unit/scripts/tools",
+  "cases/pages/patterns",
 ].map((name) => fileURLToPath(new URL(`../../${name}.test.ts`, import.meta.url)));
 
 /** Runs the longest tests first, also on a machine without timings; then the others in Vitest's order. */

@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { compileCache } from "../runner/compile-cache.ts";
+import { programFile } from "../runner/program.ts";
 import { testVariables } from "./harness.ts";
-
-const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
 /** latchkey in its own process, as an operator starts it. */
 export interface Running {
@@ -23,7 +21,7 @@ interface LaunchOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly cwd?: string;
-  /** The program to run instead of latchkey's own `main.ts`. */
+  /** The program to run instead of latchkey's own. */
   readonly program?: string;
   /** Options of `prlimit` that it runs under. */
   readonly limits?: readonly string[];
@@ -36,7 +34,7 @@ interface LaunchOptions {
 /** The settings that `serve` needs, with its own ports. An undefined variable is removed. */
 export function launch(
   args: readonly string[],
-  { env = {}, folder, cwd, program = main, limits, within = [], outlivesTest = false }: LaunchOptions,
+  { env = {}, folder, cwd, program = programFile, limits, within = [], outlivesTest = false }: LaunchOptions,
 ): Running {
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
