@@ -77,7 +77,7 @@ const notify = (life: Life, path: string, number: number): Promise<number> =>
   sendRaw(`${life.data}${path}`, notificationOf(number));
 
 it("W01 a webhook is delivered after a restart, though the sidecar was killed right after its 200", async () => {
-  const kills = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 16);
+  const kills = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);
   const random = seeded(faultSeed());
   const folder = await temporaryFolder();
   const application = await startApplication();
@@ -112,7 +112,7 @@ it("W11 all deliveries of a webhook that matches 1,000 connections exist or none
   const path = await setUp(life, 1_000);
   const statuses: number[] = [];
   const found: number[] = [];
-  for (let number = 1; number <= 8; number += 1) {
+  for (let number = 1; number <= 5; number += 1) {
     // The duration, if there is an answer.
     const since = performance.now();
     const warm = await notify(life, path, 1_000 + number);

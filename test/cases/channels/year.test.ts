@@ -9,7 +9,7 @@ import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 
 /** Longer, and of more: `CHANNEL_DAYS=365`, `CHANNEL_CONNECTIONS=10000`. */
 const days = Number(process.env["CHANNEL_DAYS"] ?? 12);
-const many = Number(process.env["CHANNEL_CONNECTIONS"] ?? 100);
+const many = Number(process.env["CHANNEL_CONNECTIONS"] ?? 50);
 const stepMs = 2 * hourMs;
 const few = 12;
 /** Below this many it is chance whether one in fifty fails. */
