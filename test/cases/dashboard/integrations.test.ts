@@ -14,14 +14,40 @@ const environment = "dev";
 let sandbox: Sandbox | undefined;
 const origin = () => sandbox?.origin ?? "";
 
-const mcpServer = createServer((request, response) => mcpAnswer(request, response));
+const mcpServer = createServer(async (request, response) => {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  const message = Buffer.concat(parts).toString();
+  if (request.url !== "/open" || message === "") mcpAnswer(request, response);
+  else statefulAnswer(request, JSON.parse(message), response);
+});
 const mcpUrl = (path: string) => `http://localhost:${(mcpServer.address() as AddressInfo).port}${path}`;
+
+/** A server of 2025-11-25: it has sessions, and answers in event streams. */
+function statefulAnswer(request: IncomingMessage, message: { id?: number; method: string }, response: ServerResponse) {
+  const { id, method } = message;
+  const isKnown = request.headers["mcp-session-id"] === "s-1";
+  const tools = [
+    { name: "search", description: "Searches pages\u202e", annotations: { readOnlyHint: true }, inputSchema: {} },
+    { name: "<b>", title: "Of a hostile server", inputSchema: {} },
+  ];
+  const results: Readonly<Record<string, object>> = {
+    initialize: { protocolVersion: "2025-11-25", capabilities: {} },
+    ...(isKnown && { "tools/list": { tools } }),
+  };
+  const result = results[method];
+  const body = result === undefined ? { error: { code: -32_600, message: "no session" } } : { result };
+  response.writeHead(result === undefined ? 400 : 200, {
+    "content-type": "text/event-stream",
+    ...(method === "initialize" && { "mcp-session-id": "s-1" }),
+  });
+  response.end(`event: message\ndata: ${JSON.stringify({ jsonrpc: "2.0", id, ...body })}\n\n`);
+}
 
 /** An open MCP server at `/open`; at `/closed` one whose authorization server registers no clients. */
 function mcpAnswer({ url = "" }: IncomingMessage, response: ServerResponse): void {
   const base = mcpUrl("");
   const answers: Readonly<Record<string, object>> = {
-    "/open": { jsonrpc: "2.0", id: 1, result: {} },
     "/.well-known/oauth-protected-resource/closed": { resource: mcpUrl("/closed"), authorization_servers: [base] },
     "/.well-known/oauth-authorization-server": {
       issuer: base,
@@ -154,6 +180,15 @@ it("adds an MCP server by its URL, and says what a server without registration n
   await page.getByRole("heading", { name: /Ready/ }).waitFor();
   const made = await integrations().getIntegration({ environment, key: "pages-mcp" });
   expect(made.integration?.mcpUrl).toBe(mcpUrl("/open"));
+
+  await button(page, "Tools").click();
+  await page.getByRole("heading", { name: "No account is connected" }).waitFor();
+  const body = { provider_config_key: "pages-mcp", connection_id: "ada", credentials: { type: "NONE" } };
+  await dashboard.sidecar.rest("POST", "/connections", { body });
+  await page.reload();
+  await button(page, "Read the tools").click();
+  await page.getByRole("row", { name: /search Searches pages\\u\{202e\} Only reads 0/ }).waitFor();
+  await page.getByRole("row", { name: /<b> Of a hostile server/ }).waitFor();
 });
 
 it("describes a custom provider with mistakes at their lines", { timeout: 30_000 }, async () => {

@@ -21,6 +21,7 @@ import { McpClientCard, McpServerFacts } from "./mcp-server.tsx";
 import { RecentActivity } from "./recent-activity.tsx";
 import { SetupChecklist } from "./setup-checklist.tsx";
 import { TestButton, TestPanel } from "./test-panel.tsx";
+import { ToolsTab } from "./tools-tab.tsx";
 import { stateOf } from "./warning-texts.ts";
 import { Warnings } from "./warnings.tsx";
 
@@ -60,10 +61,11 @@ interface KnownProps {
   readonly reload: () => void;
 }
 
-const tabs = [
+const tabsOf = (isMcp: boolean): readonly (readonly [value: string, text: string])[] => [
   ["", "Setup"],
+  ...(isMcp ? [["tools", "Tools"] as const] : []),
   ["settings", "Settings"],
-] as const;
+];
 
 function Known({ environment, whole, reload }: KnownProps) {
   const { integration, setup, provider } = whole;
@@ -73,11 +75,12 @@ function Known({ environment, whole, reload }: KnownProps) {
   useEffect(() => {
     if (test.state === "connected") counts.reload();
   }, [test.state]);
-  const tab = queryValue("tab");
   const title = displayName || providerTitle(provider);
   const canTest = isConnectable(provider) && !integration.warnings.some(({ code }) => code === "client_missing");
   const state = stateOf(integration);
   const isMcp = integration.mcpUrl !== "";
+  const tabs = tabsOf(isMcp);
+  const [tab] = tabs.find(([value]) => value === queryValue("tab")) ?? [""];
   return (
     <PageFrame
       title={
@@ -110,7 +113,8 @@ function Known({ environment, whole, reload }: KnownProps) {
       <TestPanel test={test} />
       <Warnings integration={integration} />
       <TabFilter name="tab" label="Parts of the integration" options={tabs} />
-      {tab === "" ? (
+      {tab === "tools" && <ToolsTab key={`${environment}/${key}`} integration={integration} />}
+      {tab === "" && (
         <div class="columns">
           <div>
             {isMcp && <McpServerFacts integration={integration} provider={provider} reload={reload} />}
@@ -123,7 +127,8 @@ function Known({ environment, whole, reload }: KnownProps) {
             <SetupChecklist setup={setup} provider={provider} scopes={requestedScopes(integration, setup)} />
           )}
         </div>
-      ) : (
+      )}
+      {tab === "settings" && (
         <>
           <IntegrationSettings
             key={`${environment}/${key}`}
