@@ -1,5 +1,7 @@
 /** Every page of the dashboard, full of hostile texts, in both themes, wide and on a phone. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
@@ -36,8 +38,13 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
     writeScripts(scripts, textOf("script"));
     sandbox = await startSandbox();
   });
+  /** Enough of an MCP server to be set up. */
+  const mcpServer = createServer((_, response) => void response.end('{"jsonrpc":"2.0","id":1,"result":{}}'));
+  const mcpUrl = () => `http://localhost:${(mcpServer.address() as AddressInfo).port}`;
+  beforeAll(() => new Promise<void>((resolve) => void mcpServer.listen(0, "127.0.0.1", resolve)));
+  afterAll(() => mcpServer.close());
   const dashboard = dashboardOfFile(() => ({
-    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox?.origin ?? ""),
+    LATCHKEY_ALLOW_PRIVATE: `${allowPrivateFor(sandbox?.origin ?? "")},${mcpUrl()}`,
     // Nobody is there: deliveries fail.
     LATCHKEY_FORWARD_URL: "http://127.0.0.1:9/hooks",
     LATCHKEY_SCRIPTS: scripts,
@@ -49,6 +56,20 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
 
   /** What no page may show. */
   let hidden: readonly string[] = [];
+
+  /** The pages of an integration of an MCP server. */
+  async function mcpPages(): Promise<readonly SamplePage[]> {
+    const { rest } = dashboard.sidecar;
+    const display_name = textOf("integration").slice(0, 200);
+    await rest("POST", "/integrations", { body: { unique_key: "mcp", mcp_url: `${mcpUrl()}/mcp`, display_name } });
+    const connection = { provider_config_key: "mcp", connection_id: textOf("id"), credentials: { type: "NONE" } };
+    await rest("POST", "/connections", { body: connection });
+    const pattern = "/integrations/:key";
+    return [
+      { name: "mcp-integration", path: "/integrations/mcp", pattern },
+      { name: "mcp-tools", path: "/integrations/mcp?tab=tools", pattern },
+    ];
+  }
 
   async function lookAtAll(pages: Iterable<SamplePage>, problems: string[]): Promise<void> {
     const page = await dashboard.open();
@@ -65,7 +86,8 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
     if (sandbox === undefined) throw new Error("the sandbox has not started");
     const { samples, secrets } = await fillWithEverything(dashboard.sidecar, sandbox, textOf);
     hidden = [...secrets, adminKey, secretKey];
-    const pages = (await allPages(samples)).filter(({ name }) => wanted?.includes(name) ?? true);
+    const all = [...(await allPages(samples)), ...(await mcpPages())];
+    const pages = all.filter(({ name }) => wanted?.includes(name) ?? true);
     const problems: string[] = [];
     // Two tabs at a time: a page waits for its answers while the other one is judged.
     const left = pages.values();
