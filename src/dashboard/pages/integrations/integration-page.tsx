@@ -1,6 +1,4 @@
 import { useEffect } from "preact/hooks";
-import type { Integration, IntegrationSetup } from "../../../gen/latchkey/v1/integration_pb.ts";
-import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { Badge } from "../../components/badge.tsx";
 import { TabFilter } from "../../components/filters.tsx";
 import { PageFrame } from "../../components/page.tsx";
@@ -15,21 +13,12 @@ import { linkTo, pathOf, queryValue } from "../../state/router.ts";
 import { useConnectTest } from "./connect-test.ts";
 import { useConnectionCounts } from "./connection-counts.tsx";
 import { DeleteIntegration } from "./delete-integration.tsx";
-import { IntegrationFacts, requestedScopes } from "./integration-facts.tsx";
 import { IntegrationSettings } from "./integration-settings.tsx";
-import { McpClientCard, McpServerFacts } from "./mcp-server.tsx";
-import { RecentActivity } from "./recent-activity.tsx";
-import { SetupChecklist } from "./setup-checklist.tsx";
+import { SetupTab, type WholeIntegration } from "./setup-tab.tsx";
 import { TestButton, TestPanel } from "./test-panel.tsx";
 import { ToolsTab } from "./tools-tab.tsx";
 import { stateOf } from "./warning-texts.ts";
 import { Warnings } from "./warnings.tsx";
-
-interface WholeIntegration {
-  readonly integration: Integration;
-  readonly setup: IntegrationSetup;
-  readonly provider: Provider;
-}
 
 async function read(environment: string, key: string, signal: AbortSignal): Promise<WholeIntegration> {
   const [{ integration }, { setup }] = await Promise.all([
@@ -114,20 +103,7 @@ function Known({ environment, whole, reload }: KnownProps) {
       <Warnings integration={integration} />
       <TabFilter name="tab" label="Parts of the integration" options={tabs} />
       {tab === "tools" && <ToolsTab key={`${environment}/${key}`} integration={integration} />}
-      {tab === "" && (
-        <div class="columns">
-          <div>
-            {isMcp && <McpServerFacts integration={integration} provider={provider} reload={reload} />}
-            <IntegrationFacts integration={integration} setup={setup} counts={counts} />
-            <RecentActivity environment={environment} integration={key} round={test.state} />
-          </div>
-          {isMcp ? (
-            <McpClientCard integration={integration} />
-          ) : (
-            <SetupChecklist setup={setup} provider={provider} scopes={requestedScopes(integration, setup)} />
-          )}
-        </div>
-      )}
+      {tab === "" && <SetupTab whole={whole} counts={counts} reload={reload} round={test.state} />}
       {tab === "settings" && (
         <>
           <IntegrationSettings

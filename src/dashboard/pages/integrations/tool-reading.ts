@@ -10,7 +10,7 @@ export interface ListedTool {
   readonly isDestructive: boolean;
 }
 
-interface McpEndpoint {
+interface ToolsEndpoint {
   readonly environment: string;
   readonly integration: string;
   readonly connection: string;
@@ -36,7 +36,7 @@ const mostPages = 20;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-export async function readTools(endpoint: McpEndpoint): Promise<readonly ListedTool[]> {
+export async function readTools(endpoint: ToolsEndpoint): Promise<readonly ListedTool[]> {
   const meta = {
     "io.modelcontextprotocol/protocolVersion": stateless,
     "io.modelcontextprotocol/clientInfo": clientInfo,
@@ -48,7 +48,7 @@ export async function readTools(endpoint: McpEndpoint): Promise<readonly ListedT
   return readStateful(endpoint);
 }
 
-async function readStateful(endpoint: McpEndpoint): Promise<readonly ListedTool[]> {
+async function readStateful(endpoint: ToolsEndpoint): Promise<readonly ListedTool[]> {
   const params = { protocolVersion: stateful, capabilities: {}, clientInfo };
   const begun = await send(endpoint, { id: 1, method: "initialize", params }, {});
   if (begun.result === undefined) throw new ToolsUnread(failureText(begun));
@@ -69,16 +69,16 @@ async function readStateful(endpoint: McpEndpoint): Promise<readonly ListedTool[
 const failureText = ({ status, error }: RpcAnswer): string =>
   error === "" ? `The server answered ${status} without a list of tools` : error;
 
-interface ListRequest {
+interface ToolPageRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly params: object;
 }
 
 /** Reads the further pages of a list. */
 async function restOf(
-  endpoint: McpEndpoint,
+  endpoint: ToolsEndpoint,
   first: RpcAnswer,
-  { headers, params }: ListRequest,
+  { headers, params }: ToolPageRequest,
 ): Promise<ListedTool[]> {
   const tools = toolsIn(first);
   let cursor = first.result?.["nextCursor"];
@@ -94,7 +94,7 @@ async function restOf(
 
 /** Sends a message, or ends a session if there is none. */
 async function send(
-  { environment, integration, connection, path }: McpEndpoint,
+  { environment, integration, connection, path }: ToolsEndpoint,
   message: object | undefined,
   headers: Readonly<Record<string, string>>,
 ): Promise<RpcAnswer> {
@@ -136,11 +136,11 @@ const dataOf = (text: string): string[] =>
       .join("\n"),
   );
 
-type JsonFields = Readonly<Record<string, unknown>>;
+type ParsedFields = Readonly<Record<string, unknown>>;
 
-const isObject = (value: unknown): value is JsonFields => typeof value === "object" && value !== null;
+const isObject = (value: unknown): value is ParsedFields => typeof value === "object" && value !== null;
 
-function objectIn(text: string): JsonFields {
+function objectIn(text: string): ParsedFields {
   try {
     const parsed: unknown = JSON.parse(text);
     return isObject(parsed) ? parsed : {};
@@ -150,7 +150,7 @@ function objectIn(text: string): JsonFields {
   }
 }
 
-const textIn = (fields: JsonFields, name: string): string => {
+const textIn = (fields: ParsedFields, name: string): string => {
   const value = fields[name];
   return typeof value === "string" ? value : "";
 };
