@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Copy, DockerfileParser, From, type Instruction, JSONInstruction } from "dockerfile-ast";
 import { expect, it } from "vitest";
 import { root } from "../../bin/steps.ts";
+import { deployedOptions } from "../bench/sidecar-process.ts";
 
 const file = DockerfileParser.parse(readFileSync(join(root, "deploy/image/Dockerfile"), "utf8"));
 const instructions = file.getInstructions();
@@ -34,6 +35,7 @@ it("starts Node itself: a shell in between would take the signals", () => {
     expect(found.getJSONStrings().map((one) => JSON.parse(one.getValue()))).toEqual(words);
   }
   expect(argumentsOf(ofKind("STOPSIGNAL", stage)[0])).toEqual(["SIGTERM"]);
+  expect(ofKind("ENV", stage)[0]?.getArgumentsContent()).toContain(`NODE_OPTIONS="${deployedOptions}"`);
 });
 
 it("installs what the lock file names, from an image with a version, and fetches nothing else", () => {

@@ -1,0 +1,53 @@
+import { PerformanceObserver } from "node:perf_hooks";
+import { execArgv } from "node:process";
+import v8 from "node:v8";
+
+export interface YoungGenerationOptions {
+  /** The process's `NODE_OPTIONS`: an operator who names the size there has decided. */
+  readonly given?: string | undefined;
+  /** Memory of V8's young generation: both halves. */
+  readonly size?: () => number;
+  readonly setGrowth?: (factor: number) => void;
+  /** Calls back after each collection, until the returned function is called. */
+  readonly onCollection?: (look: () => void) => () => void;
+}
+
+/** Two halves of 16 MiB. */
+const mostBytes = 32 * 1024 * 1024;
+const usualGrowth = 2;
+
+/**
+ * Keeps V8's young generation at 32 MiB, as `--max-semi-space-size=16` does. V8 would let it grow to 128 MiB, and a
+ * collection of that stops the process for 12 to 26 ms under load, in place of 0.5. V8 reads the size once, when it
+ * starts, but the factor to grow by at each growth. It starts with 1 MiB, so it cannot be told in advance; and it gives
+ * memory back when idle, after which it may grow again. Returns the function that ends it.
+ */
+export function limitYoungGeneration(options: YoungGenerationOptions = {}): () => void {
+  const { given = "", size = youngBytes, setGrowth = setGrowthFactor, onCollection = observeCollections } = options;
+  if ([...execArgv, given].some((one) => /semi[-_]space/.test(one))) return () => {};
+  let growth = usualGrowth;
+
+  function look(): void {
+    const wanted = size() >= mostBytes ? 1 : usualGrowth;
+    if (wanted === growth) return;
+    growth = wanted;
+    setGrowth(wanted);
+  }
+
+  const end = onCollection(look);
+  return () => {
+    end();
+    if (growth !== usualGrowth) setGrowth(usualGrowth);
+  };
+}
+
+function observeCollections(look: () => void): () => void {
+  const collections = new PerformanceObserver(look);
+  collections.observe({ entryTypes: ["gc"] });
+  return () => collections.disconnect();
+}
+
+const youngBytes = (): number =>
+  v8.getHeapSpaceStatistics().find(({ space_name }) => space_name === "new_space")?.space_size ?? 0;
+
+const setGrowthFactor = (factor: number): void => v8.setFlagsFromString(`--semi-space-growth-factor=${factor}`);

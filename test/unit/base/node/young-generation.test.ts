@@ -1,0 +1,62 @@
+import v8 from "node:v8";
+import { expect, it, onTestFinished } from "vitest";
+import { limitYoungGeneration } from "../../../../src/base/node/young-generation.ts";
+
+const mib = 1024 * 1024;
+
+/** A young generation whose size the test sets. */
+function startLimit(given?: string) {
+  const growths: number[] = [];
+  let looked: (() => void) | undefined;
+  let bytes = 0;
+  const end = limitYoungGeneration({
+    given,
+    size: () => bytes,
+    setGrowth: (factor) => void growths.push(factor),
+    onCollection(look) {
+      looked = look;
+      return () => {
+        looked = undefined;
+      };
+    },
+  });
+  const collect = (size: number) => {
+    bytes = size * mib;
+    looked?.();
+  };
+  return { growths, collect, end };
+}
+
+it("stops growth at 32 MiB, and allows it again once V8 has given memory back", () => {
+  const { growths, collect, end } = startLimit();
+  for (const size of [2, 16, 32, 32]) collect(size);
+  expect(growths).toEqual([1]);
+  for (const size of [2, 4]) collect(size);
+  expect(growths).toEqual([1, 2]);
+  collect(40);
+  end();
+  expect(growths).toEqual([1, 2, 1, 2]);
+});
+
+it("leaves the size to an operator who names it", () => {
+  for (const given of ["--max-semi-space-size=64", "--title=x --min_semi_space_size=8"]) {
+    const { growths, collect, end } = startLimit(given);
+    collect(64);
+    end();
+    expect(growths).toEqual([]);
+  }
+});
+
+it("keeps this Node's young generation from growing", async () => {
+  const young = () => v8.getHeapSpaceStatistics().find((one) => one.space_name === "new_space")?.space_size ?? 0;
+  onTestFinished(limitYoungGeneration());
+  const kept: object[][] = [];
+  // Survivors make V8 grow it: without the limit, to 64 MiB and more.
+  for (let round = 0; round < 50; round += 1) {
+    kept.push(Array.from({ length: 30_000 }, (_, i) => ({ i, round })));
+    if (kept.length > 8) kept.shift();
+    await new Promise(setImmediate);
+  }
+  expect(young()).toBeGreaterThan(2 * mib);
+  expect(young()).toBeLessThanOrEqual(36 * mib);
+});
