@@ -1,9 +1,11 @@
 /** Makes dist, a package that can be published: one file that runs under Node, with the data it reads beside it. */
 import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { build as bundle, type Plugin } from "esbuild";
+import { type BuildOptions, build as bundle } from "esbuild";
 import { bundlePrelude } from "../src/scripts/bundle.ts";
 import { buildDashboard } from "./dashboard.ts";
+import { writeServe } from "./joined.ts";
+import { quickStart } from "./quick-start.ts";
 import { type Lock, shrinkwrapOf } from "./shrinkwrap.ts";
 import { root, tool } from "./steps.ts";
 
@@ -19,31 +21,16 @@ import { enableCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 
 enableCompileCache({ directory: fileURLToPath(new URL("compiled", import.meta.url)), portable: true });
-await import("./main.js");
+// As deployments start it: in one file.
+await import(process.argv.length === 3 && process.argv[2] === "serve" ? "./serve.js" : "./main.js");
 `;
-
-/**
- * Parts of packages that nothing here uses, and that load much of Node at each start: processes of a cluster, and HTTP
- * clients.
- */
-const leaveOut: Plugin = {
-  name: "leave-out",
-  setup(build) {
-    build.onLoad({ filter: /prom-client\/lib\/(?:cluster|pushgateway)\.js$/ }, () => ({
-      contents: `module.exports = class { constructor() { throw new Error("not part of the build"); } };`,
-    }));
-  },
-};
 
 /** Returns the source files of all bundles, relative to the checkout. */
 export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
-  const { metafile } = await bundle({
+  const options = {
     absWorkingDir: root,
-    // Each thread is a program of its own, and script authors' tools read the module that scripts import.
-    entryPoints: { main: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
-    outdir: dist,
     bundle: true,
     platform: "node",
     target: "node24",
@@ -51,18 +38,25 @@ export async function build(dist: string): Promise<readonly string[]> {
     // What is imported on demand is a file of its own: an edge never reads the store, nor a server the commands.
     splitting: true,
     external,
-    plugins: [leaveOut],
+    plugins: quickStart,
     // CommonJS packages among the dependencies need `require`.
     banner: {
       js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
     },
-    legalComments: "linked",
     // Less source to read and to keep in memory. Names stay, and lines stay short enough for stack traces.
     minifyWhitespace: true,
     minifySyntax: true,
     lineLimit: 160,
+  } as const satisfies BuildOptions;
+  const { metafile } = await bundle({
+    ...options,
+    // Each thread is a program of its own, and script authors' tools read the module that scripts import.
+    entryPoints: { main: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
+    outdir: dist,
+    legalComments: "linked",
     metafile: true,
   });
+  await writeServe({ options, dist });
   const { sources } = await buildDashboard(join(dist, "dashboard"));
   writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
   scriptTypes(dist);

@@ -35,8 +35,10 @@ const forbidden: readonly (readonly [string, number, string])[] = [
 
 const lists = forbidden.map(([network, prefix, kind]) => {
   const list = new BlockList();
-  list.addSubnet(network, prefix, isIP(network) === 4 ? "ipv4" : "ipv6");
-  return { list, family: isIP(network) === 4 ? ("ipv4" as const) : ("ipv6" as const), kind };
+  // Not `isIP`: Node then compiles its expression for IPv6, which a start does not need.
+  const family = network.includes(":") ? ("ipv6" as const) : ("ipv4" as const);
+  list.addSubnet(network, prefix, family);
+  return { list, family, kind };
 });
 
 /** Returns the kind of a forbidden address; undefined for a public address. */

@@ -1,19 +1,27 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
-import { expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { build, external } from "../../bin/build.ts";
 import { root } from "../../bin/steps.ts";
-import { temporaryFolder, testVariables } from "../support/sidecar/harness.ts";
+import { testVariables } from "../support/sidecar/harness.ts";
 
-it("builds a package that runs without the checkout", async () => {
-  const folder = await temporaryFolder();
-  const dist = join(folder, "dist");
+let folder: string;
+let dist: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "latchkey-build-"));
+  dist = join(folder, "dist");
   await build(dist);
   // The packages that `npm install` would put there.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+}, 120_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+it("builds a package that runs without the checkout", async () => {
   const main = join(dist, "latchkey.js");
   const schemaOf = (what: string) =>
     JSON.parse(execFileSync(process.execPath, [main, what, "schema"], { encoding: "utf8" }));
@@ -28,16 +36,16 @@ it("builds a package that runs without the checkout", async () => {
   child.stdout.on("data", (chunk) => {
     said += chunk;
   });
-  await expect.poll(() => said, { timeout: 10_000 }).toContain('"phase":"ready"');
+  await expect.poll(() => said, { timeout: 40_000 }).toContain('"phase":"ready"');
+  // `serve` is one file. What it loads on demand shares its modules.
+  const [, data = ""] = /"door":"data","address":"([^"]+)"/.exec(said) ?? [];
+  const page = await fetch(`${data}/docs/errors`);
+  expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("unknown_provider")]);
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
 });
 
 it("builds the script host, and what scripts import", async () => {
-  const folder = await temporaryFolder();
-  const dist = join(folder, "dist");
-  await build(dist);
-  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   await mkdir(join(folder, "scripts/calendar/actions"), { recursive: true });
   await writeFile(
     join(folder, "scripts/calendar/actions/it.ts"),

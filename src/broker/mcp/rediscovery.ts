@@ -78,7 +78,8 @@ export function createRediscovery(options: RediscoveryOptions): ScanLoop {
   }
 
   async function scan(): Promise<number> {
-    const due = [...providers.all()].filter(isDue).slice(0, perScan);
+    // The catalog has no MCP servers of an integration, and reading all of it takes 6 % of a start.
+    const due = providers.added().filter(isDue).slice(0, perScan);
     if (due.length === 0 || (await lease.hold()) === undefined) return 0;
     await Promise.all(due.map(rediscover));
     return due.length;

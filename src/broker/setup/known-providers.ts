@@ -18,6 +18,8 @@ export interface KnownProviders {
   lookUp(name: string): Provider | undefined;
   /** Returns every provider once. */
   all(): Iterable<Provider>;
+  /** Returns all but those of the catalog, which are read from its file when they are first asked for. */
+  added(): readonly Provider[];
   /** Returns the names of the providers of the configuration file. */
   declared(): readonly string[];
   /** Replaces the providers of the configuration file. */
@@ -80,6 +82,7 @@ export async function openKnownProviders(options: KnownProvidersOptions): Promis
     findBuiltIn: (name) => required(name, catalogue.get(name) ?? custom.get(name)),
     lookUp,
     all: () => new Map([...custom, ...declared, ...catalogue]).values(),
+    added: () => [...new Map([...custom, ...declared]).values()].filter(({ name }) => !catalogue.has(name)),
     declared: () => [...declared.keys()],
     listen: changed.add,
     declare(all) {

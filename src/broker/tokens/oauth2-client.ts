@@ -158,10 +158,13 @@ function assertionOf(parties: TokenParties, { clientAssertion }: OAuth2Rules) {
  */
 function handedBack({ header }: SmallAnswer): Response {
   const nonce = header("dpop-nonce");
-  return nonce === undefined ? nothingToRead : new Response(null, { headers: { "dpop-nonce": nonce } });
+  if (nonce !== undefined) return new Response(null, { headers: { "dpop-nonce": nonce } });
+  nothingToRead ??= new Response(null);
+  return nothingToRead;
 }
 
-const nothingToRead = new Response(null);
+/** Made with the first answer: `Response` loads Node's whole fetch client, which takes 4 % of a start. */
+let nothingToRead: Response | undefined;
 
 /** Describes an endpoint to the library, for which every token endpoint is the same, wherever it is. */
 const serverAt = (url: string, endpoint: EndpointName, issuer: string): AuthorizationServer => ({
