@@ -19,7 +19,7 @@ import {
   pinnedTo,
   startProcess,
 } from "./proxy-process.ts";
-import { secretKey, startBenchSidecar } from "./sidecar-process.ts";
+import { type BenchSidecar, secretKey, startBenchSidecar } from "./sidecar-process.ts";
 
 /** The kinds of origins in the bench. */
 export type Way = keyof Origins["ports"];
@@ -137,21 +137,24 @@ interface SidecarBuild {
   /** The folder of its store, under the folder of the bench. */
   readonly store: string;
   readonly dist?: string | undefined;
+  /** A probe to load before it. */
+  readonly loaded?: string;
 }
 
-async function startSidecar(
+export async function startSidecar(
   { origins, folder }: Pick<Kinds, "origins" | "folder">,
-  { store, dist }: SidecarBuild,
-): Promise<Candidate> {
+  { store, dist, loaded }: SidecarBuild,
+): Promise<Candidate & Pick<BenchSidecar, "ask">> {
   const running = await startBenchSidecar({
     folder: join(folder, store),
     dist,
     command: pinnedTo(cores.candidate),
     env: relayEnv({ origins, folder }),
+    ...(loaded === undefined ? {} : { loaded }),
   });
   endWithUs(running.pid);
   const port = Number(new URL(running.data).port);
-  return { pid: running.pid, stop: running.stop, portTo: () => port };
+  return { pid: running.pid, stop: running.stop, portTo: () => port, ask: running.ask };
 }
 
 /** An edge, and the broker that it follows: only the edge is measured. */

@@ -31,6 +31,7 @@ import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
 import { syncs } from "./syncs.ts";
+import { tails } from "./tails/tails.ts";
 import { webhooks } from "./webhooks.ts";
 
 const text = { type: "string" } as const;
@@ -92,6 +93,13 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   start: (count) => start({ count, beside: values.beside }),
   store,
   syncs,
+  tails: () =>
+    tails({
+      only: values.only?.split(",") ?? [],
+      rounds: Number(values.rounds ?? 0),
+      seconds: Number(values.seconds ?? 0),
+      beside: values.beside,
+    }),
   webhooks: () => webhooks({ only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
 };
 const [name = ""] = positionals;

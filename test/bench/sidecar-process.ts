@@ -29,6 +29,8 @@ export interface BenchSidecar {
   ownMiB(): number;
   /** What its event loop did since the last call; needs a probe at the start. */
   look(): Promise<LoopLook>;
+  /** Asks the probe that was loaded. */
+  ask<T>(question: string): Promise<T>;
   stop(): Promise<void>;
 }
 
@@ -43,12 +45,18 @@ interface BenchOptions {
   readonly mode?: "serve" | "edge";
   /** Loaded before it: see `loop-probe`. */
   readonly isProbed?: true;
+  /** Another probe to load before it, which answers what it is asked. */
+  readonly loaded?: string;
 }
+
+/** Characters of its log that are shown when it does not start. */
+const mostSaid = 10_000;
 
 const probe = fileURLToPath(new URL("loop-probe.ts", import.meta.url));
 
 export async function startBenchSidecar(options: BenchOptions): Promise<BenchSidecar> {
-  const { folder, dist = builtDist, command = [], env = {}, mode = "serve", isProbed } = options;
+  const { folder, dist = builtDist, command = [], env = {}, mode = "serve" } = options;
+  const probed = options.isProbed ? probe : options.loaded;
   const ofStore = {
     LATCHKEY_CONTROL_LISTEN: ":0",
     LATCHKEY_STORE: `level:${folder}`,
@@ -56,10 +64,10 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
     LATCHKEY_SECRET_KEY: secretKey,
   };
   const since = performance.now();
-  const loaded = isProbed ? ["--import", probe] : [];
+  const loaded = probed === undefined ? [] : ["--import", probed];
   const [program = "", ...args] = [...command, process.execPath, ...loaded, dist, mode];
   const child = spawn(program, args, {
-    stdio: ["ignore", "pipe", "inherit", ...(isProbed ? (["ipc"] as const) : [])],
+    stdio: ["ignore", "pipe", "inherit", ...(probed === undefined ? [] : (["ipc"] as const))],
     env: {
       PATH: process.env["PATH"],
       LATCHKEY_DATA_LISTEN: ":0",
@@ -73,8 +81,10 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
   const addresses = new Map<string, string>();
   await new Promise<void>((resolve, reject) => {
     let text = "";
+    let said = "";
     stdout.on("data", (chunk) => {
       text += chunk;
+      if (said.length < mostSaid) said += chunk;
       const lines = text.split("\n");
       text = lines.pop() ?? "";
       for (const line of lines) {
@@ -83,7 +93,7 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
         if (phase === "ready") resolve();
       }
     });
-    child.once("exit", () => reject(new Error("the sidecar ended; was it built? npm run build")));
+    child.once("exit", () => reject(new Error(`the sidecar ended; was it built? npm run build\n${said}`)));
   });
   return {
     pid: child.pid ?? 0,
@@ -93,18 +103,22 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
     readyMs: performance.now() - since,
     peakMiB: () => memoryOf(child, "VmHWM"),
     ownMiB: () => memoryOf(child, "RssAnon"),
-    look: () =>
-      new Promise((resolve) => {
-        // The report of the probe.
-        child.once("message", (looked) => resolve(looked as unknown as LoopLook));
-        child.send("look");
-      }),
+    look: () => asked<LoopLook>(child, "look"),
+    ask: (question) => asked(child, question),
     stop: () =>
       new Promise((resolve) => {
         child.once("exit", () => resolve());
         child.kill("SIGTERM");
       }),
   };
+}
+
+function asked<T>(child: ChildProcess, question: string): Promise<T> {
+  return new Promise((resolve) => {
+    // The report of the probe.
+    child.once("message", (answer) => resolve(answer as T));
+    child.send(question);
+  });
 }
 
 /** A bare node:http server in its own process: it only answers, with `?bytes=` bytes. */

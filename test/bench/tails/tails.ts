@@ -1,0 +1,195 @@
+import { mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import {
+  callerFields,
+  fillStore,
+  type Kind,
+  kindsThere,
+  startSidecar,
+  usedIds,
+  type Way,
+} from "../proxy-candidates.ts";
+import { loadWith, type Target } from "../proxy-load.ts";
+import { type Origins, startOrigins } from "../proxy-origins.ts";
+import { isThere, loadAverage, pinSelf } from "../proxy-process.ts";
+import { createTable, type Table } from "../proxy-table.ts";
+import { quantile, withFolder } from "../sidecar-process.ts";
+import { causes, type Explained, explain } from "./causes.ts";
+import { type LoggedLoad, logged } from "./request-log.ts";
+import type { Recorded } from "./turn-probe.ts";
+
+export interface TailsOptions {
+  /** Parts: `32`, `256`, `tls32`, `tls256` and `trace`. */
+  readonly only: readonly string[];
+  readonly rounds: number;
+  /** The duration of each measurement. */
+  readonly seconds: number;
+  /** Another build of the sidecar (its `latchkey.js`), measured in the same rounds. */
+  readonly beside: string | undefined;
+}
+
+interface Bench extends TailsOptions {
+  readonly folder: string;
+  readonly origins: Origins;
+}
+
+interface Cell {
+  readonly name: string;
+  readonly way: "http" | "https";
+  readonly connections: number;
+}
+
+const cells: readonly Cell[] = [
+  { name: "32", way: "http", connections: 32 },
+  { name: "256", way: "http", connections: 256 },
+  { name: "tls32", way: "https", connections: 32 },
+  { name: "tls256", way: "https", connections: 256 },
+];
+/** Part of the slowest candidate's rate: all get the same. */
+const partialShare = 0.7;
+const traced = 100;
+const probe = fileURLToPath(new URL("turn-probe.ts", import.meta.url));
+
+/**
+ * The slowest requests beside nginx, as `latchkey serve` starts by itself: at saturation, and at 70 % of it. `trace`
+ * says what each of the slowest hundred waited for.
+ */
+export async function tails(asked: TailsOptions): Promise<void> {
+  for (const program of ["nginx", "h2load"]) if (!isThere(program)) throw new Error(`this bench needs ${program}`);
+  const names = [...cells.map(({ name }) => name), "trace"];
+  const only = asked.only.length > 0 ? asked.only : names;
+  const unknown = only.filter((name) => !names.includes(name));
+  if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: there are ${names.join()}`);
+  const options = { ...asked, only, rounds: asked.rounds || 5, seconds: asked.seconds || 1 };
+  pinSelf();
+  // The store refuses files that others may read.
+  process.umask(0o077);
+  await withFolder(async (folder) => {
+    const origins = await startOrigins(folder);
+    try {
+      for (const store of ["store", "beside"]) mkdirSync(`${folder}/${store}`);
+      await fillStore({ origins, folder, count: 1_000, store: "store" });
+      if (options.beside !== undefined)
+        await fillStore({ origins, folder, count: 1_000, store: "beside", dist: options.beside });
+      const bench = { ...options, folder, origins };
+      await compare(bench);
+      if (only.includes("trace")) await trace(bench);
+    } finally {
+      await origins.stop();
+    }
+  });
+}
+
+type Candidate = Awaited<ReturnType<Kind["start"]>>;
+
+const targetOf = ({ portTo }: Pick<Candidate, "portTo">, way: Way): Target => ({
+  port: portTo(way),
+  path: "/proxy/small",
+  fields: callerFields(way),
+  ids: usedIds(way, 1_000),
+});
+
+/** Until V8's compiler, which shares the core, is done. */
+async function warm(target: Target, folder: string): Promise<void> {
+  for (let times = 0; times < 3; times += 1) await loadWith(target, { connections: 32, seconds: 3, folder });
+}
+
+async function compare(bench: Bench): Promise<void> {
+  const { only, rounds, seconds, folder, origins, beside } = bench;
+  const wanted = cells.filter(({ name }) => only.includes(name));
+  if (wanted.length === 0) return;
+  const kinds = kindsThere({ origins, folder, beside }).filter(({ name }) =>
+    ["latchkey", "beside", "nginx"].includes(name),
+  );
+  const all: (readonly [string, Candidate])[] = [];
+  try {
+    for (const { name, start } of kinds) all.push([name, await start()]);
+    for (const [, candidate] of all) await warm(targetOf(candidate, "http"), folder);
+    for (const { way, connections } of wanted) {
+      const full = createTable(["req/s", "p50 ms", "p99 ms", "failed"]);
+      const part = createTable(["req/s", "p50 ms", "p99 ms", "failed"]);
+      for (let round = 0; round < rounds; round += 1) {
+        const from = round % all.length;
+        const turn = [...all.slice(from), ...all.slice(0, from)];
+        const measure = async (table: Table, perSecond?: number): Promise<number> => {
+          let least = Number.POSITIVE_INFINITY;
+          for (const [name, candidate] of turn) {
+            const rate = perSecond === undefined ? {} : { perSecond };
+            const load = await logged(targetOf(candidate, way), { connections, seconds, folder, ...rate });
+            table.note(name, [load.perSecond, load.p50Ms, load.p99Ms, load.failed]);
+            least = Math.min(least, load.perSecond);
+          }
+          return least;
+        };
+        await measure(part, partialShare * (await measure(full)));
+      }
+      const what = `${way} origin, 1 KiB, ${connections} connections`;
+      say(`\n${what}, saturated; load average ${loadAverage()}`);
+      say(full.text({ peers: ["nginx"], compared: "req/s" }));
+      say(full.text({ peers: ["nginx"], compared: "p99 ms" }));
+      say(`\n${what}, at ${partialShare * 100} % of the slowest`);
+      say(part.text({ peers: ["nginx"], compared: "p99 ms" }));
+    }
+  } finally {
+    await Promise.all(all.map(([, { stop }]) => stop()));
+  }
+}
+
+/** At saturation and 70 % of it, without and with samples of what ran: samples make requests slower. */
+async function trace(bench: Bench): Promise<void> {
+  const { folder, origins, seconds } = bench;
+  const sidecar = await startSidecar({ folder, origins }, { store: "store", loaded: probe });
+  try {
+    const target = targetOf(sidecar, "http");
+    await warm(target, folder);
+    let saturated: number | undefined;
+    for (const [title, asked] of [
+      ["saturated", "begin"],
+      ["at 70 %", "begin"],
+      ["saturated, with samples", "sample"],
+    ] as const) {
+      const rate = saturated === undefined || title !== "at 70 %" ? {} : { perSecond: saturated * partialShare };
+      await sidecar.ask(asked);
+      const load = await logged(target, { connections: 32, seconds, folder, ...rate });
+      const recorded = await sidecar.ask<Recorded>("end");
+      saturated ??= load.perSecond;
+      say(`\n32 connections, ${title}; load average ${loadAverage()}`);
+      report(load, recorded);
+    }
+  } finally {
+    await sidecar.stop();
+  }
+}
+
+function report({ requests, perSecond, p50Ms, p99Ms }: LoggedLoad, recorded: Recorded): void {
+  say(`${Math.round(perSecond)} requests/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`);
+  for (const kind of ["young", "old"] as const) {
+    const took = sorted(recorded.collections.filter((one) => one.kind === kind).map(({ tookMs }) => tookMs));
+    if (took.length === 0) continue;
+    const [median, most] = [quantile(took, 0.5), took.at(-1) ?? 0];
+    say(`${took.length} ${kind} collections, median ${median.toFixed(2)} ms, longest ${most.toFixed(2)} ms`);
+  }
+  const slowest = requests.toSorted((a, b) => b.tookMs - a.tookMs).slice(0, traced);
+  const explained = explain(slowest, recorded);
+  say("| of the slowest hundred | requests | median ms | of that, the cause | the longest turn ran |");
+  say("| --- | --: | --: | --: | --- |");
+  for (const cause of causes) {
+    const of = explained.filter((one) => one.cause === cause);
+    if (of.length > 0) say(lineOf(cause, of));
+  }
+}
+
+function lineOf(cause: string, of: readonly Explained[]): string {
+  const median = (values: readonly number[]) => quantile(sorted(values), 0.5).toFixed(2);
+  const cells = [
+    cause,
+    of.length,
+    median(of.map(({ tookMs }) => tookMs)),
+    median(of.map(({ causedMs }) => causedMs)),
+    of[0]?.ran.slice(0, 4).join(", ") || "–",
+  ];
+  return `| ${cells.join(" | ")} |`;
+}
+
+const sorted = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
+const say = (line: string) => void process.stdout.write(`${line}\n`);
