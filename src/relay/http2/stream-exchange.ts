@@ -2,7 +2,7 @@ import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
 import type { Framing } from "../http1/response-head.ts";
 import type { ResponseReceiver } from "../response-receiver.ts";
-import { areTrailers, headOfStream, lowerCaseNames, streamHeadOf } from "./stream-head.ts";
+import { areTrailers, headOfStream, lowerCaseNames, streamHeadOf, withoutBlanks } from "./stream-head.ts";
 import { errorCodes, errorName } from "./wire/error-codes.ts";
 import type { FieldBlock } from "./wire/hpack-decoder.ts";
 import type { WireConnection } from "./wire/wire-connection.ts";
@@ -110,7 +110,7 @@ export class StreamExchange implements Exchange, StreamOwner {
     if (block.isTooLarge) {
       this.fail(new RelayFailure("malformed", "the response's headers are too large"));
     } else if (this.#hasAnswered) {
-      if (isEnd && areTrailers(block)) this.#trailers = block.fields;
+      if (isEnd && areTrailers(block)) this.#trailers = block.fields.map(withoutBlanks);
       else this.fail(new RelayFailure("malformed", "the response's trailers are malformed"));
     } else {
       this.#readHead(block, isEnd);
@@ -121,13 +121,13 @@ export class StreamExchange implements Exchange, StreamOwner {
     if (this.#isOver) return true;
     this.activity += 1;
     this.#received += content.length;
-    const isTooMuch = typeof this.#framing === "number" && this.#received > this.#framing;
-    if (isTooMuch || this.#framing === "none") {
+    const most = typeof this.#framing === "number" ? this.#framing : this.#framing === "none" ? 0 : Infinity;
+    if (!this.#hasAnswered || this.#received > most) {
       const kind = this.#hasAnswered ? "cut_off" : "malformed";
       this.fail(new RelayFailure(kind, "the response has content that its head does not allow"));
       return true;
     }
-    return this.#receiver.onContent(content, undefined);
+    return content.length === 0 || this.#receiver.onContent(content, undefined);
   }
 
   onEnd(): void {

@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders } from "node:http2";
 import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
+import { trimmed } from "../../base/http/field-value.ts";
 import { endToEnd, type Framing, type ResponseHead } from "../http1/response-head.ts";
 import type { FieldBlock } from "./wire/hpack-decoder.ts";
 
@@ -59,17 +60,22 @@ export function headOfStream({ block, isHead, isAll }: StreamAnswerHead): Respon
   const plain: string[] = [];
   for (let i = 2; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
-    const value = fields[i + 1] ?? "";
+    const value = withoutBlanks(fields[i + 1] ?? "");
     if (isPseudo(name) || isOfConnection(name)) return undefined;
     if (name === "content-length") {
       // Refuse a repeated length, even an equal one, as over HTTP/1.1.
       if (length !== undefined || !isDigits.test(value)) return undefined;
       length = Number(value);
+      // RFC 9110, 8.6: neither has a length. A 204 with 0 is tolerated.
+      if (status < 200 || (status === 204 && length > 0)) return undefined;
       if (status === 204) continue;
     }
     plain.push(name, value);
   }
-  const hasBody = !isAll && !isHead && status !== 204 && status !== 304;
+  const mayHaveBody = !isHead && status !== 204 && status !== 304;
+  // Over HTTP/1.1, a caller would take what follows for the missing content.
+  if (isAll && mayHaveBody && length !== undefined && length > 0) return undefined;
+  const hasBody = !isAll && mayHaveBody;
   const framing: Framing = hasBody ? (length ?? "chunked") : "none";
   return {
     status,
@@ -82,14 +88,22 @@ export function headOfStream({ block, isHead, isAll }: StreamAnswerHead): Respon
   };
 }
 
-/** Returns whether a field block may follow the content of a message (RFC 9113, 8.1). */
+/** Returns whether a field block may follow the content of a message (RFC 9113, 8.1; RFC 9110, 6.5.1). */
 export function areTrailers({ fields, isMalformed }: FieldBlock): boolean {
   if (isMalformed) return false;
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
-    if (isPseudo(name) || isOfConnection(name)) return false;
+    if (isPseudo(name) || isOfConnection(name) || name === "content-length") return false;
   }
   return true;
+}
+
+/** Returns the value as HTTP/1.1 would have it. */
+export function withoutBlanks(value: string): string {
+  const { length } = value;
+  // A visible first and last character: nearly always.
+  if (length === 0 || (value.charCodeAt(0) > 32 && value.charCodeAt(length - 1) > 32)) return value;
+  return trimmed(value, 0, length);
 }
 
 const isPseudo = (name: string): boolean => name.charCodeAt(0) === 58;

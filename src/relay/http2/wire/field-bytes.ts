@@ -18,14 +18,14 @@ export function isFieldName(bytes: Uint8Array, from: number, to: number): boolea
   return true;
 }
 
-/** RFC 9110, 5.5: visible bytes, spaces and tabs; none of the latter two at an end (RFC 9113, 8.2.1). */
+/**
+ * RFC 9110, 5.5: visible bytes, spaces and tabs. Blanks at an end are not allowed (RFC 9113, 8.2.1) but common, as in
+ * policies that a server's configuration ends with a blank: they are left to the reader.
+ */
 export function isFieldValue(bytes: Uint8Array, from: number, to: number): boolean {
-  if (from === to) return true;
   for (let i = from; i < to; i += 1) {
     const byte = bytes[i] as number;
     if ((byte < space && byte !== tab) || byte === 127) return false;
   }
-  return !isBlank(bytes[from] as number) && !isBlank(bytes[to - 1] as number);
+  return true;
 }
-
-const isBlank = (byte: number): boolean => byte === space || byte === tab;

@@ -46,6 +46,7 @@ interface WireConnectionOptions {
 /** With more unsent bytes, streams keep their content back. */
 const congestedBytes = 128 * 1024;
 const pingBytes = 8;
+const noContent = Buffer.alloc(0);
 
 /** The client side of an HTTP/2 connection (RFC 9113), over bytes: without a socket, and without timers. */
 export class WireConnection implements FrameHandler, StreamConnection {
@@ -178,6 +179,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
       throw new ConnectionError(errorCodes.streamClosed, "DATA follows the end of its stream");
     } else if (stream.takeFromWindow(length)) {
       if (padding > 0) stream.skip(padding);
+      if (length === padding) stream.receive(noContent);
     } else {
       this.consumed(padding);
       this.#dataStream = undefined;

@@ -5,7 +5,10 @@ import type { SendingStream, StreamConnection } from "./stream-connection.ts";
 /** Callbacks of a stream, in this order: fields, content, fields of trailers, end; `onClosed` is always the last. */
 export interface StreamOwner {
   onFields(block: FieldBlock, isEnd: boolean): void;
-  /** `content` is borrowed: it is valid during the call. Returns false when no more is wanted until `resume`. */
+  /**
+   * `content` is borrowed: it is valid during the call. It is empty for a DATA frame that has none. Returns
+   * false when no more is wanted until `resume`.
+   */
   onContent(content: Buffer): boolean;
   /** The peer has sent all, and all was given on. */
   onEnd(): void;
@@ -142,6 +145,7 @@ export class WireStream implements SendingStream {
 
   receive(content: Buffer): void {
     if (this.#isPaused) {
+      if (content.length === 0) return;
       if (this.#received === none) this.#received = [];
       this.#received.push(Buffer.from(content));
       this.#receivedBytes += content.length;
