@@ -21,6 +21,9 @@ const present = {
   /** A browser: Debian's, or any program with this name. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
   nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
+  nghttpd: () => spawnSync("nghttpd", ["--version"]).status === 0,
+  /** Debian's python3-h2. */
+  pythonH2: () => spawnSync("/usr/bin/python3", ["-c", "import h2"]).status === 0,
   php: () => spawnSync("php", ["--version"]).status === 0,
   ruby: () => spawnSync("ruby", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
