@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { runCli } from "../../../src/cli/program.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ApprovalService, ApprovalState } from "../../../src/gen/latchkey/v1/approval_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
@@ -8,6 +9,7 @@ import { PolicyEffect, PolicyOutcome, PolicyService } from "../../../src/gen/lat
 import { type HoldingSidecar, patient, startHolding } from "../../support/approvals/holding.ts";
 import { apiKey } from "../../support/peers/provider.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
+import { memoryTerminal } from "../cli/memory-terminal.ts";
 
 let running: HoldingSidecar;
 beforeEach(async () => {
@@ -213,6 +215,10 @@ describe("who answers", () => {
     const over = new AbortController();
     onTestFinished(() => over.abort());
     const [decider, other] = await Promise.all([running.decider, secret].map((key) => following(key, over.signal)));
+    const env = { LATCHKEY_CONTROL: running.control, LATCHKEY_ADMIN_KEY: running.decider, NO_COLOR: "1" };
+    const terminal = memoryTerminal({ env, signal: over.signal });
+    const ended = runCli(["approvals", "list", "--follow", "--state", "approved"], terminal);
+    await expect.poll(() => running.metric("latchkey_watchers_open"), patient).toBe(3);
     const id = idOf(await running.ask("POST", "/pay", pay));
     await running.answer(id, "approve");
     const own = idOf(await running.ask("POST", "/own", { ...pay, key: secret }));
@@ -222,6 +228,10 @@ describe("who answers", () => {
       [own, "/own", ApprovalState.WAITING, 1],
     ]);
     expect(await other?.next(1)).toEqual([[own, "/own", ApprovalState.WAITING, 0]]);
+    await expect.poll(() => terminal.out(), patient).toMatch(new RegExp(`${id} .*approved`));
+    expect(terminal.out()).not.toContain(own);
+    over.abort();
+    expect(await ended).toBe(0);
   });
 
   it("may let the caller do the same for a while, and end that", async () => {
