@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -120,6 +120,17 @@ export const cpuSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/st
 
 /** CPU seconds of the thread with the event loop. */
 export const mainThreadSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/task/${pid}/stat`);
+
+/** CPU milliseconds of the threads of a process since they started, by their names. */
+export function cpuOfThreads(pid: number): ReadonlyMap<string, number> {
+  const used = new Map<string, number>();
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const at = (file: string) => readFileSync(`/proc/${pid}/task/${thread}/${file}`, "utf8");
+    const name = thread === String(pid) ? "main" : at("comm").trim();
+    used.set(name, (used.get(name) ?? 0) + Number(at("schedstat").split(" ")[0]) / 1e6);
+  }
+  return used;
+}
 
 function cpuSecondsIn(file: string): number {
   const [, rest = ""] = readFileSync(file, "utf8").split(") ");

@@ -11,7 +11,7 @@ import {
 } from "../proxy-candidates.ts";
 import { loadWith, type Target } from "../proxy-load.ts";
 import { type Origins, startOrigins } from "../proxy-origins.ts";
-import { isThere, loadAverage, pinSelf } from "../proxy-process.ts";
+import { cpuOfThreads, isThere, loadAverage, pinSelf } from "../proxy-process.ts";
 import { createTable, type Table } from "../proxy-table.ts";
 import { quantile, withFolder } from "../sidecar-process.ts";
 import { causes, type Explained, explain } from "./causes.ts";
@@ -19,7 +19,7 @@ import { type LoggedLoad, logged } from "./request-log.ts";
 import type { Recorded } from "./turn-probe.ts";
 
 export interface TailsOptions {
-  /** Parts: `32`, `256`, `tls32`, `tls256` and `trace`. */
+  /** Parts: `32`, `256`, `tls32`, `tls256`, and `trace` of each: `trace32`. */
   readonly only: readonly string[];
   readonly rounds: number;
   /** The duration of each measurement. */
@@ -56,7 +56,7 @@ const probe = fileURLToPath(new URL("turn-probe.ts", import.meta.url));
  */
 export async function tails(asked: TailsOptions): Promise<void> {
   for (const program of ["nginx", "h2load"]) if (!isThere(program)) throw new Error(`this bench needs ${program}`);
-  const names = [...cells.map(({ name }) => name), "trace"];
+  const names = cells.flatMap(({ name }) => [name, `trace${name}`]);
   const only = asked.only.length > 0 ? asked.only : names;
   const unknown = only.filter((name) => !names.includes(name));
   if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: there are ${names.join()}`);
@@ -73,7 +73,7 @@ export async function tails(asked: TailsOptions): Promise<void> {
         await fillStore({ origins, folder, count: 1_000, store: "beside", dist: options.beside });
       const bench = { ...options, folder, origins };
       await compare(bench);
-      if (only.includes("trace")) await trace(bench);
+      for (const cell of cells.filter(({ name }) => only.includes(`trace${name}`))) await trace(bench, cell);
     } finally {
       await origins.stop();
     }
@@ -136,11 +136,10 @@ async function compare(bench: Bench): Promise<void> {
 }
 
 /** At saturation and 70 % of it, without and with samples of what ran: samples make requests slower. */
-async function trace(bench: Bench): Promise<void> {
-  const { folder, origins, seconds } = bench;
+async function trace({ folder, origins, seconds }: Bench, { way, connections }: Cell): Promise<void> {
   const sidecar = await startSidecar({ folder, origins }, { store: "store", loaded: probe });
   try {
-    const target = targetOf(sidecar, "http");
+    const target = targetOf(sidecar, way);
     await warm(target, folder);
     let saturated: number | undefined;
     for (const [title, asked] of [
@@ -150,11 +149,15 @@ async function trace(bench: Bench): Promise<void> {
     ] as const) {
       const rate = saturated === undefined || title !== "at 70 %" ? {} : { perSecond: saturated * partialShare };
       await sidecar.ask(asked);
-      const load = await logged(target, { connections: 32, seconds, folder, ...rate });
+      const before = cpuOfThreads(sidecar.pid);
+      const load = await logged(target, { connections, seconds, folder, ...rate });
+      const threads = cpuOfThreads(sidecar.pid);
       const recorded = await sidecar.ask<Recorded>("end");
       saturated ??= load.perSecond;
-      say(`\n32 connections, ${title}; load average ${loadAverage()}`);
+      say(`\n${way} origin, ${connections} connections, ${title}; load average ${loadAverage()}`);
       report(load, recorded);
+      const used = [...threads].map(([name, ms]) => [name, ms - (before.get(name) ?? 0)] as const);
+      say(`CPU ms by thread: ${used.map(([name, ms]) => `${name} ${ms.toFixed(0)}`).join(", ")}`);
     }
   } finally {
     await sidecar.stop();
