@@ -152,6 +152,19 @@ it("encodes what its decoder reads, while the table changes its size", () => {
   }
 });
 
+it("tells of the smallest size since the last block, and of the last (RFC 7541, 4.2)", () => {
+  const encoder = new HpackEncoder();
+  encoder.resize(0);
+  encoder.resize(9_000);
+  const out = Buffer.alloc(64);
+  encoder.begin(out, 0);
+  encoder.field(":method", "GET", false);
+  expect(out.subarray(0, encoder.end())).toEqual(hex("20 3fe11f 82"));
+  encoder.begin(out, 0);
+  encoder.field(":method", "GET", false);
+  expect(out.subarray(0, encoder.end())).toEqual(hex("82"));
+});
+
 it("never puts a sensitive value, or one of a name that tells users apart, into the table", () => {
   const encoder = new HpackEncoder();
   const encoded = (name: string, value: string, isSensitive: boolean) => {

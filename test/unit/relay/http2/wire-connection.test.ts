@@ -53,12 +53,14 @@ function opened({ unsent = 0 } = {}) {
     },
   });
   const takesMore = new Map<number, boolean>();
+  const contents: string[] = [];
   const open = (isEnd = true): WireStream => {
     const stream: WireStream = connection.open(
       {
         onFields: ({ fields }, isLast) => seen.push(`${stream.id} fields ${fields.join(" ")}${isLast ? " end" : ""}`),
         onContent(content) {
           seen.push(`${stream.id} content ${content.length}`);
+          contents.push(content.toString("latin1"));
           return takesMore.get(stream.id) ?? true;
         },
         onEnd: () => seen.push(`${stream.id} end`),
@@ -85,8 +87,13 @@ function opened({ unsent = 0 } = {}) {
     }
     return frames;
   };
-  const read = (...frames: readonly Buffer[]) => connection.read(Buffer.concat(frames));
-  return { connection, seen, sent, open, read, takesMore, sink, controlFrames: () => controlFrames };
+  const read = (...frames: readonly Buffer[]) => {
+    const bytes = Buffer.concat(frames);
+    connection.read(bytes);
+    // The bytes were borrowed: the next read overwrites them.
+    bytes.fill(255);
+  };
+  return { connection, seen, contents, sent, open, read, takesMore, sink, controlFrames: () => controlFrames };
 }
 
 /** A connection with an open stream 1, after the SETTINGS of the server. */
@@ -276,6 +283,35 @@ it("5.2: gives the peer room only for what its reader took, and holds a window o
   expect(sent().map(({ type, stream: on }) => [type, on])).toEqual([
     [frameTypes.reset, 1],
     [frameTypes.windowUpdate, 0],
+  ]);
+});
+
+it("keeps copies of what it cannot give on or send, since the bytes are borrowed", () => {
+  const { read, contents, stream, takesMore, sent } = begun([4, 2]);
+  takesMore.set(1, false);
+  read(head(1), data(1, "abc"));
+  read(data(1, "def").subarray(0, 11));
+  takesMore.set(1, true);
+  stream.resume();
+  expect(contents).toEqual(["abc", "de"]);
+  const borrowed = Buffer.from("hello");
+  stream.write(borrowed, true);
+  borrowed.fill("x");
+  read(Buffer.from("f"), frame("windowUpdate", { stream: 1, payload: uint32(9) }));
+  expect(sent().map(({ payload }) => payload.toString())).toEqual(["he", "llo"]);
+});
+
+it("5.2: gives the connection's window back for content that is read after the end of its stream", () => {
+  const { read, sent, open, takesMore } = begun();
+  const stream = open();
+  takesMore.set(3, false);
+  read(head(3));
+  for (let i = 0; i < 6; i += 1) read(data(3, Buffer.alloc(16_000), i === 5 ? 1 : 0));
+  takesMore.set(3, true);
+  stream.resume();
+  read(data(1, ""), head(1), data(1, Buffer.alloc(16_000)));
+  expect(sent().filter(({ type }) => type === frameTypes.windowUpdate)).toEqual([
+    { type: frameTypes.windowUpdate, flags: 0, stream: 0, payload: uint32(7 * 16_000) },
   ]);
 });
 
