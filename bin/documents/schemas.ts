@@ -65,6 +65,7 @@ const approval = {
   connection_id: text,
   method: text,
   url: text,
+  tool: described("Name of the tool that is called at an MCP server.", textOrNull),
   digest: described("SHA-256, in hex, of exactly what will be sent.", text),
   content: described(
     "Headers and body, up to 64 KiB of it; absent in lists. A body that is not UTF-8 is in `body_base64`.",
