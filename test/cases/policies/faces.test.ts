@@ -55,6 +55,8 @@ function compare(request: FuzzedRequest, outcomes: readonly Outcome[], found: Di
   }
 }
 
+const openSockets = (): number => process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
+
 interface Outcome {
   readonly face: string;
   readonly verdict: string;
@@ -108,6 +110,8 @@ it("comes to the same verdict on every face", { timeout: 7_200_000 }, async () =
   };
   await Promise.all(Array.from({ length: workers }, work));
   process.stdout.write(`${JSON.stringify([...found.verdicts])}\n`);
+  probe.close();
+  await expect.poll(openSockets, { timeout: 30_000 }).toBeLessThan(300);
   expect(found.passed.slice(0, 3)).toEqual([]);
   expect(found.sentOther.slice(0, 3)).toEqual([]);
   expect([...found.unequal].slice(0, 5)).toEqual([]);

@@ -41,7 +41,9 @@ async function join(client: Socket, options: TunnelPortOptions): Promise<void> {
   const { proxy, authority, ca, protocol, authorization } = options;
   const { socket, status, text } = await sendConnect(proxy, authority, { authorization });
   if (status !== 200) {
-    client.end(text);
+    socket.destroy();
+    // What the client has sent is dropped: unread, it would keep the connection from closing.
+    client.resume().end(text);
     return;
   }
   const host = authority.replace(/:\d+$/, "");

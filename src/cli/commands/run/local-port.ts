@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
+import { endSocket } from "../../../base/http/end-socket.ts";
 
 /** A port of this machine that adds the key to requests for tunnels, for programs that cannot send one. */
 export interface LocalPort {
@@ -18,6 +19,7 @@ interface LocalPortOptions {
 }
 
 const maxHeadBytes = 16 * 1024;
+const refusal = "HTTP/1.1 405 Method Not Allowed\r\nallow: CONNECT\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /**
  * Opens a port for programs of this user alone: on Linux, where the system tells the user of each connection. Elsewhere
@@ -55,7 +57,7 @@ function serve(socket: Socket, { proxy, authorization }: LocalPortOptions): void
     socket.off("data", onData).pause();
     const lines = head.subarray(0, Math.max(end, 0)).toString("latin1").split("\r\n");
     if (!lines[0]?.startsWith("CONNECT ")) {
-      socket.end("HTTP/1.1 405 Method Not Allowed\r\nallow: CONNECT\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+      endSocket(socket, refusal);
       return;
     }
     const kept = lines.filter((line) => !/^proxy-authorization:/i.test(line));
