@@ -116,7 +116,7 @@ export function createFastPath(options: FastPathOptions): Clients {
       return false;
     }
     // The general path reports the result.
-    if (admitted !== undefined) return admitted.then(nothing, nothing);
+    if (admitted !== undefined) return admitted.then(nothing);
     new WebhookCall(receiving, { connection, match, head, headers }).begin();
     return true;
   }

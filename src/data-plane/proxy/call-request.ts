@@ -33,7 +33,7 @@ interface CallRequestsOptions {
 
 /**
  * Returns the reader of call requests. Repeated headers are parsed once; the key is checked each time. A promise if the
- * caller is not cached, which settles when it may be. Undefined: only the full path knows the connection.
+ * caller is not cached, which resolves when it is. Undefined: only the full path knows the connection.
  */
 export function createCallRequests({ access, authenticate, admission }: CallRequestsOptions) {
   const known = createNote<CallRequest>();
@@ -46,7 +46,7 @@ export function createCallRequests({ access, authenticate, admission }: CallRequ
     if (isKnown && cached.key !== "" && access.isCurrent(cached.caller)) return cached;
     const authenticated = authenticate(request);
     // The full path asks again and reports the error.
-    if (authenticated instanceof Promise) return authenticated.then(ignore, ignore);
+    if (authenticated instanceof Promise) return authenticated.then(ignore);
     const { key, caller } = authenticated;
     if (isKnown && cached.key === key && cached.caller === caller) return cached;
     const ref =

@@ -30,7 +30,7 @@ export interface ProviderCalls {
   begin(context: ObservedCall, outcome: CallCallbacks): void;
   /**
    * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded. A
-   * returned promise settles when caller and connection may be cached. Throws what `fail` would get.
+   * returned promise resolves when more of caller and connection is cached, and rejects if there is none. Throws what `fail` would get.
    * Takes no rate-limit token: `admit` does, and returns whether there was one.
    */
   peek(context: CallContext): ProviderCall | Promise<void> | undefined;
@@ -145,7 +145,7 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     if (subject !== undefined) return undefined;
     const held = live.peek(ref, wanted.slot, token);
     // The error is reported by the full path.
-    if (held === undefined) return live.get(ref, { token }).then(ignore, ignore);
+    if (held === undefined) return live.get(ref, { token }).then(ignore);
     // A request that may have to wait for the provider's limit takes the full path.
     if (isUseRecorded(held) || held.provider.quota !== undefined) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;

@@ -23,6 +23,8 @@ const maxEarlyBytes = 64 * 1024;
 /** A read that fills less of its buffer is copied: a receiver that keeps a slice would keep the whole buffer. */
 const handedOnBytes = readBytes * (7 / 8);
 
+/** A request is asked for again so often: once its key or route was read, and once its connection was. */
+const mostAsks = 2;
 const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();
 
@@ -223,13 +225,13 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     }
   };
 
-  #readHead(bytes: Buffer, isAskedAgain = false): void {
+  #readHead(bytes: Buffer, asked = 0): void {
     this.#unread = undefined;
-    this.#readText(bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes)), bytes, isAskedAgain);
+    this.#readText(bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes)), bytes, asked);
   }
 
   /** `bytes` holds the bytes of the text and of what follows; undefined: nothing follows. */
-  #readText(text: string, bytes: Buffer | undefined, isAskedAgain = false): void {
+  #readText(text: string, bytes: Buffer | undefined, asked = 0): void {
     const end = text.indexOf("\r\n\r\n") + 4;
     if (end === 3) {
       const begun = bytes ?? Buffer.from(text, "latin1");
@@ -245,11 +247,11 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     if (bytes !== undefined && bytes.length > end) this.#unread = bytes.subarray(end);
     else if (text.length > end) this.#unread = Buffer.from(text.slice(end), "latin1");
     this.#expect(head);
-    const taken = this.#owner.take(this, head);
+    const taken = asked <= mostAsks && this.#owner.take(this, head);
     if (taken === true) return;
     const whole = bytes ?? Buffer.from(text, "latin1");
-    if (taken === false || isAskedAgain) this.#handOver(whole);
-    else this.#askAgain(whole, taken);
+    if (taken === false || asked === mostAsks) this.#handOver(whole);
+    else this.#askAgain(whole, taken, asked + 1);
   }
 
   #expect(head: RequestHead): void {
@@ -260,13 +262,14 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     this.expectResponse(head.fields.closes);
   }
 
-  #askAgain(bytes: Buffer, settled: Promise<void>): void {
+  #askAgain(bytes: Buffer, found: Promise<void>, asked: number): void {
     this.#state = states.asking;
     this.#unread = bytes;
     this.#bodyLeft = 0;
-    settled.then(() => {
-      if (this.#state === states.asking && !this.socket.destroyed) this.#readUnread(true);
-    });
+    const goOn = (times: number) => () => {
+      if (this.#state === states.asking && !this.socket.destroyed) this.#readUnread(times);
+    };
+    found.then(goOn(asked), goOn(mostAsks + 1));
   }
 
   #waitForMore(bytes: Buffer): void {
@@ -319,15 +322,15 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
   }
 
   readNext(): void {
-    if (this.#state === states.waiting && !this.socket.destroyed) this.#readUnread(false);
+    if (this.#state === states.waiting && !this.socket.destroyed) this.#readUnread(0);
   }
 
-  #readUnread(isAskedAgain: boolean): void {
+  #readUnread(asked: number): void {
     const bytes = this.#unread;
     if (bytes === undefined) return;
     // The socket may have been paused because of too many pipelined bytes.
     this.socket.resume();
-    this.#readHead(bytes, isAskedAgain);
+    this.#readHead(bytes, asked);
   }
 
   /** Ends the work for the current request. */

@@ -20,7 +20,7 @@ import {
   pinSelf,
   startProcess,
 } from "../proxy-process.ts";
-import { quantile, secretKey, startBenchSidecar } from "../sidecar-process.ts";
+import { deployedOptions, quantile, secretKey, startBenchSidecar } from "../sidecar-process.ts";
 import { compareLatency } from "./latency.ts";
 import { certificateMemory } from "./memory.ts";
 
@@ -69,6 +69,7 @@ export async function forwardProxy({ only, rounds, seconds }: ForwardProxyBench)
     folder: join(folder, "store"),
     command: pinnedTo(cores.candidate),
     env: {
+      NODE_OPTIONS: deployedOptions,
       LATCHKEY_FORWARD_PROXY_LISTEN: "127.0.0.1:0",
       LATCHKEY_ADMIN_KEY: adminKey,
       LATCHKEY_ALLOW_PRIVATE: `127.0.0.1:${originPort}`,

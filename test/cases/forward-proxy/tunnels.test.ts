@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import http2 from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   apiHost,
@@ -35,6 +36,17 @@ describe.skipIf(lacks("openssl"))("a tunnel of the forward proxy", () => {
     await sidecar?.stop();
     provider?.close();
     await rm(folder, { recursive: true, force: true });
+  });
+
+  it("keeps the first request in the fast lane, although its route and its connection must be read", async () => {
+    const secure = await openSecure(sidecar.proxy, authority, { ca: sidecar.ca });
+    const handedOver = async () => (await sidecar.metric("latchkey_proxy_handed_over_total")) ?? 0;
+    const before = await handedOver();
+    // The route that CONNECT has read is forgotten, and no request has used the connection yet.
+    await sleep(1_100);
+    expect(await askRaw(secure, `GET /first HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)).toContain("HTTP/1.1 200");
+    secure.destroy();
+    expect(await handedOver()).toBe(before);
   });
 
   it("adds the credentials of the only connection, over one connection as often as wanted", async () => {

@@ -17,7 +17,7 @@ export interface CallSources {
   callerOf(context: CallContext): CalledBy | Promise<CalledBy>;
   /** Returns the connection. Throws, or rejects, if there is none. */
   connectionOf(context: CallContext, caller: Caller): ConnectionRef | Promise<ConnectionRef>;
-  /** Returns both from memory. A promise settles when they may be asked for again; undefined: the full path knows. */
+  /** Returns both from memory. A promise resolves when they may be asked for again; undefined: the full path knows. */
   peek(context: CallContext): CallRequest | Promise<void> | undefined;
 }
 

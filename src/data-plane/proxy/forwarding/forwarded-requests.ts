@@ -43,7 +43,7 @@ export interface ForwardedRequests {
   callerOf(target: ForwardTarget): Caller | Promise<Caller>;
   /** Returns the connection of a request. Throws, or rejects. */
   connectionOf(request: FrontHead, target: ForwardTarget, caller: Caller): ConnectionRef | Promise<ConnectionRef>;
-  /** Returns what repeated headers ask for, from memory. A promise settles when it may be asked for again. */
+  /** Returns what repeated headers ask for, from memory. A promise resolves when it may be asked for again. */
   peek(request: FrontHead, target: ForwardTarget): CallRequest | Promise<void> | undefined;
 }
 
@@ -74,9 +74,9 @@ export function createForwardedRequests({ access, admission, choices }: Forwarde
       if (isUsable && access.isCurrent(cached.request.caller)) return cached.request;
       const caller = callerOf(target);
       // The full path asks again, and reports the error.
-      if (caller instanceof Promise) return caller.then(ignore, ignore);
+      if (caller instanceof Promise) return caller.then(ignore);
       const chosen = choose(request, target, caller);
-      if (chosen instanceof Promise) return chosen.then(ignore, ignore);
+      if (chosen instanceof Promise) return chosen.then(ignore);
       const { ref, untilMs, isForAnyPath } = chosen;
       admission.requireConnection(caller, ref);
       const made: CallRequest = {
