@@ -234,6 +234,9 @@ describe.each(overlays)("the overlay %s", (name) => {
   );
 });
 
+const files = { bundle: "/ca.pem", trustStore: "/ca.jks", nodeAgents: "/agents.cjs", browser: "/browser" };
+const program = { proxyUrl: "http://proxy", files, authorities: "", localPort: undefined };
+
 it("closes every way of a program but that through the forward proxy, and gives it what `latchkey run` does", () => {
   const all = render(join(kubernetes, "overlays/forward-proxy"));
   const agent = keyed(all)["Deployment/your-agent"]?.spec.template;
@@ -244,9 +247,9 @@ it("closes every way of a program but that through the forward proxy, and gives 
   const ports = spec.egress.map(({ ports: of }: Manifest) => of.map(({ port }: Manifest) => port));
   expect(ports).toEqual([[53, 53], ["forward"]]);
   const names = agent.spec.containers[0].env.map(({ name }: Manifest) => name);
-  const program = { proxyUrl: "http://proxy", bundle: "/ca.pem", trustStore: "/ca.jks", localPort: undefined };
+  // These need files of `latchkey run`.
   const set = Object.keys(programEnvironment({}, program)).filter(
-    (name) => !/^(?:JAVA_TOOL_OPTIONS|no_proxy)$/.test(name),
+    (name) => !/^(?:JAVA_TOOL_OPTIONS|NODE_OPTIONS|no_proxy)$/.test(name),
   );
   expect(names).toEqual(expect.arrayContaining(set));
 });
@@ -258,7 +261,6 @@ it("gives an application beside an edge what `latchkey run` does", () => {
   const value = (name: string) => app.env.find((one: Manifest) => one.name === name)?.value;
   expect(doors.forwardProxy).toMatchObject({ address: { host: "127.0.0.1", port: 3008 } });
   expect(value("HTTPS_PROXY")).toMatch(/@127\.0\.0\.1:3008$/);
-  const program = { proxyUrl: "http://proxy", bundle: "/ca.pem", trustStore: "/ca.jks", localPort: undefined };
   for (const [name, given] of Object.entries(programEnvironment({}, program))) {
     if (given === "/ca.pem") expect([name, value(name)]).toEqual([name, forwardProxyCaFile]);
   }

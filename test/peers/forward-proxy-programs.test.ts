@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { createHash, randomBytes, X509Certificate } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { javaTrustStore } from "../../src/cli/commands/run/java-trust-store.ts";
 import { type LocalPort, openLocalPort } from "../../src/cli/commands/run/local-port.ts";
 import { programEnvironment } from "../../src/cli/commands/run/program-environment.ts";
+import { writeProgramFiles } from "../../src/cli/commands/run/program-files.ts";
 import {
   apiHost,
   basic,
@@ -48,11 +48,10 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
       provider = await startTlsProvider({ answer, names, listen });
       const integrations = Object.fromEntries(names.map((name, i) => [`api-${i}`, { baseUrl: `https://${name}` }]));
       sidecar = await startForwardProxied(provider, { folder: at("store"), names, integrations });
-      writeFileSync(at("ca.pem"), sidecar.ca);
-      writeFileSync(at("ca.jks"), javaTrustStore(sidecar.ca, Date.now()));
       const uid = process.getuid?.() ?? 0;
       localPort = await openLocalPort({ proxy: sidecar.proxy, authorization: basic("latchkey", secretKey), uid });
-      const program = { proxyUrl: sidecar.proxyUrl, bundle: at("ca.pem"), trustStore: at("ca.jks"), localPort };
+      const files = await writeProgramFiles(folder, sidecar.ca);
+      const program = { proxyUrl: sidecar.proxyUrl, files, authorities: sidecar.ca, localPort };
       const plain = Object.fromEntries(
         Object.entries(process.env).filter(([name]) => !/proxy|^NODE_OPTIONS$/i.test(name)),
       );
@@ -271,6 +270,26 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
       slow,
     );
 
+    it(
+      "agents of Node that a library makes",
+      async ({ expect: own }) => {
+        const program = `
+      import https, { Agent } from "node:https";
+      import { get } from "node:https";
+      class Own extends Agent {}
+      const chosen = new Agent({ proxyEnv: { HTTPS_PROXY: "http://127.0.0.1:9" } });
+      for (const agent of [new Agent({ keepAlive: true }), new https.Agent(), new Own(), Agent(), false, chosen]) {
+        await new Promise((done) => {
+          const end = (text) => { console.log(text); agent.destroy?.(); done(); };
+          get("${api}/agents", { agent }, (answer) => end(answer.statusCode)).on("error", ({ code }) => end(code));
+        });
+      }`;
+        const said = await run(process.execPath, ["--input-type=module", "-e", program]);
+        own(said.trim().split("\n")).toEqual(["200", "200", "200", "200", "200", "ECONNREFUSED"]);
+      },
+      slow,
+    );
+
     const root = fileURLToPath(new URL("../..", import.meta.url));
     const withPackages = (program: string) =>
       run(process.execPath, ["--input-type=module", "-e", program], { cwd: root });
@@ -299,7 +318,7 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
       async ({ expect: own }) => {
         const program = `
       import Stripe from "stripe";
-      const client = new Stripe("sk_test_dummy", { httpClient: Stripe.createFetchHttpClient() });
+      const client = new Stripe("sk_test_dummy");
       console.log(JSON.stringify(await client.rawRequest("GET", "/v1/balance")));`;
         own(await withPackages(program)).toContain('"url":"/v1/balance"');
       },
@@ -335,19 +354,8 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
     it.skipIf(lacks("chromium"))(
       "Chromium",
       async ({ expect: own }) => {
-        const { port = 0 } = localPort ?? {};
-        // Chromium reads its authorities from its own store. It is told to trust ours alone.
-        const key = new X509Certificate(sidecar.ca).publicKey.export({ type: "spki", format: "der" });
-        const trusted = createHash("sha256").update(key).digest("base64");
-        const flags = [
-          "--headless",
-          "--no-sandbox",
-          "--disable-gpu",
-          "--no-first-run",
-          `--user-data-dir=${at("chromium")}`,
-        ];
-        const proxied = [`--proxy-server=127.0.0.1:${port}`, `--ignore-certificate-errors-spki-list=${trusted}`];
-        own(await run("chromium", [...flags, ...proxied, "--dump-dom", `${api}/page`])).toContain("<p>the page</p>");
+        const words = "chromium --headless --no-sandbox --disable-gpu --no-first-run $CHROMIUM_FLAGS --dump-dom";
+        own(await run("sh", ["-c", `${words} ${api}/page`])).toContain("<p>the page</p>");
       },
       slow,
     );

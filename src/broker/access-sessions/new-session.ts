@@ -31,6 +31,8 @@ export interface NewAccessSession {
   /** 0: any number of requests. */
   readonly budget: bigint;
   readonly label: string;
+  /** The longest life that is allowed takes the place of a longer one. */
+  readonly shorten: boolean;
 }
 
 /** Lifetimes of sessions, in milliseconds. */
@@ -64,7 +66,8 @@ export function newAccessSession(wanted: NewAccessSession, source: SessionSource
   const asked = wanted.limits ?? create(AccessLimitsSchema);
   const { limits, mistakes: beyond } = narrowLimits(asked, caller.limits?.given);
   const scopes = wanted.scopes.length === 0 ? [Scope.PROXY] : wanted.scopes;
-  const lifetimeMs = wanted.lifetimeMs ?? Math.min(times.usualMs, times.longestMs);
+  const askedMs = wanted.lifetimeMs ?? Math.min(times.usualMs, times.longestMs);
+  const lifetimeMs = wanted.shorten ? Math.min(askedMs, times.longestMs) : askedMs;
   const mistakes: Mistake[] = [
     ...mistakesInLimits(limits).map(under("limits")),
     ...beyond,

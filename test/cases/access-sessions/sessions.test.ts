@@ -319,7 +319,10 @@ it("lives as long as the configuration file says, and no longer", async () => {
   const { created_at: from, expires_at: until } = made.body.data;
   expect(Date.parse(until) - Date.parse(from)).toBe(300_000);
   expect(await sessionOf(running, { expires_in: 600 })).toMatch(/^lks_/);
-  const refused = await running.rest("POST", "/access-sessions", { body: { limits: ofAda, expires_in: 601 } });
+  const longer = { limits: ofAda, expires_in: 601 };
+  const { body } = await running.rest("POST", "/access-sessions", { body: { ...longer, shorten: true } });
+  expect(Date.parse(body.data.expires_at) - Date.parse(body.data.created_at)).toBe(600_000);
+  const refused = await running.rest("POST", "/access-sessions", { body: longer });
   expect([refused.status, refused.body.error.message]).toEqual([400, expect.stringContaining("at most 600 seconds")]);
 });
 

@@ -32,7 +32,9 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
     const integrations = {
       here: { baseUrl: `https://${apiHost}:${provider.port}`, connections: ["ada", "bob"] },
     };
-    sidecar = await startForwardProxied(provider, { folder, integrations });
+    const config = JSON.stringify({ access_sessions: { longest_life: "2h" } });
+    const env = { LATCHKEY_CONFIG: "/config" };
+    sidecar = await startForwardProxied(provider, { folder, integrations, env, files: { "/config": config } });
   });
   afterAll(async () => {
     await sidecar?.stop();
@@ -42,7 +44,8 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
 
   /** Runs the command line; `program` takes the place of the process that it starts. */
   async function latchkey(words: readonly string[], key: string, program: (program: ChildProgram) => Promise<number>) {
-    const terminal = memoryTerminal({ env: { LATCHKEY_KEY: key, PATH: process.env["PATH"] ?? "" } });
+    const env = { LATCHKEY_KEY: key, PATH: process.env["PATH"] ?? "", NODE_OPTIONS: "--no-warnings" };
+    const terminal = memoryTerminal({ env });
     const code = await runCli(["run", "--address", sidecar.control, ...words], { ...terminal, runProgram: program });
     return { code, stderr: terminal.err() };
   }
@@ -63,12 +66,17 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
         return 7;
       },
     );
-    expect([code, stderr]).toEqual([7, ""]);
+    // The configuration allows less than the day that is asked for.
+    const [, endsAt = ""] = /^the program's access ends at (\S+), /.exec(stderr) ?? [];
+    expect([code, stderr.match(/\n/g)?.length]).toEqual([7, 1]);
+    expect((Date.parse(endsAt) - Date.now()) / 60_000).toBeCloseTo(120, -1);
     const { env = {} } = seen ?? {};
     expect(Object.values(env).join(" ")).not.toContain(adminKey);
     expect(env["LATCHKEY_KEY"]).toBe(undefined);
     expect(env["NO_PROXY"]).toBe("localhost,127.0.0.1,::1");
+    expect(env["NODE_OPTIONS"]).toMatch(/^--no-warnings --require "/);
     expect(env["JAVA_TOOL_OPTIONS"]).toContain("-Dhttps.proxyHost=127.0.0.1");
+    expect(env["CHROMIUM_FLAGS"]).toContain("--proxy-server=127.0.0.1:");
     expect(existsSync(env["SSL_CERT_FILE"] ?? "/")).toBe(false);
     // The session is gone with the command.
     const authorization = `Basic ${Buffer.from(decodeURIComponent(new URL(env["HTTPS_PROXY"] ?? "").password)).toString("base64")}`;

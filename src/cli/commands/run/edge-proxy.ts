@@ -36,13 +36,18 @@ export async function proxyOfEdge(at: EdgeListener): Promise<ForwardProxyView> {
 /** Returns the access of a program: a session for these connections, or without any the key itself. */
 export async function accessAtEdge(at: EdgeListener, connections: readonly string[]): Promise<RunAccess> {
   const key = requireKey(at);
-  if (connections.length === 0) return { key, end: async () => {} };
+  if (connections.length === 0) return { key, untilMs: undefined, end: async () => {} };
   const named = connections.map(limitedConnection).map(({ integration, id }) => ({ integration, id }));
-  const body = { limits: { connections: named }, allow_several: true, expires_in: mostMs / 1_000, label: runLabel };
+  const lifetime = { expires_in: mostMs / 1_000, shorten: true };
+  const body = { limits: { connections: named }, allow_several: true, ...lifetime, label: runLabel };
   const { data } = (await ask(at, "POST", "/access-sessions", body)) as {
-    readonly data: { readonly id: string; readonly token: string };
+    readonly data: { readonly id: string; readonly token: string; readonly expires_at: string };
   };
-  return { key: data.token, end: async () => void (await ask(at, "DELETE", `/access-sessions/${data.id}`)) };
+  return {
+    key: data.token,
+    untilMs: Date.parse(data.expires_at),
+    end: async () => void (await ask(at, "DELETE", `/access-sessions/${data.id}`)),
+  };
 }
 
 function requireKey({ key }: EdgeListener): string {

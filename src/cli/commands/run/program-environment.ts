@@ -1,12 +1,13 @@
+import { createHash, X509Certificate } from "node:crypto";
 import { trustStorePassword } from "./java-trust-store.ts";
+import type { ProgramFiles } from "./program-files.ts";
 
 export interface ProxiedProgram {
   /** `http://user:key@host:port` of the forward proxy. */
   readonly proxyUrl: string;
-  /** PEM file of all authorities that the program trusts. */
-  readonly bundle: string;
-  /** The same as a trust store of Java. */
-  readonly trustStore: string;
+  readonly files: ProgramFiles;
+  /** The authorities of the forward proxy, PEM. */
+  readonly authorities: string;
   /** Address of the port for programs that cannot send a key; undefined: there is none. */
   readonly localPort: { readonly host: string; readonly port: number } | undefined;
 }
@@ -32,21 +33,24 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Returns the environment of a program that reaches providers through the forward proxy. */
 export function programEnvironment(env: Environment, program: ProxiedProgram): Record<string, string> {
-  const { proxyUrl, bundle } = program;
+  const { proxyUrl, files, localPort } = program;
   const own = Object.entries(env).flatMap(([name, value]) =>
     value === undefined || isOurs(name) || isOfNpm(name) ? [] : [[name, value]],
   );
   const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].map((name) => [name, proxyUrl]);
   const exceptions = ["NO_PROXY", "no_proxy"].map((name) => [name, direct.join(",")]);
-  const java = [...(env["JAVA_TOOL_OPTIONS"] ? [env["JAVA_TOOL_OPTIONS"]] : []), ...javaOptions(program)].join(" ");
+  /** The program's own options stay. */
+  const added = (name: string, options: readonly string[]) => [name, [env[name] ?? "", ...options].join(" ").trim()];
   return Object.fromEntries([
     ...own,
     ...proxies,
     ...exceptions,
-    ...bundleVariables.map((name) => [name, bundle]),
+    ...bundleVariables.map((name) => [name, files.bundle]),
     // Node's own fetch reads the variables of the proxy only with this one.
     ["NODE_USE_ENV_PROXY", "1"],
-    ["JAVA_TOOL_OPTIONS", java],
+    added("NODE_OPTIONS", [`--require ${JSON.stringify(files.nodeAgents)}`]),
+    added("JAVA_TOOL_OPTIONS", javaOptions(program)),
+    ...(localPort === undefined ? [] : [added("CHROMIUM_FLAGS", chromiumFlags(program, localPort))]),
   ]);
 }
 
@@ -57,7 +61,7 @@ const isOurs = (name: string): boolean => /^LATCHKEY_(?:KEY|ADMIN_KEY|SECRET_KEY
 const isOfNpm = (name: string): boolean => /^npm_config_(?:ca|cafile|proxy|https?_proxy|noproxy)$/i.test(name);
 
 /** Java sends no key of its own to a proxy, so it is given the port that needs none. */
-function javaOptions({ trustStore, localPort }: ProxiedProgram): string[] {
+function javaOptions({ files: { trustStore }, localPort }: ProxiedProgram): string[] {
   const trust = [
     `-Djavax.net.ssl.trustStore=${trustStore}`,
     "-Djavax.net.ssl.trustStoreType=JKS",
@@ -72,5 +76,25 @@ function javaOptions({ trustStore, localPort }: ProxiedProgram): string[] {
     `-Dhttps.proxyHost=${host}`,
     `-Dhttps.proxyPort=${port}`,
     "-Dhttp.nonProxyHosts=localhost|127.*|[::1]",
+  ];
+}
+
+/**
+ * Chromium sends no key of a proxy's address either, and has a store of authorities of its own. With these flags it
+ * trusts the authorities of the forward proxy in a profile of this run.
+ */
+function chromiumFlags(
+  { files: { browser }, authorities }: ProxiedProgram,
+  { host, port }: NonNullable<ProxiedProgram["localPort"]>,
+): string[] {
+  const keys = authorities.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g) ?? [];
+  const digests = keys.map((pem) => {
+    const key = new X509Certificate(pem).publicKey.export({ type: "spki", format: "der" });
+    return createHash("sha256").update(key).digest("base64");
+  });
+  return [
+    `--proxy-server=${host}:${port}`,
+    `--ignore-certificate-errors-spki-list=${digests.join(",")}`,
+    `--user-data-dir=${browser}`,
   ];
 }

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { AccessLimitsSchema, LimitedConnectionSchema, Scope } from "../../../gen/latchkey/v1/access_pb.ts";
 import { AccessSessionService } from "../../../gen/latchkey/v1/access_session_pb.ts";
 import { EnvironmentService } from "../../../gen/latchkey/v1/environment_pb.ts";
@@ -9,11 +9,16 @@ import { UsageMistake } from "../../terminal/usage-mistake.ts";
 /** What the program shows to the forward proxy. */
 export interface RunAccess {
   readonly key: string;
+  /** Until when it holds; undefined: as long as a key of its own. */
+  readonly untilMs: number | undefined;
   /** Ends the access; the program has ended. */
   end(): Promise<void>;
 }
 
-/** The longest that a session may live. A program that runs longer is refused then. */
+/**
+ * Asked for; a configuration may allow less. A program that runs longer is refused then: the access is not renewed, so
+ * that what a forgotten program holds ends by itself.
+ */
 export const mostMs = 86_400_000;
 export const runLabel = "latchkey run";
 
@@ -30,15 +35,28 @@ export async function accessFor(session: CommandSession, connections: readonly s
   const environment = isControlKey && wanted === "" ? "dev" : wanted;
   if (connections.length > 0) {
     const service = client(AccessSessionService);
-    const request = { environment, limits, allowSeveral: true, lifetime: durationFromMs(mostMs), label: runLabel };
+    const lifetime = durationFromMs(mostMs);
+    const request = { environment, limits, allowSeveral: true, lifetime, shorten: true, label: runLabel };
     const { session: made, token } = await service.createAccessSession(request);
-    return { key: token, end: async () => void (await service.endAccessSession({ environment, id: made?.id ?? "" })) };
+    return {
+      key: token,
+      untilMs: made?.expiresAt && timestampMs(made.expiresAt),
+      end: async () => void (await service.endAccessSession({ environment, id: made?.id ?? "" })),
+    };
   }
-  if (!isControlKey) return { key, end: async () => {} };
+  if (!isControlKey) return { key, untilMs: undefined, end: async () => {} };
   const service = client(EnvironmentService);
-  const expiresAt = timestampFromMs(Date.now() + mostMs);
+  const untilMs = Date.now() + mostMs;
+  const expiresAt = timestampFromMs(untilMs);
   const { key: made, secret } = await service.createKey({ environment, scopes: [Scope.PROXY], expiresAt });
-  return { key: secret, end: async () => void (await service.revokeKey({ id: made?.id ?? "" })) };
+  return { key: secret, untilMs, end: async () => void (await service.revokeKey({ id: made?.id ?? "" })) };
+}
+
+/** Returns a note about access that ends sooner than within a day; undefined: there is none. */
+export function shortAccessNote({ untilMs }: RunAccess, nowMs: number): string | undefined {
+  if (untilMs === undefined || untilMs - nowMs > mostMs - 60_000) return undefined;
+  const at = new Date(untilMs).toISOString().replace(/\.\d+Z$/, "Z");
+  return `the program's access ends at ${at}, as access_sessions.longest_life says; later requests are refused\n`;
 }
 
 /** `integration/connection`, or an integration alone for all of its connections. */

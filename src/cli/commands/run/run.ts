@@ -1,17 +1,18 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { systemAuthorities } from "../../../base/certificates/system-authorities.ts";
 import { AuthorityService } from "../../../gen/latchkey/v1/authority_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
+import { write } from "../../terminal/terminal.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { accessAtEdge, type ForwardProxyView, proxyOfEdge } from "./edge-proxy.ts";
-import { javaTrustStore } from "./java-trust-store.ts";
 import { openLocalPort } from "./local-port.ts";
 import { programEnvironment } from "./program-environment.ts";
+import { writeProgramFiles } from "./program-files.ts";
 import { reachable } from "./reachable.ts";
-import { accessFor, type RunAccess } from "./run-access.ts";
+import { accessFor, type RunAccess, shortAccessNote } from "./run-access.ts";
 
 interface RunOptions {
   readonly connection?: readonly string[];
@@ -64,13 +65,11 @@ async function withProgramEnvironment(session: CommandSession, options: RunOptio
   const authorization = `Basic ${Buffer.from(`latchkey:${access.key}`).toString("base64")}`;
   const localPort = await openLocalPort({ proxy, authorization, uid: process.getuid?.() ?? 0 });
   try {
-    const pem = found.pem + (await systemAuthorities(terminal.env));
-    const [bundle, trustStore] = [join(folder, "ca.pem"), join(folder, "ca.jks")];
-    await writeFile(bundle, pem);
-    await writeFile(trustStore, javaTrustStore(pem, Date.now()));
-    return await use(
-      programEnvironment(terminal.env, { proxyUrl: urlOf(proxy, access), bundle, trustStore, localPort }),
-    );
+    const note = shortAccessNote(access, Date.now());
+    if (note !== undefined) await write(terminal.stderr, note);
+    const files = await writeProgramFiles(folder, found.pem + (await systemAuthorities(terminal.env)));
+    const proxyUrl = urlOf(proxy, access);
+    return await use(programEnvironment(terminal.env, { proxyUrl, files, authorities: found.pem, localPort }));
   } finally {
     localPort?.close();
     await access.end();

@@ -19,6 +19,7 @@ const createBody = {
   expires_in: inBody.integer({ min: 0, max: 2_592_000, fallback: 0 }),
   budget: inBody.integer({ min: 0, max: 1_000_000_000_000, fallback: 0 }),
   label: inBody.boundedText(100),
+  shorten: inBody.flag,
 };
 const listQuery = {
   state: inQuery.choice("active", "ended"),
@@ -53,6 +54,7 @@ async function createSession(
     lifetimeMs: seconds === 0 ? undefined : seconds * 1_000,
     budget: BigInt(budget),
     label,
+    shorten: body.shorten ?? false,
   };
   const { session, token } = await accessSessions.create(wanted, caller);
   return { status: 201, body: { data: { token, ...accessSessionJson(session) } } };
