@@ -1,11 +1,13 @@
 import { expect, it } from "vitest";
+import { Integration_Reflection, IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Doorway, type DoorwayName, type DoorwaySidecar, startDoorways } from "../../support/peers/doorways.ts";
-import { sendConnect } from "../../support/peers/forward-proxied.ts";
-import { type RecordingProvider, startProvider } from "../../support/peers/provider.ts";
+import { askRaw, sendConnect } from "../../support/peers/forward-proxied.ts";
+import { apiKey, type RecordingProvider, startProvider } from "../../support/peers/provider.ts";
 import { head, openWire, statusOf } from "../../support/sidecar/door.ts";
 import { expectSentAway } from "../../support/wire/flooding.ts";
 import { contradictions, dial, opening } from "../../support/wire/hostile-http2.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import { answeringOddly, type OddRequest, oddRequests } from "../../support/wire/odd-requests.ts";
 import { climbing, faithful, unsafe, wrongBaseUrls } from "../../support/wire/path-corpus.ts";
 import { leftOver } from "../../support/wire/smuggling-run.ts";
 import { type FramesPeer, flags, frame, literal, openFrames, uint32 } from "../control-plane/frames.ts";
@@ -129,6 +131,73 @@ it("survives requests over HTTP/2 that contradict themselves, in a tunnel", asyn
   await expectUnharmed(sidecar);
   // Nothing that a strict reader would not take for a request.
   await expect.poll(() => leftOver(provider), { timeout: 20_000 }).toEqual([]);
+});
+
+/** What one way answered, without what differs on purpose: the time, and addresses of the listener. */
+async function outcomeOf({ address, target, host, lines }: Doorway, request: OddRequest): Promise<string> {
+  const { method = "GET", path = "/x", version = "1.1", lines: more = [], body = "" } = request;
+  const isKept = more.some((line) => line.startsWith("Connection:"));
+  const all = [
+    `${method} ${target(path)} HTTP/${version}`,
+    `Host: ${host}`,
+    ...more,
+    ...(isKept ? [] : ["Connection: close"]),
+  ];
+  const wire = await openWire(address);
+  const late = setTimeout(() => wire.socket.destroy(), 10_000);
+  const bytes = `${all.join("\r\n")}\r\n${lines}\r\n${body}`;
+  const text = await askRaw(wire.socket, bytes, (came) => isWholeAnswer(came, method));
+  clearTimeout(late);
+  wire.socket.destroy();
+  const isOurs = /^latchkey-error: /m.test(text);
+  const [head = "", ...rest] = text.split("\r\n\r\n");
+  const [status = "", ...fields] = head.split("\r\n");
+  const kept = fields
+    .filter((field) => !isOurs || /^latchkey-error:/.test(field))
+    .filter((field) => !/^date:/i.test(field));
+  // A link of the provider leads to the way that it came by.
+  const whole = [status, ...kept, ...(isOurs ? [] : rest)].join("\n");
+  return whole.replace(/^Link: <.*\//m, "Link: </");
+}
+
+function isWholeAnswer(text: string, method: string): boolean {
+  const [head = "", ...rest] = text.split("\r\n\r\n");
+  if (rest.length === 0 || /^HTTP\/1\.1 10[03] /.test(head)) return false;
+  if (method === "HEAD" || /^HTTP\/1\.1 101 /.test(head)) return true;
+  const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1];
+  return length !== undefined && rest.join("\r\n\r\n").length >= Number(length);
+}
+
+it("answers odd requests, upgrades and echoed credentials alike on any way", async () => {
+  const provider = await startProvider(answeringOddly(apiKey));
+  const { doorways, client, metric } = await startDoorways(provider.port);
+  for (const how of ["OFF", "MASK", "REFUSE"] as const) {
+    await client(IntegrationService).updateIntegration({
+      integration: { environment: "dev", key: "here", reflection: Integration_Reflection[how] },
+      updateMask: { paths: ["reflection"] },
+    });
+    const seen = new Set<number>();
+    // What answers are looked at for changes nothing else.
+    const left = Object.entries(oddRequests).filter(
+      ([what]) => how === "OFF" || /echo|credential|WebSocket$/.test(what),
+    );
+    const work = async () => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const [what, request] = next;
+        const [first = "", ...others] = await Promise.all(names.map((name) => outcomeOf(doorways[name], request)));
+        expect([how, what, others]).toEqual([how, what, others.map(() => first)]);
+        if (how !== "OFF") expect([how, what, first.includes(apiKey)]).toEqual([how, what, false]);
+        seen.add(statusOf(first));
+      }
+    };
+    await Promise.all([work(), work(), work()]);
+    const statuses = {
+      ...{ OFF: [100, 101, 103, 200, 204, 302, 400, 403, 405, 501, 502], MASK: [103, 200, 302, 501] },
+      REFUSE: [103, 200, 501, 502],
+    };
+    expect([how, [...seen].toSorted((a, b) => a - b)]).toEqual([how, statuses[how]]);
+  }
+  await expect.poll(() => metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
 });
 
 const floods: Readonly<Record<string, (peer: FramesPeer, head: Buffer) => void>> = {
