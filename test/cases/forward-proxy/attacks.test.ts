@@ -320,4 +320,7 @@ interface SessionOptions {
   readonly audience?: { readonly addresses: string[] };
 }
 
-const closed = (socket: Socket): Promise<void> => new Promise((resolve) => socket.once("close", () => resolve()));
+/** The end may come before the test waits for it. */
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) await once(socket, "close");
+}

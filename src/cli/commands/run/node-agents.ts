@@ -6,12 +6,13 @@
  */
 export const nodeAgents = `"use strict";
 const { syncBuiltinESMExports } = require("node:module");
+const { env } = require("node:process");
 for (const module of [require("node:http"), require("node:https")]) {
   const { Agent } = module;
   const plain = ["addRequest", "createSocket", "createConnection"].map((name) => [name, Agent.prototype[name]]);
   const proxied = (options, prototype) => {
     const isPlain = plain.every(([name, method]) => prototype?.[name] === method);
-    return isPlain && options?.proxyEnv === undefined ? { ...options, proxyEnv: process.env } : options;
+    return isPlain && options?.proxyEnv === undefined ? { ...options, proxyEnv: env } : options;
   };
   const Proxied = new Proxy(Agent, {
     construct: (target, [options], made) => Reflect.construct(target, [proxied(options, made.prototype)], made),
