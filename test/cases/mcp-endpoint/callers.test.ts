@@ -186,7 +186,13 @@ it("tells no secret in any answer, listing, log or audit entry", async () => {
   await follow(all, asked.result.inputRequests.connect.params.url);
   for (const capabilities of [{}, urlElicitation]) {
     await keep(modernCall(all, "server/discover", {}, { capabilities }));
-    await keep(modernCall(all, "tools/list", {}, { capabilities }));
+    for (const kind of ["tools", "prompts", "resources", "resources/templates"]) {
+      await keep(modernCall(all, `${kind}/list`, {}, { capabilities }));
+    }
+    const uri = `latchkey://records/${integration}/Document`;
+    await keep(modernCall(all, "resources/read", { uri }, { capabilities, headers: { "mcp-name": uri } }));
+    const ref = { type: "ref/resource", uri: `${uri}/{connection}{?cursor}` };
+    await keep(modernCall(all, "completion/complete", { ref, argument: { name: "connection", value: "" } }));
     for (const [name, given] of [
       ["list_connections", {}],
       ["connect_account", { integration }],
