@@ -57,7 +57,7 @@ export function createMessageGate({ sets, world }: MessageGateOptions): MessageG
         environment,
         integration: integration?.key ?? "",
         connection: typeof connection === "string" ? "" : connection.ref?.id,
-        method: message.kind === "other" ? message.method : "tools/call",
+        method: message.method,
       }),
   };
 }

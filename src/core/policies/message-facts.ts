@@ -16,10 +16,10 @@ const emptyMap = celMap(new Map());
 
 export const noMessage: MessageFacts = { method: "", tool: "", arguments: emptyMap };
 
-export const callMethod = "tools/call";
+const callMethod = "tools/call";
 
 /** Returns the facts of a call of a tool whose arguments are not known yet, as when tools are listed. */
-export const anyCallOf = (tool: string): MessageFacts => ({ method: callMethod, tool, arguments: notKnown });
+export const anyCallOf = (tool: string, method = callMethod): MessageFacts => ({ method, tool, arguments: notKnown });
 
 const notKnown = new EvaluationFailure("the arguments are not known", { isUnknown: true });
 const notRead = new EvaluationFailure("the message was not read", { isUnknown: true });

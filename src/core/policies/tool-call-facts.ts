@@ -1,15 +1,18 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { RequestFacts } from "./facts.ts";
 import { parseJsonBody } from "./json-value.ts";
-import { anyCallOf, callMethod, type MessageFacts, noMessage } from "./message-facts.ts";
+import { anyCallOf, type MessageFacts, noMessage } from "./message-facts.ts";
 import { type JudgedParties, PartyFacts } from "./party-facts.ts";
 import { EvaluationFailure, type EvaluationResult } from "./values.ts";
 
-/** A message for Latchkey's own MCP endpoint. */
+/**
+ * A message for Latchkey's own MCP endpoint. Prompts and resources have the name of a tool as well: the same script may
+ * be both, and a policy about one of them is about what it does.
+ */
 export type OwnMessage =
-  | { readonly kind: "call"; readonly tool: string; readonly arguments: JsonObject }
+  | { readonly kind: "call"; readonly method: string; readonly tool: string; readonly arguments: JsonObject }
   /** Any call of a tool, as when tools are listed. */
-  | { readonly kind: "any call"; readonly tool: string }
+  | { readonly kind: "any call"; readonly method: string; readonly tool: string }
   | { readonly kind: "other"; readonly method: string };
 
 /** A message for Latchkey's own MCP endpoint, and who sends it. */
@@ -30,19 +33,20 @@ export function messageFactsOf(message: OwnMessage): MessageFacts {
     case "call":
       return new CallFacts(message);
     case "any call":
-      return anyCallOf(message.tool);
+      return anyCallOf(message.tool, message.method);
     case "other":
       return { ...noMessage, method: message.method };
   }
 }
 
 class CallFacts implements MessageFacts {
-  readonly method = callMethod;
+  readonly method: string;
   readonly tool: string;
   readonly #given: JsonObject;
   #arguments: EvaluationResult | undefined;
 
-  constructor({ tool, arguments: given }: Extract<OwnMessage, { readonly kind: "call" }>) {
+  constructor({ method, tool, arguments: given }: Extract<OwnMessage, { readonly kind: "call" }>) {
+    this.method = method;
     this.tool = tool;
     this.#given = given;
   }

@@ -5,7 +5,7 @@ import { approvalFault } from "../../broker/approvals/approval-faults.ts";
 import type { ApprovalQuestion } from "../../broker/approvals/approval-requests.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { GatedMessage } from "../../broker/policies/message-gate.ts";
-import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
+import { type Caller, requireConnectionWithin, requireScope, requireToolWithin } from "../../broker/setup/caller.ts";
 import { currentState } from "../../core/approvals/approval-state.ts";
 import { type HeldRequest, shownContent } from "../../core/approvals/held-request.ts";
 import { requesterOf } from "../../core/approvals/requester.ts";
@@ -19,7 +19,7 @@ import type { Spend } from "./spend.ts";
 /** Resolves once a person has approved a held call, and its budget is spent. Rejects with the caller's answer. */
 type AdmitHeldToolCall = (held: HeldToolCall, spend: Spend) => Promise<void>;
 
-interface HeldToolCallsOptions extends Pick<Broker, "approvalRequests" | "access"> {
+interface HeldToolCallsOptions extends Pick<Broker, "approvalRequests" | "access" | "connections"> {
   /** Returns the policies that hold a message; undefined: it may act. Throws if policies refuse it. */
   readonly holders: (gated: GatedMessage) => readonly PolicyMatch[] | undefined;
   readonly world: World;
@@ -29,7 +29,7 @@ interface HeldToolCallsOptions extends Pick<Broker, "approvalRequests" | "access
 const maxWaitMs = 20_000;
 
 export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToolCall {
-  const { approvalRequests, access, holders, world } = options;
+  const { approvalRequests, access, connections, holders, world } = options;
   const waits = world.metrics.approvalWaits.series({});
 
   async function answered(approval: Approval, ms: number): Promise<Approval> {
@@ -42,16 +42,24 @@ export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToo
     }
   }
 
+  async function connectionNow(before: Connection | "none", caller: Caller): Promise<Connection | "none"> {
+    if (before === "none" || before.ref === undefined) return before;
+    requireConnectionWithin(caller, before.ref);
+    return (await connections.get(before.ref)).value;
+  }
+
   return async (held, spend) => {
     const { kind, approval } = await approvalRequests.ask(questionOf(held));
     if (kind === "remembered") return spend();
     const ms = Math.min(maxWaitMs, ...held.by.map(({ rule }) => rule.hold.waitMs));
     const current = await answered(approval, ms);
     if (currentState(current, world.now()) !== ApprovalState.APPROVED) throw approvalFault(current, world.now());
-    // Key, limits and policies may have changed meanwhile.
+    // Key, limits, policies and connection may have changed meanwhile.
     const caller = callerNow(access, held.gated.caller);
+    for (const scope of held.gated.caller.scopes) requireScope(caller, scope);
     requireToolWithin(caller, held.tool);
-    const now: HeldToolCall = { ...held, gated: { ...held.gated, caller } };
+    const connection = await connectionNow(held.connection, caller);
+    const now: HeldToolCall = { ...held, connection, gated: { ...held.gated, caller, connection } };
     const by = holders(now.gated);
     if (by === undefined) return spend();
     const again = await approvalRequests.ask({ ...questionOf({ ...now, by }), named: current.id });

@@ -42,7 +42,7 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
       ],
       body,
       signal: new AbortController().signal,
-      message: messageFactsOf({ kind: "call", tool: name, arguments: call.given }),
+      message: messageFactsOf({ kind: "call", method: "tools/call", tool: name, arguments: call.given }),
     });
     if (answer.fault !== undefined) throw answer.fault;
     if (answer.status === unauthorized) await requireLiveGrant(services.connections, ref);

@@ -42,7 +42,7 @@ export interface KnownIntegration {
 
 /** A message that acts. */
 export interface GatedCall {
-  readonly message: Exclude<OwnMessage, { readonly kind: "any call" }>;
+  readonly message: Extract<OwnMessage, { readonly kind: "call" }>;
   readonly caller: EndpointCaller;
   /** Undefined: the tool is for no integration. */
   readonly integration: KnownIntegration | undefined;
@@ -53,12 +53,12 @@ export interface GatedCall {
 }
 
 interface ToolGateOptions {
-  readonly broker: Pick<Broker, "messageGate" | "approvalRequests" | "access">;
+  readonly broker: Pick<Broker, "messageGate" | "approvalRequests" | "access" | "connections">;
   readonly world: World;
 }
 
 export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
-  const { messageGate, approvalRequests, access } = broker;
+  const { messageGate, approvalRequests, access, connections } = broker;
   /** Returns the policies that hold a call; undefined: it may act. Throws if policies refuse it. */
   function holders(gated: GatedMessage): readonly PolicyMatch[] | undefined {
     const verdict = messageGate.judge(gated);
@@ -67,12 +67,11 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
     return verdict.outcome === "held" ? verdict.by : undefined;
   }
 
-  const admitHeld = createHeldToolCalls({ approvalRequests, access, holders, world });
+  const admitHeld = createHeldToolCalls({ approvalRequests, access, connections, holders, world });
 
   return {
     isPossible({ method, tool, caller }, integrations) {
-      const message: OwnMessage =
-        method === "tools/call" ? { kind: "any call", tool: tool.name } : { kind: "other", method };
+      const message: OwnMessage = { kind: "any call", method, tool: tool.name };
       const { target } = tool;
       const fits = integrations.filter(({ key }) => target.kind === "own" || target.integration === key);
       const isWithout = target.kind === "own" && !requiresIntegration.has(target.tool);
@@ -99,8 +98,8 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
       const by = holders(gated);
       if (by === undefined) return spend();
       const { message } = call;
-      if (message.kind === "other") throw cannotBeHeld(by);
-      const { tool, arguments: given } = message;
+      const { method, tool, arguments: given } = message;
+      if (method !== "tools/call") throw cannotBeHeld(by);
       if (tool === "call_tool") {
         throw new Fault("denied_by_policy", `${holdersText(by)} holds call_tool: call the tool by its own name`);
       }

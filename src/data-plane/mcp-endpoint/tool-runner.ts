@@ -117,7 +117,7 @@ const gatedCall = (
   { method, tool, given, caller, catalog, approval }: ToolRequest,
   integration: string | undefined,
 ): GatedCall => ({
-  message: method === "tools/call" ? { kind: "call", tool: tool.name, arguments: given } : { kind: "other", method },
+  message: { kind: "call", method, tool: tool.name, arguments: given },
   caller,
   integration:
     integration === undefined ? undefined : (catalog.integrations.get(integration) ?? unknownKey(integration)),

@@ -163,6 +163,11 @@ it("answers with content, prompts and resources of scripts, for their connection
   await put("no-prompts", 'mcp.method == "prompts/get" && connection.id == "ada"');
   await expect.poll(async () => (await ask("prompts/get", prompt)).error?.data?.code, patient).toBe("denied_by_policy");
   expect((await modernCall(all, "prompts/get", ofKey)).body.result.messages).toHaveLength(1);
+  // The name of a tool is that of its resource.
+  await put("no-readme", 'mcp.tool == "sandbox-api-key_readme"');
+  await expect
+    .poll(async () => (await ask("resources/read", { uri: "docs://readme" })).error?.code, patient)
+    .toBe(-32_602);
   await put("no-reading", 'mcp.method == "resources/read"');
   await expect.poll(async () => (await ask("resources/list")).result.resources, patient).toEqual([]);
 });
