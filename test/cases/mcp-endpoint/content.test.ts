@@ -3,7 +3,17 @@ import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
-import { callTool, documents, follow, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
+import {
+  callTool,
+  documents,
+  follow,
+  integration,
+  legacyCall,
+  modern,
+  modernCall,
+  served,
+  urlElicitation,
+} from "./served.ts";
 
 const action = (mcp: object, body: string, input = "") => `
   import { createAction } from "latchkey/scripts";
@@ -38,6 +48,10 @@ const scripts = {
     if (input.fails) throw new nango.ActionError({ message: "it failed" });
     return true;`,
     "input: z.object({ secret: z.string(), fails: z.boolean() }),",
+  ),
+  "actions/forever.ts": action(
+    { kind: "tool" },
+    "await nango.progress({ progress: 1 }); await new Promise((resolve) => setTimeout(resolve, 100_000));",
   ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
@@ -84,6 +98,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "list_connections",
     "connect_account",
     "sandbox-api-key_chart",
+    "sandbox-api-key_forever",
     "sandbox-api-key_slow",
     "sandbox-api-key_wrong",
   ]);
@@ -211,6 +226,35 @@ it("tells a client that asks how far a call is, before the answer, without secre
   expect(failed).toContain('"message":"it failed"');
   const plain = await call({ secret: "x", fails: false }, { accept: "application/json" });
   expect(((await plain.json()) as { result: unknown }).result).toEqual({ content: [{ type: "text", text: "true" }] });
+});
+
+it("cancels the run of a client of 2026-07-28 that leaves", async () => {
+  const all = await ready();
+  const leaving = new AbortController();
+  const name = "sandbox-api-key_forever";
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": modern,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    progressToken: 1,
+  };
+  const answer = await fetch(`${all.sidecar.data}/mcp`, {
+    method: "POST",
+    signal: leaving.signal,
+    headers: {
+      authorization: `Bearer ${secretKey}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": modern,
+      "mcp-method": "tools/call",
+      "mcp-name": name,
+      "connection-id": "ada",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {}, _meta } }),
+  });
+  expect(answer.headers.get("content-type")).toBe("text/event-stream");
+  leaving.abort();
+  const ended = () => all.sidecar.logged.find((line) => line.includes("a tool was called"));
+  await expect.poll(() => JSON.parse(ended() ?? "{}"), patient).toMatchObject({ tool: name, outcome: "failed" });
 });
 
 it("shows records as resources, and gives a link for a missing account", async () => {
