@@ -8,7 +8,7 @@ import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import type { AccessSessionTimes } from "./access-sessions/new-session.ts";
 import { type AccessSessionRoom, openAccessSessions } from "./access-sessions/open.ts";
-import { type ApprovalRoom, openApprovals } from "./approvals/open.ts";
+import { type ApprovalRoom, openApprovals, withApprovals } from "./approvals/open.ts";
 import type { AuditRoom } from "./audit/open.ts";
 import { type RetentionPeriods, startBackground } from "./background.ts";
 import { openBaseRooms } from "./base-rooms.ts";
@@ -135,7 +135,7 @@ async function openRooms(options: BrokerOptions) {
     shared,
     collections,
     lookupFields,
-    scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
+    scriptedRemoval: (ref) => withApprovals(collections, ref, scripted.syncs.removedFor(ref)),
     planRevocation,
   });
   const { connections, health } = connectionRoom;

@@ -36,19 +36,21 @@ export async function forgetting({ rememberedApprovals }: ApprovalCollections, a
 
 /** Returns the changes that delete every approval of an environment. */
 export async function deletionOfAll(
-  { approvals, approvalContents, openApprovals, rememberedApprovals }: ApprovalCollections,
+  { approvals, approvalContents, approvalSlots, openApprovals, rememberedApprovals }: ApprovalCollections,
   environment: string,
 ): Promise<Change[]> {
   const all = { under: [environment], limit: Number.MAX_SAFE_INTEGER };
-  const [found, contents, open, remembered] = await Promise.all([
+  const [found, contents, slots, open, remembered] = await Promise.all([
     approvals.page(all),
     approvalContents.page(all),
+    approvalSlots.page(all),
     openApprovals.page(all),
     rememberedApprovals.page(all),
   ]);
   return [
     ...found.flatMap((before) => approvals.change({ before, after: undefined })),
     ...contents.flatMap((before) => approvalContents.change({ before, after: undefined })),
+    ...slots.flatMap((before) => approvalSlots.change({ before, after: undefined })),
     ...open.flatMap((before) => openApprovals.change({ before, after: undefined })),
     ...remembered.flatMap((before) => rememberedApprovals.change({ before, after: undefined })),
   ];

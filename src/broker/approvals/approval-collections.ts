@@ -1,4 +1,6 @@
 import {
+  type ApprovalSlot,
+  ApprovalSlotSchema,
   type OpenApproval,
   OpenApprovalSchema,
   type RememberedApproval,
@@ -24,10 +26,21 @@ export function createApprovalCollections(store: Store) {
           state === ApprovalState.WAITING ? [[environment, bornAt(createdAt)]] : [],
         due: ({ expiresAt, state }: Approval) => (isUnfinished(state) ? [[bornAt(expiresAt)]] : []),
         age: ({ createdAt }: Approval) => [[bornAt(createdAt)]],
+        connection: ({ connection }: Approval) =>
+          connection === undefined ? [] : [[connection.environment, connection.integration, connection.id]],
+        requester: (approval: Approval) => (letsMore(approval) ? requesterKeys(approval) : []),
       },
     }),
     /** Only the content of the request. */
     approvalContents: createRecords({ ...common, name: "approval-content" }),
+    approvalSlots: createRecords({
+      store,
+      name: "approval-slot",
+      schema: ApprovalSlotSchema,
+      key: ({ environment, number }: ApprovalSlot) => [environment, String(number)],
+      keyParts: 2,
+      indexes: { approval: ({ environment, approvalId }: ApprovalSlot) => [[environment, approvalId]] },
+    }),
     openApprovals: createRecords({
       store,
       name: "open-approval",
@@ -51,5 +64,16 @@ const keyOf = ({ environment, id }: Approval): string[] => [environment, id];
 
 const isUnfinished = (state: ApprovalState): boolean =>
   state === ApprovalState.WAITING || state === ApprovalState.APPROVED;
+
+/** Whether the requester may yet send something by it. */
+const letsMore = ({ state, rememberedUntil }: Approval): boolean =>
+  isUnfinished(state) || rememberedUntil !== undefined;
+
+/** A key with those of its access sessions, and each session. Identities and scripts end by their rules. */
+function requesterKeys({ requester }: Approval): string[][] {
+  if (requester === undefined || requester.key === "" || requester.identity !== "") return [];
+  const { key, accessSession } = requester;
+  return [["key", key], ...(accessSession === "" ? [] : [["session", accessSession]])];
+}
 
 export type ApprovalCollections = ReturnType<typeof createApprovalCollections>;

@@ -16,7 +16,8 @@ export function approvalFault(approval: Approval, nowMs: number): Fault {
     return faultOf("approval_denied", `the approval ${id} was denied${reason === "" ? "" : `: ${reason}`}`, approval);
   }
   if (state === ApprovalState.EXPIRED) {
-    const message = `the request was not approved in time (approval ${id})`;
+    const why = reason === "" ? "the request was not approved in time" : `the approval has ended: ${reason}`;
+    const message = `${why} (approval ${id})`;
     return faultOf("approval_denied", message, { ...approval, state });
   }
   if (state === ApprovalState.USED) return usedFault(approval);

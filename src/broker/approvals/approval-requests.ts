@@ -14,14 +14,16 @@ import {
   ApprovalSchema,
   ApprovalState,
 } from "../../gen/latchkey/v1/approval_pb.ts";
-import type { Change, Store } from "../../store/contract.ts";
-import { transact } from "../../store/records.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Change, Condition, Store } from "../../store/contract.ts";
+import { type Records, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Events } from "../deliveries/events.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { closing } from "./approval-changes.ts";
 import type { ApprovalCollections } from "./approval-collections.ts";
 import { approvalFault, mismatchFault, usedFault } from "./approval-faults.ts";
+import { maxWaiting, takenSlot, tooManyWait } from "./approval-slots.ts";
 import { type AnswerWait, waitForAnswer } from "./approval-wait.ts";
 import type { ApprovalWatch } from "./approval-watch.ts";
 import { memoryFingerprint, requestFingerprint } from "./fingerprints.ts";
@@ -59,15 +61,12 @@ export interface ApprovalRequests {
 
 interface ApprovalRequestsOptions {
   readonly store: Store;
-  readonly collections: ApprovalCollections;
+  readonly collections: ApprovalCollections & { readonly connections: Records<Connection> };
   readonly watch: ApprovalWatch;
   readonly audit: Audit;
   readonly events: Pick<Events, "approval">;
   readonly world: World;
 }
-
-/** Requests of an environment that may wait for people at a time. */
-const maxWaiting = 1_000;
 
 export function createApprovalRequests(options: ApprovalRequestsOptions): ApprovalRequests {
   const { store, collections, watch, audit, events, world } = options;
@@ -88,14 +87,12 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
     return (await approvals.get(wanted.environment, memory.value.approvalId))?.value;
   }
 
-  function creation(wanted: Approval, { content, provider }: ApprovalQuestion): Change[] {
+  async function creation(wanted: Approval, { content, provider }: ApprovalQuestion): Promise<Change[]> {
     const { environment, id, connection } = wanted;
-    if (watch.waiting(environment) >= maxWaiting) {
-      throw new Fault("too_many_requests", `${maxWaiting} requests wait for an approval already; try again later`, {
-        retryAfterSeconds: 60,
-      });
-    }
+    // Usually right, and reads nothing; the slots decide.
+    if (watch.waiting(environment) >= maxWaiting) throw tooManyWait();
     return [
+      ...(await takenSlot(collections, wanted)),
       ...approvals.added(wanted),
       ...approvalContents.added(create(ApprovalSchema, { environment, id, content: content() })),
       ...audit.changes({
@@ -134,7 +131,8 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
           approvalId: wanted.id,
         };
         return {
-          changes: [...openApprovals.change({ before: open, after }), ...creation(wanted, question)],
+          changes: [...openApprovals.change({ before: open, after }), ...(await creation(wanted, question))],
+          conditions: await connectionStays(collections, wanted),
           result: wanted,
         };
       });
@@ -167,6 +165,19 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
       count("used");
     },
   };
+}
+
+/** An approval must not outlive its connection: one that is deleted meanwhile gets no further approval. */
+async function connectionStays(
+  { connections }: Pick<ApprovalRequestsOptions["collections"], "connections">,
+  { connection: ref }: Approval,
+): Promise<Condition[]> {
+  if (ref === undefined) return [];
+  const { environment, integration, id } = ref;
+  const found = await connections.get(environment, integration, id);
+  if (found !== undefined) return [connections.unchanged(found)];
+  const missing = { kind: "connection", name: id, environment, integration } as const;
+  throw new Fault("unknown_connection", `there is no connection "${id}" of "${integration}"`, { missing });
 }
 
 function newApproval({ request, requester, rules, shownUrl, tool }: ApprovalQuestion, nowMs: number): Approval {

@@ -7,6 +7,7 @@ import type { Audit } from "../audit/audit.ts";
 import { keysUntil } from "../stored/sortable-time.ts";
 import { closing } from "./approval-changes.ts";
 import type { ApprovalCollections } from "./approval-collections.ts";
+import { freedSlot } from "./approval-slots.ts";
 
 interface ApprovalSweepOptions {
   readonly store: Store;
@@ -39,6 +40,7 @@ export function createApprovalSweep({ store, collections, audit, world }: Approv
       changes.push(
         ...approvals.change({ before, after: { ...before.value, state: ApprovalState.EXPIRED } }),
         ...(await closing(collections, before.value)),
+        ...(await freedSlot(collections, before.value)),
         ...audit.changes({ actor: "latchkey", action: "approval.expire", environment, targets: [id] }),
       );
       world.metrics.approvals.inc({ result: "expired" });

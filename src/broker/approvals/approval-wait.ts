@@ -28,7 +28,11 @@ export async function waitForAnswer(
     // Listens before it reads: an answer in between would be missed otherwise.
     const change = nextChange(watch, id, signal);
     try {
-      current = (await approvals.get(environment, id))?.value ?? current;
+      const stored = await approvals.get(environment, id);
+      // A request that is prepared again says what has become of its connection.
+      if (stored === undefined)
+        return { ...current, state: ApprovalState.EXPIRED, reason: "its connection was deleted" };
+      current = stored.value;
       const leftMs = endMs - world.now();
       const isOver = leftMs <= 0 || signal.aborted || watch.isReleased;
       if (isOver || currentState(current, world.now()) !== ApprovalState.WAITING) return current;

@@ -17,6 +17,7 @@ import { deletionOfAll, forgetting, remembering } from "./approval-changes.ts";
 import type { ApprovalCollections } from "./approval-collections.ts";
 import { mismatchFault } from "./approval-faults.ts";
 import { answerWithinMs } from "./approval-requests.ts";
+import { freedSlot } from "./approval-slots.ts";
 import type { ApprovalWatch } from "./approval-watch.ts";
 
 export interface ApprovalRef {
@@ -109,6 +110,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       return {
         changes: [
           ...approvals.change({ before, after }),
+          ...(await freedSlot(collections, value)),
           ...(state === ApprovalState.DENIED ? await forgetting(collections, value) : []),
           ...(rememberMs > 0 ? await remembering(collections, value, world.now() + rememberMs) : []),
           ...audit.changes({

@@ -1,7 +1,9 @@
 import { isLive } from "../../core/scripts/sync-state.ts";
 import type { Change, Entry, Store } from "../../store/contract.ts";
-import { keyOf, under } from "../../store/keys.ts";
+import { keyOf, partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
+import type { ApprovalCollections } from "../approvals/approval-collections.ts";
+import { removal } from "../approvals/approval-endings.ts";
 import { type ConnectionCollections, lookupSpace, overrideSpace } from "../connections/connection-collections.ts";
 import type { SyncCollections } from "../syncs/sync-collections.ts";
 
@@ -23,9 +25,10 @@ export interface ConnectionSpan {
   readonly last: string;
 }
 
-export type CompanionCollections = ConnectionCollections & SyncCollections;
+export type CompanionCollections = ConnectionCollections & SyncCollections & ApprovalCollections;
 
-export function createCompanions({ descriptions, refreshes, syncs, runs }: CompanionCollections): readonly Companion[] {
+export function createCompanions(collections: CompanionCollections): readonly Companion[] {
+  const { descriptions, refreshes, syncs, runs } = collections;
   return [
     plain(lookupSpace),
     plain(overrideSpace),
@@ -48,6 +51,14 @@ export function createCompanions({ descriptions, refreshes, syncs, runs }: Compa
               : runs.change({ before, after: { ...before.value, cancelling: true } }),
           ),
         ];
+      },
+    },
+    {
+      space: ["approval.connection"],
+      readsValue: true,
+      async deletion({ key }) {
+        const [environment = "", id = ""] = partsOf(key).slice(-2);
+        return removal(collections, await collections.approvals.get(environment, id));
       },
     },
     plain("credentials"),

@@ -1,8 +1,11 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { runCli } from "../../../src/cli/program.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ApprovalService, ApprovalState } from "../../../src/gen/latchkey/v1/approval_pb.ts";
+import { EndUserService } from "../../../src/gen/latchkey/v1/end_user_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { PolicyEffect, PolicyOutcome, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
@@ -253,6 +256,82 @@ describe("who answers", () => {
     expect((await running.answer(id, "deny")).status).toBe(200);
     expect((await running.ask("POST", "/pay?n=4", pay)).status).toBe(202);
     expect(await running.metric('latchkey_approvals_total{result="remembered"}')).toBe(3);
+  });
+});
+
+describe("the end of an approval", () => {
+  const isStored = async (text: string) => {
+    const files = await readdir(running.folder, { recursive: true, withFileTypes: true });
+    const all = files.filter((one) => one.isFile()).map((one) => readFile(join(one.parentPath, one.name), "latin1"));
+    return (await Promise.all(all)).some((content) => content.includes(text));
+  };
+
+  it("comes with the deletion of its connection, whose waiting callers are told", async () => {
+    const id = idOf(await running.ask("POST", "/pay", pay));
+    await running.answer(id, "approve");
+    const waiting = running.ask("POST", "/pay?to=eve", { ...pay, headers: { ...pay.headers, prefer: "wait=60" } });
+    await expect.poll(() => running.metric("latchkey_approvals_waiting"), patient).toBe(1);
+    await running.rest("DELETE", "/connections/ada?provider_config_key=here");
+    const told = await waiting;
+    expect([told.status, code(told)]).toEqual([404, "unknown_connection"]);
+    expect((await running.rest("GET", "/approvals", { key: running.decider })).body.approvals).not.toContainEqual(
+      expect.objectContaining({ connection_id: "ada", state: expect.stringMatching(/waiting|approved/) }),
+    );
+    const gone = await running.rest("GET", `/approvals/${id}`, { key: running.decider });
+    expect(gone.status).toBe(404);
+    expect(await isStored(id)).toBe(true); // In the audit trail, which holds no content.
+
+    // An account that is connected under the same ID later gets nothing of it.
+    const credentials = { type: "API_KEY", apiKey: "another" };
+    const body = { provider_config_key: "here", connection_id: "ada", credentials };
+    expect((await running.rest("POST", "/connections", { body })).status).toBe(201);
+    const next = await running.ask("POST", "/pay", pay);
+    expect([next.status, idOf(next) === id]).toEqual([202, false]);
+    expect(running.sent()).toEqual([]);
+  });
+
+  it("comes when its connections are emptied, and when their end user is deleted", async () => {
+    const of = (name: string) => ({ "connection-id": name });
+    for (const name of ["emptied", "user"]) {
+      const credentials = { type: "API_KEY", apiKey: name };
+      const body = { provider_config_key: "here", connection_id: name, credentials, end_user: { id: `of-${name}` } };
+      expect((await running.rest("POST", "/connections", { body })).status).toBe(201);
+    }
+    const id = idOf(await running.ask("POST", "/pay", { ...pay, headers: of("user") }));
+    await running.client(EndUserService).deleteEndUser({ environment: "dev", endUserId: "of-user" });
+    const status = async (one: string) =>
+      (await running.rest("GET", `/approvals/${one}`, { key: running.decider })).status;
+    await expect.poll(() => status(id), patient).toBe(404);
+    const other = idOf(await running.ask("POST", "/pay", { ...pay, headers: of("emptied") }));
+    expect(await status(other)).toBe(200);
+    await running.client(EnvironmentService).emptyEnvironment({ name: "dev" });
+    await expect.poll(() => status(other), patient).toBe(404);
+  });
+
+  it("comes with that of its requester: a later key of the same ID gets nothing of it", async () => {
+    const keys = running.client(EnvironmentService);
+    const { secret } = await keys.createKey({ environment: "dev", id: "agent" });
+    const as = (key: string) => ({ key, headers: { authorization: `Bearer ${key}`, ...pay.headers }, body: pay.body });
+    const id = idOf(await running.ask("POST", "/pay", as(secret)));
+    await running.answer(id, "approve", { remember: 300 });
+    await keys.revokeKey({ id: "agent" });
+    const shown = async (one: string) =>
+      (await running.rest("GET", `/approvals/${one}`, { key: running.decider })).body.data;
+    await expect
+      .poll(() => shown(id), patient)
+      .toMatchObject({ state: "expired", reason: "the key of its requester was revoked" });
+    const { secret: later } = await keys.createKey({ environment: "dev", id: "agent" });
+    const next = await running.ask("POST", "/pay", as(later));
+    expect([next.status, idOf(next) === id]).toEqual([202, false]);
+    expect(running.sent()).toEqual([]);
+
+    const limits = { connections: [{ integration: "here", id: "ada" }] };
+    const { body } = await running.rest("POST", "/access-sessions", { body: { limits } });
+    const ofSession = idOf(await running.ask("POST", "/pay?by=session", as(body.data.token)));
+    await running.rest("DELETE", `/access-sessions/${body.data.id}`);
+    await expect
+      .poll(() => shown(ofSession), patient)
+      .toMatchObject({ state: "expired", reason: "the access session of its requester has ended" });
   });
 });
 
