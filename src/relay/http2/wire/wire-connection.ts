@@ -271,6 +271,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
   #onSettings(flags: number, streamId: number, payload: Buffer): void {
     if (streamId !== 0) throw protocolError("SETTINGS on a stream");
     if ((flags & frameFlags.ack) !== 0) {
+      if (!this.peer.hasArrived) throw protocolError("the first frame acknowledges SETTINGS");
       requireLength(payload, 0, "acknowledged SETTINGS");
       return;
     }

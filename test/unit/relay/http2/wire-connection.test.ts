@@ -122,6 +122,7 @@ it("3.4: begins with the preface, SETTINGS that forbid pushes, and its windows",
 const { protocolError, frameSizeError, flowControlError, streamClosed, compressionError, enhanceYourCalm } = errorCodes;
 
 it.each<[string, number, readonly Buffer[]]>([
+  ["3.4: the first frame acknowledges SETTINGS", protocolError, [frame("settings", { flags: 1 })]],
   ["3.4: the first frame is no SETTINGS", protocolError, []],
   ["4.2: a frame of more than 16,384 bytes", frameSizeError, [raw(0, Buffer.alloc(16_385), { stream: 1 })]],
   [
