@@ -13,6 +13,7 @@ import {
   startProcess,
 } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
+import { recordColumn } from "./score/figure.ts";
 import { secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const body = "x".repeat(1_024);
@@ -71,6 +72,13 @@ export async function http2(askedRequests: number, askedRounds: number): Promise
     }
     process.stdout.write(`load average ${loadAverage()}\n`);
     process.stdout.write(`${table.text({ peers: ["nginx grpc_pass", "nginx proxy_pass"], compared: "calls/s" })}\n`);
+    for (const [to, peer] of [
+      ["HTTP/2", "grpc_pass"],
+      ["HTTP/1.1", "proxy_pass"],
+    ]) {
+      const rows = { own: `latchkey, HTTP/2 to ${to}`, peers: { nginx: `nginx ${peer}` } };
+      recordColumn(table, { ...rows, name: `HTTP/2 to ${to}, 128 streams`, column: "calls/s", better: "higher" });
+    }
     await Promise.all([origin.stop(), peer.stop(), sidecar.stop()]);
   });
 }

@@ -4,6 +4,8 @@ import { quantile } from "./sidecar-process.ts";
 export interface Table {
   /** Adds one row of one round; undefined if there is nothing to measure. */
   note(name: string, values: readonly (number | undefined)[]): void;
+  /** The values of a row in one column, round by round; none if there is no such row. */
+  values(name: string, column: string): readonly number[];
   /** Formats as Markdown. The ratios compare one column. */
   text(options: { readonly peers: readonly string[]; readonly compared: string }): string;
 }
@@ -18,6 +20,10 @@ export function createTable(columns: readonly string[]): Table {
   return {
     note(name, values) {
       rows.set(name, [...(rows.get(name) ?? []), values]);
+    },
+    values(name, column) {
+      const at = columns.indexOf(column);
+      return (rows.get(name) ?? []).map((values) => values[at] ?? Number.NaN);
     },
     text({ peers, compared }) {
       const at = columns.indexOf(compared);

@@ -23,12 +23,17 @@ import {
 import { type Origins, startOrigins } from "./proxy-origins.ts";
 import { cpuSeconds, descriptorLimit, forgetPeak, loadAverage, memoryMb, pinSelf } from "./proxy-process.ts";
 import { createTable, type Table } from "./proxy-table.ts";
+import { recordColumn } from "./score/figure.ts";
 import { withFolder } from "./sidecar-process.ts";
 
 export interface ProxyOptions {
   /** Connections in the sidecar's store. */
   readonly count: number;
   readonly only: readonly string[];
+  /** Cells of the requests, for example `small-32`; empty: all. */
+  readonly cells: readonly string[];
+  /** Peers beside the sidecar; empty: all that are there. */
+  readonly peers: readonly string[];
   readonly rounds: number;
   /** The duration of each measurement. */
   readonly seconds: number;
@@ -53,8 +58,15 @@ const parts: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
  * judges where its credentials may go, and counts; the others put in one header and relay.
  */
 export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
-  const { beside } = asked;
-  const options = { beside, count: asked.count || 100_000, rounds: asked.rounds || 5, seconds: asked.seconds || 2 };
+  const { beside, cells: chosen = [], peers = [] } = asked;
+  const options = {
+    beside,
+    cells: chosen,
+    peers,
+    count: asked.count || 100_000,
+    rounds: asked.rounds || 5,
+    seconds: asked.seconds || 2,
+  };
   const only = asked.only?.length ? asked.only : Object.keys(parts);
   const unknown = only.filter((name) => parts[name] === undefined);
   if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: there are ${Object.keys(parts).join()}`);
@@ -69,7 +81,9 @@ export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
       }
       const rate = await fillStore({ ...filled, store: "store" });
       say(`${options.count} connections imported, ${Math.round(rate)}/s; load average ${loadAverage()}`);
-      const bench = { ...options, only, folder, origins, kinds: kindsThere({ origins, folder, beside }) };
+      const isChosen = ({ name }: Kind) => peers.length === 0 || [...peers, ...own].includes(name);
+      const kinds = kindsThere({ origins, folder, beside }).filter(isChosen);
+      const bench = { ...options, only, folder, origins, kinds };
       for (const name of only) {
         await parts[name]?.(bench);
         say(`load average ${loadAverage()}\n`);
@@ -79,6 +93,9 @@ export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
     }
   });
 }
+
+/** The sidecar, and its other build. */
+const own = ["latchkey", "beside", "edge"];
 
 type Named = readonly [name: string, candidate: Candidate];
 
@@ -118,6 +135,8 @@ async function requestsTo(bench: Bench, way: "http" | "https"): Promise<void> {
   await withAll(kinds, async (all) => {
     for (const [, candidate] of all) await warm(targetOf(bench, candidate, way, "/proxy/small"), folder);
     for (const { path, connections } of cells) {
+      const cell = `${path}-${connections}`;
+      if (bench.cells.length > 0 && !bench.cells.includes(cell)) continue;
       const table = createTable(["req/s", "CPU µs/req", "p50 µs", "p99 µs", "failed"]);
       for (let round = 0; round < rounds; round += 1) {
         if (way === "http") {
@@ -144,8 +163,15 @@ async function requestsTo(bench: Bench, way: "http" | "https"): Promise<void> {
       }
       const what = path === "small" ? "1 KiB" : "1 KiB and 25 header lines";
       print(table, { title: `${way} origin, ${what}, ${connections} connections`, compared: "req/s" });
+      record(table, `proxy, ${way === "http" ? "" : "TLS to the provider, "}${what}, ${connections} connections`);
     }
   });
+}
+
+function record(table: Table, name: string): void {
+  const rows = { own: "latchkey", peers: { nginx: "nginx", beside: "beside" } };
+  recordColumn(table, { ...rows, name, column: "req/s", better: "higher" });
+  recordColumn(table, { ...rows, name: `${name}, p99`, column: "p99 µs", better: "lower" });
 }
 
 /** Sends requests until V8's compiler threads, which share the core, are done. */

@@ -1,7 +1,8 @@
 /**
  * `npm run bench -- NAME [--count N]`: each command produces figures of test/bench/README.md. The benches of the proxy and of
  * webhooks have parts (`--only requests,streams`), and can run longer (`--rounds N`). Those of the proxy and of the
- * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`).
+ * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`). `all --quick` runs the
+ * short forms of many and keeps their figures; `compare RELEASE` measures again and judges what changed.
  */
 import { parseArgs } from "node:util";
 import { sessions } from "./access/sessions.ts";
@@ -27,6 +28,7 @@ import { policies } from "./policies/policies.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
+import { all, compare } from "./score/score.ts";
 import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
@@ -37,15 +39,24 @@ import { webhooks } from "./webhooks.ts";
 const text = { type: "string" } as const;
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { beside: text, count: text, only: text, rounds: text, seconds: text },
+  options: {
+    ...{ beside: text, cells: text, count: text, only: text, peers: text, release: text, rounds: text, seconds: text },
+    quick: { type: "boolean" },
+  },
 });
+const listOf = (value: string | undefined) => value?.split(",") ?? [];
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
+  all: async () => {
+    if (values.quick !== true) throw new Error("only the short forms run together: add --quick");
+    await all({ release: values.release, only: listOf(values.only), beside: values.beside });
+  },
   brokers: async () => {
     const asked = { rounds: Number(values.rounds ?? 0), seconds: Number(values.seconds ?? 0) };
     const only = values.only?.split(",") ?? ["deliveries", "runs"];
     if (only.includes("deliveries")) await brokers(asked);
     if (only.includes("runs")) await brokerRuns(asked);
   },
+  compare: () => compare({ release: positionals[1], only: listOf(values.only), beside: values.beside }),
   connections,
   dashboard: (count) => dashboard({ count, only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
   heads: (count) =>
@@ -80,7 +91,9 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   proxy: (count) =>
     proxy({
       count,
-      only: values.only?.split(",") ?? [],
+      only: listOf(values.only),
+      cells: listOf(values.cells),
+      peers: listOf(values.peers),
       rounds: Number(values.rounds ?? 0),
       seconds: Number(values.seconds ?? 0),
       beside: values.beside,

@@ -1,5 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { recordFigure } from "./score/figure.ts";
+import { fixedWorkMs } from "./score/fixed-work.ts";
 import { builtDist, ms, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 /** In milliseconds: the time until ready is also that of other processes. */
@@ -33,6 +35,19 @@ export async function start({ count, beside }: StartOptions): Promise<void> {
     const since = performance.now();
     spawnSync(process.execPath, ["-e", "0"]);
     note(times, "node -e 0", performance.now() - since);
+    note(times, "fixed work", fixedWorkMs());
+  }
+  for (const [what, peer] of [
+    ["start to ready", "node -e 0"],
+    ["CPU of the main thread until ready", "fixed work"],
+  ] as const) {
+    recordFigure({
+      name: `empty store, ${what}`,
+      unit: "ms",
+      better: "lower",
+      own: times.get(`empty sidecar, ${what}`) ?? [],
+      peers: { [peer]: times.get(peer) ?? [], beside: times.get(`beside, ${what}`) ?? [] },
+    });
   }
   const say = (name: string, values: readonly number[], format: (value: number) => string) => {
     const sorted = values.toSorted((a, b) => a - b);

@@ -17,6 +17,7 @@ import { openSealedStore, type SealedStore } from "../../src/store/sealed/sealed
 import { openLine } from "./proxy-load.ts";
 import { cpuSeconds, loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
+import { recordColumn } from "./score/figure.ts";
 import { type BenchSidecar, deployedOptions, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 import { commits } from "./store.ts";
 import { hasWrk, runWrk } from "./wrk.ts";
@@ -184,6 +185,15 @@ async function receive(bench: Bench, rounds: number): Promise<void> {
       table.note(`webhooks, ${senders} senders`, [perSecond, p50Ms, p99Ms, cpu, perSecond / bare, perSecond / alike]);
     }
   }
+  for (const senders of sendersTried) {
+    recordColumn(table, {
+      name: `webhooks, ${senders} ${senders === 1 ? "sender" : "senders"}`,
+      column: "acknowledged/s",
+      better: "higher",
+      own: `webhooks, ${senders} senders`,
+      peers: { "the store's commits": `store, as a webhook, ${senders} callers` },
+    });
+  }
   store.close();
   await backend.close();
   say("\nreceived, matched, stored with a forward and acknowledged; the application takes nothing meanwhile:");
@@ -315,6 +325,9 @@ async function steady(bench: Bench, rounds: number): Promise<void> {
     `\n${openLoopPerSecond} a second for ${openLoopSeconds} s in an open loop, acknowledged, and delivered meanwhile:`,
   );
   say(table.text({ peers: ["the disk alone"], compared: "p99 ms" }));
+  const rows = { own: "webhooks", peers: { "the disk": "the disk alone" } };
+  const name = `webhooks, ${openLoopPerSecond.toLocaleString("en")}/s delivered, p99 of the acknowledgement`;
+  recordColumn(table, { ...rows, name, column: "p99 ms", better: "lower" });
 }
 
 /** Writes that arrive during a sync share the next one, as in the store. */

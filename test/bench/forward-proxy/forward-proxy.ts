@@ -20,6 +20,7 @@ import {
   pinSelf,
   startProcess,
 } from "../proxy-process.ts";
+import { recordFigure } from "../score/figure.ts";
 import { deployedOptions, quantile, secretKey, startBenchSidecar } from "../sidecar-process.ts";
 import { compareLatency } from "./latency.ts";
 import { certificateMemory } from "./memory.ts";
@@ -101,16 +102,20 @@ export async function forwardProxy({ only, rounds, seconds }: ForwardProxyBench)
       if (round > 0) results.set(name, [...(results.get(name) ?? []), { rate, cpu: cpu * 1e6 }]);
     }
   }
+  const rates = (name: string) => (results.get(name) ?? []).map(({ rate }) => rate);
+  const [own, peers] = [rates("latchkey"), { nginx: rates("nginx") }];
+  const name = `forward proxy, TLS on both sides, ${connections} connections`;
+  recordFigure({ name, unit: "req/s", better: "higher", own, peers });
   const of = (name: string) => {
     const all = results.get(name) ?? [];
     return { rate: median(all.map(({ rate }) => rate)), cpu: median(all.map(({ cpu }) => cpu)) };
   };
-  const [peer, own] = [of("nginx"), of("latchkey")];
+  const [peer, mine] = [of("nginx"), of("latchkey")];
   process.stdout.write(`
 requests over TLS on both sides, ${connections} connections, 1 KiB, medians; load ${loadAverage()}
 nginx     ${peer.rate.toFixed(0)} req/s  ${peer.cpu.toFixed(1)} µs CPU
-latchkey  ${own.rate.toFixed(0)} req/s  ${own.cpu.toFixed(1)} µs CPU
-ratio     ${(own.rate / peer.rate).toFixed(2)} of nginx's requests, ${(own.cpu / peer.cpu).toFixed(2)} of its CPU
+latchkey  ${mine.rate.toFixed(0)} req/s  ${mine.cpu.toFixed(1)} µs CPU
+ratio     ${(mine.rate / peer.rate).toFixed(2)} of nginx's requests, ${(mine.cpu / peer.cpu).toFixed(2)} of its CPU
 `);
 }
 

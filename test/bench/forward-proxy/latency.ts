@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import tls from "node:tls";
+import { recordFigure } from "../score/figure.ts";
 import { quantile, secretKey } from "../sidecar-process.ts";
 
 interface Compared {
@@ -29,15 +30,35 @@ export async function compareLatency({ proxy, url, peerUrl, originCa, ca, second
     { name: "latchkey", open: opened(() => openTunnel(proxy, host), ca, hostname) },
   ];
   const all = await Promise.all(
-    ways.map(async ({ name, open }) => ({ name, clients: await openAll(open), took: [] as number[] })),
+    ways.map(async ({ name, open }) => ({
+      name,
+      clients: await openAll(open),
+      took: [] as number[],
+      p99: [] as number[],
+    })),
   );
   for (let round = 0; round <= rounds; round += 1) {
-    for (const { clients, took } of all) {
+    for (const { clients, took, p99 } of all) {
       const times = await atRate(clients, host, (seconds * 1_000) / rounds);
       // The first round warms up.
-      if (round > 0) took.push(...times);
+      if (round === 0) continue;
+      took.push(...times);
+      p99.push(
+        quantile(
+          times.toSorted((a, b) => a - b),
+          0.99,
+        ),
+      );
     }
   }
+  const p99Of = (wanted: string) => all.find(({ name }) => name === wanted)?.p99 ?? [];
+  recordFigure({
+    name: `forward proxy, ${perSecond.toLocaleString("en")} requests/s, p99`,
+    unit: "ms",
+    better: "lower",
+    own: p99Of("latchkey"),
+    peers: { nginx: p99Of("nginx") },
+  });
   process.stdout.write(`\n${perSecond} requests/s over ${connections} connections, TLS on both sides\n`);
   const sorted = all.map(({ name, took }) => ({ name, times: took.toSorted((a, b) => a - b) }));
   for (const share of [0.5, 0.9, 0.99]) {

@@ -7,6 +7,7 @@ import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { importAll, integration } from "../connections.ts";
+import { recordFigure } from "../score/figure.ts";
 import {
   type BenchSidecar,
   builtDist,
@@ -32,9 +33,18 @@ interface Counts {
   readonly mainWakeUps: number;
 }
 
+/** What the process of one build cost in each window. */
+interface IdleCost {
+  readonly wakeUps: readonly number[];
+  readonly millicores: readonly number[];
+  readonly pssMiB: readonly number[];
+}
+
 /** After a start there is work that ends: compiling, collecting when idle, and leases of the ones before. */
 const settleSeconds = 30;
 const stored = 1_000;
+/** One look is as many windows, so that the figure has a spread. */
+const windows = 3;
 const adminKey = "lk_bench-admin-key-of-the-control-plane";
 const source = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 const probe = fileURLToPath(new URL("wake-probe.ts", import.meta.url));
@@ -46,6 +56,7 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
   if (beside !== undefined) dists.set("beside", beside);
   const has = (name: string) => only.length === 0 || only.includes(name);
   if (only.includes("timers")) return listTimers(lookSeconds, has("postgres") ? await startPostgres() : undefined);
+  const costs = new Map<string, IdleCost>();
   for (const [name, dist] of dists) {
     if (has("level")) {
       await withFolder(async (folder) => {
@@ -53,11 +64,25 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
         await importSome(filling);
         await filling.stop();
         const running = await start({ folder, dist });
-        await measure(`${name}, level with ${stored} connections`, [running], lookSeconds);
+        costs.set(name, await measure(`${name}, level with ${stored} connections`, [running], lookSeconds));
       });
     }
     if (has("edge")) await withFolder((folder) => edge({ name, folder, dist, lookSeconds }));
     if (has("postgres")) await overPostgres({ name, dist, count: count || 1, lookSeconds });
+  }
+  record(costs);
+}
+
+function record(costs: ReadonlyMap<string, IdleCost>): void {
+  const all = [
+    { key: "wakeUps", unit: "wake-ups/s of all threads" },
+    { key: "millicores", unit: "millicores" },
+    { key: "pssMiB", unit: "MiB PSS" },
+  ] as const;
+  for (const { key, unit } of all) {
+    const own = costs.get("built")?.[key] ?? [];
+    const peers = { beside: costs.get("beside")?.[key] ?? [] };
+    recordFigure({ name: `idle with ${stored} connections, ${unit}`, unit, better: "lower", own, peers });
   }
 }
 
@@ -146,15 +171,23 @@ async function measure(
   all: readonly BenchSidecar[],
   lookSeconds: number,
   server?: Postgres,
-): Promise<void> {
+): Promise<IdleCost> {
   await sleep(settleSeconds * 1_000);
   const [loadBefore] = (await server?.query(loadSql)) ?? [];
   const before = all.map(({ pid }) => countsOf(pid));
-  await sleep(lookSeconds * 1_000);
-  const after = all.map(({ pid }) => countsOf(pid));
+  const cost = { wakeUps: [] as number[], millicores: [] as number[], pssMiB: [] as number[] };
+  let last = before;
+  for (let window = 0; window < windows; window += 1) {
+    await sleep((lookSeconds * 1_000) / windows);
+    const now = all.map(({ pid }) => countsOf(pid));
+    const rates = now.map((counts, i) => ratesOf(last[i] ?? counts, counts));
+    cost.wakeUps.push(mean(rates.map(({ wakeUps }) => wakeUps)));
+    cost.millicores.push(mean(rates.map(({ cpuMs }) => cpuMs)));
+    cost.pssMiB.push(mean(all.map(({ pid }) => pssMiB(pid))));
+    last = now;
+  }
   const [load] = (await server?.query(loadSql)) ?? [];
-  const rates = after.map((now, i) => ratesOf(before[i] ?? now, now));
-  const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
+  const rates = last.map((now, i) => ratesOf(before[i] ?? now, now));
   const said = [
     `${mean(rates.map(({ mainWakeUps }) => mainWakeUps)).toFixed(1)} wake-ups/s of the main thread`,
     `${mean(rates.map(({ wakeUps }) => wakeUps)).toFixed(1)} of all threads`,
@@ -169,7 +202,10 @@ async function measure(
   }
   process.stdout.write(`${name}: ${said.join(", ")}\n`);
   for (const one of all) await one.stop();
+  return cost;
 }
+
+const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
 
 const ratesOf = (before: Counts, now: Counts) => {
   const seconds = (now.at - before.at) / 1_000;

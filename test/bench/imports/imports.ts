@@ -6,6 +6,8 @@ import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.
 import { importAll, integration } from "../connections.ts";
 import { cpuOf } from "../fleet/empty.ts";
 import { loadAverage } from "../proxy-process.ts";
+import { recordFigure } from "../score/figure.ts";
+import { fixedWorkMs } from "../score/fixed-work.ts";
 import { builtDist, deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 interface ImportOptions {
@@ -26,14 +28,48 @@ interface ImportCost {
 export async function imports({ count, rounds, beside }: ImportOptions): Promise<void> {
   const asked = count || 30_000;
   const ratios: number[] = [];
+  const costs = { built: [] as ImportCost[], beside: [] as ImportCost[], work: [] as number[] };
   for (let round = 0; round < (rounds || 3); round += 1) {
     const before = beside === undefined ? undefined : await measure("beside", beside, asked);
     const now = await measure("built", builtDist, asked);
+    costs.built.push(now);
+    if (before !== undefined) costs.beside.push(before);
+    costs.work.push(fixedWorkMs());
     if (before !== undefined) ratios.push(now.mainMicros / before.mainMicros);
   }
+  record(costs);
   if (ratios.length === 0) return;
   const sorted = ratios.toSorted((a, b) => a - b).map((ratio) => ratio.toFixed(2));
   say(`CPU of the main thread, to that beside: median ${sorted[Math.floor(sorted.length / 2)]} (${sorted.join(", ")})`);
+}
+
+function record({
+  built,
+  beside,
+  work,
+}: {
+  readonly built: readonly ImportCost[];
+  readonly beside: readonly ImportCost[];
+  readonly work: readonly number[];
+}): void {
+  const of = (costs: readonly ImportCost[], pick: (cost: ImportCost) => number) => costs.map(pick);
+  recordFigure({
+    name: "import through the stream, a connection",
+    unit: "µs of CPU",
+    better: "lower",
+    own: of(built, ({ allMicros }) => allMicros),
+    peers: { "fixed work, ms": work, beside: of(beside, ({ allMicros }) => allMicros) },
+  });
+  recordFigure({
+    name: "import through the stream",
+    unit: "connections/s",
+    better: "higher",
+    own: of(built, ({ perSecond }) => perSecond),
+    peers: {
+      "fixed work, runs/s": work.map((ms) => 1_000 / ms),
+      beside: of(beside, ({ perSecond }) => perSecond),
+    },
+  });
 }
 
 async function measure(name: string, dist: string, count: number): Promise<ImportCost> {

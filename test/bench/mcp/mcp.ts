@@ -3,6 +3,7 @@ import { Agent, createServer, type IncomingMessage, request, type Server } from 
 import type { AddressInfo } from "node:net";
 import { loadavg } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { recordFigure } from "../score/figure.ts";
 import { deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 interface McpBenchOptions {
@@ -101,6 +102,7 @@ const say = (text: string) => process.stdout.write(`${text}\n`);
 async function overhead(ways: readonly Way[], rounds: number): Promise<void> {
   const agents = new Map(ways.map((way) => [way, new Agent({ keepAlive: true, maxSockets: 1 })]));
   const added: number[] = [];
+  const byRound = new Map<string, number[]>(ways.map(({ name }) => [name, []]));
   for (let round = 0; round <= rounds; round += 1) {
     const medians = new Map<string, number>();
     for (const way of ways) {
@@ -110,10 +112,16 @@ async function overhead(ways: readonly Way[], rounds: number): Promise<void> {
       // The first round warms up.
       if (round > 0) way.times.push(...times);
     }
+    if (round > 0) for (const [name, ms] of medians) byRound.get(name)?.push(ms);
     if (round > 0) added.push((medians.get("latchkey") ?? 0) - (medians.get("bare proxy") ?? 0));
   }
   for (const { name, times } of ways) say(`${name}: p50 ${median(times).toFixed(3)} ms over ${times.length} calls`);
   say(`latchkey over the bare proxy: p50 ${median(added).toFixed(3)} ms a call (median of ${rounds} rounds)`);
+  const [own = [], bare = []] = [byRound.get("latchkey"), byRound.get("bare proxy")];
+  recordFigure({
+    ...{ name: "MCP, a tool call, p50", unit: "ms", better: "lower", own },
+    peers: { "a bare proxy of node:http": bare },
+  });
   for (const agent of agents.values()) agent.destroy();
 }
 

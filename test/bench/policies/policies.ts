@@ -3,6 +3,7 @@ import { conditionEnv } from "../../../src/core/policies/library.ts";
 import { createPolicyRule, type PolicyRule } from "../../../src/core/policies/policy-rule.ts";
 import { createPolicySet } from "../../../src/core/policies/policy-set.ts";
 import { type JudgedRequest, LazyRequestFacts } from "../../../src/core/policies/request-facts.ts";
+import { recordFigure } from "../score/figure.ts";
 
 const headers = [
   ...["Host", "127.0.0.1:3003", "User-Agent", "node", "Accept", "*/*", "Accept-Encoding", "gzip", "X-Team", "shop"],
@@ -78,6 +79,10 @@ export function policies(count = 200_000): void {
     for (let k = 0; k < 7; k += 1) {
       own.push(nanoseconds(ours, rounds));
       library.push(nanoseconds(theirs, Math.max(20, Math.floor(rounds / 20))));
+    }
+    if (size > 0) {
+      const peers = { "the CEL library": library };
+      recordFigure({ name: `policies, ${size} a request`, unit: "ns of CPU", better: "lower", own, peers });
     }
     console.log(`| ${size} | ${median(own)} | ${size === 0 ? "–" : median(library)} |`);
   }
