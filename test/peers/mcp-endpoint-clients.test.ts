@@ -6,8 +6,11 @@ import { refreshDashboard } from "../../bin/dashboard.ts";
 import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { PolicyService } from "../../src/gen/latchkey/v1/policy_pb.ts";
+import { call, connect, create, peerAndSidecar } from "../cases/mcp/connected-peer.ts";
 import { callTool, follow, served } from "../cases/mcp-endpoint/served.ts";
 import { holdPolicy, patient } from "../support/approvals/holding.ts";
+import { result } from "../support/peers/mcp-peer.ts";
+import { notion } from "../support/peers/mcp-vendors.ts";
 import type { Connecting } from "../support/sidecar/connecting.ts";
 import { secretKey } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
@@ -23,10 +26,10 @@ interface ClientRun {
 
 /** Runs a client, and opens the link that it shows. */
 async function run(
-  all: Connecting,
+  all: Pick<Connecting, "sidecar">,
   command: readonly string[],
   env: Record<string, string>,
-  open = (link: string) => follow(all, link),
+  open: (link: string) => Promise<unknown>,
 ): Promise<ClientRun> {
   const [program = "", ...given] = command;
   const child = spawn(program, given, {
@@ -57,12 +60,12 @@ async function run(
   return { tools: found.tools ?? [], links, result: found.result };
 }
 
-const official = fileURLToPath(new URL("clients/mcp-endpoint.mjs", import.meta.url));
+const officialProgram = fileURLToPath(new URL("clients/mcp-endpoint.mjs", import.meta.url));
 const raw = fileURLToPath(new URL("clients/mcp_raw.py", import.meta.url));
 
 const clients = [
-  ["the official client of 2025-11-25", "clients", [process.execPath, official], "older"],
-  ["the official client of 2026-07-28", "clients", [process.execPath, official], "modern"],
+  ["the official client of 2025-11-25", "clients", [process.execPath, officialProgram], "older"],
+  ["the official client of 2026-07-28", "clients", [process.execPath, officialProgram], "modern"],
   ["a client in Python over raw HTTP, of 2025-11-25", "python", ["python3", raw], "older"],
   ["a client in Python over raw HTTP, of 2026-07-28", "python", ["python3", raw], "modern"],
 ] as const;
@@ -70,7 +73,7 @@ const clients = [
 for (const [name, need, command, era] of clients) {
   it.skipIf(lacks(need))(`gives ${name} tools, a link, and the result after it`, { timeout: 60_000 }, async () => {
     const all = await served();
-    const { tools, links, result } = await run(all, command, { ERA: era });
+    const { tools, links, result } = await run(all, command, { ERA: era }, (link) => follow(all, link));
     expect(tools).toContain(tool);
     expect(links).toHaveLength(1);
     expect(result).toMatchObject({ structuredContent: { count: expect.any(Number) } });
@@ -112,3 +115,47 @@ it.skipIf(lacks("clients") || lacks("python"))(
     }
   },
 );
+
+it.skipIf(lacks("clients"))(
+  "shows the official clients of both eras the approval of a relayed server's tool, and sends their call once",
+  { timeout: 120_000 },
+  async () => {
+    await refreshDashboard();
+    const all = await peerAndSidecar(notion, { publicUrl: "", config: () => ({ dashboard: { enabled: true } }) });
+    const { peer } = all;
+    peer.answer = ({ id, method }, response) => result(response, id, answers[method] ?? {});
+    await create(all);
+    await connect(all);
+    const { rest, client } = all.sidecar;
+    const scopes = [Scope.APPROVALS_DECIDE];
+    const { secret: key } = await client(EnvironmentService).createKey({ environment: "dev", scopes });
+    await client(PolicyService).createPolicy({ policy: { ...holdPolicy, condition: 'mcp.tool == "pay"' } });
+    const held = { method: "tools/call", params: { name: "pay", arguments: { amount: 0 } } };
+    await expect.poll(async () => (await call(all, held)).body.error?.code, patient).toBe(-32_042);
+    const approve = async (link: string) => {
+      const id = new URL(link).searchParams.get("approval") ?? "";
+      expect((await rest("POST", `/approvals/${id}/approve`, { key, body: {} })).status).toBe(200);
+    };
+    const official = clients.filter(([, need]) => need === "clients");
+    for (const [at, [name, , command, era]] of official.entries()) {
+      const amount = at + 1;
+      const env = { ADDRESS: `${all.sidecar.data}/mcp/tools`, ERA: era, TOOL: "pay", WAITS: "1" };
+      const found = await run(all, command, { ...env, ARGUMENTS: JSON.stringify({ amount }) }, approve);
+      expect([name, found.links.length]).toEqual([name, 1]);
+      expect(found.result.content).toEqual([{ type: "text", text: "paid" }]);
+      const sent = peer
+        .requestsTo("/mcp")
+        .filter(({ body }) => body.replaceAll(" ", "").includes(`"amount":${amount}`));
+      expect([name, sent.length]).toEqual([name, 1]);
+    }
+  },
+);
+
+const serverInfo = { name: "payments", version: "1" };
+const common = { resultType: "complete", ttlMs: 0, cacheScope: "private" };
+const answers: Readonly<Record<string, object>> = {
+  "server/discover": { ...common, supportedVersions: ["2026-07-28"], capabilities: { tools: {} }, serverInfo },
+  initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo },
+  "tools/list": { ...common, tools: [{ name: "pay", inputSchema: { type: "object" } }] },
+  "tools/call": { resultType: "complete", content: [{ type: "text", text: "paid" }] },
+};
