@@ -94,6 +94,8 @@ async function callersOf(
   const connections = ["here", "based"].map((integration) => ({ integration, id: "ada" }));
   const { token } = await client(AccessSessionService).createAccessSession({
     environment: "dev",
+    // A run of 10^5 requests may take more than an hour.
+    lifetime: { seconds: 86_400n },
     limits: {
       connections,
       methods: ["GET", "POST", "DELETE"],
