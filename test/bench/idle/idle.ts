@@ -75,14 +75,20 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
 
 function record(costs: ReadonlyMap<string, IdleCost>): void {
   const all = [
-    { key: "wakeUps", unit: "wake-ups/s of all threads" },
-    { key: "millicores", unit: "millicores" },
-    { key: "pssMiB", unit: "MiB PSS" },
+    { key: "wakeUps", what: "wake-ups of all threads", unit: "a second" },
+    { key: "millicores", what: "processor time", unit: "millicores" },
+    { key: "pssMiB", what: "memory", unit: "MiB PSS" },
   ] as const;
-  for (const { key, unit } of all) {
+  for (const { key, what, unit } of all) {
     const own = costs.get("built")?.[key] ?? [];
     const peers = { beside: costs.get("beside")?.[key] ?? [] };
-    recordFigure({ name: `idle with ${stored} connections, ${unit}`, unit, better: "lower", own, peers });
+    recordFigure({
+      name: `idle with ${stored.toLocaleString("en")} connections, ${what}`,
+      unit,
+      better: "lower",
+      own,
+      peers,
+    });
   }
 }
 

@@ -25,12 +25,12 @@ interface RecordedColumn extends Pick<Figure, "name" | "better"> {
   readonly peers: Readonly<Record<string, string>>;
 }
 
-/** Records one column of a table. Its name is the unit. */
+/** Records one column of a table. Its name is the unit: "p99 ms" has that of "ms". */
 export function recordColumn(table: Table, { name, better, column, own, peers }: RecordedColumn): void {
   recordFigure({
     name,
     better,
-    unit: column,
+    unit: column.replace(/^p\d+ /, ""),
     own: table.values(own, column),
     peers: Object.fromEntries(Object.entries(peers).map(([peer, row]) => [peer, table.values(row, column)])),
   });
