@@ -67,6 +67,8 @@ export class WireConnection implements FrameHandler, StreamConnection {
   #receiveWindow: number;
   readonly #fullReceiveWindow: number;
   #owed = 0;
+  /** PINGs that the peer has not answered. */
+  #pings = 0;
   #block: UnfinishedBlock | undefined;
   /** The stream of the DATA frame that is being read; undefined: its content is discarded. */
   #dataStream: WireStream | undefined;
@@ -140,6 +142,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
   }
 
   ping(): void {
+    this.#pings += 1;
     this.#output.ping(Buffer.alloc(pingBytes), false);
   }
 
@@ -294,7 +297,11 @@ export class WireConnection implements FrameHandler, StreamConnection {
   #onPing(flags: number, streamId: number, payload: Buffer): void {
     if (streamId !== 0) throw protocolError("PING on a stream");
     requireLength(payload, pingBytes, "PING");
-    if ((flags & frameFlags.ack) !== 0) return;
+    if ((flags & frameFlags.ack) !== 0) {
+      if (this.#pings === 0) throw protocolError("the peer answers a PING that was not sent");
+      this.#pings -= 1;
+      return;
+    }
     this.#owner.onControlFrame();
     if (!this.isClosed) this.#output.ping(payload, true);
   }

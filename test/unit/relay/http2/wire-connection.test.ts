@@ -168,6 +168,7 @@ it.each<[string, number, readonly Buffer[]]>([
   ["6.5: hundreds of settings in a frame", enhanceYourCalm, [frame("settings", { payload: Buffer.alloc(6 * 33) })]],
   ["6.6: PUSH_PROMISE", protocolError, [raw(5, Buffer.alloc(5), { set: 4, stream: 1 })]],
   ["6.7: PING on a stream", protocolError, [frame("ping", { stream: 1, payload: Buffer.alloc(8) })]],
+  ["6.7: an answer to no PING", protocolError, [frame("ping", { flags: 1, payload: Buffer.alloc(8) })]],
   ["6.7: PING of another length", frameSizeError, [frame("ping", { payload: Buffer.alloc(7) })]],
   ["6.8: GOAWAY on a stream", protocolError, [frame("goaway", { stream: 1, payload: Buffer.alloc(8) })]],
   ["6.8: GOAWAY that is too short", frameSizeError, [frame("goaway", { payload: Buffer.alloc(7) })]],
@@ -402,6 +403,17 @@ it("counts the frames that cost the peer nothing", () => {
   const before = controlFrames();
   read(head(1), settings(), frame("ping", { payload: Buffer.alloc(8) }), data(1, ""));
   expect(controlFrames() - before).toBe(3);
+});
+
+it("6.7: takes as many answers as it has sent PINGs", () => {
+  const { connection, read, sent, seen } = begun();
+  connection.ping();
+  expect(sent()).toEqual([{ type: frameTypes.ping, flags: 0, stream: 0, payload: Buffer.alloc(8) }]);
+  const answered = frame("ping", { flags: flags.ack, payload: Buffer.alloc(8) });
+  read(answered);
+  expect(seen).toEqual([]);
+  read(answered);
+  expect(seen.at(-1)).toBe(`error ${protocolError}`);
 });
 
 it("6.8: ends the streams that a GOAWAY excludes, as refused", () => {
