@@ -310,6 +310,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
     if (streamId !== 0) throw protocolError("GOAWAY on a stream");
     if (payload.length < 8) throw new ConnectionError(errorCodes.frameSizeError, "a GOAWAY frame is too short");
     const lastStreamId = payload.readUInt32BE(0) & maxStreamId;
+    if (lastStreamId > 0 && lastStreamId % 2 === 0) throw protocolError("a GOAWAY names a stream of the peer");
     this.#owner.onGoaway(lastStreamId, payload.readUInt32BE(4));
     for (const stream of [...this.#streams.values()]) {
       // RFC 9113, 6.8: the peer has not processed these streams.

@@ -171,6 +171,11 @@ it.each<[string, number, readonly Buffer[]]>([
   ["6.7: an answer to no PING", protocolError, [frame("ping", { flags: 1, payload: Buffer.alloc(8) })]],
   ["6.7: PING of another length", frameSizeError, [frame("ping", { payload: Buffer.alloc(7) })]],
   ["6.8: GOAWAY on a stream", protocolError, [frame("goaway", { stream: 1, payload: Buffer.alloc(8) })]],
+  [
+    "6.8: GOAWAY that names a stream of the server",
+    protocolError,
+    [frame("goaway", { payload: Buffer.concat([uint32(2), uint32(0)]) })],
+  ],
   ["6.8: GOAWAY that is too short", frameSizeError, [frame("goaway", { payload: Buffer.alloc(7) })]],
   ["6.9: WINDOW_UPDATE of the connection by 0", protocolError, [frame("windowUpdate", { payload: uint32(0) })]],
   ["6.9: WINDOW_UPDATE of another length", frameSizeError, [frame("windowUpdate", { payload: Buffer.alloc(3) })]],
