@@ -167,12 +167,15 @@ export function createApprovalRequests(options: ApprovalRequestsOptions): Approv
   };
 }
 
-/** An approval must not outlive its connection: one that is deleted meanwhile gets no further approval. */
+/**
+ * An approval must not outlive its connection: one that is deleted meanwhile gets no further approval. Some of our own
+ * MCP tools act on no connection.
+ */
 async function connectionStays(
   { connections }: Pick<ApprovalRequestsOptions["collections"], "connections">,
   { connection: ref }: Approval,
 ): Promise<Condition[]> {
-  if (ref === undefined) return [];
+  if (ref === undefined || ref.id === "") return [];
   const { environment, integration, id } = ref;
   const found = await connections.get(environment, integration, id);
   if (found !== undefined) return [connections.unchanged(found)];
