@@ -22,17 +22,43 @@ export function mistakeInTemplate(template: string): string | undefined {
 export const variablesOf = (template: string): string[] =>
   [...template.matchAll(variable)].map(([, name = ""]) => name);
 
+/** Longer URIs fit no template. */
+const maxUriLength = 8_192;
+const isOutsideValue = /[/?#]/;
+
 /** Returns the values of the variables if a URI fits a template; undefined: it does not. A value has no `/`. */
 export function matchTemplate(template: string, uri: string): Readonly<Record<string, string>> | undefined {
+  if (uri.length > maxUriLength) return undefined;
   const names = variablesOf(template);
-  const parts = template.split(variable).filter((_, i) => i % 2 === 0);
-  // A value ends before the text that follows, which may have none of its characters at the beginning of a value.
-  const found = new RegExp(`^${parts.map(RegExp.escape).join("([^/?#]+?)")}$`).exec(uri);
-  if (found === null) return undefined;
+  const found = valuesIn(template.split(variable), uri);
+  if (found === undefined) return undefined;
   try {
-    return Object.fromEntries(names.map((name, i) => [name, decodeURIComponent(found[i + 1] ?? "")]));
+    return Object.fromEntries(names.map((name, i) => [name, decodeURIComponent(found[i] ?? "")]));
   } catch {
     // Malformed percent-encoding names nothing.
     return undefined;
   }
+}
+
+/**
+ * `parts`: text, variable, text, variable, text. A value ends where the text after it is first found, the last one where
+ * the URI ends. A regular expression would try all ways to divide a URI, which takes minutes for one with many dashes.
+ */
+function valuesIn(parts: readonly string[], uri: string): readonly string[] | undefined {
+  const last = parts.length - 1;
+  const [first = ""] = parts;
+  if (last === 0) return uri === first ? [] : undefined;
+  if (!uri.startsWith(first)) return undefined;
+  const values: string[] = [];
+  let from = first.length;
+  for (let i = 2; i <= last; i += 2) {
+    const text = parts[i] ?? "";
+    const to = i === last ? uri.length - text.length : uri.indexOf(text, from + 1);
+    if (to <= from || (i === last && !uri.endsWith(text))) return undefined;
+    const value = uri.slice(from, to);
+    if (isOutsideValue.test(value)) return undefined;
+    values.push(value);
+    from = to + text.length;
+  }
+  return values;
 }

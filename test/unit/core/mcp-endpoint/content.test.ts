@@ -52,6 +52,14 @@ it("matches URIs with templates", () => {
   expect(matchTemplate("files://{id}/data", "files:///data")).toBeUndefined();
   expect(matchTemplate("files://{id}", "files://%")).toBeUndefined();
   expect(matchTemplate("x://{a}.{b}?q=(1)", "x://1.2?q=(1)")).toEqual({ a: "1", b: "2" });
+  expect(matchTemplate("x://{a}-{b}-{c}.md", "x://--1-2-.md.md")).toEqual({ a: "-", b: "1", c: "2-.md" });
+  expect(matchTemplate("x://{a}-{b}", "x://1-")).toBeUndefined();
+  expect(matchTemplate("x://{a}-{b}", "x://1/2-3")).toBeUndefined();
+  expect(matchTemplate("x://a", "x://a/b")).toBeUndefined();
+  // Many ways to divide a URI that fits none.
+  for (const length of [4_000, 1_000_000]) {
+    expect(matchTemplate("x://{a}-{b}-{c}-{d}-{e}", `x://${"-".repeat(length)}/`)).toBeUndefined();
+  }
   expect(mistakeInTemplate("files://{id}/data")).toBeUndefined();
   for (const wrong of ["files", "a://{", "a://{a}{b}", "a://{a}/{a}", "a://{a-b}", "latchkey://x", "a:b c"]) {
     expect([wrong, mistakeInTemplate(wrong)]).toEqual([wrong, expect.any(String)]);
