@@ -7,14 +7,20 @@ export async function sendStream(
   status: number,
   stream: NonNullable<RouteAnswer["stream"]>,
 ): Promise<void> {
-  response.writeHead(status);
-  response.flushHeaders();
+  // The client may have left before the first piece.
+  if (!response.destroyed) {
+    response.writeHead(status);
+    response.flushHeaders();
+  }
   await stream({
     write(text) {
       if (!response.destroyed) response.write(text);
     },
     isFull: () => response.writableNeedDrain,
-    onClose: (run) => response.once("close", run),
+    onClose(run) {
+      if (response.destroyed) run();
+      else response.once("close", run);
+    },
   });
   response.end();
 }

@@ -53,6 +53,12 @@ const scripts = {
     { kind: "tool" },
     "await nango.progress({ progress: 1 }); await new Promise((resolve) => setTimeout(resolve, 100_000));",
   ),
+  "actions/late.ts": action(
+    { kind: "tool" },
+    `await nango.get({ endpoint: "/drive/v3/files" }).catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await nango.progress({ progress: 1 }); await new Promise((resolve) => setTimeout(resolve, 100_000));`,
+  ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
 
@@ -99,6 +105,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "connect_account",
     "sandbox-api-key_chart",
     "sandbox-api-key_forever",
+    "sandbox-api-key_late",
     "sandbox-api-key_slow",
     "sandbox-api-key_wrong",
   ]);
@@ -228,18 +235,16 @@ it("tells a client that asks how far a call is, before the answer, without secre
   expect(((await plain.json()) as { result: unknown }).result).toEqual({ content: [{ type: "text", text: "true" }] });
 });
 
-it("cancels the run of a client of 2026-07-28 that leaves", async () => {
-  const all = await ready();
-  const leaving = new AbortController();
-  const name = "sandbox-api-key_forever";
+/** Calls a tool, and leaves at the returned signal. */
+const callAndLeave = (all: Connecting, name: string, signal: AbortSignal): Promise<Response> => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": modern,
     "io.modelcontextprotocol/clientCapabilities": {},
     progressToken: 1,
   };
-  const answer = await fetch(`${all.sidecar.data}/mcp`, {
+  return fetch(`${all.sidecar.data}/mcp`, {
     method: "POST",
-    signal: leaving.signal,
+    signal,
     headers: {
       authorization: `Bearer ${secretKey}`,
       "content-type": "application/json",
@@ -251,10 +256,27 @@ it("cancels the run of a client of 2026-07-28 that leaves", async () => {
     },
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {}, _meta } }),
   });
+};
+
+it("cancels the run of a client of 2026-07-28 that leaves, also before the first message", async () => {
+  const all = await ready();
+  const ended = (name: string) =>
+    JSON.parse(all.sidecar.logged.find((line) => line.includes("a tool was called") && line.includes(name)) ?? "{}");
+  const leaving = new AbortController();
+  const answer = await callAndLeave(all, "sandbox-api-key_forever", leaving.signal);
   expect(answer.headers.get("content-type")).toBe("text/event-stream");
   leaving.abort();
-  const ended = () => all.sidecar.logged.find((line) => line.includes("a tool was called"));
-  await expect.poll(() => JSON.parse(ended() ?? "{}"), patient).toMatchObject({ tool: name, outcome: "failed" });
+  await expect.poll(() => ended("sandbox-api-key_forever"), patient).toMatchObject({ outcome: "failed" });
+
+  const requests = () => JSON.stringify(all.sandbox.seen().requests);
+  const before = requests();
+  const early = new AbortController();
+  const unanswered = callAndLeave(all, "sandbox-api-key_late", early.signal).catch(() => "left");
+  await expect.poll(requests, patient).not.toBe(before);
+  early.abort();
+  expect(await unanswered).toBe("left");
+  await expect.poll(() => ended("sandbox-api-key_late"), patient).toMatchObject({ outcome: "failed" });
+  expect(all.sidecar.logged.join("")).not.toContain("unhandled");
 });
 
 it("shows records as resources, and gives a link for a missing account", async () => {
